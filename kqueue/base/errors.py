@@ -1,0 +1,240 @@
+"""One tree of errors for the whole house.
+
+Three kinds, as the fault lies: the bytes are wrong (`CorruptData`), the caller is wrong (`RequestRefused`), or what we
+stand on failed us (`StorageFailed`). A bug of our own is an `assert`. A message says what was expected, what was found,
+and where. `kqueue.api.errors` holds the one table from these classes to the protocol's codes.
+"""
+
+from __future__ import annotations
+
+
+class KqueueError(Exception):
+    """Root of all errors that kqueue raises on purpose."""
+
+
+# --- the bytes are wrong
+
+
+class CorruptData(KqueueError):
+    """Bytes that do not follow their format."""
+
+
+class MalformedMessage(CorruptData):
+    """A protocol message (or internal record) that can't be decoded: cut short, a lying length, bytes left over."""
+
+
+class CorruptBatch(CorruptData):
+    """A record batch whose length, magic, checksum, counts or records are wrong."""
+
+
+class CorruptIndex(CorruptData):
+    """An index, snapshot or checkpoint file that can't be what its log needs; always rebuildable."""
+
+
+class RecordTooLarge(KqueueError):
+    """A batch or record above the limit that the topic sets (`max.message.bytes`)."""
+
+
+class InvalidRecord(KqueueError):
+    """A well-formed batch that this topic refuses: no key on a compacted topic, a control batch from a client, ..."""
+
+
+class InvalidTimestamp(KqueueError):
+    """A record's time lies outside `message.timestamp.before/after.max.ms`."""
+
+
+class UnsupportedCodec(KqueueError):
+    """A compression type that is unknown, or not allowed at the request's version."""
+
+
+# --- settings and plugins
+
+
+class SettingError(KqueueError, ValueError):
+    """A setting's name or value is refused; the message gives the nearest name or the valid range."""
+
+
+class PluginError(KqueueError):
+    """A plugin that can't be loaded, clashes with another, or broke its contract; the message names its distribution."""
+
+
+# --- what we stand on failed
+
+
+class StorageFailed(KqueueError):
+    """A disk operation failed and the log is offline: it is never retried, restart after mending the disk."""
+
+
+class FolderInUse(KqueueError):
+    """Another broker holds the lock of a data folder."""
+
+
+class Conflict(KqueueError):
+    """A metadata commit whose guard no longer held: somebody else changed the value first."""
+
+
+# --- the caller is wrong; each is one of Kafka's error codes
+
+
+class RequestRefused(KqueueError):
+    """A request that the broker understood and refuses; each subclass is one error of the protocol."""
+
+
+class InvalidRequest(RequestRefused):
+    """Fields that contradict each other or the protocol."""
+
+
+class UnsupportedVersion(RequestRefused):
+    """The request needs what its version, or this broker, does not have."""
+
+
+class OffsetOutOfRange(RequestRefused):
+    """An offset below the log start or above the end."""
+
+
+class UnknownTopicOrPartition(RequestRefused):
+    """No such topic, or no such partition of it."""
+
+
+class UnknownTopicId(RequestRefused):
+    """No topic has this id."""
+
+
+class InconsistentTopicId(RequestRefused):
+    """The topic's id is not the one that the request names."""
+
+
+class InvalidTopic(RequestRefused):
+    """A name that can't be a topic's, or an internal topic where none is allowed."""
+
+
+class TopicAlreadyExists(RequestRefused):
+    """The name is taken."""
+
+
+class TopicDeletionDisabled(RequestRefused):
+    """`delete.topic.enable` is false."""
+
+
+class InvalidPartitions(RequestRefused):
+    """A number of partitions that can't be."""
+
+
+class InvalidReplicationFactor(RequestRefused):
+    """More replicas than brokers, or none."""
+
+
+class InvalidReplicaAssignment(RequestRefused):
+    """A manual assignment that names unknown or repeated brokers."""
+
+
+class InvalidConfig(RequestRefused):
+    """A topic setting is refused."""
+
+
+class PolicyViolation(RequestRefused):
+    """A limit of this broker stands against it."""
+
+
+class FencedLeaderEpoch(RequestRefused):
+    """The client's leader epoch is older than ours."""
+
+
+class UnknownLeaderEpoch(RequestRefused):
+    """The client's leader epoch is newer than ours."""
+
+
+class NotLeader(RequestRefused):
+    """This broker does not lead the partition."""
+
+
+class InvalidRequiredAcks(RequestRefused):
+    """acks is none of -1, 0, 1."""
+
+
+class RequestTimedOut(RequestRefused):
+    """The wait ended before what was waited for came."""
+
+
+class UnsupportedForMessageFormat(RequestRefused):
+    """The request needs a newer message format than the log holds."""
+
+
+class OutOfOrderSequence(RequestRefused):
+    """An idempotent producer's sequence leaves a gap."""
+
+
+class InvalidProducerEpoch(RequestRefused):
+    """A producer with an older epoch than the last seen."""
+
+
+class UnknownProducerId(RequestRefused):
+    """A sequence other than 0 from a producer that this partition does not know (any more)."""
+
+
+class FetchSessionNotFound(RequestRefused):
+    """The fetch session was evicted or never was."""
+
+
+class InvalidFetchSessionEpoch(RequestRefused):
+    """The fetch session expects another epoch."""
+
+
+class InvalidGroupId(RequestRefused):
+    """An empty group id where a group is needed."""
+
+
+class GroupIdNotFound(RequestRefused):
+    """No such group."""
+
+
+class NonEmptyGroup(RequestRefused):
+    """The group has members."""
+
+
+class UnknownMember(RequestRefused):
+    """The group has no such member."""
+
+
+class MemberIdRequired(RequestRefused):
+    """A new member has to join again with the id that the answer gives; see `member_id`."""
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__(f"join again with the member id {member_id}")
+        self.member_id = member_id
+
+
+class FencedInstanceId(RequestRefused):
+    """A static member was replaced by another with the same `group.instance.id`."""
+
+
+class IllegalGeneration(RequestRefused):
+    """The member speaks of another generation than the group's."""
+
+
+class RebalanceInProgress(RequestRefused):
+    """The group is rebalancing: join again."""
+
+
+class InconsistentGroupProtocol(RequestRefused):
+    """No protocol that all members share, or another protocol type."""
+
+
+class InvalidSessionTimeout(RequestRefused):
+    """Outside `group.min/max.session.timeout.ms`."""
+
+
+class GroupMaxSizeReached(RequestRefused):
+    """`group.max.size` members are there."""
+
+
+class OffsetMetadataTooLarge(RequestRefused):
+    """Commit metadata above `offset.metadata.max.bytes`."""
+
+
+class CoordinatorNotAvailable(RequestRefused):
+    """The coordinator can't serve now; try again."""
+
+
+class CoordinatorLoadInProgress(RequestRefused):
+    """The coordinator is still reading its log; try again."""

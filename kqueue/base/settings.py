@@ -1,0 +1,291 @@
+"""Settings are rows: each floor declares those that it reads, and everything else (help, DescribeConfigs, checks) is derived.
+
+A topic-level row names the broker-level settings that give its default (`segment.bytes` <- `log.segment.bytes`); their
+rows are derived too, so that nothing is written twice.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kqueue.base.errors import SettingError
+from kqueue.base.names import did_you_mean
+
+KiB = 1024
+MiB = 1024 * KiB
+GiB = 1024 * MiB
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+LONG_MIN = -(2**63)
+
+
+class Kind(enum.Enum):
+    """Type of a setting; the value is ConfigType's number in DescribeConfigs."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Scope(enum.Enum):
+    """Where a setting may stand."""
+
+    BROKER = "broker"
+    TOPIC = "topic"
+
+
+class Rule(NamedTuple):
+    """What a value must hold, and the words for it (``at least 1``)."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+ANY = Rule("any value", lambda value: True)
+
+
+def at_least(low: float) -> Rule:
+    return Rule(f"at least {low}", lambda value: value >= low)
+
+
+def between(low: float, high: float) -> Rule:
+    return Rule(f"from {low} to {high}", lambda value: low <= value <= high)
+
+
+def one_of(*values: str) -> Rule:
+    return Rule(f"one of {', '.join(values)}", lambda value: value in values)
+
+
+def all_of(*values: str) -> Rule:
+    """Every entry of a list is one of `values`, none twice, at least one."""
+    return Rule(
+        f"a list out of {', '.join(values)}",
+        lambda value: bool(value) and set(value) <= set(values) and len(set(value)) == len(value),
+    )
+
+
+class Synonym(NamedTuple):
+    """A broker-level setting that gives a topic-level default; its number times `factor` is ours."""
+
+    name: str
+    factor: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row. `default` is a value, or None where unset means something of its own (`doc` says what).
+
+    `synonyms`: for topic rows, the broker-level names, first one set wins; the last carries the default.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    valid: Rule
+    scope: Scope
+    doc: str
+    synonyms: tuple[Synonym, ...] = ()
+
+    def parse(self, value: object) -> Any:
+        """The typed value of a text (or of a Python value given as keyword). Raises SettingError: says what was expected."""
+        if value is None:
+            return None
+        try:
+            parsed = _PARSERS[self.kind](value)
+        except (ValueError, TypeError):
+            raise SettingError(f"{self.name}={value!r}: expected {_KIND_WORDS[self.kind]}, {self.valid.words}") from None
+        if not self.valid.holds(parsed):
+            raise SettingError(f"{self.name}={value!r}: expected {_KIND_WORDS[self.kind]}, {self.valid.words}")
+        return parsed
+
+
+def format_value(value: Any) -> str | None:
+    """A value as Kafka writes it in configuration answers; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(item) for item in value)
+    return str(value)
+
+
+def _parse_bool(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower()
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+def _parse_int(low: int, high: int) -> Callable[[object], int]:
+    def parse(value: object) -> int:
+        if isinstance(value, (bool, float)):
+            raise ValueError(value)
+        number = int(str(value).strip())
+        if not low <= number <= high:
+            raise ValueError(number)
+        return number
+
+    return parse
+
+
+def _parse_list(value: object) -> list[str]:
+    if isinstance(value, (list, tuple)):
+        return [str(item) for item in value]
+    text = str(value).strip().removeprefix("[").removesuffix("]")
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _parse_text(value: object) -> str:
+    return str(value).strip()
+
+
+_PARSERS: dict[Kind, Callable[[object], Any]] = {
+    Kind.BOOLEAN: _parse_bool,
+    Kind.STRING: _parse_text,
+    Kind.SHORT: _parse_int(-(2**15), 2**15 - 1),
+    Kind.INT: _parse_int(-(2**31), INT_MAX),
+    Kind.LONG: _parse_int(LONG_MIN, LONG_MAX),
+    Kind.DOUBLE: lambda value: float(str(value)),
+    Kind.LIST: _parse_list,
+    Kind.CLASS: _parse_text,
+    Kind.PASSWORD: _parse_text,
+}
+_KIND_WORDS: dict[Kind, str] = {
+    Kind.BOOLEAN: "true or false",
+    Kind.STRING: "text",
+    Kind.SHORT: "a 16-bit number",
+    Kind.INT: "a 32-bit number",
+    Kind.LONG: "a 64-bit number",
+    Kind.DOUBLE: "a number",
+    Kind.LIST: "a comma-separated list",
+    Kind.CLASS: "a class name",
+    Kind.PASSWORD: "text",
+}
+
+
+class Catalog:
+    """All rows that a broker knows, by name. `topic` and `broker` are the two scopes; a name may stand in both (`min.insync.replicas`)."""
+
+    def __init__(self, *tables: Iterable[Setting]) -> None:
+        self.topic: dict[str, Setting] = {}
+        self.broker: dict[str, Setting] = {}
+        for table in tables:
+            for row in table:
+                self._add(row)
+
+    def _add(self, row: Setting) -> None:
+        rows = self.topic if row.scope is Scope.TOPIC else self.broker
+        assert row.name not in rows, f"setting {row.name} is declared twice"
+        rows[row.name] = row
+        for synonym in row.synonyms:
+            self._add(_broker_row(row, synonym, last=synonym is row.synonyms[-1]))
+
+    def find(self, name: str, scope: Scope, also_known: Iterable[str] = ()) -> Setting:
+        """The row of this name. Raises SettingError with the nearest name; `also_known` adds names to look among."""
+        rows = self.topic if scope is Scope.TOPIC else self.broker
+        if name not in rows:
+            raise SettingError(f"no {scope.value} setting is called {name!r}{did_you_mean(name, [*rows, *also_known])}")
+        return rows[name]
+
+
+def _broker_row(row: Setting, synonym: Synonym, *, last: bool) -> Setting:
+    default = row.default
+    if not last:
+        default = None
+    elif synonym.factor != 1 and default is not None:
+        default //= synonym.factor
+    valid = row.valid if synonym.factor == 1 else Rule("a whole number", lambda value: isinstance(value, int))
+    kind = row.kind if synonym.factor == 1 else Kind.INT
+    return Setting(synonym.name, kind, default, valid, Scope.BROKER, f"Default of the topics' {row.name}. {row.doc}")
+
+
+class Source(enum.Enum):
+    """Where a value comes from; the number is ConfigSource's in DescribeConfigs."""
+
+    TOPIC = 1
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Resolved(NamedTuple):
+    """One value with where it came from; `name` is the name under which it was found (a synonym's, maybe)."""
+
+    name: str
+    value: Any
+    source: Source
+
+
+class Config:
+    """The broker-level values of one broker: what was set, over the defaults of the catalog. Immutable.
+
+    Raises SettingError on construction: unknown name or bad value.
+    """
+
+    def __init__(self, catalog: Catalog, values: Mapping[str, object] | None = None) -> None:
+        self.catalog = catalog
+        self._set: dict[str, Any] = {
+            name: catalog.find(name, Scope.BROKER).parse(value) for name, value in (values or {}).items()
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        """The value; a name that no floor declared is our bug (KeyError)."""
+        value = self._set.get(name)
+        return self.catalog.broker[name].default if value is None else value
+
+    def is_set(self, name: str) -> bool:
+        return self._set.get(name) is not None
+
+    def resolve(self, name: str) -> Resolved:
+        source = Source.STATIC_BROKER if self.is_set(name) else Source.DEFAULT
+        return Resolved(name, self[name], source)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.catalog.broker)
+
+    def for_topic(self, overrides: Mapping[str, str | None]) -> TopicConfig:
+        """The values of a topic with these own settings. Raises SettingError: unknown name or bad value."""
+        return TopicConfig(self, overrides)
+
+
+class TopicConfig:
+    """The values of one topic: its own, else the broker's under their synonyms, else the defaults. Immutable."""
+
+    def __init__(self, broker: Config, overrides: Mapping[str, str | None]) -> None:
+        self.broker = broker
+        rows = broker.catalog
+        self.overrides: dict[str, Any] = {
+            name: rows.find(name, Scope.TOPIC).parse(value) for name, value in overrides.items() if value is not None
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        return self.chain(name)[0].value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.broker.catalog.topic)
+
+    def chain(self, name: str) -> list[Resolved]:
+        """All that gives this setting a value, the one in force first; the default is always last."""
+        row = self.broker.catalog.topic[name]
+        found = []
+        if name in self.overrides:
+            found.append(Resolved(name, self.overrides[name], Source.TOPIC))
+        for synonym in row.synonyms:
+            if self.broker.is_set(synonym.name):
+                value = self.broker[synonym.name]
+                if synonym.factor != 1 and value > 0:  # a negative number means "no limit" whatever its unit
+                    value *= synonym.factor
+                found.append(Resolved(synonym.name, value, Source.STATIC_BROKER))
+        found.append(Resolved(row.synonyms[-1].name if row.synonyms else name, row.default, Source.DEFAULT))
+        return found
