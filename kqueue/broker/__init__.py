@@ -1,0 +1,1 @@
+"""Floor 5: the broker composes the engines (logs, groups, metadata) and knows no wire protocol, socket or event loop."""

@@ -1,0 +1,137 @@
+"""Waiting without an event loop: who can't be answered yet leaves a `Wait`, and events wake it by key.
+
+Everything here runs on the owner thread. `wake` only marks; the retries run in `run_ready`, after the request that
+caused them, so that no handler is ever entered from within another.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from kqueue.base.clock import Clock
+from kqueue.base.timers import Timer, Timers
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Wait(Generic[R]):
+    """What a handler returns instead of a response: ask again when one of `keys` is woken, or at `deadline_ms`.
+
+    `retry(expired)` returns the response, or None to go on waiting; with `expired` True it must answer.
+    `deadline_ms` is on the monotonic clock; None waits for the keys alone.
+    """
+
+    keys: tuple[Hashable, ...]
+    deadline_ms: float | None
+    retry: Callable[[bool], R | None]
+
+
+class Waiter:
+    """One registered `Wait`; `cancel()` when nobody is left to be answered (the connection is gone)."""
+
+    __slots__ = ("_done", "_timer", "_waiting", "queued", "wait")
+
+    def __init__(self, waiting: Waiting, wait: Wait[Any], done: Callable[[Any], None]) -> None:
+        self.wait = wait
+        self.queued = False
+        self._waiting = waiting
+        self._done: Callable[[Any], None] | None = done
+        self._timer: Timer | None = None
+
+    @property
+    def pending(self) -> bool:
+        return self._done is not None
+
+    def cancel(self) -> None:
+        """Forget the wait without answering; twice, or after the answer, is harmless."""
+        self._finish()
+
+    def _finish(self) -> Callable[[Any], None] | None:
+        done, self._done = self._done, None
+        if done is not None:
+            self._waiting._remove(self)
+            if self._timer is not None:
+                self._timer.cancel()
+        return done
+
+
+class Waiting:
+    """All waits of one broker. `on_ready` (if set) is called when `run_ready` has become due."""
+
+    def __init__(self, timers: Timers, clock: Clock) -> None:
+        self._timers = timers
+        self._clock = clock
+        self._by_key: dict[Hashable, dict[Waiter, None]] = {}
+        self._ready: deque[Waiter | Callable[[], None]] = deque()
+        self.on_ready: Callable[[], None] | None = None
+
+    def add(self, wait: Wait[R], done: Callable[[R], None]) -> Waiter:
+        """Hold `wait`; `done(response)` is called once, from `run_ready` or from a timer, unless cancelled."""
+        waiter = Waiter(self, wait, done)
+        for key in wait.keys:
+            self._by_key.setdefault(key, {})[waiter] = None
+        if wait.deadline_ms is not None:
+            waiter._timer = self._timers.at(wait.deadline_ms, lambda: self._try(waiter, expired=True))
+        return waiter
+
+    def wake(self, key: Hashable) -> None:
+        """Something happened at `key`: its waiters are retried at the next `run_ready`."""
+        waiters = self._by_key.get(key)
+        if not waiters:
+            return
+        for waiter in waiters:
+            if not waiter.queued:
+                waiter.queued = True
+                self._push(waiter)
+
+    def defer(self, run: Callable[[], None]) -> None:
+        """Call `run` once, at the next `run_ready`: work that is better done once for all requests of a turn."""
+        self._push(run)
+
+    def run_ready(self) -> int:
+        """Run what is due now, what it makes due in turn included; returns how many ran."""
+        count = 0
+        while self._ready:
+            item = self._ready.popleft()
+            count += 1
+            if isinstance(item, Waiter):
+                item.queued = False
+                self._try(item, expired=False)
+            else:
+                item()
+        return count
+
+    @property
+    def ready(self) -> bool:
+        return bool(self._ready)
+
+    def __len__(self) -> int:
+        """How many waits are held (those without keys, which wait for their deadline alone, not counted)."""
+        return len({waiter for waiters in self._by_key.values() for waiter in waiters})
+
+    def _push(self, item: Waiter | Callable[[], None]) -> None:
+        self._ready.append(item)
+        if len(self._ready) == 1 and self.on_ready is not None:
+            self.on_ready()
+
+    def _try(self, waiter: Waiter, *, expired: bool) -> None:
+        if not waiter.pending:
+            return
+        response = waiter.wait.retry(expired)
+        assert response is not None or not expired, "a wait whose deadline has come must answer"
+        if response is not None:
+            done = waiter._finish()
+            if done is not None:
+                done(response)
+
+    def _remove(self, waiter: Waiter) -> None:
+        for key in waiter.wait.keys:
+            waiters = self._by_key.get(key)
+            if waiters is not None:
+                waiters.pop(waiter, None)
+                if not waiters:
+                    del self._by_key[key]
