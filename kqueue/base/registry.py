@@ -53,9 +53,9 @@ class Registry(Generic[T]):
         """The thing of this name. Raises PluginError: unknown (with the nearest name), or its plugin failed to load."""
         if name not in self._entries:
             self._read_plugins()
-        if name in self.failed:
-            raise PluginError(f"{self.noun} {name!r} can't be used: {self.failed[name]}")
         if name not in self._entries:
+            if name in self.failed:
+                raise PluginError(f"{self.noun} {name!r} can't be used: {self.failed[name]}")
             there = ", ".join(sorted(self._entries))
             raise PluginError(f"no {self.noun} is called {name!r}{did_you_mean(name, self._entries)} (there are: {there})")
         return self._entries[name].value

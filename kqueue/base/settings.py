@@ -235,9 +235,7 @@ class Config:
 
     def __init__(self, catalog: Catalog, values: Mapping[str, object] | None = None) -> None:
         self.catalog = catalog
-        self._set: dict[str, Any] = {
-            name: catalog.find(name, Scope.BROKER).parse(value) for name, value in (values or {}).items()
-        }
+        self._set: dict[str, Any] = {name: catalog.find(name, Scope.BROKER).parse(value) for name, value in (values or {}).items()}
 
     def __getitem__(self, name: str) -> Any:
         """The value; a name that no floor declared is our bug (KeyError)."""

@@ -33,10 +33,11 @@ class Wait(Generic[R]):
 class Waiter:
     """One registered `Wait`; `cancel()` when nobody is left to be answered (the connection is gone)."""
 
-    __slots__ = ("_done", "_timer", "_waiting", "queued", "wait")
+    __slots__ = ("_done", "_failed", "_timer", "_waiting", "queued", "wait")
 
-    def __init__(self, waiting: Waiting, wait: Wait[Any], done: Callable[[Any], None]) -> None:
+    def __init__(self, waiting: Waiting, wait: Wait[Any], done: Callable[[Any], None], failed: Callable[[Exception], None] | None) -> None:
         self.wait = wait
+        self._failed = failed
         self.queued = False
         self._waiting = waiting
         self._done: Callable[[Any], None] | None = done
@@ -69,9 +70,12 @@ class Waiting:
         self._ready: deque[Waiter | Callable[[], None]] = deque()
         self.on_ready: Callable[[], None] | None = None
 
-    def add(self, wait: Wait[R], done: Callable[[R], None]) -> Waiter:
-        """Hold `wait`; `done(response)` is called once, from `run_ready` or from a timer, unless cancelled."""
-        waiter = Waiter(self, wait, done)
+    def add(self, wait: Wait[R], done: Callable[[R], None], failed: Callable[[Exception], None] | None = None) -> Waiter:
+        """Hold `wait`; `done(response)` is called once, from `run_ready` or from a timer, unless cancelled.
+
+        `failed(error)` is called in its place when the retry raises, so that one broken wait harms no other.
+        """
+        waiter = Waiter(self, wait, done, failed)
         for key in wait.keys:
             self._by_key.setdefault(key, {})[waiter] = None
         if wait.deadline_ms is not None:
@@ -121,8 +125,15 @@ class Waiting:
     def _try(self, waiter: Waiter, *, expired: bool) -> None:
         if not waiter.pending:
             return
-        response = waiter.wait.retry(expired)
-        assert response is not None or not expired, "a wait whose deadline has come must answer"
+        try:
+            response = waiter.wait.retry(expired)
+            assert response is not None or not expired, "a wait whose deadline has come must answer"
+        except Exception as error:
+            waiter._finish()
+            if waiter._failed is None:
+                raise
+            waiter._failed(error)
+            return
         if response is not None:
             done = waiter._finish()
             if done is not None:

@@ -1,0 +1,62 @@
+"""Settings that the broker itself reads, composed with those of its engines."""
+
+from __future__ import annotations
+
+from kqueue.base.settings import ANY, GiB, Kind, MiB, Rule, Scope, Setting, at_least, between, one_of
+
+NOT_EMPTY = Rule("not empty", bool)
+
+OWN_SETTINGS: tuple[Setting, ...] = (
+    Setting("node.id", Kind.INT, 1, at_least(0), Scope.BROKER, "Number of this broker in its cluster."),
+    Setting("broker.id", Kind.INT, None, at_least(-1), Scope.BROKER, "Older name of node.id; used where node.id is not set."),
+    Setting("broker.rack", Kind.STRING, None, ANY, Scope.BROKER, "Rack or zone of this broker, told to clients."),
+    Setting(
+        "kqueue.storage",
+        Kind.STRING,
+        "local",
+        one_of("local", "memory"),
+        Scope.BROKER,
+        "Where logs are kept: local files under log.dirs, or memory, which a stop forgets.",
+    ),
+    Setting("log.dir", Kind.LIST, ["kqueue-data"], NOT_EMPTY, Scope.BROKER, "Data folder; used where log.dirs is not set."),
+    Setting("log.dirs", Kind.LIST, None, NOT_EMPTY, Scope.BROKER, "Data folders, comma separated; a new partition goes to the emptiest."),
+    Setting("num.partitions", Kind.INT, 1, at_least(1), Scope.BROKER, "Partitions of a topic that is created without a number."),
+    Setting("default.replication.factor", Kind.INT, 1, between(1, 1), Scope.BROKER, "Replicas of a new topic: one, on a single node."),
+    Setting(
+        "auto.create.topics.enable", Kind.BOOLEAN, True, ANY, Scope.BROKER, "Create a topic when a client first asks for its metadata."
+    ),
+    Setting("delete.topic.enable", Kind.BOOLEAN, True, ANY, Scope.BROKER, "Allow topics to be deleted."),
+    Setting(
+        "kqueue.max.partitions",
+        Kind.INT,
+        100_000,
+        at_least(1),
+        Scope.BROKER,
+        "Partitions of all topics together; a request for more is refused, so that no client can exhaust memory by creating topics.",
+    ),
+    Setting("fetch.max.bytes", Kind.INT, 55 * MiB, between(1024, 2 * GiB - 1), Scope.BROKER, "Most bytes of records in one Fetch answer."),
+    Setting(
+        "max.incremental.fetch.session.cache.slots",
+        Kind.INT,
+        1000,
+        at_least(0),
+        Scope.BROKER,
+        "Fetch sessions that are remembered; beyond that the oldest idle ones give way.",
+    ),
+    Setting(
+        "log.flush.offset.checkpoint.interval.ms",
+        Kind.INT,
+        60_000,
+        at_least(1),
+        Scope.BROKER,
+        "How often recovery points are written; what lies past them is checked after a crash.",
+    ),
+    Setting(
+        "replica.high.watermark.checkpoint.interval.ms",
+        Kind.LONG,
+        5_000,
+        at_least(1),
+        Scope.BROKER,
+        "How often high watermarks are written to disk.",
+    ),
+)

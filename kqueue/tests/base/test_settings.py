@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kqueue.base.errors import SettingError
+from kqueue.base.settings import (
+    ANY,
+    Catalog,
+    Config,
+    Kind,
+    Scope,
+    Setting,
+    Source,
+    Synonym,
+    all_of,
+    at_least,
+    between,
+    format_value,
+    one_of,
+)
+
+RETENTION = Setting(
+    "retention.ms",
+    Kind.LONG,
+    604_800_000,
+    at_least(-1),
+    Scope.TOPIC,
+    "Age.",
+    (Synonym("log.retention.ms"), Synonym("log.retention.minutes", 60_000), Synonym("log.retention.hours", 3_600_000)),
+)
+SEGMENT = Setting("segment.bytes", Kind.INT, 2**30, at_least(14), Scope.TOPIC, "Size.", (Synonym("log.segment.bytes"),))
+POLICY = Setting(
+    "cleanup.policy", Kind.LIST, ["delete"], all_of("delete", "compact"), Scope.TOPIC, "Policy.", (Synonym("log.cleanup.policy"),)
+)
+NODE = Setting("node.id", Kind.INT, 1, at_least(0), Scope.BROKER, "Number.")
+AUTO = Setting("auto.create", Kind.BOOLEAN, True, ANY, Scope.BROKER, "Create.")
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    return Catalog([RETENTION, SEGMENT, POLICY], [NODE, AUTO])
+
+
+def test_broker_rows_are_derived_from_topic_rows(catalog: Catalog) -> None:
+    assert catalog.broker["log.segment.bytes"].default == 2**30
+    assert catalog.broker["log.retention.hours"].default == 168
+    assert catalog.broker["log.retention.ms"].default is None
+
+
+def test_a_row_declared_twice_is_our_bug() -> None:
+    with pytest.raises(AssertionError, match="declared twice"):
+        Catalog([NODE], [NODE])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("node.id", "x", "a 32-bit number, at least 0"),
+        ("node.id", "-1", "at least 0"),
+        ("node.id", str(2**31), "a 32-bit number"),
+        ("node.id", True, "a 32-bit number"),
+        ("auto.create", "yes", "true or false"),
+        ("log.cleanup.policy", "shred", "a list out of delete, compact"),
+        ("log.cleanup.policy", "", "a list out of delete, compact"),
+        ("log.cleanup.policy", "delete,delete", "a list out of delete, compact"),
+    ],
+)
+def test_a_bad_value_is_refused_with_what_was_expected(catalog: Catalog, name: str, value: object, words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        Config(catalog, {name: value})
+
+
+def test_an_unknown_name_is_refused_with_the_nearest(catalog: Catalog) -> None:
+    with pytest.raises(SettingError, match="did you mean 'log.segment.bytes'"):
+        Config(catalog, {"log.segments.bytes": "1"})
+    with pytest.raises(SettingError, match="no topic setting is called 'log.segment.bytes'"):
+        Config(catalog).for_topic({"log.segment.bytes": "100"})
+
+
+def test_topic_values_come_from_the_topic_then_the_broker_then_the_default(catalog: Catalog) -> None:
+    config = Config(catalog, {"log.retention.hours": "2", "log.segment.bytes": 4096})
+    topic = config.for_topic({"segment.bytes": "100"})
+    assert topic["segment.bytes"] == 100
+    assert [(found.name, found.value, found.source) for found in topic.chain("segment.bytes")] == [
+        ("segment.bytes", 100, Source.TOPIC),
+        ("log.segment.bytes", 4096, Source.STATIC_BROKER),
+        ("log.segment.bytes", 2**30, Source.DEFAULT),
+    ]
+    assert topic["retention.ms"] == 2 * 3_600_000
+    assert topic["cleanup.policy"] == ["delete"]
+
+
+def test_the_first_synonym_set_wins_and_minus_one_has_no_unit(catalog: Catalog) -> None:
+    assert Config(catalog, {"log.retention.ms": "7", "log.retention.hours": "2"}).for_topic({})["retention.ms"] == 7
+    assert Config(catalog, {"log.retention.hours": "-1"}).for_topic({})["retention.ms"] == -1
+
+
+def test_none_means_not_set(catalog: Catalog) -> None:
+    config = Config(catalog, {"node.id": None})
+    assert config["node.id"] == 1
+    assert not config.is_set("node.id")
+    assert config.for_topic({"segment.bytes": None})["segment.bytes"] == 2**30
+
+
+def test_resolve_tells_the_source(catalog: Catalog) -> None:
+    assert Config(catalog, {"node.id": 7}).resolve("node.id") == ("node.id", 7, Source.STATIC_BROKER)
+    assert Config(catalog).resolve("node.id") == ("node.id", 1, Source.DEFAULT)
+    assert set(Config(catalog)) == set(catalog.broker)
+    assert set(Config(catalog).for_topic({})) == set(catalog.topic)
+
+
+@given(st.integers(-(2**31), 2**31 - 1))
+def test_numbers_survive_writing_and_parsing(number: int) -> None:
+    row = Setting("n", Kind.INT, 0, ANY, Scope.BROKER, "")
+    assert row.parse(format_value(number)) == number
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, None), (True, "true"), (["a", "b"], "a,b"), ([], ""), (0.5, "0.5"), ("x", "x")])
+def test_values_are_written_as_kafka_does(value: object, text: str | None) -> None:
+    assert format_value(value) == text
+
+
+def test_lists_may_be_written_with_brackets(catalog: Catalog) -> None:
+    assert POLICY.parse("[compact, delete]") == ["compact", "delete"]
+    assert POLICY.parse(("compact",)) == ["compact"]
+
+
+def test_rules_say_their_bounds() -> None:
+    assert between(1, 9).words == "from 1 to 9"
+    assert between(1, 9).holds(9)
+    assert not between(1, 9).holds(10)
+    assert one_of("a", "b").words == "one of a, b"
+    assert not one_of("a", "b").holds("c")

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kqueue.base.timers import Timers
+from kqueue.broker.waiting import Wait, Waiting
+
+
+class StillClock:
+    """A clock that stands where it is put."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def wall_ms(self) -> int:
+        return int(self.now)
+
+    def monotonic_ms(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def timers() -> Timers:
+    return Timers()
+
+
+@pytest.fixture
+def waiting(timers: Timers) -> Waiting:
+    return Waiting(timers, StillClock())
+
+
+def test_a_wait_is_answered_when_its_key_is_woken_and_its_retry_has_an_answer(waiting: Waiting) -> None:
+    there, answers = list[str](), list[str]()
+    waiting.add(Wait(("a", "b"), None, lambda expired: there[0] if there else None), answers.append)
+    waiting.wake("b")
+    assert waiting.run_ready() == 1
+    assert answers == []
+    there.append("done")
+    assert waiting.run_ready() == 0, "nothing woke it"
+    waiting.wake("a")
+    waiting.wake("b")
+    assert waiting.run_ready() == 1, "woken twice, retried once"
+    assert answers == ["done"]
+    assert len(waiting) == 0
+
+
+def test_a_deadline_must_answer_and_comes_once(waiting: Waiting, timers: Timers) -> None:
+    answers = list[str]()
+    waiting.add(Wait(("a",), 100, lambda expired: "late" if expired else None), answers.append)
+    timers.run_due(99)
+    assert answers == []
+    timers.run_due(100)
+    assert answers == ["late"]
+    waiting.wake("a")
+    assert waiting.run_ready() == 0
+    assert len(waiting) == 0
+
+
+def test_an_answered_wait_has_no_timer_left(waiting: Waiting, timers: Timers) -> None:
+    waiting.add(Wait(("a",), 100, lambda expired: "now"), lambda answer: None)
+    waiting.wake("a")
+    waiting.run_ready()
+    assert timers.next_deadline_ms() is None
+
+
+def test_a_cancelled_wait_is_never_answered(waiting: Waiting, timers: Timers) -> None:
+    answers = list[str]()
+    waiter = waiting.add(Wait(("a",), 100, lambda expired: "x"), answers.append)
+    waiting.wake("a")
+    waiter.cancel()
+    waiter.cancel()
+    waiting.run_ready()
+    timers.run_due(200)
+    assert answers == []
+    assert len(waiting) == 0
+
+
+def test_a_retry_that_raises_harms_no_other(waiting: Waiting) -> None:
+    answers, errors = list[str](), list[Exception]()
+
+    def broken(expired: bool) -> str | None:
+        raise RuntimeError("boom")
+
+    waiting.add(Wait(("a",), None, broken), answers.append, errors.append)
+    waiting.add(Wait(("a",), None, lambda expired: "fine"), answers.append, errors.append)
+    waiting.wake("a")
+    waiting.run_ready()
+    assert answers == ["fine"]
+    assert [str(error) for error in errors] == ["boom"]
+    assert len(waiting) == 0
+
+
+def test_the_owner_is_told_once_that_something_is_ready(waiting: Waiting) -> None:
+    calls = list[str]()
+    waiting.on_ready = lambda: calls.append("ready")
+    waiting.add(Wait(("a",), None, lambda expired: None), lambda answer: None)
+    waiting.wake("nobody")
+    assert calls == []
+    waiting.wake("a")
+    waiting.defer(lambda: None)
+    assert calls == ["ready"]
+    assert waiting.ready
+    waiting.run_ready()
+    waiting.wake("a")
+    assert calls == ["ready", "ready"]
+
+
+def test_what_a_retry_wakes_runs_in_the_same_turn(waiting: Waiting) -> None:
+    answers = list[str]()
+    done = list[bool]()
+    waiting.add(Wait(("second",), None, lambda expired: "second" if done else None), answers.append)
+
+    def first(expired: bool) -> str:
+        done.append(True)
+        waiting.wake("second")
+        return "first"
+
+    waiting.add(Wait(("first",), None, first), answers.append)
+    waiting.wake("first")
+    waiting.run_ready()
+    assert answers == ["first", "second"]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=30), st.lists(st.sampled_from("abc"), max_size=5))
+def test_exactly_those_woken_are_answered(plan: list[tuple[str, bool]], woken: list[str]) -> None:
+    waiting, answers = Waiting(Timers(), StillClock()), list[int]()
+    for index, (key, cancel) in enumerate(plan):
+        waiter = waiting.add(Wait((key,), None, lambda expired, index=index: index + 1), answers.append)
+        if cancel:
+            waiter.cancel()
+    for key in woken:
+        waiting.wake(key)
+    waiting.run_ready()
+    assert sorted(answers) == [index + 1 for index, (key, cancel) in enumerate(plan) if key in woken and not cancel]
