@@ -160,6 +160,10 @@ class UnsupportedForMessageFormat(RequestRefused):
     """The request needs a newer message format than the log holds."""
 
 
+class TransactionsNotServed(RequestRefused):
+    """A transactional id, which this broker lets nobody use; told in the one code that every client takes as final."""
+
+
 class OutOfOrderSequence(RequestRefused):
     """An idempotent producer's sequence leaves a gap."""
 

@@ -1,0 +1,56 @@
+"""What a handler knows of a request besides its body, and how it waits for a ticket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from kqueue.base.tickets import Ticket
+from kqueue.broker.waiting import Wait
+
+if TYPE_CHECKING:
+    from kqueue.broker.broker import Broker
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Call:
+    """One request's surroundings.
+
+    `client_host` is written as Kafka writes it (``/127.0.0.1``). `listener` names the listener that the request came through.
+    `connection` is an opaque identity: the same for all requests of one connection, never that of another.
+    """
+
+    broker: Broker
+    api_version: int
+    client_id: str | None = None
+    client_host: str = ""
+    listener: str = "PLAINTEXT"
+    connection: object = None
+
+    def endpoint(self) -> tuple[str, int]:
+        """Host and port that clients of this listener connect to next."""
+        return self.broker.endpoints(self.listener)
+
+    def deadline_ms(self, timeout_ms: int) -> float:
+        """`timeout_ms` from now, on the monotonic clock; a negative one is now."""
+        return self.broker.clock.monotonic_ms() + max(timeout_ms, 0)
+
+
+def wait_for(ticket: Ticket[T], respond: Callable[[Ticket[T]], R], deadline_ms: float | None = None) -> R | Wait[R]:
+    """The response to a ticket: at once if it is settled, else a `Wait` for it.
+
+    `respond(ticket)` builds the response; it looks at `ticket.done` first if there is a deadline (past which it is called with the
+    ticket unsettled), then takes `ticket.result()`, which raises what the ticket failed with.
+    """
+    return wait_for_all((ticket,), lambda: respond(ticket), deadline_ms)
+
+
+def wait_for_all(tickets: tuple[Ticket[T], ...], respond: Callable[[], R], deadline_ms: float | None = None) -> R | Wait[R]:
+    """Like `wait_for`, for several tickets: `respond()` is called when all are settled, or at the deadline."""
+    if all(ticket.done for ticket in tickets):
+        return respond()
+    return Wait(tickets, deadline_ms, lambda expired: respond() if expired or all(ticket.done for ticket in tickets) else None)

@@ -1,0 +1,120 @@
+"""The table of APIs: which module serves which key, and at which versions.
+
+A module of this package that is named like an API of the protocol serves it. It holds
+
+    VERSIONS = (0, 4)                                   lowest and highest version that it serves, all between included
+    def handle(request, call) -> response | Wait | None
+    def refuse(request, version, error) -> response     only where the response has no `error_code` of its own at the top
+
+`refuse` builds the response that tells of `error` at every place where the request asked for something. Modules are
+imported on first use. Nothing is advertised that no module serves.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kqueue.api.errors import code_of
+from kqueue.base.errors import UnsupportedVersion
+from kqueue.wire.apis import BY_KEY, Api
+
+MODULES: tuple[str, ...] = (
+    "api_versions",
+    "create_partitions",
+    "create_topics",
+    "delete_groups",
+    "delete_topics",
+    "describe_cluster",
+    "describe_configs",
+    "describe_groups",
+    "fetch",
+    "find_coordinator",
+    "heartbeat",
+    "init_producer_id",
+    "join_group",
+    "leave_group",
+    "list_groups",
+    "list_offsets",
+    "metadata",
+    "offset_commit",
+    "offset_fetch",
+    "offset_for_leader_epoch",
+    "produce",
+    "sync_group",
+)
+"""Every module here that serves an API; a test holds it against the folder."""
+
+
+
+def module_name(api_name: str) -> str:
+    """``OffsetForLeaderEpoch`` -> ``offset_for_leader_epoch``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", api_name).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One row of the table. `handle` and `refuse` are the module's; `versions` is what is advertised."""
+
+    api: Api
+    versions: tuple[int, int]
+    handle: Callable[[Any, Any], Any]
+    refuse: Callable[[Any, int, BaseException], Any] | None
+
+    def error_response(self, request: Any, version: int, error: BaseException) -> Any:
+        """The response that tells of `error` wherever `request` asked for something."""
+        if self.refuse is not None:
+            return self.refuse(request, version, error)
+        return self.api.response_class(error_code=code_of(error))
+
+
+@cache
+def served(name: str) -> Served:
+    """The row of one module, imported now if it was not."""
+    module = importlib.import_module(f"kqueue.api.{name}")
+    return Served(_API_BY_MODULE[name], module.VERSIONS, module.handle, getattr(module, "refuse", None))
+
+
+def lookup(api_key: int, api_version: int) -> Served:
+    """Who serves this key at this version. Raises UnsupportedVersion: nobody does, and the connection is to be closed.
+
+    ApiVersions is found at any version, because its own answer tells what is served.
+    """
+    found = _FOUND.get((api_key, api_version))
+    if found is None:
+        found = _look_up(api_key, api_version)
+        if found.versions[0] <= api_version <= found.versions[1]:
+            _FOUND[api_key, api_version] = found
+    return found
+
+
+def advertised() -> list[Served]:
+    """All rows, by key: what ApiVersions tells."""
+    return sorted((served(name) for name in MODULES), key=lambda row: row.api.key)
+
+
+def error_response(request: Any, version: int, error: BaseException) -> Any:
+    """The response to `request` that tells of `error` wherever it asked for something; for what its handler did not catch."""
+    name = module_name(type(request).__name__.removesuffix("Request"))
+    return served(name).error_response(request, version, error)
+
+
+def _look_up(api_key: int, api_version: int) -> Served:
+    api = BY_KEY.get(api_key)
+    name = module_name(api.name) if api is not None else None
+    if name not in MODULES:
+        raise UnsupportedVersion(f"no API with key {api_key} is served")
+    row = served(name)
+    low, high = row.versions
+    if not low <= api_version <= high and api_key != API_VERSIONS_KEY:
+        raise UnsupportedVersion(f"{row.api.name} is served from version {low} to {high}, the request has {api_version}")
+    return row
+
+
+API_VERSIONS_KEY = 18
+_API_BY_MODULE = {module_name(api.name): api for api in BY_KEY.values()}
+_FOUND: dict[tuple[int, int], Served] = {}

@@ -1,0 +1,79 @@
+"""The contract of the metadata store: a small, durable map from text keys to bytes, changed by guarded commits.
+
+Calls block, so they run in jobs (`kqueue.base.jobs`), never on the owner thread; a store may be called from several threads.
+One machine needs `read` and `commit`; what several machines need besides (registration, campaigns, watches) joins this contract
+as further methods, with the store that has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+KEY_LENGTH_MAX = 1024
+VALUE_SIZE_MAX = 1024 * 1024
+
+
+class Entry(NamedTuple):
+    """A value and its version: 1 or more, and never one that this key had before, even if it was deleted in between."""
+
+    value: bytes
+    version: int
+
+
+Snapshot = Mapping[str, Entry]
+
+
+class MetadataStore(Protocol):
+    """Keys are absolute paths (``/topics/orders``) of at most 1024 characters; values have at most 1 MiB."""
+
+    def read(self, prefix: str) -> Snapshot:
+        """All entries whose key starts with `prefix`, as of one moment, after every commit that has returned.
+
+        Returns: by whole key, in order of keys; empty when there are none.
+        Raises: StorageFailed.
+        """
+        ...
+
+    def commit(self, guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]) -> Mapping[str, int]:
+        """Apply all of `puts` and `deletes`, or nothing.
+
+        Args: guards: for each key the version that it must have now, None where it must not exist; keys without a guard are
+            changed unconditionally. deletes: keys to remove; one that is not there is no error. No key stands in both.
+        Returns: the new version of every key in `puts`.
+        Raises: Conflict: a guard does not hold, nothing was changed. StorageFailed: it is unknown whether it was
+            (read again and compare). ValueError: a key or value breaks the limits.
+        Durability: on return the change survives a power cut, where the store is durable at all.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of files. Twice is harmless; other calls after it raise StorageFailed."""
+        ...
+
+
+def check_commit(guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]) -> None:
+    """What every store refuses before it begins. Raises ValueError: says which key and why."""
+    deletes = list(deletes)
+    for key in (*guards, *puts, *deletes):
+        if not key.startswith("/") or len(key) > KEY_LENGTH_MAX or "\0" in key:
+            raise ValueError(f"a key starts with '/', holds no NUL and has at most {KEY_LENGTH_MAX} characters, found {key[:80]!r}")
+    for key, value in puts.items():
+        if len(value) > VALUE_SIZE_MAX:
+            raise ValueError(f"{key}: a value has at most {VALUE_SIZE_MAX} bytes, found {len(value)}")
+    for key in deletes:
+        if key in puts:
+            raise ValueError(f"{key}: put and deleted in one commit")
+
+
+def check_guards(guards: Mapping[str, int | None], versions: Mapping[str, int]) -> str | None:
+    """Why the guards do not hold against the `versions` in force; None when they do."""
+    for key, expected in guards.items():
+        found = versions.get(key)
+        if found != expected:
+            return f"{key}: expected {_words(expected)}, found {_words(found)}"
+    return None
+
+
+def _words(version: int | None) -> str:
+    return "no entry" if version is None else f"version {version}"
