@@ -146,6 +146,7 @@ class ErrorCode(enum.IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
 
+
 RETRIABLE = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,

@@ -50,7 +50,6 @@ MODULES: tuple[str, ...] = (
 """Every module here that serves an API; a test holds it against the folder."""
 
 
-
 def module_name(api_name: str) -> str:
     """``OffsetForLeaderEpoch`` -> ``offset_for_leader_epoch``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", api_name).lower()
