@@ -1,0 +1,56 @@
+"""What a compression codec is. Plugins bring theirs under the entry-point group `kqueue.codecs`; `kqueue.testing.check_codec` tests one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from kqueue.base.errors import CorruptBatch
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Levels(NamedTuple):
+    """The levels that a codec takes, both ends included, and the one it takes when none is named."""
+
+    lowest: int
+    highest: int
+    default: int
+
+
+class Codec(Protocol):
+    """Compresses the records of a batch as a whole. Without state: one instance serves all threads."""
+
+    @property
+    def id(self) -> int:
+        """Number in a batch's attributes, 0-7; 0-4 are Kafka's, and only those do other clients understand."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Name in settings, e.g. ``gzip``."""
+        ...
+
+    @property
+    def levels(self) -> Levels | None:
+        """None: the codec knows no levels, and `compress` ignores the one it is given."""
+        ...
+
+    def compress(self, data: Buffer, level: int | None = None) -> bytes:
+        """`data` compressed; empty data too. `level` None: the default."""
+        ...
+
+    def decompress(self, data: Buffer, limit: int) -> bytes:
+        """What was compressed, exactly; `data` comes from strangers.
+
+        Args: limit: the most bytes it may come to, >= 0; never allocates more than about that, whatever `data` claims.
+        Raises: CorruptBatch: damaged, cut off, bytes left over, or above the limit. Nothing else.
+        """
+        ...
+
+
+def above_limit(name: str, limit: int) -> CorruptBatch:
+    return CorruptBatch(f"{name}: the records come to more than the limit of {limit} bytes")
+
+
+def damaged(name: str, why: object) -> CorruptBatch:
+    return CorruptBatch(f"{name}: {why}")

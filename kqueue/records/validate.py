@@ -1,0 +1,149 @@
+"""Checks of what producers send, before it reaches a log."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from kqueue.base.errors import CorruptBatch, InvalidRecord, InvalidTimestamp, RecordTooLarge, UnsupportedCodec
+from kqueue.records.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DECOMPRESSED_BYTES_MAX,
+    DELETE_HORIZON,
+    LENGTH_FIELD_END,
+    LOG_APPEND_TIME,
+    MAGIC_POSITION,
+    BatchHeader,
+    check_crc,
+    decompressed,
+    parse_header,
+    set_max_timestamp,
+)
+from kqueue.records.codecs import CODECS
+from kqueue.records.record import decode_records
+
+ZSTD_ID = 4
+PRODUCE_VERSION_ZSTD = 7
+PRODUCE_VERSION_NEWEST = 13
+_LONG_MAX = 2**63 - 1
+_KAFKAS_CODECS_MAX = 4
+_FORBIDDEN = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
+
+
+class Level(enum.Enum):
+    """How deep a produced batch is looked into. `HEADER`: lengths, counts, flags and checksum; `RECORDS`: each record as well."""
+
+    HEADER = "header"
+    RECORDS = "records"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a topic asks of a batch; made once for each topic configuration.
+
+    Times in ms; the bounds hold for CreateTime topics, `*_max_ms` of 2**63 - 1 = no bound.
+    """
+
+    level: Level = Level.HEADER
+    max_batch_bytes: int = 1_048_588
+    keys_required: bool = False
+    log_append_time: bool = False
+    before_max_ms: int = _LONG_MAX
+    after_max_ms: int = 3_600_000
+    limit_bytes: int = DECOMPRESSED_BYTES_MAX
+
+    @property
+    def every_record(self) -> bool:
+        """A compacted topic needs its keys looked at, and a bound on the past the oldest record; whatever the level says."""
+        return self.level is Level.RECORDS or self.keys_required or (self.before_max_ms < _LONG_MAX and not self.log_append_time)
+
+
+def check_produced(buf: memoryview, rules: Rules, *, now_ms: int, produce_version: int = PRODUCE_VERSION_NEWEST) -> BatchHeader:
+    """Check what a client sent for one partition (Produce 3 and above): exactly one batch of magic 2.
+
+    At level RECORDS a max timestamp that is not the records' greatest is put right in place, as Kafka does; `buf` must be
+    writable then. Returns: the header of the batch, which is all of `buf`.
+    Raises:
+        CorruptBatch: cut off, a wrong checksum, records that don't follow their format.
+        InvalidRecord: not exactly one batch, another magic, counts that contradict, flags that only a broker may set, no key
+            where one is needed.
+        RecordTooLarge: above `rules.max_batch_bytes`. UnsupportedCodec: unknown, or zstd before Produce 7.
+        InvalidTimestamp: outside the topic's bounds, or set to LogAppendTime by the client.
+    """
+    size = len(buf)
+    if size <= MAGIC_POSITION:
+        raise InvalidRecord(f"expected one record batch, found {size} bytes")
+    if buf[MAGIC_POSITION] != 2:
+        raise InvalidRecord(f"expected a record batch of magic 2, found magic {buf[MAGIC_POSITION]}")
+    header = parse_header(buf)
+    base_offset, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, _, base_sequence, count = header
+    if length + LENGTH_FIELD_END != size:
+        raise _wrong_size(header, size)
+    if size > rules.max_batch_bytes:
+        raise RecordTooLarge(f"a batch of {size} bytes, where max.message.bytes is {rules.max_batch_bytes}")
+    if count < 1 or last_delta != count - 1:
+        raise InvalidRecord(f"a batch of {count} records with a last offset delta of {last_delta}")
+    if base_offset != 0:
+        raise InvalidRecord(f"a producer's batch has the base offset 0, found {base_offset}")
+    if attributes & _FORBIDDEN:
+        raise _forbidden(attributes)
+    if producer_id >= 0 and base_sequence < 0:
+        raise InvalidRecord(f"sequence {base_sequence} in a batch of producer {producer_id}")
+    codec_id = attributes & CODEC_MASK
+    if codec_id >= ZSTD_ID:
+        _check_codec(codec_id, produce_version)
+    if not rules.log_append_time and max_timestamp > now_ms + rules.after_max_ms:
+        raise _too_late(max_timestamp, now_ms, rules)
+    check_crc(buf, 0, header)
+    if rules.every_record:
+        return _check_records(buf, header, rules, now_ms)
+    return header
+
+
+def _wrong_size(header: BatchHeader, size: int) -> CorruptBatch | InvalidRecord:
+    if header.size > size:
+        return CorruptBatch(f"a batch of {header.size} bytes is cut off after {size}")
+    return InvalidRecord(f"expected exactly one record batch, found {size - header.size} bytes after the first")
+
+
+def _forbidden(attributes: int) -> InvalidRecord | InvalidTimestamp:
+    if attributes & CONTROL:
+        return InvalidRecord("a client may not write control records")
+    if attributes & LOG_APPEND_TIME:
+        return InvalidTimestamp("a producer may not set the timestamp type to LogAppendTime")
+    return InvalidRecord("a producer may not set a delete horizon")
+
+
+def _check_codec(codec_id: int, produce_version: int) -> None:
+    if codec_id == ZSTD_ID and produce_version < PRODUCE_VERSION_ZSTD:
+        raise UnsupportedCodec(f"zstd needs Produce {PRODUCE_VERSION_ZSTD} or above, this is {produce_version}")
+    if codec_id > _KAFKAS_CODECS_MAX and CODECS.by_id(codec_id) is None:
+        raise UnsupportedCodec(f"no codec has the id {codec_id}")
+
+
+def _check_records(buf: memoryview, header: BatchHeader, rules: Rules, now_ms: int) -> BatchHeader:
+    times = []
+    for record in decode_records(decompressed(buf, 0, header, rules.limit_bytes), header):
+        if record.key is None and rules.keys_required:
+            raise InvalidRecord(f"record {record.offset} of the batch has no key, which a compacted topic needs")
+        times.append(record.timestamp)
+    greatest = max(times)
+    if not rules.log_append_time:
+        _check_times(times, greatest, rules, now_ms)
+    if greatest == header.max_timestamp:
+        return header
+    set_max_timestamp(buf, 0, greatest)
+    return parse_header(buf)
+
+
+def _check_times(times: list[int], greatest: int, rules: Rules, now_ms: int) -> None:
+    if greatest > now_ms + rules.after_max_ms:
+        raise _too_late(greatest, now_ms, rules)
+    least = min((time for time in times if time != -1), default=now_ms)
+    if now_ms - least > rules.before_max_ms:
+        raise InvalidTimestamp(f"{least} lies more than {rules.before_max_ms} ms before {now_ms} (message.timestamp.before.max.ms)")
+
+
+def _too_late(time_ms: int, now_ms: int, rules: Rules) -> InvalidTimestamp:
+    return InvalidTimestamp(f"{time_ms} lies more than {rules.after_max_ms} ms after {now_ms} (message.timestamp.after.max.ms)")
