@@ -225,6 +225,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.UnknownProducerId: ErrorCode.UNKNOWN_PRODUCER_ID,
     errors.FetchSessionNotFound: ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     errors.InvalidFetchSessionEpoch: ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    errors.FetchSessionTopicIdError: ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     errors.InvalidGroupId: ErrorCode.INVALID_GROUP_ID,
     errors.GroupIdNotFound: ErrorCode.GROUP_ID_NOT_FOUND,
     errors.NonEmptyGroup: ErrorCode.NON_EMPTY_GROUP,
@@ -238,6 +239,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.GroupMaxSizeReached: ErrorCode.GROUP_MAX_SIZE_REACHED,
     errors.OffsetMetadataTooLarge: ErrorCode.OFFSET_METADATA_TOO_LARGE,
     errors.CoordinatorNotAvailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    errors.NotCoordinator: ErrorCode.NOT_COORDINATOR,
     errors.CoordinatorLoadInProgress: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
 

@@ -184,6 +184,10 @@ class InvalidFetchSessionEpoch(RequestRefused):
     """The fetch session expects another epoch."""
 
 
+class FetchSessionTopicIdError(RequestRefused):
+    """The fetch session was begun with topic names and goes on with ids, or the other way round."""
+
+
 class InvalidGroupId(RequestRefused):
     """An empty group id where a group is needed."""
 
@@ -242,3 +246,14 @@ class CoordinatorNotAvailable(RequestRefused):
 
 class CoordinatorLoadInProgress(RequestRefused):
     """The coordinator is still reading its log; try again."""
+
+
+# --- what we were told to send can't be said
+
+
+class UnencodableMessage(KqueueError, ValueError):
+    """A value that its field can't carry: a number out of range, a string too long, None where null can't be said."""
+
+
+class NotCoordinator(RequestRefused):
+    """The coordinator is another broker, or its log can't be written any more: look for it again."""

@@ -1,0 +1,65 @@
+"""Every error has its number, every exception its error."""
+
+from __future__ import annotations
+
+import pytest
+
+from kqueue.api.errors import EXCEPTION_CODES, RETRIABLE, ErrorCode, code_of, message_of
+from kqueue.base import errors
+
+
+def subclasses(kind: type[BaseException]) -> list[type[BaseException]]:
+    return [found for child in kind.__subclasses__() for found in (child, *subclasses(child))]
+
+
+@pytest.mark.parametrize("kind", sorted(subclasses(errors.RequestRefused), key=lambda kind: kind.__name__))
+def test_every_refusal_has_a_code_of_its_own_or_shares_it_knowingly(kind: type[BaseException]) -> None:
+    assert kind in EXCEPTION_CODES
+    assert EXCEPTION_CODES[kind] not in (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def test_refusals_do_not_share_codes() -> None:
+    codes = [EXCEPTION_CODES[kind] for kind in subclasses(errors.RequestRefused)]
+    assert len(codes) == len(set(codes))
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "retriable"),
+    [
+        (-1, "UNKNOWN_SERVER_ERROR", False),
+        (0, "NONE", False),
+        (2, "CORRUPT_MESSAGE", True),
+        (6, "NOT_LEADER_OR_FOLLOWER", True),
+        (45, "OUT_OF_ORDER_SEQUENCE_NUMBER", False),
+        (74, "FENCED_LEADER_EPOCH", True),
+        (88, "UNSTABLE_OFFSET_COMMIT", True),
+        (100, "UNKNOWN_TOPIC_ID", True),
+        (133, "SHARE_SESSION_LIMIT_REACHED", True),
+    ],
+)
+def test_numbers_and_names_are_kafkas(number: int, name: str, retriable: bool) -> None:
+    assert ErrorCode(number).name == name
+    assert (ErrorCode(number) in RETRIABLE) is retriable
+
+
+def test_the_numbers_have_no_gaps() -> None:
+    assert sorted(ErrorCode) == list(range(-1, 134))
+
+
+def test_an_unlisted_class_takes_the_code_of_its_nearest_base() -> None:
+    class Odd(errors.CorruptBatch):
+        pass
+
+    assert code_of(Odd("x")) is ErrorCode.CORRUPT_MESSAGE
+    assert code_of(errors.MalformedMessage("x")) is ErrorCode.INVALID_REQUEST
+    assert code_of(errors.CorruptIndex("x")) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(ZeroDivisionError()) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert code_of(errors.KqueueError("x")) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert code_of(None) is ErrorCode.NONE
+
+
+def test_only_what_was_raised_on_purpose_tells_its_words() -> None:
+    assert message_of(errors.InvalidTopic("a topic name must not be empty")) == "a topic name must not be empty"
+    assert "secret" not in str(message_of(ValueError("secret")))
+    assert "secret" not in str(message_of(errors.PluginError("secret")))
+    assert message_of(None) is None
