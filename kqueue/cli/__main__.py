@@ -1,0 +1,8 @@
+"""`python -m kqueue.cli`, for places where the console script is not on the path."""
+
+from __future__ import annotations
+
+from kqueue.cli import main
+
+if __name__ == "__main__":
+    main()

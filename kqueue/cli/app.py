@@ -1,0 +1,60 @@
+"""The root command: what there is, in the order in which a newcomer meets it."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from kqueue import __version__
+from kqueue.cli.lazy import LazyCommand, LazyGroup
+
+COMMANDS = {
+    "demo": LazyCommand("kqueue.cli.demo:demo", "See it work: 336,776 flights through a broker, counted and checked."),
+    "serve": LazyCommand("kqueue.cli.serve:serve", "Run a broker that Kafka clients connect to."),
+    "topics": LazyCommand("kqueue.cli.topics:topics", "Create, list, describe, alter and delete topics."),
+    "produce": LazyCommand("kqueue.cli.produce:produce", "Send lines from standard input or a file to a topic."),
+    "consume": LazyCommand("kqueue.cli.consume:consume", "Print a topic's records."),
+    "groups": LazyCommand("kqueue.cli.groups:groups", "List, describe, reset and delete consumer groups."),
+    "version": LazyCommand("kqueue.cli.version:version", "Show the versions of kqueue and of what it works with."),
+}
+EXAMPLES = """\b
+  kqueue serve                         a broker on localhost:9092, data in ./kqueue-data
+  kqueue topics create orders -p 3
+  echo hello | kqueue produce orders
+  kqueue consume orders --from-beginning
+
+Every command has its own --help with examples."""
+
+
+@click.group(
+    "kqueue",
+    cls=LazyGroup,
+    table=COMMANDS,
+    entry_points="kqueue.commands",
+    epilog=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option("-v", "--verbose", count=True, help="Show what the client library logs (twice: everything).")
+@click.version_option(__version__, prog_name="kqueue", message="%(prog)s %(version)s")
+def kqueue(verbose: int) -> None:
+    """kqueue is a message-queue broker that speaks the Apache Kafka protocol.
+
+    It runs on its own (`kqueue serve`) or inside a Python process (`kqueue.Broker`); these commands start a broker
+    and work with the topics, records and groups of any broker that speaks Kafka's protocol.
+    """
+    _set_up_logging(verbose)
+
+
+def _set_up_logging(verbose: int) -> None:
+    """Client libraries log their retries as warnings; unless asked for, our own plain sentences are enough."""
+    clients = [logging.getLogger(name) for name in ("kafka", "aiokafka")]
+    if not verbose:
+        for client in clients:
+            client.addHandler(logging.NullHandler())
+            client.propagate = False
+        return
+    logging.basicConfig(format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    for client in clients:
+        client.propagate = True
+        client.setLevel(logging.DEBUG if verbose > 1 else logging.INFO)

@@ -1,0 +1,160 @@
+"""What the client commands share: the option that names the broker, one way to reach it, errors in plain words."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+DEFAULT_BOOTSTRAP = "localhost:9092"
+BOOTSTRAP_TIMEOUT_MS = 10_000
+PROBE_TIMEOUT_S = 3.0
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What to say for the errors of the protocol that a user meets; anything else is shown as the client words it.
+EXPLAINED = {
+    "UnknownTopicOrPartitionError": "there is no such topic or partition; `kqueue topics list` shows what is there",
+    "TopicAlreadyExistsError": "the topic exists already",
+    "InvalidTopicError": "that can't be a topic's name",
+    "GroupIdNotFoundError": "there is no such group; `kqueue groups list` shows what is there",
+    "NonEmptyGroupError": "the group has members; stop its consumers first",
+    "UnknownMemberIdError": "the group has members; stop its consumers first",
+    "MessageSizeTooLargeError": "a record is larger than the topic allows (max.message.bytes)",
+    "RecordTooLargeError": "a record is larger than the topic allows (max.message.bytes)",
+    "RecordListTooLargeError": "a request is larger than the broker allows",
+    "InvalidRecordError": "the topic refuses such records (a compacted topic needs a key on each)",
+    "IncompatibleBrokerVersion": "this broker does not serve what the command needs",
+}
+
+
+def bootstrap_option(command: F) -> F:
+    """Add ``-b/--bootstrap-server`` to a command; it arrives as the argument `bootstrap`."""
+    return click.option(
+        "-b",
+        "--bootstrap-server",
+        "bootstrap",
+        metavar="HOST:PORT[,…]",
+        default=DEFAULT_BOOTSTRAP,
+        envvar="KQUEUE_BOOTSTRAP",
+        show_default=True,
+        show_envvar=True,
+        help="The broker to talk to; of a cluster, any of its brokers.",
+    )(command)
+
+
+def name_values(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
+    """``NAME=VALUE`` texts taken apart. Raises BadParameter: one has no equals sign, or no name."""
+    found = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise click.BadParameter(f"{text!r}: write NAME=VALUE", param_hint=option)
+        found.append((name.strip(), value))
+    return found
+
+
+def need(module: str, extra: str) -> None:
+    """Stop with a plain sentence if `module` is not installed. Raises ClickException: names the extra that brings it."""
+    if importlib.util.find_spec(module) is None:
+        raise click.ClickException(f"this command needs packages that are not installed; get them with: pip install 'kqueue[{extra}]'")
+
+
+def need_client() -> None:
+    """Stop with a plain sentence unless kafka-python 3 or newer is there."""
+    need("kafka", "cli")
+    from kafka.version import __version__
+
+    if int(__version__.split(".", 1)[0]) < 3:
+        raise click.ClickException(f"kafka-python {__version__} is too old for this command; get it with: pip install 'kqueue[cli]'")
+
+
+def addresses(bootstrap: str) -> list[tuple[str, int]]:
+    """The (host, port) pairs of a bootstrap list. Raises BadParameter: says which part is no address."""
+    pairs = []
+    for part in filter(None, (piece.strip() for piece in bootstrap.split(","))):
+        host, colon, port = part.rpartition(":")
+        if not colon or part.endswith("]"):
+            host, port = part, "9092"
+        if not port.isdecimal() or not 0 < int(port) < 65536 or not host:
+            raise click.BadParameter(f"{part!r} is no address; write HOST:PORT", param_hint="--bootstrap-server")
+        pairs.append((host.strip("[]"), int(port)))
+    if not pairs:
+        raise click.BadParameter("no address given; write HOST:PORT", param_hint="--bootstrap-server")
+    return pairs
+
+
+def find_broker(bootstrap: str) -> None:
+    """Stop with a plain sentence if nothing listens at any of the addresses: quicker and clearer than a client's timeout."""
+    reasons = []
+    for host, port in addresses(bootstrap):
+        try:
+            socket.create_connection((host, port), timeout=PROBE_TIMEOUT_S).close()
+            return
+        except OSError as error:
+            reasons.append(f"{host}:{port}: {error.strerror or error}")
+    raise no_broker(bootstrap, "; ".join(reasons))
+
+
+def no_broker(bootstrap: str, reason: str) -> click.ClickException:
+    return click.ClickException(
+        f"no broker answers at {bootstrap} ({reason}). Start one with `kqueue serve`, or name another with --bootstrap-server HOST:PORT."
+    )
+
+
+@contextlib.contextmanager
+def plain_errors(bootstrap: str) -> Iterator[None]:
+    """Turn what the client library raises into one plain sentence and exit status 1."""
+    from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+
+    try:
+        yield
+    except KafkaTimeoutError as error:
+        if "bootstrap" in str(error):
+            raise no_broker(bootstrap, "something listens there, but it does not speak Kafka's protocol in time") from None
+        raise click.ClickException(f"the broker at {bootstrap} did not answer in time: {_words(error)}") from None
+    except KafkaConnectionError as error:
+        raise click.ClickException(f"the connection to {bootstrap} broke: {_words(error)}") from None
+    except KafkaError as error:
+        raise click.ClickException(explain(error)) from None
+
+
+def explain(error: BaseException | type[BaseException], message: str | None = None) -> str:
+    """A sentence for an error of the protocol: the broker's own words if it sent some, ours if we have some, else the client's."""
+    name = error.__name__ if isinstance(error, type) else type(error).__name__
+    if message:
+        return message.rstrip(".")
+    if name in EXPLAINED:
+        return EXPLAINED[name]
+    return name if isinstance(error, type) else _words(error)
+
+
+def explain_code(code: int, message: str | None = None) -> str:
+    """`explain` for an error code of a response."""
+    from kafka.errors import for_code
+
+    return explain(for_code(code), message)
+
+
+def _words(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 300 else f"{text[:297]}..."
+
+
+@contextlib.contextmanager
+def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    """An administration client for the broker at `bootstrap`; every failure inside becomes a plain sentence."""
+    need_client()
+    find_broker(bootstrap)
+    from kafka import KafkaAdminClient
+
+    with plain_errors(bootstrap), KafkaAdminClient(
+        bootstrap_servers=bootstrap.split(","), bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS, client_id="kqueue-cli"
+    ) as client:
+        yield client

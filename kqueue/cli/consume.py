@@ -1,0 +1,297 @@
+"""`kqueue consume`: records become lines."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from kqueue.cli.connect import BOOTSTRAP_TIMEOUT_MS, bootstrap_option, find_broker, need_client, plain_errors
+from kqueue.cli.formats import Incoming, formatter, parse_time
+
+if TYPE_CHECKING:
+    from kafka import KafkaConsumer, TopicPartition
+
+    Start = int | str  # an offset, "earliest" or "latest"
+
+DEFAULT_GROUP = "kqueue-default"
+POLL_MS = 200
+POLL_RECORDS = 1000
+COMMIT_EVERY_S = 1.0
+
+
+@click.command()
+@click.argument("topic")
+@click.option("-g", "--group", help=f"The group to read as; {DEFAULT_GROUP} if none is named.")
+@click.option("--from-beginning", is_flag=True, help="Start at the oldest record, whatever the group has read before.")
+@click.option("-p", "--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Read only this partition, in no group.")
+@click.option("-o", "--offset", metavar="N|earliest|latest", help="Where to start in --partition.  [default: latest]")
+@click.option("--timestamp", metavar="TIME", help="Start at the first record of this time (ISO or milliseconds) or later.")
+@click.option("-n", "--max-messages", type=click.IntRange(min=1), help="End after so many records.")
+@click.option("--timeout-ms", type=click.IntRange(min=1), help="End when no record has come for so long.")
+@click.option("--format", "form", default="value", show_default=True, help="value, json, or a template such as '{key}={value}'.")
+@click.option("--read-committed", is_flag=True, help="Leave out records of transactions that are open or were aborted.")
+@bootstrap_option
+def consume(
+    topic: str,
+    group: str | None,
+    from_beginning: bool,
+    partitions: tuple[int, ...],
+    offset: str | None,
+    timestamp: str | None,
+    max_messages: int | None,
+    timeout_ms: int | None,
+    form: str,
+    read_committed: bool,
+    bootstrap: str,
+) -> None:
+    """Print the records of TOPIC, one per line, until Ctrl-C.
+
+    \b
+      kqueue consume orders --from-beginning
+      kqueue consume orders --group billing --format '{partition}:{offset} {key}={value} {headers}'
+      kqueue consume orders --partition 0 --offset 100 --max-messages 5 --format json
+      kqueue consume orders --timestamp 2026-01-31T12:00:00Z --timeout-ms 2000
+
+    Consumers of one group share the records, and a group goes on where it left off: what has been printed is
+    committed. A new group starts with what comes in from now on, unless you say otherwise.
+
+    Template fields: {topic} {partition} {offset} {timestamp} {time} {key} {value} {headers}, \\t and \\n.
+    """
+    write = _checked(formatter, form, "--format")
+    at_ms = _checked(parse_time, timestamp, "--timestamp") if timestamp is not None else None
+    _check_start(group, from_beginning, partitions, offset, timestamp)
+    need_client()
+    find_broker(bootstrap)
+    reading = _Reading(topic, write, sys.stdout.buffer, max_messages, timeout_ms)
+    with plain_errors(bootstrap):
+        reading.open(_client_options(bootstrap, None if partitions else group or DEFAULT_GROUP, read_committed))
+        try:
+            if partitions:
+                reading.assign(partitions, _start_of(offset), at_ms)
+            else:
+                reading.subscribe("earliest" if from_beginning else None, at_ms)
+            _hint(topic, group, partitions)
+            reading.run()
+        finally:
+            reading.close()
+
+
+def _checked(parse: Callable[[str], Any], text: str, option: str) -> Any:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None
+
+
+def _check_start(
+    group: str | None, from_beginning: bool, partitions: tuple[int, ...], offset: str | None, timestamp: str | None
+) -> None:
+    if partitions and group is not None:
+        raise click.UsageError("--partition reads in no group: leave out --group")
+    if offset is not None and not partitions:
+        raise click.UsageError("--offset needs --partition (for all partitions there are --from-beginning and --timestamp)")
+    if sum((from_beginning, offset is not None, timestamp is not None)) > 1:
+        raise click.UsageError("--from-beginning, --offset and --timestamp exclude each other")
+    if from_beginning and partitions:
+        raise click.UsageError("with --partition write --offset earliest instead of --from-beginning")
+
+
+def _start_of(offset: str | None) -> Start:
+    if offset is None or offset in ("earliest", "latest"):
+        return offset or "latest"
+    if not offset.isdecimal():
+        raise click.BadParameter(f"{offset!r} is no offset; write a number, earliest or latest", param_hint="--offset")
+    return int(offset)
+
+
+def _client_options(bootstrap: str, group: str | None, read_committed: bool) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": bootstrap.split(","),
+        "client_id": "kqueue-consume",
+        "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
+        "group_id": group,
+        "auto_offset_reset": "latest",
+        "enable_auto_commit": False,  # committed is what has been printed, not what has been fetched
+        "allow_auto_create_topics": False,
+        "isolation_level": "read_committed" if read_committed else "read_uncommitted",
+        "metrics_enabled": False,
+    }
+
+
+def _hint(topic: str, group: str | None, partitions: tuple[int, ...]) -> None:
+    """Tell a person at a terminal what is going on before the first record comes."""
+    if sys.stderr.isatty():
+        who = "in no group" if partitions else f"in the group {group or DEFAULT_GROUP}"
+        click.echo(f"Reading {topic} {who}; Ctrl-C ends.", err=True)
+
+
+class _Reading:
+    """One run of `consume`. What counts as read is what standard output has taken; only that is committed."""
+
+    def __init__(
+        self, topic: str, write: Callable[[Incoming], bytes], out: BinaryIO, max_messages: int | None, timeout_ms: int | None
+    ) -> None:
+        self.topic = topic
+        self.write = write
+        self.out = out
+        self.max_messages = max_messages
+        self.timeout_ms = timeout_ms
+        self.printed = 0
+        self._in_group = False
+        self._done: dict[TopicPartition, int] = {}
+        self._stop = threading.Event()
+        self._consumer: KafkaConsumer | None = None
+        self._next_commit_s = 0.0
+
+    def open(self, options: dict[str, Any]) -> None:
+        from kafka import KafkaConsumer
+
+        self._consumer = KafkaConsumer(**options)
+        self._in_group = options["group_id"] is not None
+
+    @property
+    def consumer(self) -> KafkaConsumer:
+        assert self._consumer is not None, "open() comes first"
+        return self._consumer
+
+    def assign(self, partitions: Iterable[int], start: Start, at_ms: int | None) -> None:
+        """Read just these partitions, from `start`, or from the first record at or after `at_ms`."""
+        wanted = [self._there(number) for number in dict.fromkeys(partitions)]
+        self.consumer.assign(wanted)
+        for partition, offset in (self._offsets_at(wanted, at_ms) if at_ms is not None else dict.fromkeys(wanted, start)).items():
+            self._seek(partition, offset)
+
+    def subscribe(self, start: Start | None, at_ms: int | None) -> None:
+        """Join the group; `start` and `at_ms` overrule what it has committed, for each partition once in this run."""
+        from kafka import ConsumerRebalanceListener
+
+        # Looked up now: the listener below runs on the client's own thread, where nothing may wait for an answer.
+        first = self._offsets_at(self._all(), at_ms) if at_ms is not None else dict.fromkeys(self._all(), start)
+        reading = self
+
+        class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+            def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+                for partition in assigned:
+                    reading._seek(partition, first.pop(partition, None))
+
+            def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+                reading._hand_over(revoked)
+
+        self._all()
+        self.consumer.subscribe([self.topic], listener=Listener())
+
+    def run(self) -> None:
+        """Print records until one of the ends is reached: the count, the silence, Ctrl-C, a closed pipe."""
+        previous = _on_signals(self._stop.set)
+        try:
+            self._loop()
+        except BrokenPipeError:
+            _forget_stdout()
+        finally:
+            _restore_signals(previous)
+
+    def close(self) -> None:
+        """Commit what was printed and leave the group, so that its other members take over at once."""
+        if self._consumer is not None:
+            try:
+                self._commit()
+            finally:
+                self._consumer.close(autocommit=False)
+
+    def _loop(self) -> None:
+        silent_since = time.monotonic()
+        while not self._stop.is_set() and (self.max_messages is None or self.printed < self.max_messages):
+            wanted = POLL_RECORDS if self.max_messages is None else min(POLL_RECORDS, self.max_messages - self.printed)
+            batches = self.consumer.poll(timeout_ms=POLL_MS, max_records=wanted)
+            for partition, records in batches.items():
+                self.out.writelines(map(self.write, records))
+                self.out.flush()
+                self.printed += len(records)
+                self._done[partition] = records[-1].offset + 1
+            now_s = time.monotonic()
+            if batches:
+                silent_since = now_s
+            elif self.timeout_ms is not None and (now_s - silent_since) * 1000 >= self.timeout_ms:
+                return
+            if now_s >= self._next_commit_s:
+                self._next_commit_s = now_s + COMMIT_EVERY_S
+                self._commit()
+
+    def _commit(self) -> None:
+        if self._in_group:
+            offsets = self._take(self.consumer.assignment())
+            if offsets:
+                self.consumer.commit(offsets)
+
+    def _hand_over(self, revoked: Iterable[TopicPartition]) -> None:
+        """Commit before the next owner asks; the request goes out ahead of our joining again, on the same connection."""
+        offsets = self._take(revoked)
+        if offsets:
+            self.consumer.commit_async(offsets)
+
+    def _take(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
+        from kafka.structs import OffsetAndMetadata
+
+        taken = {partition: self._done.pop(partition) for partition in list(partitions) if partition in self._done}
+        return {partition: OffsetAndMetadata(offset, "", -1) for partition, offset in taken.items()}
+
+    def _seek(self, partition: TopicPartition, start: Start | None) -> None:
+        if start == "earliest":
+            self.consumer.seek_to_beginning(partition)
+        elif start == "latest":
+            self.consumer.seek_to_end(partition)
+        elif start is not None:
+            self.consumer.seek(partition, start)
+
+    def _offsets_at(self, partitions: Iterable[TopicPartition], at_ms: int) -> dict[TopicPartition, Start]:
+        """Where the records of this time begin; the end of a partition that has none so late."""
+        found = self.consumer.offsets_for_times(dict.fromkeys(partitions, at_ms))
+        return {partition: "latest" if place is None else place.offset for partition, place in found.items()}
+
+    def _all(self) -> list[TopicPartition]:
+        """All partitions of the topic. Raises ClickException: there is no such topic."""
+        from kafka import TopicPartition
+
+        numbers = self.consumer.partitions_for_topic(self.topic)
+        if not numbers:
+            raise click.ClickException(
+                f"there is no topic {self.topic!r}; `kqueue topics list` shows what is there, `kqueue topics create {self.topic}` makes it"
+            )
+        return [TopicPartition(self.topic, number) for number in sorted(numbers)]
+
+    def _there(self, number: int) -> TopicPartition:
+        partitions = self._all()
+        if number >= len(partitions):
+            raise click.BadParameter(f"{self.topic} has the partitions 0 to {len(partitions) - 1}", param_hint="--partition")
+        return partitions[number]
+
+
+def _on_signals(stop: Callable[[], None]) -> dict[signal.Signals, Any]:
+    """Ctrl-C and TERM ask for an end; a second Ctrl-C insists. Returns the handlers that were there."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop()
+        signal.signal(number, signal.SIG_DFL)
+
+    return {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+
+
+def _restore_signals(previous: dict[signal.Signals, Any]) -> None:
+    for number, handler in previous.items():
+        signal.signal(number, handler)
+
+
+def _forget_stdout() -> None:
+    """The reader of our pipe has gone (``| head``): nothing more can be written, not even by Python's own flush at the end."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

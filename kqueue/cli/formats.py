@@ -1,0 +1,183 @@
+"""How records are written as text, one per line: `produce` reads it, `consume` writes it, and JSON goes round unharmed.
+
+A byte string in a JSON line is text (UTF-8), null, or ``{"base64": "…"}`` for bytes that are no text.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import string
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+
+NULL = b"null"
+ESCAPES = {"\\t": "\t", "\\n": "\n", "\\\\": "\\"}
+
+
+class Outgoing(NamedTuple):
+    """A record to send. `partition` and `timestamp_ms` None: the partitioner's choice, and now."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+class Incoming(Protocol):
+    """What a formatter reads of a consumed record (kafka-python's ConsumerRecord)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+def parse_line(line: bytes, separator: bytes | None) -> Outgoing:
+    """A line as a record: all of it the value, or the key up to the first `separator`. Raises ValueError: no separator in it."""
+    if not separator:
+        return Outgoing(line)
+    key, found, value = line.partition(separator)
+    if not found:
+        raise ValueError(f"no key separator {separator.decode(errors='replace')!r} in it")
+    return Outgoing(value, key)
+
+
+def parse_json(line: bytes) -> Outgoing:
+    """A JSON object as a record; keys besides value, key, headers, partition and timestamp are ignored. Raises ValueError."""
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"this is not JSON: {error}") from None
+    if not isinstance(row, dict) or not row.keys() & {"key", "value"}:
+        raise ValueError('expected an object with "value" or "key"')
+    return Outgoing(
+        _bytes_of(row.get("value"), "value"),
+        _bytes_of(row.get("key"), "key"),
+        _headers_of(row.get("headers") or []),
+        _whole_number(row.get("partition"), "partition"),
+        _whole_number(row.get("timestamp"), "timestamp"),
+    )
+
+
+def formatter(spec: str) -> Callable[[Incoming], bytes]:
+    """The function that writes one record, line end included.
+
+    `spec` is ``value``, ``json``, or a template such as ``{partition}:{offset} {key}={value}``. Raises ValueError: an
+    unknown field, or a template without any.
+    """
+    if spec == "value":
+        return lambda record: _raw(record.value) + b"\n"
+    if spec == "json":
+        return lambda record: json.dumps(as_json(record), ensure_ascii=False).encode() + b"\n"
+    return _template(spec)
+
+
+def as_json(record: Incoming) -> dict[str, Any]:
+    """The fields of a record as JSON values."""
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _json_of(record.key),
+        "value": _json_of(record.value),
+        "headers": [[name, _json_of(value)] for name, value in record.headers],
+    }
+
+
+def time_text(timestamp_ms: int) -> str:
+    """Milliseconds since 1970 as ISO text in UTC; ``-`` where the record has none."""
+    if timestamp_ms < 0:
+        return "-"
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds since 1970 out of a number, or of ISO text (local time unless it names a zone). Raises ValueError."""
+    if text.lstrip("-").isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time; write milliseconds since 1970, or 2026-01-31T12:00:00 (with Z for UTC)") from None
+    return round(moment.timestamp() * 1000)
+
+
+_FIELDS: dict[str, Callable[[Incoming], bytes]] = {
+    "topic": lambda record: record.topic.encode(),
+    "partition": lambda record: b"%d" % record.partition,
+    "offset": lambda record: b"%d" % record.offset,
+    "timestamp": lambda record: b"%d" % record.timestamp,
+    "time": lambda record: time_text(record.timestamp).encode(),
+    "key": lambda record: _raw(record.key),
+    "value": lambda record: _raw(record.value),
+    "headers": lambda record: b",".join(name.encode() + b"=" + _raw(value) for name, value in record.headers),
+}
+
+
+def _template(spec: str) -> Callable[[Incoming], bytes]:
+    for escape, character in ESCAPES.items():
+        spec = spec.replace(escape, character)
+    parts: list[bytes | Callable[[Incoming], bytes]] = []
+    for text, field, wanted, conversion in string.Formatter().parse(spec):
+        parts.append(text.encode())
+        if field is None:
+            continue
+        if field not in _FIELDS or wanted or conversion:
+            raise ValueError(f"there is no field {{{field}}}; there are {', '.join(f'{{{name}}}' for name in _FIELDS)}")
+        parts.append(_FIELDS[field])
+    if not any(callable(part) for part in parts):
+        raise ValueError("a format is 'value', 'json' or a text with fields, such as '{key}={value}'")
+    return lambda record: b"".join(part(record) if callable(part) else part for part in parts) + b"\n"
+
+
+def _raw(data: bytes | None) -> bytes:
+    return NULL if data is None else data
+
+
+def _json_of(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _bytes_of(value: object, name: str) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict) and set(value) == {"base64"} and isinstance(value["base64"], str):
+        try:
+            return base64.b64decode(value["base64"], validate=True)
+        except binascii.Error as error:
+            raise ValueError(f'"{name}" is no base64: {error}') from None
+    raise ValueError(f'"{name}" must be a text, null, or {{"base64": "…"}}')
+
+
+def _headers_of(value: object) -> tuple[tuple[str, bytes], ...]:
+    if isinstance(value, dict):
+        value = [[name, text] for name, text in value.items()]
+    if not isinstance(value, list):
+        raise ValueError('"headers" must be a list of [name, value] pairs, or an object')
+    headers = []
+    for pair in value:
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise ValueError('"headers" must be a list of [name, value] pairs, or an object')
+        headers.append((pair[0], _bytes_of(pair[1], f"header {pair[0]}") or b""))
+    return tuple(headers)
+
+
+def _whole_number(value: object, name: str) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        raise ValueError(f'"{name}" must be a whole number, 0 or more')
+    return value

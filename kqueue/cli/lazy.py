@@ -1,0 +1,79 @@
+"""A click group whose subcommands are imported when they are used, so that `kqueue --help` imports none of them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from importlib import metadata
+from typing import NamedTuple
+
+import click
+
+from kqueue.base.names import did_you_mean
+
+
+class LazyCommand(NamedTuple):
+    """Where a subcommand lives (``module:attribute``) and the line that the group's help shows for it."""
+
+    target: str
+    summary: str
+
+    def load(self) -> click.Command:
+        module, _, attribute = self.target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+class LazyGroup(click.Group):
+    """A group out of a table of `LazyCommand`s, plus what other distributions add through an entry-point group.
+
+    A built-in name always wins. A plugin is imported only when its command is called; if that fails, the user
+    reads which distribution is to blame, and every other command still works.
+    """
+
+    def __init__(self, *args: object, table: Mapping[str, LazyCommand], entry_points: str, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self.table = table
+        self.entry_point_group = entry_points
+
+    def plugins(self) -> dict[str, metadata.EntryPoint]:
+        """Subcommands of other distributions, by name; nothing is imported."""
+        points = metadata.entry_points(group=self.entry_point_group)
+        return {point.name: point for point in points if point.name not in self.table}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.table, *sorted(self.plugins())]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.table:
+            return self.table[cmd_name].load()
+        point = self.plugins().get(cmd_name)
+        return _load_plugin(point) if point else None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            ctx.fail(f"there is no command {name!r}{did_you_mean(name, self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, command.summary) for name, command in self.table.items()]
+        rows += [(name, f"(added by {_distribution(point)})") for name, point in sorted(self.plugins().items())]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _load_plugin(point: metadata.EntryPoint) -> click.Command:
+    try:
+        command = point.load()
+    except Exception as error:  # a plugin may fail in any way; the sentence names who brought it
+        reason = f"{type(error).__name__}: {error}"
+        raise click.ClickException(f"the command {point.name!r} of {_distribution(point)} failed to load: {reason}") from None
+    if not isinstance(command, click.Command):
+        raise click.ClickException(f"the command {point.name!r} of {_distribution(point)} is no click command but {command!r}")
+    return command
+
+
+def _distribution(point: metadata.EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"

@@ -1,0 +1,61 @@
+"""Plain text for people and for pipes: columns, counts, sizes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+import click
+
+
+def columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Left-aligned columns under a line of titles, two spaces apart, no blanks at the line ends."""
+    table = [[str(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(len(row[index]) for row in table) for index in range(len(head))]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
+    return "\n".join(lines)
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 record``, ``1,234 records``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def size_text(size: float) -> str:
+    """Bytes in the largest unit that keeps the number above 1: ``17 B``, ``3.4 MB`` (powers of 1000)."""
+    if size < 1000:
+        return f"{size:.0f} B"
+    for unit in ("kB", "MB", "GB"):
+        size /= 1000
+        if size < 999.95:
+            break
+    return f"{size:,.1f} {unit}"
+
+
+class Counter:
+    """A line on standard error that counts upwards while work goes on; nothing at all unless `shown`."""
+
+    EVERY_S = 0.2
+
+    def __init__(self, noun: str, *, shown: bool) -> None:
+        self.noun = noun
+        self.shown = shown
+        self._next_s = 0.0
+        self._written = False
+
+    def __enter__(self) -> Counter:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._written:
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+    def show(self, count: int) -> None:
+        """Show `count`, a few times a second at most."""
+        if not self.shown:
+            return
+        now_s = time.monotonic()
+        if now_s >= self._next_s:
+            self._next_s = now_s + self.EVERY_S
+            self._written = True
+            click.echo(f"\r{count:,} {self.noun} ", err=True, nl=False)

@@ -1,0 +1,188 @@
+"""`kqueue produce`: lines become records."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from kqueue.base.errors import PluginError
+from kqueue.cli.connect import BOOTSTRAP_TIMEOUT_MS, bootstrap_option, explain, find_broker, name_values, need_client, plain_errors
+from kqueue.cli.formats import Outgoing, parse_json, parse_line
+from kqueue.cli.output import Counter, counted
+
+if TYPE_CHECKING:
+    from kafka import KafkaProducer
+
+METADATA_TIMEOUT_MS = 10_000
+BATCH_BYTES = 128 * 1024
+LINGER_MS = 10
+INTERRUPTED = 130  # what a shell expects of a command that Ctrl-C ended
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@click.command()
+@click.argument("topic")
+@click.option("-f", "--file", "source", type=click.File("rb"), default="-", help="Read this file instead of standard input.")
+@click.option("--format", "form", type=click.Choice(["lines", "json"]), default="lines", show_default=True, help="What a line is.")
+@click.option("-k", "--key-separator", metavar="TEXT", help="What stands between key and value in a line; lines have no key if not given.")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for every record; may be repeated.")
+@click.option("-p", "--partition", type=click.IntRange(min=0), help="Send everything to this partition.")
+@click.option("--partitioner", metavar="NAME", help="Who picks the partition: default, sticky, round_robin, random, crc32, or a plugin's.")
+@click.option("--codec", type=click.Choice(CODECS), default="none", show_default=True, help="How batches are compressed.")
+@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True, help="Whose confirmation to wait for.")
+@bootstrap_option
+def produce(
+    topic: str,
+    source: BinaryIO,
+    form: str,
+    key_separator: str | None,
+    headers: tuple[str, ...],
+    partition: int | None,
+    partitioner: str | None,
+    codec: str,
+    acks: str,
+    bootstrap: str,
+) -> None:
+    """Send each line of standard input (or of a file) to TOPIC as a record.
+
+    \b
+      echo hello | kqueue produce orders
+      kqueue produce orders --file orders.txt --key-separator : --codec zstd
+      kqueue consume orders --format json --timeout-ms 1000 | kqueue produce copy --format json
+
+    A JSON line is an object with "value", and maybe "key", "headers", "partition" and "timestamp"; a value of null
+    deletes its key from a compacted topic. It is what `kqueue consume --format json` writes.
+    """
+    need_client()
+    options = _client_options(bootstrap, codec, acks, partitioner, interactive=source.isatty())
+    common = tuple((name, value.encode()) for name, value in name_values(headers, "--header"))
+    find_broker(bootstrap)
+    if source.isatty():
+        click.echo(f"Each line goes to {topic} as you end it; Ctrl-D ends.", err=True)
+    from kafka import KafkaProducer
+
+    with plain_errors(bootstrap):
+        producer = KafkaProducer(**options)
+        try:
+            sending = _Sending(producer, topic, common, partition)
+            sending.check_topic()
+            sending.run(_records(source, form, key_separator))
+        finally:
+            producer.close(timeout=30)
+    sending.report()
+
+
+def _client_options(bootstrap: str, codec: str, acks: str, partitioner: str | None, *, interactive: bool) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "bootstrap_servers": bootstrap.split(","),
+        "client_id": "kqueue-produce",
+        "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
+        "max_block_ms": METADATA_TIMEOUT_MS,
+        "compression_type": None if codec == "none" else codec,
+        "acks": acks if acks == "all" else int(acks),
+        "enable_idempotence": acks == "all",
+        "linger_ms": 0 if interactive else LINGER_MS,
+        "batch_size": BATCH_BYTES,
+        "metrics_enabled": False,
+    }
+    if partitioner is not None:
+        options["partitioner"] = _partitioner(partitioner)
+    return options
+
+
+def _partitioner(name: str) -> object:
+    from kqueue.records.partitioners import as_client_partitioner
+
+    try:
+        return as_client_partitioner(name)
+    except PluginError as error:
+        raise click.BadParameter(str(error), param_hint="--partitioner") from None
+
+
+def _records(source: BinaryIO, form: str, separator: str | None) -> Iterator[Outgoing]:
+    """The records in the lines of `source`. Raises ClickException: names the line that is none."""
+    between = separator.encode() if separator else None
+    for number, line in enumerate(source, start=1):
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        if form == "json" and not text.strip():
+            continue
+        try:
+            yield parse_json(text) if form == "json" else parse_line(text, between)
+        except ValueError as error:
+            raise click.ClickException(f"line {number} can't be sent: {error}" + _what_went(number - 1)) from None
+
+
+def _what_went(count: int) -> str:
+    return f" (what stood in the {counted(count, 'line')} before it was sent)" if count else ""
+
+
+class _Sending:
+    """One run of `produce`: counts what the broker confirmed and what it refused."""
+
+    def __init__(self, producer: KafkaProducer, topic: str, headers: tuple[tuple[str, bytes], ...], partition: int | None) -> None:
+        self.producer = producer
+        self.topic = topic
+        self.headers = headers
+        self.partition = partition
+        self.sent = 0
+        self.refused = 0
+        self.reason: BaseException | None = None
+        self.interrupted = False
+
+    def check_topic(self) -> None:
+        """Wait until the client knows the topic (the broker may create it now). Raises ClickException: it isn't there."""
+        from kafka.errors import KafkaTimeoutError
+
+        try:
+            partitions = self.producer.partitions_for(self.topic)
+        except KafkaTimeoutError:
+            raise click.ClickException(
+                f"there is no topic {self.topic!r}, and the broker makes none by itself; make it with: kqueue topics create {self.topic}"
+            ) from None
+        if self.partition is not None and self.partition not in partitions:
+            raise click.BadParameter(f"{self.topic} has the partitions 0 to {len(partitions) - 1}", param_hint="--partition")
+
+    def run(self, records: Iterator[Outgoing]) -> None:
+        started = time.monotonic()
+        with Counter("records sent", shown=sys.stderr.isatty() and not sys.stdin.isatty()) as counter:
+            try:
+                for record in records:
+                    self._send(record)
+                    counter.show(self.sent)
+            except KeyboardInterrupt:
+                self.interrupted = True
+            finally:
+                self.producer.flush()
+        self.seconds = time.monotonic() - started
+
+    def _send(self, record: Outgoing) -> None:
+        partition = self.partition if self.partition is not None else record.partition
+        try:
+            future = self.producer.send(
+                self.topic,
+                record.value,
+                record.key,
+                headers=[*self.headers, *record.headers],
+                partition=partition,
+                timestamp_ms=record.timestamp_ms,
+            )
+        except ValueError as error:
+            raise click.ClickException(f"record {self.sent + 1} can't be sent: {error}") from None
+        self.sent += 1
+        future.add_errback(self._refused)
+
+    def _refused(self, error: BaseException) -> None:
+        self.refused += 1
+        self.reason = self.reason or error
+
+    def report(self) -> None:
+        """One line on standard error. Raises ClickException: some were refused, and why the first was; Exit after Ctrl-C."""
+        if self.reason is not None:
+            raise click.ClickException(f"{self.refused:,} of {counted(self.sent, 'record')} were not taken: {explain(self.reason)}")
+        click.echo(f"Sent {counted(self.sent, 'record')} to {self.topic} in {self.seconds:.1f} s.", err=True)
+        if self.interrupted:
+            raise click.exceptions.Exit(INTERRUPTED)

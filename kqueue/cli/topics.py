@@ -1,0 +1,258 @@
+"""`kqueue topics`: create, list, describe, alter, delete, in the formats of Kafka's own tool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kqueue.base.names import uuid_text
+from kqueue.cli.connect import admin, bootstrap_option, explain_code, name_values
+from kqueue.cli.output import counted
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+Topic = dict[str, Any]
+UNKNOWN_TOPIC = 3
+ALREADY_EXISTS = 36
+_ELR_LISTS = ("eligible_leader_replicas", "last_known_elr")
+_NODE_LISTS = ("replica_nodes", "isr_nodes", *_ELR_LISTS)
+
+
+@click.group()
+def topics() -> None:
+    """Create, list, describe, alter and delete topics.
+
+    \b
+      kqueue topics create orders --partitions 3
+      kqueue topics create audit -c retention.ms=3600000 -c cleanup.policy=delete
+      kqueue topics describe orders
+      kqueue topics alter orders --partitions 6
+      kqueue topics delete orders
+    """
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="How many partitions; the broker's num.partitions if not given.")
+@click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="How many copies; the broker's default if not given.")
+@click.option("-c", "--config", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the topic; may be repeated.")
+@click.option("--if-not-exists", is_flag=True, help="A topic that is already there is no error.")
+@bootstrap_option
+def create(
+    names: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    settings: tuple[str, ...],
+    if_not_exists: bool,
+    bootstrap: str,
+) -> None:
+    """Create topics.
+
+    \b
+      kqueue topics create orders
+      kqueue topics create orders --partitions 3 -c retention.ms=86400000 --if-not-exists
+    """
+    wanted = {"num_partitions": partitions or -1, "replication_factor": replication_factor or -1, "configs": dict(name_values(settings, "--config"))}
+    with admin(bootstrap) as client:
+        results = client.create_topics(dict.fromkeys(names, wanted), raise_errors=False)["topics"]
+    refused = False
+    for result in results:
+        name, code = result["name"], result["error_code"]
+        if code == 0:
+            made = result.get("num_partitions", -1)
+            click.echo(f"Created topic {name}" + (f" with {counted(made, 'partition')}." if made > 0 else "."))
+        elif code == ALREADY_EXISTS and if_not_exists:
+            click.echo(f"Topic {name} is there already.")
+        else:
+            refused = True
+            _complain(name, explain_code(code, result.get("error_message")))
+    _finish(refused)
+
+
+@topics.command("list")
+@click.option("--exclude-internal", is_flag=True, help="Leave out the broker's own topics, such as __consumer_offsets.")
+@bootstrap_option
+def list_topics(exclude_internal: bool, bootstrap: str) -> None:
+    """Print the names of all topics, one per line."""
+    with admin(bootstrap) as client:
+        found = client.describe_topics()
+    for topic in sorted(found, key=_name):
+        if not (exclude_internal and topic["is_internal"]):
+            click.echo(topic["name"])
+
+
+@topics.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@bootstrap_option
+def describe(names: tuple[str, ...], bootstrap: str) -> None:
+    """Show a topic's partitions, replicas and settings.
+
+    The format is that of Kafka's own tool. Without a name it shows all topics.
+    """
+    with admin(bootstrap) as client:
+        found = sorted(client.describe_topics(list(names) or None), key=_name)
+        there = [topic for topic in found if topic["error_code"] == 0]
+        _add_eligible_replicas(client, there)
+        settings = _settings_of(client, [topic["name"] for topic in there])
+    for topic in there:
+        click.echo(describe_text(topic, settings.get(topic["name"], {})))
+    for topic in found:
+        if topic["error_code"] != 0:
+            _complain(topic["name"], explain_code(topic["error_code"]))
+    _finish(len(there) < len(found))
+
+
+@topics.command()
+@click.argument("name")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="The new number of partitions; it can only grow.")
+@click.option("-c", "--config", "settings", multiple=True, metavar="NAME=VALUE", help="Set a setting of the topic; may be repeated.")
+@click.option("--delete-config", "removed", multiple=True, metavar="NAME", help="Let a setting go back to its default; may be repeated.")
+@bootstrap_option
+def alter(name: str, partitions: int | None, settings: tuple[str, ...], removed: tuple[str, ...], bootstrap: str) -> None:
+    """Give a topic more partitions, or other settings.
+
+    \b
+      kqueue topics alter orders --partitions 6
+      kqueue topics alter orders -c retention.ms=3600000 --delete-config segment.bytes
+
+    With more partitions a key may belong to another partition than before: order within a key then starts anew.
+    """
+    if partitions is None and not settings and not removed:
+        raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
+    changes: dict[str, tuple[str, str | None]] = {key: ("SET", value) for key, value in name_values(settings, "--config")}
+    changes |= {key: ("DELETE", None) for key in removed}
+    with admin(bootstrap) as client:
+        if partitions is not None:
+            _grow(client, name, partitions)
+        if changes:
+            _change_settings(client, name, changes)
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--if-exists", is_flag=True, help="A topic that isn't there is no error.")
+@bootstrap_option
+def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
+    """Delete topics with all their records. There is no way back."""
+    with admin(bootstrap) as client:
+        results = client.delete_topics(list(names), raise_errors=False)["topics"]
+    refused = False
+    for result in results:
+        name, code = result["name"], result["error_code"]
+        if code == 0:
+            click.echo(f"Deleted topic {name}.")
+        elif code == UNKNOWN_TOPIC and if_exists:
+            click.echo(f"Topic {name} is not there.")
+        else:
+            refused = True
+            _complain(name, explain_code(code))
+    _finish(refused)
+
+
+def describe_text(topic: Topic, settings: dict[str, str]) -> str:
+    """One topic as `kafka-topics --describe` of Kafka 4.3 prints it; ``Elr: N/A`` is for brokers without eligible leader replicas."""
+    partitions = sorted(topic["partitions"], key=lambda partition: int(partition["partition_index"]))
+    name = topic["name"]
+    replicas = len(partitions[0]["replica_nodes"]) if partitions else 0
+    configs = ",".join(f"{key}={value}" for key, value in sorted(settings.items()))
+    lines = [
+        f"Topic: {name}\tTopicId: {_id_text(topic)}\tPartitionCount: {len(partitions)}\tReplicationFactor: {replicas}\tConfigs: {configs}"
+    ]
+    for partition in partitions:
+        leader = partition["leader_id"] if partition["leader_id"] >= 0 else "none"
+        nodes, isr, elr, last_elr = (_nodes(partition.get(key)) for key in _NODE_LISTS)
+        lines.append(
+            f"\tTopic: {name}\tPartition: {partition['partition_index']}\tLeader: {leader}\tReplicas: {nodes}\tIsr: {isr}"
+            f"\tElr: {elr}\tLastKnownElr: {last_elr}"
+        )
+    return "\n".join(lines)
+
+
+def _name(topic: Topic) -> str:
+    return str(topic["name"])
+
+
+def _id_text(topic: Topic) -> str:
+    """The topic's id as Kafka prints it; brokers before 2.8 have none."""
+    from uuid import UUID
+
+    raw = topic.get("topic_id")
+    return uuid_text(UUID(str(raw)).bytes) if raw else "N/A"
+
+
+def _settings_of(client: KafkaAdminClient, names: list[str]) -> dict[str, dict[str, str]]:
+    """The settings that are not at their default, by topic; empty where the broker does not tell."""
+    from kafka.admin import ConfigResource, ConfigResourceType
+    from kafka.errors import IncompatibleBrokerVersion
+
+    if not names:
+        return {}
+    try:
+        answer = client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in names], config_filter="all")
+    except IncompatibleBrokerVersion:
+        return {}
+    return {
+        name: {key: row["value"] for key, row in rows.items() if row["config_source"] != "DEFAULT_CONFIG"}
+        for name, rows in answer.get("topic", {}).items()
+    }
+
+
+def _add_eligible_replicas(client: KafkaAdminClient, topics: list[Topic]) -> None:
+    """Fill in each partition's eligible leader replicas where the broker tells them (Kafka 3.7 and newer)."""
+    from kafka.errors import IncompatibleBrokerVersion
+
+    known = {(topic["name"], partition["partition_index"]): partition for topic in topics for partition in topic["partitions"]}
+    cursor = None
+    while known:
+        try:
+            answer = client.describe_topic_partitions([topic["name"] for topic in topics], cursor=cursor)
+        except IncompatibleBrokerVersion:
+            return
+        for topic in answer["topics"]:
+            for row in topic["partitions"]:
+                partition = known.get((topic["name"], row["partition_index"]), {})
+                partition.update({key: row[key] or [] for key in _ELR_LISTS})
+        cursor = answer["next_cursor"]
+        if cursor is None:
+            return
+
+
+def _nodes(ids: list[int] | None) -> str:
+    return "N/A" if ids is None else ",".join(map(str, ids))
+
+
+def _grow(client: KafkaAdminClient, name: str, count: int) -> None:
+    result = client.create_partitions({name: count}, raise_errors=False).results[0]
+    if result.error_code != 0:
+        raise click.ClickException(f"{name}: {explain_code(result.error_code, result.error_message)}")
+    click.echo(f"Topic {name} has {counted(count, 'partition')} now.")
+
+
+def _change_settings(client: KafkaAdminClient, name: str, changes: dict[str, tuple[str, str | None]]) -> None:
+    from kafka.admin import ConfigResource, ConfigResourceType
+    from kafka.errors import IncompatibleBrokerVersion
+
+    resource = ConfigResource(ConfigResourceType.TOPIC, name, changes)
+    try:
+        answer = client.alter_configs([resource], raise_on_unknown=False, incremental=True)
+    except IncompatibleBrokerVersion:
+        raise click.ClickException(
+            "this broker can't change the settings of a topic that is there (it does not serve IncrementalAlterConfigs); "
+            "give them when you create it: kqueue topics create NAME -c SETTING=VALUE"
+        ) from None
+    outcome = answer["topic"][name]
+    if outcome != "OK":
+        raise click.ClickException(f"{name}: {outcome.rpartition('Error: ')[2] or outcome}")
+    click.echo(f"Changed the settings of topic {name}: {', '.join(changes)}.")
+
+
+def _complain(name: str, reason: str) -> None:
+    click.echo(f"Error: {name}: {reason}", err=True)
+
+
+def _finish(refused: bool) -> None:
+    """Exit status 1 if anything was refused; all that was possible has been done and said."""
+    if refused:
+        raise click.exceptions.Exit(1)
