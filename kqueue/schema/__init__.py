@@ -1,0 +1,56 @@
+"""Floor 2: typed, versioned structures and the compiler of their readers and writers.
+
+Wire messages and the records of internal topics are both written with it: see `structs` for how a class is declared and
+`codec` for how its bytes are read and written.
+"""
+
+from kqueue.schema.codec import decode, encode, join, reader, writer
+from kqueue.schema.kinds import (
+    Chunk,
+    Kind,
+    RegionLike,
+    array,
+    boolean,
+    bytes_,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    record_data,
+    string,
+    uint16,
+    uuid,
+)
+from kqueue.schema.structs import Field, MessageSchema, Schema, field, message, message_schema_of, schema_of, struct
+
+__all__ = [
+    "Chunk",
+    "Field",
+    "Kind",
+    "MessageSchema",
+    "RegionLike",
+    "Schema",
+    "array",
+    "boolean",
+    "bytes_",
+    "decode",
+    "encode",
+    "field",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "join",
+    "message",
+    "message_schema_of",
+    "reader",
+    "record_data",
+    "schema_of",
+    "string",
+    "struct",
+    "uint16",
+    "uuid",
+    "writer",
+]

@@ -1,0 +1,136 @@
+"""What compiled readers and writers call for the rarer cases: long varints, skipped tags, and the words of failures."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NoReturn
+
+from kqueue.base.errors import MalformedMessage, UnencodableMessage, UnsupportedVersion
+
+STRING_SIZE_MAX = 32767  # also where the length is a varint; source: Kafka's generated readers and writers
+SIZE_MAX = 2**31 - 1
+BYTE = tuple(bytes((value,)) for value in range(128))
+
+
+def uvarint_rest(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
+    """Finish an unsigned varint whose first byte (>= 128) lies before `pos`: its value (<= 2^32 - 1) and the next position.
+
+    Raises: MalformedMessage: more than 32 bits; IndexError: the buffer ends within.
+    """
+    second = buf[pos]
+    if second < 128:
+        return first & 127 | second << 7, pos + 1
+    value = first & 127 | (second & 127) << 7
+    for shift in (14, 21, 28):
+        pos += 1
+        byte = buf[pos]
+        value |= (byte & 127) << shift
+        if byte < 128:
+            if shift == 28 and byte > 15:
+                break
+            return value, pos + 1
+    raise MalformedMessage(f"expected a varint of at most 32 bits, found a longer one before byte {pos + 1}")
+
+
+def uvarint_at(buf: memoryview, pos: int) -> tuple[int, int]:
+    """An unsigned varint and the position after it. Raises as `uvarint_rest`."""
+    first = buf[pos]
+    return (first, pos + 1) if first < 128 else uvarint_rest(buf, pos + 1, first)
+
+
+def skip_tags(buf: memoryview, pos: int, first: int, end: int) -> int:
+    """Pass over a section of tagged fields, `first` being the first byte of their count; returns the position after it."""
+    count = first
+    if first > 127:
+        count, pos = uvarint_rest(buf, pos, first)
+    for _ in range(count):
+        tag, pos = uvarint_at(buf, pos)
+        size, pos = uvarint_at(buf, pos)
+        pos += size
+        if pos > end:
+            fail_size("tagged field", f"tag {tag}", size, pos - size, end)
+    return pos
+
+
+def uvarint(value: int) -> bytes:
+    """An unsigned varint, value 0 … 2^32 - 1."""
+    if value < 128:
+        return BYTE[value]
+    if value < 16384:
+        return bytes((value & 127 | 128, value >> 7))
+    if value >= 1 << 32:
+        raise UnencodableMessage(f"expected a length or count below 2^32, found {value}")
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def uvarint_text(value: int) -> bytes:
+    """The compact length (size + 1) of a string. Raises UnencodableMessage: longer than any string may be."""
+    if value > STRING_SIZE_MAX + 1:
+        raise UnencodableMessage(f"expected a string of at most {STRING_SIZE_MAX} bytes, found {value - 1}")
+    return uvarint(value)
+
+
+# --- failures: what was expected, what was found, where
+
+
+def fail_size(struct_name: str, field: str, size: int, pos: int, end: int) -> NoReturn:
+    """A length that is negative, null where null is not allowed, above its limit, or beyond the end."""
+    expected = f"expected a length from 0 to {max(0, end - pos)} (bytes left)"
+    found = "null" if size == -1 else f"{size}"
+    raise MalformedMessage(f"{struct_name}.{field}: {expected}, found {found}, at byte {pos} of {end}")
+
+
+def fail_count(struct_name: str, field: str, count: int, element_size: int, pos: int, end: int) -> NoReturn:
+    """A count of elements that the bytes left can't hold, or null where null is not allowed."""
+    expected = f"expected a count from 0 to {max(0, end - pos) // element_size} (what fits into the {max(0, end - pos)} bytes left)"
+    found = "null" if count == -1 else f"{count}"
+    raise MalformedMessage(f"{struct_name}.{field}: {expected}, found {found}, at byte {pos} of {end}")
+
+
+def fail_marker(struct_name: str, field: str, marker: int, pos: int, end: int) -> NoReturn:
+    """A struct's presence byte that is neither 1 nor -1, or -1 where null is not allowed."""
+    raise MalformedMessage(f"{struct_name}.{field}: expected 1 (present) or -1 (null), found {marker}, at byte {pos} of {end}")
+
+
+def fail_tag_size(struct_name: str, tag: int, pos: int, stop: int) -> NoReturn:
+    """A tagged field whose value does not end where its size says."""
+    raise MalformedMessage(f"{struct_name}: expected the field of tag {tag} to end at byte {stop}, it ended at byte {pos}")
+
+
+def malformed(message_name: str, version: int, error: Exception, pos: int, end: int) -> MalformedMessage:
+    """What to raise for an error that broke off a reader near byte `pos`."""
+    where = f"{message_name} v{version}"
+    if isinstance(error, UnicodeDecodeError):
+        byte = error.object[error.start]
+        return MalformedMessage(f"{where}: expected UTF-8, found byte 0x{byte:02x} at byte {pos + error.start} of {end}")
+    return MalformedMessage(f"{where}: expected more bytes, found the end; reading at byte {pos} of {end}")
+
+
+def refuse_version(struct_name: str, field: str, versions: object, version: int, value: object) -> NoReturn:
+    """A value that the version has no field for."""
+    raise UnsupportedVersion(f"{struct_name}.{field} is {value!r}, which only versions {versions} carry, not {version}")
+
+
+def refuse_null(struct_name: str, field: str, versions: object, version: int) -> NoReturn:
+    """None at a version that can't say it."""
+    raise UnsupportedVersion(f"{struct_name}.{field} is None, which only versions {versions} can say, not {version}")
+
+
+def check_uuid(struct_name: str, field: str, value: Any) -> None:
+    if len(value) != 16:
+        raise UnencodableMessage(f"{struct_name}.{field}: expected a uuid of 16 bytes, found {len(value)}")
+
+
+def unencodable(message_name: str, version: int, error: Exception) -> UnencodableMessage:
+    """What to raise for a value that its field can't carry."""
+    return UnencodableMessage(f"{message_name} v{version}: a value that its field can't carry: {type(error).__name__}: {error}")
+
+
+struct_error = struct.error
+READ_ERRORS = (IndexError, struct.error, UnicodeDecodeError)
+WRITE_ERRORS = (struct.error, TypeError, AttributeError, UnicodeEncodeError, OverflowError)

@@ -1,0 +1,258 @@
+"""Writes the source of readers: one flat function per (message, version), with all nested structs inlined.
+
+Fields of fixed size that follow each other, and the length or count behind them, are unpacked together. The first byte of
+a varint is taken as its whole value, since it nearly always is; longer ones finish in `bits.uvarint_rest`.
+
+In the source, `buf` is the frame, `p` the position, `end` its size, `n` the length or count just read.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from kqueue.schema import bits
+from kqueue.schema.kinds import Array, Fixed, Kind, Sequence, StructKind, record_data, string
+from kqueue.schema.source import Source
+from kqueue.schema.structs import Field, Schema
+
+
+def reader_source(schema: Schema, version: int, flexible: bool) -> Source:
+    """The source of `read(buf, p) -> (object, position)`."""
+    source = Source(
+        uvarint_rest=bits.uvarint_rest,
+        uvarint_at=bits.uvarint_at,
+        skip_tags=bits.skip_tags,
+        fail_size=bits.fail_size,
+        fail_count=bits.fail_count,
+        fail_marker=bits.fail_marker,
+        fail_tag_size=bits.fail_tag_size,
+        malformed=bits.malformed,
+        unpack_from=struct.unpack_from,
+        new=object.__new__,
+        READ_ERRORS=bits.READ_ERRORS,
+    )
+    with source.block("def read(buf, p)"):
+        source.line("end = len(buf)")
+        with source.block("try"):
+            writer = _Reader(source, version, flexible)
+            made = writer.struct(schema)
+            writer.flush()
+            source.line(f"return {made}, p")
+        with source.block("except READ_ERRORS as error"):
+            source.line(f"raise malformed({schema.name!r}, {version}, error, p, end) from None")
+    return source
+
+
+class _Reader:
+    """Goes through a schema at one version and adds lines. `pending` are the fixed-size values not yet unpacked."""
+
+    def __init__(self, source: Source, version: int, flexible: bool) -> None:
+        self.source = source
+        self.version = version
+        self.flexible = flexible
+        self.pending: list[tuple[Fixed[Any], str]] = []
+
+    # --- runs of fixed size
+
+    def later(self, kind: Fixed[Any], target: str) -> None:
+        """Read a fixed-size value into `target` together with its neighbours."""
+        self.pending.append((kind, target))
+
+    def flush(self) -> None:
+        """Unpack what is pending; `p` then stands behind it."""
+        if not self.pending:
+            return
+        codes = "".join(kind.code for kind, _ in self.pending)
+        targets = [target for _, target in self.pending]
+        if codes == "B":
+            self.source.line(f"{targets[0]} = buf[p]")
+        elif codes == "?":
+            self.source.line(f"{targets[0]} = buf[p] != 0")
+        else:
+            self.source.line(f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {self.source.unpacker(codes)}(buf, p)")
+        self.source.line(f"p += {sum(kind.size for kind, _ in self.pending)}")
+        self.pending.clear()
+
+    # --- structs
+
+    def struct(self, schema: Schema) -> str:
+        """Read a struct; returns the local name that holds it. Its last values may still be pending."""
+        source, made = self.source, self.source.fresh("o")
+        source.line(f"{made} = new({source.constant(schema.cls, 'C')})")
+        for each in schema.absent_at(self.version):
+            self.default(each, made)
+        for each in schema.fields_at(self.version):
+            self.field(schema, each, f"{made}.{each.name}")
+        if self.flexible:
+            self.tags(schema, made)
+        return made
+
+    def default(self, each: Field, made: str) -> None:
+        fresh_list = isinstance(each.kind, Array) and each.default == ()
+        self.source.line(f"{made}.{each.name} = {'[]' if fresh_list else self.source.constant(each.default)}")
+
+    def tags(self, schema: Schema, made: str) -> None:
+        source, tagged = self.source, schema.tagged_at(self.version)
+        for each in tagged:
+            self.default(each, made)
+        self.later(_FIRST_BYTE, "n")
+        self.flush()
+        with source.block("if n"):
+            if not tagged:
+                source.line("p = skip_tags(buf, p, n, end)")
+                return
+            source.line("if n > 127: n, p = uvarint_rest(buf, p, n)")
+            with source.block("for _ in range(n)"):
+                tag, stop = source.fresh("tag"), source.fresh("stop")
+                source.line(f"{tag}, p = uvarint_at(buf, p)")
+                source.line("n, p = uvarint_at(buf, p)")
+                source.line(f"{stop} = p + n")
+                source.line(f"if {stop} > end: fail_size({schema.name!r}, f'tag {{{tag}}}', n, p, end)")
+                for index, each in enumerate(tagged):
+                    with source.block(f"{'elif' if index else 'if'} {tag} == {each.tag}"):
+                        self.field(schema, each, f"{made}.{each.name}")
+                        self.flush()
+                        source.line(f"if p != {stop}: fail_tag_size({schema.name!r}, {tag}, p, {stop})")
+                with source.block("else"):
+                    source.line(f"p = {stop}")
+
+    # --- fields
+
+    def field(self, schema: Schema, each: Field, target: str) -> None:
+        nullable = self.version in each.nullable
+        compact = self.flexible and each.compact
+        self.value(f"{schema.name!r}, {each.name!r}", each.kind, target, nullable, compact)
+
+    def value(self, where: str, kind: Kind[Any], target: str, nullable: bool, compact: bool) -> None:
+        """Read a value of any kind into `target`; `where` are the first arguments of the failures."""
+        if isinstance(kind, Fixed):
+            self.later(kind, target)
+        elif isinstance(kind, Sequence):
+            self.sequence(where, kind, target, nullable, compact)
+        elif isinstance(kind, Array):
+            self.array(where, kind, target, nullable, compact)
+        else:
+            assert isinstance(kind, StructKind)
+            self.nested(where, kind, target, nullable)
+
+    def nested(self, where: str, kind: StructKind[Any], target: str, nullable: bool) -> None:
+        source = self.source
+        if not nullable:
+            source.line(f"{target} = {self.struct(kind.schema)}")
+            return
+        self.later(_MARKER, "n")
+        self.flush()
+        with source.block("if n == 1"):
+            made = self.struct(kind.schema)
+            self.flush()
+            source.line(f"{target} = {made}")
+        with source.block("elif n == -1"):
+            source.line(f"{target} = None")
+        with source.block("else"):
+            source.line(f"fail_marker({where}, n, p - 1, end)")
+
+    def length(self, code: Fixed[Any], compact: bool, limit_line: str = "") -> None:
+        """Read a length or count into `n`: as it stands (-1 null), or where compact, plus one (0 null)."""
+        self.later(_FIRST_BYTE if compact else code, "n")
+        self.flush()
+        if not compact:
+            return
+        with self.source.block("if n > 127"):
+            self.source.line("n, p = uvarint_rest(buf, p, n)")
+            if limit_line:
+                self.source.line(limit_line)
+
+    def sequence(self, where: str, kind: Sequence[Any], target: str, nullable: bool, compact: bool) -> None:
+        source, is_text = self.source, kind is string
+        limit = f"if n > {bits.STRING_SIZE_MAX + 1}: fail_size({where}, n - 1, p, end)" if is_text else ""
+        self.length(_INT16 if is_text else _INT32, compact, limit)
+        size = "n - 1" if compact else "n"
+        null = ("not n" if compact else "n == -1") if nullable else ""
+        invalid = ("" if nullable else "not n or ") if compact else "n < 0 or "
+        if null:
+            with source.block(f"if {null}"):
+                source.line(f"{target} = None")
+            with source.block("else"):
+                self.content(where, kind, target, size, invalid)
+        else:
+            self.content(where, kind, target, size, invalid)
+
+    def content(self, where: str, kind: Sequence[Any], target: str, size: str, invalid: str) -> None:
+        source = self.source
+        source.line(f"q = p + {size}")
+        source.line(f"if {invalid}q > end: fail_size({where}, {size}, p, end)")
+        if kind is string:
+            source.line(f"{target} = bytes(buf[p:q]).decode()")
+        elif kind is record_data:
+            source.line(f"{target} = buf[p:q]")
+        else:
+            source.line(f"{target} = bytes(buf[p:q])")
+        source.line("p = q")
+
+    # --- arrays
+
+    def array(self, where: str, kind: Array[Any], target: str, nullable: bool, compact: bool) -> None:
+        source, least = self.source, least_size(kind.of, self.version, self.flexible)
+        self.length(_INT32, compact)
+        if compact:
+            source.line("n -= 1")
+        if nullable:
+            with source.block("if n == -1"):
+                source.line(f"{target} = None")
+            with source.block("else"):
+                self.elements(where, kind.of, target, compact, least)
+        else:
+            self.elements(where, kind.of, target, compact, least)
+
+    def elements(self, where: str, of: Kind[Any], target: str, compact: bool, least: int) -> None:
+        source = self.source
+        needed = "n" if least == 1 else f"n * {least}"
+        source.line(f"if n < 0 or {needed} > end - p: fail_count({where}, n, {least}, p, end)")
+        if isinstance(of, Fixed):
+            self.numbers(of, target)
+            return
+        items = source.fresh("l")
+        source.line(f"{target} = {items} = []")
+        with source.block("for _ in range(n)"):
+            if isinstance(of, StructKind):
+                made = self.struct(of.schema)
+                self.flush()
+                source.line(f"{items}.append({made})")
+            else:
+                self.value(where, of, "x", nullable=False, compact=compact)
+                source.line(f"{items}.append(x)")
+
+    def numbers(self, of: Fixed[Any], target: str) -> None:
+        source = self.source
+        if of.code == "16s":
+            source.line("q = p + 16 * n")
+            source.line(f"{target} = [bytes(buf[i:i + 16]) for i in range(p, q, 16)]")
+        else:
+            source.line(f"q = p + {of.size} * n")
+            source.line(f"{target} = list(unpack_from(f'>{{n}}{of.code}', buf, p))")
+        source.line("p = q")
+
+
+_FIRST_BYTE: Fixed[int] = Fixed("first byte of a varint", 0, "B", 1)
+_MARKER: Fixed[int] = Fixed("marker", 0, "b", 1)
+_INT16: Fixed[int] = Fixed("length", 0, "h", 2)
+_INT32: Fixed[int] = Fixed("length", 0, "i", 4)
+
+
+def least_size(kind: Kind[Any], version: int, flexible: bool) -> int:
+    """The fewest bytes that a non-null value of this kind takes: what bounds a count before anything is allocated."""
+    if isinstance(kind, Fixed):
+        return kind.size
+    if isinstance(kind, StructKind):
+        schema: Schema = kind.schema
+        return sum(_least_of_field(each, version, flexible) for each in schema.fields_at(version)) + flexible
+    if flexible:
+        return 1
+    return 2 if kind is string else 4
+
+
+def _least_of_field(each: Field, version: int, flexible: bool) -> int:
+    if isinstance(each.kind, StructKind) and version in each.nullable:
+        return 1
+    return least_size(each.kind, version, flexible and each.compact)

@@ -1,0 +1,260 @@
+"""Structs and messages: a class whose attributes are `field(...)`s, covering all versions at once.
+
+    @struct
+    class TopicPartition:
+        topic: str = field(string)
+        partitions: list[int] = field(array(int32))
+
+    @message(api_key=0, versions="0-13", flexible="9+")
+    class ProduceRequest:
+        transactional_id: str | None = field(string, "3+", nullable="3+", default=None)
+        acks: int = field(int16)
+
+Such a class behaves as a dataclass with slots: built by keywords, every field has a default, compared by value. It is not
+made by `dataclasses`, which takes half a millisecond per class at import; here `__init__` is compiled when first called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeVar, dataclass_transform, overload
+
+from kqueue.schema.kinds import Array, Kind, StructKind, kind_of
+from kqueue.schema.versions import NO_VERSIONS, Versions, parse_versions
+
+T = TypeVar("T")
+_UNSET: Any = object()
+
+
+class Field:
+    """One field of a struct, over all versions.
+
+    `versions`: those that carry it. `nullable`: those that can say None. `tag`: its number in those versions (`tagged`)
+    where it is a tagged field, else None. `default`: its value where nobody gave one or the version lacks it; for arrays
+    (), of which each object gets a list of its own. `ignorable`: a writer may drop its value at a version that lacks it.
+    `compact`: False for the one field that keeps the old length in flexible versions (the request header's client id).
+    """
+
+    __slots__ = ("compact", "default", "ignorable", "kind", "name", "nullable", "tag", "tagged", "versions")
+
+    def __init__(self, kind: Kind[Any], versions: str, nullable: str, tag: int | None, tagged: str, default: Any) -> None:
+        self.name = ""
+        self.kind = kind
+        self.versions = parse_versions(versions)
+        self.nullable = parse_versions(nullable)
+        self.tag = tag
+        self.tagged = NO_VERSIONS if tag is None else parse_versions(tagged or versions)
+        self.default = default
+        self.ignorable = False
+        self.compact = True
+
+    def __repr__(self) -> str:
+        return f"<field {self.name}: {self.kind!r} {self.versions}>"
+
+
+@overload
+def field(
+    kind: Kind[T] | type[T],
+    versions: str = ...,
+    *,
+    tag: int | None = ...,
+    tagged: str = ...,
+    default: T = ...,
+    ignorable: bool = ...,
+    compact: bool = ...,
+) -> T: ...
+
+
+@overload
+def field(
+    kind: Kind[T] | type[T],
+    versions: str = ...,
+    *,
+    nullable: str,
+    tag: int | None = ...,
+    tagged: str = ...,
+    default: T | None = ...,
+    ignorable: bool = ...,
+    compact: bool = ...,
+) -> T | None: ...
+
+
+def field(
+    kind: Kind[Any] | type[Any],
+    versions: str = "0+",
+    *,
+    nullable: str = "none",
+    tag: int | None = None,
+    tagged: str = "",
+    default: Any = _UNSET,
+    ignorable: bool = False,
+    compact: bool = True,
+) -> Any:
+    """Declare a field; its place among the others is its place on the wire. The arguments are `Field`'s.
+
+    Without `default`: zero, empty, False, no elements, an untouched struct; None only for `record_data`.
+    """
+    of = kind_of(kind)
+    if default is _UNSET:
+        default = of.schema.untouched if isinstance(of, StructKind) else of.zero
+    made = Field(of, versions, nullable, tag, tagged, default)
+    made.ignorable = ignorable
+    made.compact = compact
+    return made
+
+
+class Schema:
+    """What is known of a struct's class. Readers and writers are kept here once compiled, by (version, flexible)."""
+
+    def __init__(self, cls: type[Any], fields: tuple[Field, ...]) -> None:
+        self.name = cls.__name__
+        self.cls = cls
+        self.fields = fields
+
+    def fields_at(self, version: int) -> list[Field]:
+        """The fields that stand in line at this version, in wire order."""
+        return [each for each in self.fields if version in each.versions and version not in each.tagged]
+
+    def tagged_at(self, version: int) -> list[Field]:
+        """The tagged fields of this version, in order of their tags."""
+        found = [each for each in self.fields if version in each.versions and version in each.tagged]
+        return sorted(found, key=lambda each: each.tag or 0)
+
+    def absent_at(self, version: int) -> list[Field]:
+        """The fields that this version lacks."""
+        return [each for each in self.fields if version not in each.versions]
+
+    @cached_property
+    def untouched(self) -> Any:
+        """The one object that stands for "all defaults" wherever this struct is a field; it refuses to be changed."""
+        body = {"__slots__": (), "__setattr__": _refuse_change, "__reduce__": _reduce_untouched, "__schema__": self}
+        frozen = type(self.name, (self.cls,), body)
+        made: Any = object.__new__(frozen)
+        for each in self.fields:
+            object.__setattr__(made, each.name, [] if isinstance(each.kind, Array) and each.default == () else each.default)
+        return made
+
+
+class MessageSchema(Schema):
+    """A struct that is sent (or stored) on its own, with its versions. `flexible`: those with compact lengths and tags."""
+
+    api_key: int | None
+    versions: Versions
+    flexible: Versions
+    unstable: bool
+
+
+@dataclass_transform(kw_only_default=True)
+def struct(cls: type[T]) -> type[T]:
+    """Make a struct of a class whose attributes are fields; its versions are those of the message around it."""
+    return _build(cls, Schema)[0]
+
+
+@dataclass_transform(kw_only_default=True)
+def message(*, versions: str, flexible: str = "none", api_key: int | None = None, unstable: bool = False) -> Callable[[type[T]], type[T]]:
+    """Make a message of a class whose attributes are fields.
+
+    Args: versions: all that exist; flexible: those with compact lengths and tagged fields; api_key: None for what is no
+    request or response; unstable: the last version is still in the making and is not to be advertised.
+    """
+
+    def make(cls: type[T]) -> type[T]:
+        made, schema = _build(cls, MessageSchema)
+        schema.api_key = api_key
+        schema.versions = parse_versions(versions)
+        schema.flexible = parse_versions(flexible)
+        schema.unstable = unstable
+        return made
+
+    return make
+
+
+S = TypeVar("S", bound=Schema)
+
+
+def _build(cls: type[T], schema_class: type[S]) -> tuple[type[T], S]:
+    fields: list[Field] = []
+    body: dict[str, Any] = {}
+    for name, value in vars(cls).items():
+        if isinstance(value, Field):
+            value.name = name
+            fields.append(value)
+        elif name not in ("__dict__", "__weakref__"):
+            body[name] = value
+    body["__slots__"] = tuple(each.name for each in fields)
+    for method in (_first_init, _repr, _eq):
+        body.setdefault(f"__{method.__name__.split('_')[-1]}__", method)
+    body["__hash__"] = None
+    made: Any = type(cls.__name__, cls.__bases__, body)
+    made.__schema__ = schema = schema_class(made, tuple(fields))
+    return made, schema
+
+
+def schema_of(cls: type[Any]) -> Schema:
+    """The schema of a struct class. Raises TypeError: `cls` is none."""
+    schema = getattr(cls, "__schema__", None)
+    if not isinstance(schema, Schema):
+        raise TypeError(f"{cls!r} is no struct: it lacks @struct or @message")
+    return schema
+
+
+def message_schema_of(cls: type[Any]) -> MessageSchema:
+    """The schema of a message class. Raises TypeError: `cls` is none."""
+    schema = schema_of(cls)
+    if not isinstance(schema, MessageSchema):
+        raise TypeError(f"{cls!r} is a part of messages, not a message: it lacks @message")
+    return schema
+
+
+# --- what all struct classes share
+
+
+def _first_init(self: Any, **values: Any) -> None:
+    schema = schema_of(type(self))
+    schema.cls.__init__ = init = _compile_init(schema)
+    init(self, **values)
+
+
+def _compile_init(schema: Schema) -> Callable[..., None]:
+    names: dict[str, Any] = {"NEW": _UNSET}
+    head, body = ["self"], []
+    for each in schema.fields:
+        if isinstance(each.kind, Array) and each.default == ():
+            head.append(f"{each.name}=NEW")
+            body.append(f"self.{each.name} = [] if {each.name} is NEW else {each.name}")
+        else:
+            names[f"D_{each.name}"] = each.default
+            head.append(f"{each.name}=D_{each.name}")
+            body.append(f"self.{each.name} = {each.name}")
+    if len(head) > 1:
+        head.insert(1, "*")
+    source = f"def __init__({', '.join(head)}):\n    " + "\n    ".join(body or ["pass"])
+    exec(compile(source, f"<{schema.name}.__init__>", "exec"), names)
+    init: Callable[..., None] = names["__init__"]
+    init.__qualname__ = f"{schema.name}.__init__"
+    return init
+
+
+def _repr(self: Any) -> str:
+    schema = schema_of(type(self))
+    return f"{schema.name}({', '.join(f'{each.name}={getattr(self, each.name)!r}' for each in schema.fields)})"
+
+
+def _eq(self: Any, other: object) -> bool:
+    schema = schema_of(type(self))
+    if getattr(other, "__schema__", None) is not schema:
+        return False
+    return all(getattr(self, each.name) == getattr(other, each.name) for each in schema.fields)
+
+
+def _refuse_change(self: Any, name: str, value: object) -> None:
+    raise AttributeError(f"{self!r} is the default that all share: give its owner a new {schema_of(type(self)).name} instead")
+
+
+def _reduce_untouched(self: Any) -> tuple[Any, ...]:
+    return _untouched_of, (schema_of(type(self)).cls,)
+
+
+def _untouched_of(cls: type[Any]) -> Any:
+    return schema_of(cls).untouched

@@ -1,0 +1,81 @@
+"""What stands before the body of each request and response.
+
+    request   api key int16, api version int16, correlation id int32, [1+] client id string, [2] tagged fields
+    response  correlation id int32, [1] tagged fields
+
+The header's version follows from the body's: the last one where the body is flexible, else the one before. Two exceptions:
+ControlledShutdown 0 has no client id, and answers to ApiVersions never have tagged fields, since whoever asks
+can't know yet what the broker understands (KIP-511). The client id keeps its int16 length in all versions.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kqueue.base.errors import MalformedMessage, UnsupportedVersion
+from kqueue.schema import encode, field, int16, int32, message, reader, string
+from kqueue.wire.apis import API_VERSIONS, BY_KEY
+
+CONTROLLED_SHUTDOWN = 7
+_KEY_AND_VERSION = struct.Struct(">hh")
+_CORRELATION = struct.Struct(">i")
+_CORRELATION_AND_NO_TAGS = struct.Struct(">ix")
+
+
+@message(versions="0-2", flexible="2+")
+class RequestHeader:
+    api_key: int = field(int16)
+    api_version: int = field(int16)
+    correlation_id: int = field(int32)
+    client_id: str | None = field(string, "1+", nullable="1+", ignorable=True, compact=False)
+
+
+@message(versions="0-1", flexible="1+")
+class ResponseHeader:
+    correlation_id: int = field(int32)
+
+
+def request_header_version(api_key: int, api_version: int) -> int:
+    """The header's version. Raises UnsupportedVersion: no such API, so nobody knows how its requests look."""
+    if api_key == CONTROLLED_SHUTDOWN and api_version == 0:
+        return 0
+    api = BY_KEY.get(api_key)
+    if api is None:
+        raise UnsupportedVersion(f"no API has the key {api_key}")
+    return 2 if api.is_flexible(api_version) else 1
+
+
+def response_header_version(api_key: int, api_version: int) -> int:
+    """The header's version of the answer. Raises UnsupportedVersion: no such API."""
+    return 0 if api_key == API_VERSIONS else max(0, request_header_version(api_key, api_version) - 1)
+
+
+def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
+    """The header of a request and the position of its body.
+
+    The version may be one that its API does not have: whether it is served is for the caller to say.
+    Raises: MalformedMessage; UnsupportedVersion: no such API.
+    """
+    if len(frame) < 8:
+        raise MalformedMessage(f"expected a request of at least 8 bytes, found {len(frame)}")
+    key, version = _KEY_AND_VERSION.unpack_from(frame)
+    return reader(RequestHeader, request_header_version(key, version))(frame, 0)
+
+
+def request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """The header that a client sends. Raises UnsupportedVersion: no such API."""
+    header = RequestHeader(api_key=api_key, api_version=api_version, correlation_id=correlation_id, client_id=client_id)
+    return encode(header, request_header_version(api_key, api_version))
+
+
+def read_response_header(frame: memoryview, api_key: int, api_version: int) -> tuple[int, int]:
+    """Correlation id and the position of the body, in the answer to a request of this key and version. Raises: MalformedMessage."""
+    header, position = reader(ResponseHeader, response_header_version(api_key, api_version))(frame, 0)
+    return header.correlation_id, position
+
+
+def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
+    """The header that the broker sends. Raises UnsupportedVersion: no such API."""
+    if response_header_version(api_key, api_version) == 0:
+        return _CORRELATION.pack(correlation_id)
+    return _CORRELATION_AND_NO_TAGS.pack(correlation_id)

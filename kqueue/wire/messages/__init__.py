@@ -1,0 +1,4 @@
+"""The messages of the protocol: one module per API, named as the API in snake case.
+
+Nothing is imported here: `kqueue.wire.apis` finds a module by its key and imports it when it is first needed.
+"""
