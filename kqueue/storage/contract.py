@@ -1,0 +1,171 @@
+"""What a backend of files must do: bytes in named files in folders, nothing of topics, groups or records.
+
+Paths are relative to the storage's root, with "/" between folders ("" is the root itself); a path that would leave the
+root raises ValueError. FileNotFoundError where a name is needed and not there; every other trouble is StorageFailed.
+One thread writes; `File.sync`, `Storage.sync_folder`, `Storage.write_atomic` and regions may be used from others beside it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+
+class Source(Protocol):
+    """An open file as a region holds it; stays usable as long as somebody refers to it, whatever happens to the name."""
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """The bytes from `position` on; fewer than `size` only where the file ends."""
+        ...
+
+    def fileno(self) -> int | None:
+        """The descriptor for zero-copy sends; None where there is none."""
+        ...
+
+    def is_cached(self, position: int, size: int) -> bool:
+        """Whether reading would not wait for a disk; True where nobody can tell."""
+        ...
+
+
+class Region:
+    """A stretch of a file, to be sent later: `size` bytes from `position` on. Holds the open file, so its descriptor stays its own."""
+
+    __slots__ = ("position", "size", "source")
+    is_region = True
+
+    def __init__(self, source: Source, position: int, size: int) -> None:
+        self.source = source
+        self.position = position
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def read(self) -> bytes:
+        """The bytes; fewer than `len` only if the file was cut meanwhile. Raises StorageFailed."""
+        return self.source.read_at(self.position, self.size)
+
+    def fileno(self) -> int | None:
+        """The descriptor for sendfile, from `position` on; None: use `read`."""
+        return self.source.fileno()
+
+    def is_cached(self) -> bool:
+        """Whether a send would not wait for the disk; only a guess, True where nobody can tell."""
+        return self.source.is_cached(self.position, self.size)
+
+
+class Entry(NamedTuple):
+    """One name in a folder; `size` in bytes, 0 for folders."""
+
+    name: str
+    size: int
+    is_folder: bool
+
+
+class Lock(Protocol):
+    """Held until `release`, or until the process ends."""
+
+    def release(self) -> None: ...
+
+
+class File(Protocol):
+    """One file. It may close its descriptor when idle and open it again by name: close the file before renaming it."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file, those not yet synced included."""
+        ...
+
+    def append(self, data: bytes | bytearray | memoryview) -> int:
+        """Write at the end; returns the position where `data` begins.
+
+        Durability: none before `sync`; a power cut may lose all or any part. After a StorageFailed the end may hold a part of `data`.
+        """
+        ...
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """The bytes from `position` on; fewer than `size` only where the file ends."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes, no more than it has. Durability: none before `sync`."""
+        ...
+
+    def sync(self) -> None:
+        """Make all that was written so far survive a power cut; the name of a new file needs `sync_folder` besides.
+
+        Raises StorageFailed: what was written is lost for good, a second try may lie.
+        """
+        ...
+
+    def map(self) -> memoryview:
+        """A read-only view of the whole file as it is now, cheap to ask for again; for files that no longer change."""
+        ...
+
+    def region(self, position: int, size: int) -> Region:
+        """A stretch of the file to send later."""
+        ...
+
+    def close(self) -> None:
+        """Let go of descriptor and map; regions and views live on. Twice is harmless, and a later use opens it again."""
+        ...
+
+
+class Storage(Protocol):
+    """A tree of folders and files under one root, e.g. a log dir."""
+
+    @property
+    def place(self) -> str:
+        """Where this is, for people (a path, or "memory")."""
+        ...
+
+    def open(self, path: str, *, create: bool = False, size: int | None = None) -> File:
+        """The file of this name. Its descriptor is opened on first use.
+
+        Args: create: make it, empty, if it is not there; its folder must be. size: its size where the caller just listed the
+        folder, which saves asking again. Raises FileNotFoundError: not there, or (at first use) gone.
+        Durability: a new name needs `sync_folder` of its folder.
+        """
+        ...
+
+    def read(self, path: str) -> bytes:
+        """All bytes of a file. Raises FileNotFoundError."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder of this name."""
+        ...
+
+    def list(self, folder: str) -> list[Entry]:
+        """What is in the folder, sorted by name. Raises FileNotFoundError."""
+        ...
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder, and those above it; harmless if it is there. Durability: needs `sync_folder` of the one above."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file or an empty folder. Durability: needs `sync_folder`; until then it may come back. Raises FileNotFoundError."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file or folder another name, at once and whole; a file of the new name is replaced.
+
+        Durability: needs `sync_folder` of both folders; until then a power cut may show the old name. Raises FileNotFoundError.
+        """
+        ...
+
+    def sync_folder(self, folder: str) -> None:
+        """Make the names made, changed and removed in this folder survive a power cut."""
+        ...
+
+    def write_atomic(self, path: str, data: bytes) -> None:
+        """Replace the file's content: old or new, never a mixture. Blocks. Durability: on return it survives a power cut."""
+        ...
+
+    def lock(self, name: str) -> Lock:
+        """Take the lock file `name`. Raises FolderInUse: somebody holds it, in this process or another."""
+        ...
+
+    def free_bytes(self) -> int | None:
+        """Bytes that can still be written; None: no bound known."""
+        ...

@@ -1,0 +1,177 @@
+"""Files in memory: for tests and for brokers that keep nothing."""
+
+from __future__ import annotations
+
+from kqueue.base.errors import FolderInUse, StorageFailed
+from kqueue.storage.contract import Entry, Region
+from kqueue.storage.paths import check_path, parent_of
+
+
+class MemoryFile:
+    """Bytes that grow; also the `Source` of its regions. `sync` has nothing to do: memory ends with the process."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes = b"") -> None:
+        # a bytes object while mapped, so that views of it never stand in the way of an append
+        self._data: bytes | bytearray = bytearray(data)
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def append(self, data: bytes | bytearray | memoryview) -> int:
+        position = len(self._data)
+        self._writable().extend(data)
+        return position
+
+    def read_at(self, position: int, size: int) -> bytes:
+        with memoryview(self._data) as view:
+            return bytes(view[position : position + size])
+
+    def truncate(self, size: int) -> None:
+        assert size <= len(self._data), "truncate never grows a file"
+        del self._writable()[size:]
+
+    def sync(self) -> None:
+        pass
+
+    def map(self) -> memoryview:
+        if not isinstance(self._data, bytes):
+            self._data = bytes(self._data)
+        return memoryview(self._data)
+
+    def region(self, position: int, size: int) -> Region:
+        return Region(self, position, size)
+
+    def fileno(self) -> int | None:
+        return None
+
+    def is_cached(self, position: int, size: int) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+    def _writable(self) -> bytearray:
+        if not isinstance(self._data, bytearray):
+            self._data = bytearray(self._data)
+        return self._data
+
+
+class MemoryLock:
+    """A name that is taken."""
+
+    __slots__ = ("_held", "_name")
+
+    def __init__(self, held: set[str], name: str) -> None:
+        if name in held:
+            raise FolderInUse(f"{name} is locked by another broker of this process")
+        held.add(name)
+        self._held = held
+        self._name = name
+
+    def release(self) -> None:
+        self._held.discard(self._name)
+
+
+class MemoryStorage:
+    """A `Storage` in memory. What was opened stays usable when its name is gone, as on a disk."""
+
+    place = "memory"
+
+    def __init__(self) -> None:
+        self._files: dict[str, MemoryFile] = {}
+        self._folders: dict[str, set[str]] = {"": set()}
+        self._locks: set[str] = set()
+
+    def open(self, path: str, *, create: bool = False, size: int | None = None) -> MemoryFile:
+        file = self._files.get(check_path(path))
+        if file is None:
+            if not create:
+                raise FileNotFoundError(path)
+            file = self._files[path] = MemoryFile()
+            self._name(path)
+        return file
+
+    def read(self, path: str) -> bytes:
+        file = self.open(path)
+        return file.read_at(0, file.size)
+
+    def exists(self, path: str) -> bool:
+        return check_path(path) in self._files or path in self._folders
+
+    def list(self, folder: str) -> list[Entry]:
+        names = self._folders.get(check_path(folder))
+        if names is None:
+            raise FileNotFoundError(folder)
+        return [self._entry(f"{folder}/{name}" if folder else name, name) for name in sorted(names)]
+
+    def make_folder(self, path: str) -> None:
+        if check_path(path) in self._folders:
+            return
+        if path in self._files:
+            raise StorageFailed(f"{path} is a file, a folder was to be made there")
+        self.make_folder(parent_of(path))
+        self._folders[path] = set()
+        self._name(path)
+
+    def remove(self, path: str) -> None:
+        if check_path(path) in self._folders:
+            if self._folders[path] or not path:
+                raise StorageFailed(f"folder {path!r} is not empty")
+            del self._folders[path]
+        elif path in self._files:
+            del self._files[path]
+        else:
+            raise FileNotFoundError(path)
+        self._unname(path)
+
+    def rename(self, old: str, new: str) -> None:
+        if check_path(new) in self._folders:
+            raise StorageFailed(f"{new} is a folder")
+        if check_path(old) in self._folders:
+            self._rename_folder(old, new)
+        elif old in self._files:
+            self._files[new] = self._files.pop(old)
+        else:
+            raise FileNotFoundError(old)
+        self._unname(old)
+        self._name(new)
+
+    def sync_folder(self, folder: str) -> None:
+        if check_path(folder) not in self._folders:
+            raise FileNotFoundError(folder)
+
+    def write_atomic(self, path: str, data: bytes) -> None:
+        check_path(path)
+        self._files[path] = MemoryFile(data)
+        self._name(path)
+
+    def lock(self, name: str) -> MemoryLock:
+        return MemoryLock(self._locks, check_path(name))
+
+    def free_bytes(self) -> int | None:
+        return None
+
+    def _entry(self, path: str, name: str) -> Entry:
+        file = self._files.get(path)
+        return Entry(name, file.size, False) if file is not None else Entry(name, 0, True)
+
+    def _name(self, path: str) -> None:
+        folder = parent_of(path)
+        if folder not in self._folders:
+            self._files.pop(path, None)
+            raise FileNotFoundError(folder)
+        self._folders[folder].add(path.rpartition("/")[2])
+
+    def _unname(self, path: str) -> None:
+        self._folders[parent_of(path)].discard(path.rpartition("/")[2])
+
+    def _rename_folder(self, old: str, new: str) -> None:
+        if parent_of(new) not in self._folders:
+            raise FileNotFoundError(parent_of(new))
+        for path in [path for path in self._files if path.startswith(old + "/")]:
+            self._files[new + path[len(old) :]] = self._files.pop(path)
+        for path in [path for path in self._folders if path == old or path.startswith(old + "/")]:
+            self._folders[new + path[len(old) :]] = self._folders.pop(path)
