@@ -1,0 +1,199 @@
+"""Message sets: the formats before record batches, magic 0 and 1.
+
+    entry: offset int64 | size int32 (of what follows it) | CRC-32 uint32 | magic int8 | attributes int8
+         | timestamp int64, in magic 1 only | key length int32 (-1 null) | key | value length int32 (-1 null) | value
+
+The checksum covers all from the magic on. Attributes: bits 0-2 codec, 3 LogAppendTime (magic 1). An entry with a codec is
+a wrapper: its value is a compressed set of the same magic, its offset that of the last message inside. Inside, magic 0
+has absolute offsets; magic 1 counts from the first, so that a broker need not recompress. A wrapper of LogAppendTime
+gives its time to all inside. Source: KIP-31, KIP-32.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kqueue.base.errors import CorruptBatch, UnsupportedCodec
+from kqueue.records.codecs import CODECS, Codec
+from kqueue.records.codecs.contract import Buffer
+from kqueue.records.codecs.lz4 import Lz4V0Codec
+from kqueue.records.record import Record
+
+ENTRY_OVERHEAD = 12
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+LEGACY_CODEC_MAX = 3  # zstd came with magic 2
+
+_START = struct.Struct(">qiIbb")  # offset, size, crc, magic, attributes
+_TIMESTAMP = struct.Struct(">q")
+_LENGTH = struct.Struct(">i")
+_SIZE_POSITION = 8
+_CRC_START = 16
+_SIZE_MIN = (14, 22)  # by magic: an entry with null key and value, less the overhead
+_LZ4_ID = 3
+_LZ4_V0 = Lz4V0Codec()
+
+
+class LegacyEntry(NamedTuple):
+    """One entry as it stands: a message, or a wrapper around a compressed set.
+
+    `position`, `size`: bytes, of the whole entry; `timestamp` in ms, -1 in magic 0.
+    """
+
+    offset: int
+    position: int
+    size: int
+    magic: int
+    crc: int
+    attributes: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+    @property
+    def codec_id(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return self.magic > 0 and self.attributes & LOG_APPEND_TIME != 0
+
+    @property
+    def last_offset(self) -> int:
+        return self.offset
+
+    @property
+    def next_offset(self) -> int:
+        return self.offset + 1
+
+    @property
+    def max_timestamp(self) -> int:
+        """The greatest time in the entry: producers and brokers keep a wrapper's at that of its latest message."""
+        return self.timestamp
+
+
+def read_entry(buf: Buffer, pos: int, end: int) -> LegacyEntry | None:
+    """The entry at `pos`; None where it is cut off at `end`. Raises CorruptBatch: magic or lengths are wrong."""
+    if end - pos <= _CRC_START + 1:
+        return None
+    offset, size, crc, magic, attributes = _START.unpack_from(buf, pos)
+    if magic not in (0, 1):
+        raise CorruptBatch(f"expected a message of magic 0 or 1, found {magic} at position {pos}")
+    if size < _SIZE_MIN[magic]:
+        raise CorruptBatch(f"a message of magic {magic} has {_SIZE_MIN[magic]} bytes at least, found {size} at position {pos}")
+    entry_end = pos + ENTRY_OVERHEAD + size
+    if entry_end > end:
+        return None
+    at = pos + _START.size
+    timestamp = -1
+    if magic == 1:
+        (timestamp,) = _TIMESTAMP.unpack_from(buf, at)
+        at += _TIMESTAMP.size
+    key, at = _read_bytes(buf, at, entry_end - _LENGTH.size)
+    value, at = _read_bytes(buf, at, entry_end)
+    if at != entry_end:
+        raise CorruptBatch(f"the message at position {pos} ends at {at}, its size says {entry_end}")
+    return LegacyEntry(offset, pos, ENTRY_OVERHEAD + size, magic, crc, attributes, timestamp, key, value)
+
+
+def _read_bytes(buf: Buffer, pos: int, end: int) -> tuple[bytes | None, int]:
+    (length,) = _LENGTH.unpack_from(buf, pos)
+    start = pos + _LENGTH.size
+    if length == -1:
+        return None, start
+    if not 0 <= length <= end - start:
+        raise CorruptBatch(f"a length of {length} at position {pos}, where {end - start} bytes are left")
+    return bytes(buf[start : start + length]), start + length
+
+
+def iter_entries(buf: Buffer, pos: int = 0, end: int | None = None) -> Iterator[LegacyEntry]:
+    """Each whole entry in `buf[pos:end]`, wrappers as they are; stops where the last one is cut off.
+
+    Raises: CorruptBatch: as `read_entry`. Checksums are `check_entry`'s.
+    """
+    end = len(buf) if end is None else end
+    while (entry := read_entry(buf, pos, end)) is not None:
+        yield entry
+        pos += entry.size
+
+
+def check_entry(buf: Buffer, entry: LegacyEntry) -> None:
+    """Compare the entry's checksum with its bytes. Raises CorruptBatch: they differ."""
+    found = zlib.crc32(memoryview(buf)[entry.position + _CRC_START : entry.position + entry.size])
+    if found != entry.crc:
+        raise CorruptBatch(f"checksum {entry.crc:#010x} stands in the message at position {entry.position}, its bytes give {found:#010x}")
+
+
+def entry_records(entry: LegacyEntry, limit_bytes: int) -> list[Record]:
+    """The records of one entry: itself, or those inside of a wrapper, with absolute offsets and their checksums checked.
+
+    Raises: CorruptBatch: nothing or another magic inside, a wrapper in a wrapper, damaged, above `limit_bytes`.
+    UnsupportedCodec: a codec that these formats don't have.
+    """
+    if not entry.codec_id:
+        return [Record(entry.offset, entry.timestamp, entry.key, entry.value)]
+    inside = inner_entries(entry, limit_bytes)
+    base = entry.offset - inside[-1].offset if entry.magic == 1 else 0
+    append_time = entry.timestamp if entry.is_log_append_time else None
+    return [
+        Record(base + inner.offset, inner.timestamp if append_time is None else append_time, inner.key, inner.value) for inner in inside
+    ]
+
+
+def inner_entries(wrapper: LegacyEntry, limit_bytes: int) -> list[LegacyEntry]:
+    """The messages inside of a wrapper, with the offsets that stand there. Raises: as `entry_records`."""
+    if wrapper.value is None:
+        raise CorruptBatch(f"the compressed message at position {wrapper.position} has no value")
+    content = legacy_codec(wrapper.codec_id, wrapper.magic).decompress(wrapper.value, limit_bytes)
+    inside = list(iter_entries(content))
+    if not inside or inside[-1].position + inside[-1].size != len(content):
+        raise CorruptBatch(f"the compressed message at position {wrapper.position} holds no whole messages, or bytes after them")
+    for inner in inside:
+        check_entry(content, inner)
+        if inner.magic != wrapper.magic or inner.codec_id:
+            raise CorruptBatch(
+                f"a wrapper of magic {wrapper.magic} at position {wrapper.position} holds a message of magic {inner.magic}, codec {inner.codec_id}"
+            )
+    return inside
+
+
+def legacy_codec(codec_id: int, magic: int) -> Codec:
+    """The codec with this number in a format of this magic. Raises UnsupportedCodec: the formats don't have it."""
+    if codec_id == _LZ4_ID and magic == 0:
+        return _LZ4_V0
+    codec = CODECS.by_id(codec_id) if codec_id <= LEGACY_CODEC_MAX else None
+    if codec is None:
+        raise UnsupportedCodec(f"messages of magic {magic} have no codec with the id {codec_id}")
+    return codec
+
+
+def encode_entry(magic: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None, attributes: int = 0) -> bytes:
+    """The bytes of one entry; magic 0 has no place for `timestamp`."""
+    time = _TIMESTAMP.pack(timestamp) if magic else b""
+    covered = b"".join((bytes((magic, attributes)), time, _encode_bytes(key), _encode_bytes(value)))
+    return _START.pack(offset, len(covered) + 4, zlib.crc32(covered), magic, attributes) + covered[2:]
+
+
+def _encode_bytes(value: bytes | None) -> bytes:
+    return _LENGTH.pack(-1) if value is None else _LENGTH.pack(len(value)) + value
+
+
+def encode_set(records: Iterable[Record], magic: int, codec_id: int = 0, *, log_append_time: bool = False) -> bytes:
+    """A message set of these records, in one wrapper if `codec_id` is not 0; headers and sequences have no place in it.
+
+    Raises: UnsupportedCodec: as `legacy_codec`.
+    """
+    records = list(records)
+    if not records:
+        return b""
+    kind = LOG_APPEND_TIME if magic and log_append_time else 0
+    if not codec_id:
+        return b"".join(encode_entry(magic, record.offset, record.timestamp, record.key, record.value, kind) for record in records)
+    base = records[0].offset if magic else 0
+    inside = b"".join(encode_entry(magic, record.offset - base, record.timestamp, record.key, record.value, kind) for record in records)
+    packed = legacy_codec(codec_id, magic).compress(inside)
+    latest = max(record.timestamp for record in records)
+    return encode_entry(magic, records[-1].offset, latest, None, packed, kind | codec_id)
