@@ -257,3 +257,7 @@ class UnencodableMessage(KqueueError, ValueError):
 
 class NotCoordinator(RequestRefused):
     """The coordinator is another broker, or its log can't be written any more: look for it again."""
+
+
+class ListenFailed(KqueueError):
+    """An address on which the broker can't listen: it is taken, not ours, or not allowed."""
