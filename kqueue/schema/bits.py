@@ -9,6 +9,10 @@ from kqueue.base.errors import MalformedMessage, UnencodableMessage, Unsupported
 
 STRING_SIZE_MAX = 32767  # also where the length is a varint; source: Kafka's generated readers and writers
 SIZE_MAX = 2**31 - 1
+TEXT = tuple(struct.Struct(f"{size}s").unpack_from for size in range(128))
+"""By size, what takes so many bytes out of a buffer."""
+COMPACT_TEXT = (TEXT[0], *TEXT)
+"""The same by compact length, which is size + 1."""
 BYTE = tuple(bytes((value,)) for value in range(128))
 
 

@@ -9,6 +9,9 @@ In the source, `buf` is the frame, `p` the position, `end` its size, `n` the len
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from kqueue.schema import bits
@@ -28,8 +31,9 @@ def reader_source(schema: Schema, version: int, flexible: bool) -> Source:
         fail_marker=bits.fail_marker,
         fail_tag_size=bits.fail_tag_size,
         malformed=bits.malformed,
+        TEXT=bits.TEXT,
+        COMPACT_TEXT=bits.COMPACT_TEXT,
         unpack_from=struct.unpack_from,
-        new=object.__new__,
         READ_ERRORS=bits.READ_ERRORS,
     )
     with source.block("def read(buf, p)"):
@@ -79,7 +83,7 @@ class _Reader:
     def struct(self, schema: Schema) -> str:
         """Read a struct; returns the local name that holds it. Its last values may still be pending."""
         source, made = self.source, self.source.fresh("o")
-        source.line(f"{made} = new({source.constant(schema.cls, 'C')})")
+        source.line(f"{made} = {source.constant(_maker(schema.cls), 'new_')}()")
         for each in schema.absent_at(self.version):
             self.default(each, made)
         for each in schema.fields_at(self.version):
@@ -96,14 +100,17 @@ class _Reader:
         source, tagged = self.source, schema.tagged_at(self.version)
         for each in tagged:
             self.default(each, made)
+        if not tagged:
+            self.no_tags()
+            return
         self.later(_FIRST_BYTE, "n")
         self.flush()
         with source.block("if n"):
-            if not tagged:
-                source.line("p = skip_tags(buf, p, n, end)")
-                return
+            left = source.fresh("left")
             source.line("if n > 127: n, p = uvarint_rest(buf, p, n)")
-            with source.block("for _ in range(n)"):
+            source.line(f"{left} = n")
+            with source.block(f"while {left}"):
+                source.line(f"{left} -= 1")
                 tag, stop = source.fresh("tag"), source.fresh("stop")
                 source.line(f"{tag}, p = uvarint_at(buf, p)")
                 source.line("n, p = uvarint_at(buf, p)")
@@ -117,6 +124,16 @@ class _Reader:
                 with source.block("else"):
                     source.line(f"p = {stop}")
 
+    def no_tags(self) -> None:
+        """Pass over the tagged fields of a struct that knows none."""
+        if self.pending:
+            self.later(_FIRST_BYTE, "n")
+            self.flush()
+            self.source.line("if n: p = skip_tags(buf, p, n, end)")
+            return
+        self.source.line("if buf[p]: p = skip_tags(buf, p + 1, buf[p], end)")
+        self.source.line("else: p += 1")
+
     # --- fields
 
     def field(self, schema: Schema, each: Field, target: str) -> None:
@@ -129,7 +146,10 @@ class _Reader:
         if isinstance(kind, Fixed):
             self.later(kind, target)
         elif isinstance(kind, Sequence):
-            self.sequence(where, kind, target, nullable, compact)
+            if kind is string:
+                self.text(where, target, nullable, compact)
+            else:
+                self.blob(where, kind, target, nullable, compact)
         elif isinstance(kind, Array):
             self.array(where, kind, target, nullable, compact)
         else:
@@ -152,43 +172,60 @@ class _Reader:
         with source.block("else"):
             source.line(f"fail_marker({where}, n, p - 1, end)")
 
-    def length(self, code: Fixed[Any], compact: bool, limit_line: str = "") -> None:
+    def length(self, code: Fixed[Any], compact: bool) -> None:
         """Read a length or count into `n`: as it stands (-1 null), or where compact, plus one (0 null)."""
         self.later(_FIRST_BYTE if compact else code, "n")
         self.flush()
-        if not compact:
-            return
-        with self.source.block("if n > 127"):
-            self.source.line("n, p = uvarint_rest(buf, p, n)")
-            if limit_line:
-                self.source.line(limit_line)
+        if compact:
+            self.source.line("if n > 127: n, p = uvarint_rest(buf, p, n)")
 
-    def sequence(self, where: str, kind: Sequence[Any], target: str, nullable: bool, compact: bool) -> None:
-        source, is_text = self.source, kind is string
-        limit = f"if n > {bits.STRING_SIZE_MAX + 1}: fail_size({where}, n - 1, p, end)" if is_text else ""
-        self.length(_INT16 if is_text else _INT32, compact, limit)
-        size = "n - 1" if compact else "n"
-        null = ("not n" if compact else "n == -1") if nullable else ""
-        invalid = ("" if nullable else "not n or ") if compact else "n < 0 or "
-        if null:
-            with source.block(f"if {null}"):
-                source.line(f"{target} = None")
-            with source.block("else"):
-                self.content(where, kind, target, size, invalid)
-        else:
-            self.content(where, kind, target, size, invalid)
-
-    def content(self, where: str, kind: Sequence[Any], target: str, size: str, invalid: str) -> None:
+    def text(self, where: str, target: str, nullable: bool, compact: bool) -> None:
+        """Read a string: a short one by the unpacker of its size, which is twice as fast as slice and decode."""
         source = self.source
-        source.line(f"q = p + {size}")
-        source.line(f"if {invalid}q > end: fail_size({where}, {size}, p, end)")
-        if kind is string:
+        self.later(_FIRST_BYTE if compact else _INT16, "n")
+        self.flush()
+        with source.block("if 0 < n < 128" if compact else "if 0 <= n < 128"):
+            source.line(f"{target} = {'COMPACT_TEXT' if compact else 'TEXT'}[n](buf, p)[0].decode()")
+            source.line("p += n - 1" if compact else "p += n")
+        if nullable:
+            with source.block("elif not n" if compact else "elif n == -1"):
+                source.line(f"{target} = None")
+        with source.block("else"):
+            if compact:
+                source.line("if n: n, p = uvarint_rest(buf, p, n)")
+                source.line("n -= 1")
+            source.line("q = p + n")
+            source.line(f"if not 0 <= n <= {bits.STRING_SIZE_MAX} or q > end: fail_size({where}, n, p, end)")
             source.line(f"{target} = bytes(buf[p:q]).decode()")
-        elif kind is record_data:
-            source.line(f"{target} = buf[p:q]")
+            source.line("p = q")
+
+    def blob(self, where: str, kind: Sequence[Any], target: str, nullable: bool, compact: bool) -> None:
+        """Read bytes (copied) or records (a view)."""
+        source, size = self.source, "n - 1" if compact else "n"
+        if kind is record_data and compact:
+            self.size_of_records()
         else:
-            source.line(f"{target} = bytes(buf[p:q])")
-        source.line("p = q")
+            self.length(_INT32, compact)
+        if nullable:
+            with source.block("if not n" if compact else "if n == -1"):
+                source.line(f"{target} = None")
+        with source.block("else") if nullable else nullcontext():
+            source.line(f"q = p + {size}")
+            invalid = "n < 0 or " if not compact else "" if nullable else "not n or "
+            source.line(f"if {invalid}q > end: fail_size({where}, {size}, p, end)")
+            source.line(f"{target} = {'buf[p:q]' if kind is record_data else 'bytes(buf[p:q])'}")
+            source.line("p = q")
+
+    def size_of_records(self) -> None:
+        """As `length`, with varints of two bytes (up to 16 KB) finished in place."""
+        self.later(_FIRST_BYTE, "n")
+        self.flush()
+        with self.source.block("if n > 127"):
+            self.source.line("x = buf[p]")
+            with self.source.block("if x < 128"):
+                self.source.line("n = n & 127 | x << 7")
+                self.source.line("p += 1")
+            self.source.line("else: n, p = uvarint_rest(buf, p, n)")
 
     # --- arrays
 
@@ -212,9 +249,11 @@ class _Reader:
         if isinstance(of, Fixed):
             self.numbers(of, target)
             return
-        items = source.fresh("l")
+        items, left = source.fresh("l"), source.fresh("left")
         source.line(f"{target} = {items} = []")
-        with source.block("for _ in range(n)"):
+        source.line(f"{left} = n")
+        with source.block(f"while {left}"):  # for few elements, much cheaper than a range
+            source.line(f"{left} -= 1")
             if isinstance(of, StructKind):
                 made = self.struct(of.schema)
                 self.flush()
@@ -232,6 +271,11 @@ class _Reader:
             source.line(f"q = p + {of.size} * n")
             source.line(f"{target} = list(unpack_from(f'>{{n}}{of.code}', buf, p))")
         source.line("p = q")
+
+
+def _maker(cls: type[Any]) -> Callable[[], Any]:
+    """What makes an object of this class without setting its fields."""
+    return partial(object.__new__, cls)
 
 
 _FIRST_BYTE: Fixed[int] = Fixed("first byte of a varint", 0, "B", 1)

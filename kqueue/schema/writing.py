@@ -188,22 +188,25 @@ class _Writer:
         return f"not {text}" if isinstance(each.kind, Array) else f"{text} is None"
 
     def test_default(self, each: Field, text: str) -> str:
-        """An expression that holds where the field has its default; for structs, where it is the shared one."""
+        """An expression that holds where the field has its default; for structs, only where it is the shared one."""
         if isinstance(each.kind, Array) and each.default == ():
             return f"({text} is not None and not {text})" if self.version in each.nullable else f"not {text}"
-        if each.default is None or isinstance(each.kind, StructKind):
-            return f"{text} is {self.source.constant(each.default)}"
-        return f"{text} == {self.source.constant(each.default)}"
+        same = "is" if each.default is None or isinstance(each.kind, StructKind) else "=="
+        return f"{text} {same} {self.source.constant(each.default)}"
+
+    def test_changed(self, each: Field, text: str) -> str:
+        """An expression that holds where the field has not its default."""
+        if isinstance(each.kind, Array) and each.default == ():
+            return f"{text} is None or {text}" if each.nullable.low <= each.nullable.high else text
+        default = self.source.constant(each.default)
+        if each.default is None:
+            return f"{text} is not None"
+        return f"{text} is not {default} and {text} != {default}" if isinstance(each.kind, StructKind) else f"{text} != {default}"
 
     def refuse(self, schema: Schema, each: Field, made: str) -> None:
         text = f"{made}.{each.name}"
-        if isinstance(each.kind, Array) and each.default == ():
-            test = f"{text} is None or {text}" if each.nullable.low <= each.nullable.high else text
-        elif each.default is None:
-            test = f"{text} is not None"
-        else:
-            test = f"{text} != {self.source.constant(each.default)}"
-        self.source.line(f"if {test}: refuse_version({schema.name!r}, {each.name!r}, '{each.versions}', {self.version}, {text})")
+        arguments = f"{schema.name!r}, {each.name!r}, '{each.versions}', {self.version}, {text}"
+        self.source.line(f"if {self.test_changed(each, text)}: refuse_version({arguments})")
 
     def tags(self, schema: Schema, made: str) -> None:
         tagged = schema.tagged_at(self.version)
@@ -216,8 +219,7 @@ class _Writer:
         source.line(f"{count} = 0; {section} = []")
         for each in tagged:
             text = f"{made}.{each.name}"
-            test = f"{text} != {source.constant(each.default)}" if isinstance(each.kind, StructKind) else ""
-            with source.block(f"if {test or f'not ({self.test_default(each, text)})'}"):
+            with source.block(f"if {self.test_changed(each, text)}"):
                 outer, chunks = self.append, source.fresh("t")
                 self.append = source.fresh("w")
                 source.line(f"{chunks} = []; {self.append} = {chunks}.append")

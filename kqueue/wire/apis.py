@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 from functools import cached_property
 from typing import Any
 
@@ -32,7 +31,7 @@ class Api:
     @property
     def module_name(self) -> str:
         """The name in snake case, as its modules are called: ``offset_for_leader_epoch``."""
-        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
+        return "".join("_" + letter.lower() if letter.isupper() else letter for letter in self.name)[1:]
 
     @cached_property
     def request_class(self) -> type[Any]:
