@@ -1,0 +1,77 @@
+"""Settings of groups and committed offsets, and the values that the coordinator works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kqueue.base.settings import INT_MAX, Config, Kind, MiB, Rule, Scope, Setting, at_least
+
+SHORT_MAX = 2**15 - 1
+_REPLICATION = Rule(f"-1 (as many as there are), or from 1 to {SHORT_MAX}", lambda value: value == -1 or 1 <= value <= SHORT_MAX)
+
+
+def _row(name: str, kind: Kind, default: int, valid: Rule, doc: str) -> Setting:
+    return Setting(name, kind, default, valid, Scope.BROKER, doc)
+
+
+SETTINGS: tuple[Setting, ...] = (
+    _row(
+        "group.initial.rebalance.delay.ms",
+        Kind.INT,
+        3000,
+        at_least(0),
+        "How long an empty group waits for more members before its first assignment; each new member extends the wait once more by as "
+        "much, up to the members' rebalance timeout.",
+    ),
+    _row("group.min.session.timeout.ms", Kind.INT, 6000, at_least(1), "The shortest session timeout that a member may ask for."),
+    _row("group.max.session.timeout.ms", Kind.INT, 1_800_000, at_least(1), "The longest session timeout that a member may ask for."),
+    _row("group.max.size", Kind.INT, INT_MAX, at_least(1), "How many members a group may have."),
+    _row("offset.metadata.max.bytes", Kind.INT, 4096, at_least(0), "The longest metadata text that may be committed with an offset."),
+    _row("offsets.commit.timeout.ms", Kind.INT, 5000, at_least(1), "How long a commit waits to become durable before it is refused."),
+    _row(
+        "offsets.retention.minutes",
+        Kind.INT,
+        10080,
+        at_least(1),
+        "How long offsets outlive the last member of their group; for a consumer without group management, and for topics that a "
+        "group no longer subscribes to, how long they outlive the last commit.",
+    ),
+    _row("offsets.retention.check.interval.ms", Kind.LONG, 600_000, at_least(1), "How often expired offsets are looked for."),
+    _row("offsets.topic.num.partitions", Kind.INT, 50, at_least(1), "Partitions of __consumer_offsets; must not change once it exists."),
+    _row("offsets.topic.replication.factor", Kind.SHORT, 3, _REPLICATION, "Replicas of __consumer_offsets, as far as brokers are there."),
+    _row(
+        "offsets.topic.segment.bytes",
+        Kind.INT,
+        100 * MiB,
+        at_least(1),
+        "Segment size of __consumer_offsets: small, so that compaction gets at it.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """What the coordinator needs to know; times in milliseconds."""
+
+    initial_rebalance_delay_ms: int = 3000
+    session_timeout_min_ms: int = 6000
+    session_timeout_max_ms: int = 1_800_000
+    members_max: int = INT_MAX
+    metadata_length_max: int = 4096
+    commit_timeout_ms: int = 5000
+    retention_ms: int = 10080 * 60_000
+    retention_check_interval_ms: int = 600_000
+
+    @classmethod
+    def of(cls, config: Config) -> GroupConfig:
+        """The values of a broker's configuration."""
+        return cls(
+            initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+            session_timeout_min_ms=config["group.min.session.timeout.ms"],
+            session_timeout_max_ms=config["group.max.session.timeout.ms"],
+            members_max=config["group.max.size"],
+            metadata_length_max=config["offset.metadata.max.bytes"],
+            commit_timeout_ms=config["offsets.commit.timeout.ms"],
+            retention_ms=config["offsets.retention.minutes"] * 60_000,
+            retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
+        )

@@ -1,0 +1,117 @@
+"""Records of `__consumer_offsets` to and from what they say.
+
+Written in the versions that Kafka 4.3 writes: offsets as version 4 (version 1 where the client gave an expiry of its own),
+groups as version 3. Read in every version that Kafka ever wrote.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from kqueue.base.errors import MalformedMessage
+from kqueue.base.names import UUID_ZERO
+from kqueue.groups.schemas import VERSION, GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from kqueue.schema import decode, encode
+
+OFFSET_KEYS = (0, 1)
+"""Both hold the same fields; 0 is what Kafka wrote before 0.9."""
+GROUP_KEY = 2
+_OFFSET_PREFIX = VERSION.pack(1)
+_GROUP_PREFIX = VERSION.pack(GROUP_KEY)
+OFFSET_VERSION = 4
+OFFSET_VERSION_WITH_EXPIRY = 1
+"""The only version that can say when the offset expires."""
+GROUP_VERSION = 3
+
+
+class CommittedOffset(NamedTuple):
+    """What a group has committed for one partition.
+
+    `leader_epoch` is -1 if the client did not say; `metadata` is the client's own text; `expires_ms` (wall clock) is None
+    but for clients that set a retention of their own (OffsetCommit 2-4); `topic_id` is zero if unknown.
+    """
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_ms: int
+    expires_ms: int | None = None
+    topic_id: bytes = UUID_ZERO
+
+
+@lru_cache(maxsize=4096)
+def partition_of(group_id: str, partition_count: int) -> int:
+    """The partition of `__consumer_offsets` that keeps this group. Source: Java's String.hashCode, Kafka Utils.abs."""
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    code = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    if code >= 2**31:
+        code = 2**32 - code if code != 2**31 else 0
+    return code % partition_count
+
+
+def offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    """Key of a committed offset."""
+    return _OFFSET_PREFIX + encode(OffsetCommitKey(group=group_id, topic=topic, partition=partition), 0)
+
+
+def offset_value(committed: CommittedOffset) -> bytes:
+    """Value of a committed offset."""
+    version = OFFSET_VERSION if committed.expires_ms is None else OFFSET_VERSION_WITH_EXPIRY
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.committed_ms,
+        expire_timestamp=-1 if committed.expires_ms is None else committed.expires_ms,
+        topic_id=committed.topic_id,
+    )
+    return VERSION.pack(version) + encode(value, version)
+
+
+def group_key(group_id: str) -> bytes:
+    """Key of a group's generation."""
+    return _GROUP_PREFIX + encode(GroupMetadataKey(group=group_id), 0)
+
+
+def group_value(value: GroupMetadataValue) -> bytes:
+    """Value of a group's generation."""
+    return VERSION.pack(GROUP_VERSION) + encode(value, GROUP_VERSION)
+
+
+def read_key(key: bytes | memoryview) -> OffsetCommitKey | GroupMetadataKey | None:
+    """What a record is about; None for a type that we do not serve. Raises MalformedMessage."""
+    kind = _version(key, "key")
+    if kind in OFFSET_KEYS:
+        return decode(OffsetCommitKey, 0, key[VERSION.size :])
+    if kind == GROUP_KEY:
+        return decode(GroupMetadataKey, 0, key[VERSION.size :])
+    return None
+
+
+def read_offset(value: bytes | memoryview) -> CommittedOffset:
+    """A committed offset. Raises MalformedMessage: damaged, or of a version that nobody has written yet."""
+    read = decode(OffsetCommitValue, _known_version(value, "offset", 4), value[VERSION.size :])
+    expires_ms = None if read.expire_timestamp == -1 else read.expire_timestamp
+    return CommittedOffset(read.offset, read.leader_epoch, read.metadata, read.commit_timestamp, expires_ms, read.topic_id)
+
+
+def read_group(value: bytes | memoryview) -> GroupMetadataValue:
+    """A group's generation. Raises MalformedMessage: damaged, or of a version that nobody has written yet."""
+    return decode(GroupMetadataValue, _known_version(value, "group", 4), value[VERSION.size :])
+
+
+def _version(data: bytes | memoryview, what: str) -> int:
+    if len(data) < VERSION.size:
+        raise MalformedMessage(f"a record's {what} starts with a version of {VERSION.size} bytes, found {len(data)} bytes")
+    version: int = VERSION.unpack_from(data)[0]
+    return version
+
+
+def _known_version(data: bytes | memoryview, what: str, newest: int) -> int:
+    version = _version(data, f"value ({what})")
+    if not 0 <= version <= newest:
+        raise MalformedMessage(f"the value of a {what} record has a version from 0 to {newest}, found {version}")
+    return version

@@ -1,0 +1,143 @@
+"""A coordinator with its clock, its timers and a log that the test holds in its hands."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from kqueue.base.errors import KqueueError, MemberIdRequired
+from kqueue.base.settings import Catalog, Config
+from kqueue.base.tickets import Ticket
+from kqueue.base.timers import Timers
+from kqueue.groups import config
+from kqueue.groups.contract import Done, GroupRecords
+from kqueue.groups.coordinator import GroupCoordinator
+from kqueue.groups.member import Joined, Joining
+from kqueue.testing.clock import ManualClock
+
+PARTITIONS = 3
+CATALOG = Catalog(config.SETTINGS)
+RANGE = {"range": b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"}
+"""The subscription of a consumer of topic ``t``."""
+
+
+class HeldLog:
+    """A `GroupLog` in memory. Commits at once, or, with `hold`, when the test says `release` or `fail`."""
+
+    def __init__(self, partition_count: int = PARTITIONS) -> None:
+        self.partition_count = partition_count
+        self.partitions: list[GroupRecords] = [[] for _ in range(partition_count)]
+        self.hold = False
+        self.broken: KqueueError | None = None
+        self.held: list[tuple[int, GroupRecords, Done]] = []
+
+    def append(self, partition: int, records: GroupRecords, done: Done) -> None:
+        assert records
+        self.held.append((partition, records, done))
+        if not self.hold:
+            self.release()
+
+    def release(self, count: int | None = None) -> None:
+        """Commit what was appended first; all of it by default. Fails it instead if the log is broken."""
+        ready, self.held = self.held[:count], self.held[len(self.held) if count is None else count :]
+        for partition, records, done in ready:
+            if self.broken is None:
+                self.partitions[partition].extend(records)
+            done(self.broken)
+
+    def fail(self, error: KqueueError) -> None:
+        """Fail all that is held."""
+        self.broken = error
+        self.release()
+        self.broken = None
+
+    def records(self) -> Iterable[tuple[bytes, bytes | None]]:
+        return (record for partition in self.partitions for record in partition)
+
+
+class World:
+    """One coordinator in its surroundings; `settings` as keywords with underscores."""
+
+    def __init__(self, log: HeldLog | None = None, clock: ManualClock | None = None, seed: int = 1, **settings: object) -> None:
+        values = {"group.initial.rebalance.delay.ms": 0, **{name.replace("_", "."): value for name, value in settings.items()}}
+        self.config = Config(CATALOG, values)
+        self.clock = clock or ManualClock()
+        self.timers = Timers()
+        self.log = log or HeldLog()
+        self.woken: list[Ticket[Any]] = []
+        self.groups = GroupCoordinator(self.config, self.clock, self.timers, random.Random(seed), self.log, self.woken.append)
+        for partition, records in enumerate(self.log.partitions):
+            self.groups.load(partition, iter(records))
+
+    def advance(self, ms: float) -> None:
+        """Let time pass, ringing each timer at its time."""
+        until = self.clock.monotonic_ms() + ms
+        while (due := self.timers.next_deadline_ms()) is not None and due <= until:
+            self.clock.advance(max(due - self.clock.monotonic_ms(), 0))
+            self.timers.run_due(self.clock.monotonic_ms())
+        self.clock.advance(until - self.clock.monotonic_ms())
+
+    def settle(self) -> None:
+        """Ring what is due now."""
+        self.advance(0)
+
+    def restarted(self, **settings: object) -> World:
+        """Another coordinator that starts from what the log holds."""
+        log = HeldLog(self.log.partition_count)
+        log.partitions = self.log.partitions
+        return World(log, self.clock, seed=2, **settings)
+
+    def join(
+        self,
+        group_id: str = "g",
+        member_id: str = "",
+        *,
+        instance_id: str | None = None,
+        protocols: dict[str, bytes] | None = None,
+        protocol_type: str = "consumer",
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+        id_required: bool = False,
+        can_skip: bool = True,
+    ) -> Ticket[Joined]:
+        joining = Joining(
+            group_id,
+            member_id,
+            instance_id,
+            protocol_type,
+            RANGE if protocols is None else protocols,
+            session_ms,
+            rebalance_ms,
+            "client",
+            "/127.0.0.1",
+        )
+        return self.groups.join(joining, id_required=id_required, can_skip=can_skip)
+
+    def enter(self, group_id: str = "g", **options: Any) -> str:
+        """Join as a newcomer does that is first given its id; returns the id. The join itself goes on."""
+        with pytest.raises(MemberIdRequired) as refusal:
+            self.join(group_id, id_required=True, **options)
+        member_id: str = refusal.value.member_id
+        self.join(group_id, member_id, id_required=True, **options)
+        return member_id
+
+    def stable(self, count: int = 1, group_id: str = "g", **options: Any) -> list[Joined]:
+        """A group of `count` members whose assignments are ``b"0"``, ``b"1"``, …; the leader comes first."""
+        tickets = [self.join(group_id, **options) for _ in range(count)]
+        self.settle()
+        joined = [ticket.result() for ticket in tickets]
+        leader = next(one for one in joined if one.members)
+        others = [one for one in joined if one is not leader]
+        for one in others:
+            self.sync(one)
+        self.sync(leader, {one.member_id: b"%d" % number for number, one in enumerate([leader, *others])})
+        return [leader, *others]
+
+    def sync(self, joined: Joined, assignments: dict[str, bytes] | None = None, group_id: str = "g", **options: Any) -> Ticket[Any]:
+        return self.groups.sync(group_id, joined.generation, joined.member_id, None, assignments or {}, **options)
+
+    def state(self, group_id: str = "g") -> str:
+        return self.groups.describe(group_id).state.value
