@@ -196,6 +196,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.UnsupportedCodec: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     errors.SettingError: ErrorCode.INVALID_CONFIG,
     # what we stand on failed
+    errors.Conflict: ErrorCode.NOT_CONTROLLER,  # somebody else wrote first; clients ask again on this code
     errors.StorageFailed: ErrorCode.KAFKA_STORAGE_ERROR,
     errors.FolderInUse: ErrorCode.KAFKA_STORAGE_ERROR,
     # the caller is wrong

@@ -13,7 +13,6 @@ imported on first use. Nothing is advertised that no module serves.
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +20,7 @@ from typing import Any
 
 from kqueue.api.errors import code_of
 from kqueue.base.errors import UnsupportedVersion
-from kqueue.wire.apis import BY_KEY, Api
+from kqueue.wire.apis import API_VERSIONS, BY_KEY, BY_MODULE, Api
 
 MODULES: tuple[str, ...] = (
     "api_versions",
@@ -50,11 +49,6 @@ MODULES: tuple[str, ...] = (
 """Every module here that serves an API; a test holds it against the folder."""
 
 
-def module_name(api_name: str) -> str:
-    """``OffsetForLeaderEpoch`` -> ``offset_for_leader_epoch``."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", api_name).lower()
-
-
 @dataclass(frozen=True, slots=True)
 class Served:
     """One row of the table. `handle` and `refuse` are the module's; `versions` is what is advertised."""
@@ -75,7 +69,7 @@ class Served:
 def served(name: str) -> Served:
     """The row of one module, imported now if it was not."""
     module = importlib.import_module(f"kqueue.api.{name}")
-    return Served(_API_BY_MODULE[name], module.VERSIONS, module.handle, getattr(module, "refuse", None))
+    return Served(BY_MODULE[name], module.VERSIONS, module.handle, getattr(module, "refuse", None))
 
 
 def lookup(api_key: int, api_version: int) -> Served:
@@ -98,22 +92,19 @@ def advertised() -> list[Served]:
 
 def error_response(request: Any, version: int, error: BaseException) -> Any:
     """The response to `request` that tells of `error` wherever it asked for something; for what its handler did not catch."""
-    name = module_name(type(request).__name__.removesuffix("Request"))
+    name = type(request).__module__.rpartition(".")[2]  # the messages of an API lie in a module of its name
     return served(name).error_response(request, version, error)
 
 
 def _look_up(api_key: int, api_version: int) -> Served:
     api = BY_KEY.get(api_key)
-    name = module_name(api.name) if api is not None else None
-    if name not in MODULES:
+    if api is None or api.module_name not in MODULES:
         raise UnsupportedVersion(f"no API with key {api_key} is served")
-    row = served(name)
+    row = served(api.module_name)
     low, high = row.versions
-    if not low <= api_version <= high and api_key != API_VERSIONS_KEY:
-        raise UnsupportedVersion(f"{row.api.name} is served from version {low} to {high}, the request has {api_version}")
+    if not low <= api_version <= high and api_key != API_VERSIONS:
+        raise UnsupportedVersion(f"{api.name} is served from version {low} to {high}, the request has {api_version}")
     return row
 
 
-API_VERSIONS_KEY = 18
-_API_BY_MODULE = {module_name(api.name): api for api in BY_KEY.values()}
 _FOUND: dict[tuple[int, int], Served] = {}

@@ -73,6 +73,10 @@ class Conflict(KqueueError):
     """A metadata commit whose guard no longer held: somebody else changed the value first."""
 
 
+class AnswerNotExpected(KqueueError):
+    """An error that can't be told because the client awaits no answer (acks=0): its connection is closed instead."""
+
+
 # --- the caller is wrong; each is one of Kafka's error codes
 
 

@@ -1,0 +1,70 @@
+"""Settings as the protocol tells them: what DescribeConfigs and CreateTopics have in common."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kqueue.base.settings import Config, Kind, Setting, Source, TopicConfig, format_value
+
+
+class SynonymRow(NamedTuple):
+    """A setting that gives, or would give, the value; `value` as text, None where it is secret."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+class ConfigRow(NamedTuple):
+    """One setting in force. `synonyms`: all that gives it a value, the one in force first; unset ones are left out."""
+
+    setting: Setting
+    value: str | None
+    source: Source
+    synonyms: list[SynonymRow]
+
+    @property
+    def is_sensitive(self) -> bool:
+        return self.setting.kind is Kind.PASSWORD
+
+
+def topic_rows(config: TopicConfig) -> list[ConfigRow]:
+    """All settings of a topic, by name."""
+    return [_topic_row(config, config.broker.catalog.topic[name]) for name in sorted(config)]
+
+
+def broker_rows(config: Config) -> list[ConfigRow]:
+    """All settings of a broker, by name."""
+    return [_broker_row(config, config.catalog.broker[name]) for name in sorted(config)]
+
+
+def _topic_row(config: TopicConfig, setting: Setting) -> ConfigRow:
+    found = config.chain(setting.name)[0]
+    synonyms = []
+    if setting.name in config.overrides:
+        synonyms.append(SynonymRow(setting.name, _text(setting, config.overrides[setting.name]), Source.TOPIC))
+    # broker settings are told with their own numbers: log.retention.hours in hours, though retention.ms is in ms
+    for synonym in setting.synonyms:
+        synonyms += _set_at_broker(config.broker, config.broker.catalog.broker[synonym.name])
+    if setting.synonyms:
+        synonyms += _default_of(config.broker.catalog.broker[setting.synonyms[-1].name])
+    return ConfigRow(setting, _text(setting, found.value), found.source, synonyms)
+
+
+def _broker_row(config: Config, setting: Setting) -> ConfigRow:
+    found = config.resolve(setting.name)
+    return ConfigRow(setting, _text(setting, found.value), found.source, _set_at_broker(config, setting) + _default_of(setting))
+
+
+def _set_at_broker(config: Config, setting: Setting) -> list[SynonymRow]:
+    if not config.is_set(setting.name):
+        return []
+    return [SynonymRow(setting.name, _text(setting, config[setting.name]), Source.STATIC_BROKER)]
+
+
+def _default_of(setting: Setting) -> list[SynonymRow]:
+    return [] if setting.default is None else [SynonymRow(setting.name, _text(setting, setting.default), Source.DEFAULT)]
+
+
+def _text(setting: Setting, value: object) -> str | None:
+    return None if setting.kind is Kind.PASSWORD else format_value(value)

@@ -1,0 +1,68 @@
+"""CreatePartitions: raise topics' numbers of partitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kqueue.api.call import Call, wait_for_all
+from kqueue.api.errors import code_of, message_of
+from kqueue.base.errors import InvalidRequest, KqueueError, RequestTimedOut
+from kqueue.base.tickets import Ticket
+from kqueue.broker.topics import Topic
+from kqueue.broker.waiting import Wait
+from kqueue.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+VERSIONS = (0, 3)
+
+Outcome = Ticket[Topic] | KqueueError | None
+
+
+def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse | Wait[CreatePartitionsResponse]:
+    """Answered when all are stored, or when `timeout_ms` is over: what is then still under way may yet come to be."""
+    counts = Counter(topic.name for topic in request.topics)
+    topics = {topic.name: topic for topic in request.topics}
+    outcomes = {
+        name: _grow(topic, call, validate_only=request.validate_only) if counts[name] == 1 else _repeated(name)
+        for name, topic in topics.items()
+    }
+    tickets = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Ticket))
+    return wait_for_all(tickets, lambda: _respond(outcomes), call.deadline_ms(request.timeout_ms))
+
+
+def refuse(request: CreatePartitionsRequest, version: int, error: BaseException) -> CreatePartitionsResponse:
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreatePartitionsResponse(results=[_result(name, error) for name in names])
+
+
+def _grow(asked: CreatePartitionsTopic, call: Call, *, validate_only: bool) -> Outcome:
+    assignments = None if asked.assignments is None else [one.broker_ids for one in asked.assignments]
+    try:
+        if validate_only:
+            call.broker.topics.check_growth(asked.name, asked.count, assignments)
+            return None
+        return call.broker.topics.add_partitions(asked.name, asked.count, assignments)
+    except KqueueError as error:
+        return error
+
+
+def _repeated(name: str) -> KqueueError:
+    return InvalidRequest(f"topic {name!r} stands twice in the request")
+
+
+def _respond(outcomes: dict[str, Outcome]) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(results=[_result(name, _error(outcome)) for name, outcome in outcomes.items()])
+
+
+def _error(outcome: Outcome) -> KqueueError | None:
+    if not isinstance(outcome, Ticket):
+        return outcome
+    return outcome.error if outcome.done else RequestTimedOut("the partitions were not stored in time; they may still come to be")
+
+
+def _result(name: str, error: BaseException | None) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=code_of(error), error_message=message_of(error))

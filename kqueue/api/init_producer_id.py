@@ -1,0 +1,44 @@
+"""InitProducerId: a number for an idempotent producer. Transactional ids are refused: transactions are not served."""
+
+from __future__ import annotations
+
+from kqueue.api.call import Call, wait_for
+from kqueue.api.errors import code_of
+from kqueue.base.errors import InvalidRequest, KqueueError, TransactionsNotServed
+from kqueue.base.tickets import Ticket
+from kqueue.broker.waiting import Wait
+from kqueue.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+VERSIONS = (0, 5)
+NONE = -1
+FIRST_EPOCH = 0
+
+
+def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse | Wait[InitProducerIdResponse]:
+    """A new id, also for a producer that names its old one: what it wrote under that is no use to it without a transaction."""
+    try:
+        _check(request)
+        ticket = call.broker.producer_ids.allocate()
+    except KqueueError as error:
+        return _refused(error)
+    return wait_for(ticket, _respond)
+
+
+def _check(request: InitProducerIdRequest) -> None:
+    if request.transactional_id == "":
+        raise InvalidRequest("a transactional id must not be empty")
+    if request.transactional_id is not None:
+        raise TransactionsNotServed("this broker does not serve transactions")
+    if (request.producer_id == NONE) != (request.producer_epoch == NONE):
+        raise InvalidRequest(f"producer id {request.producer_id} with epoch {request.producer_epoch}: name both or neither")
+
+
+def _respond(ticket: Ticket[int]) -> InitProducerIdResponse:
+    try:
+        return InitProducerIdResponse(producer_id=ticket.result(), producer_epoch=FIRST_EPOCH)
+    except KqueueError as error:
+        return _refused(error)
+
+
+def _refused(error: KqueueError) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code_of(error), producer_epoch=NONE)

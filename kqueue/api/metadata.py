@@ -1,0 +1,118 @@
+"""Metadata: brokers, topics, and which broker leads each partition. Topics may come to be by being asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kqueue.api.call import Call, wait_for_all
+from kqueue.api.errors import ErrorCode, code_of
+from kqueue.api.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from kqueue.base.errors import InvalidRequest, KqueueError, UnknownTopicOrPartition
+from kqueue.base.names import INTERNAL_TOPICS, UUID_ZERO, check_topic
+from kqueue.base.tickets import Ticket
+from kqueue.broker.partition import Partition
+from kqueue.broker.topics import OFFSETS_TOPIC, Topic
+from kqueue.broker.waiting import Wait
+from kqueue.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+VERSIONS = (0, 13)
+VERSION_AUTO_CREATION_FLAG = 4
+VERSION_IDS = 12  # 10 and 11 have the field, but nobody may use it
+CREATION_WAIT_MS = 5_000
+NO_LEADER = -1
+
+Found = Topic | Ticket[Topic] | KqueueError
+
+
+def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Wait[MetadataResponse]:
+    """Topics that are created on demand are waited for, so that the answer already names their leaders."""
+    found = _find_all(request, call)
+    tickets = tuple(what for _, what in found if isinstance(what, Ticket))
+    return wait_for_all(tickets, lambda: _respond(request, call, found), call.deadline_ms(CREATION_WAIT_MS))
+
+
+def refuse(request: MetadataRequest, version: int, error: BaseException) -> MetadataResponse:
+    topics = [MetadataResponseTopic(error_code=code_of(error), name=one.name or "", topic_id=one.topic_id) for one in request.topics or ()]
+    return MetadataResponse(topics=topics, error_code=code_of(error))
+
+
+def _find_all(request: MetadataRequest, call: Call) -> list[tuple[MetadataRequestTopic, Found]]:
+    if request.topics is None or (call.api_version == 0 and not request.topics):
+        return [(MetadataRequestTopic(name=topic.name), topic) for topic in call.broker.topics]
+    if call.api_version < VERSION_IDS and any(one.topic_id != UUID_ZERO or one.name is None for one in request.topics):
+        raise InvalidRequest(f"topics are asked for by id from version {VERSION_IDS} on, this is {call.api_version}")
+    creates = request.allow_auto_topic_creation or call.api_version < VERSION_AUTO_CREATION_FLAG
+    once = {(one.name, one.topic_id): one for one in request.topics}
+    return [(one, _find(one, call, creates=creates)) for one in once.values()]
+
+
+def _find(asked: MetadataRequestTopic, call: Call, *, creates: bool) -> Found:
+    topics = call.broker.topics
+    try:
+        if asked.topic_id != UUID_ZERO:
+            return topics.by_id(asked.topic_id)
+        topic = topics.find(asked.name or "")
+        if topic is not None:
+            return topic
+        name = check_topic(asked.name)
+        if creates and call.broker.config["auto.create.topics.enable"] and (name == OFFSETS_TOPIC or name not in INTERNAL_TOPICS):
+            return topics.create_on_demand(name)
+        return UnknownTopicOrPartition(f"there is no topic {name!r}")
+    except KqueueError as error:
+        return error
+
+
+def _respond(request: MetadataRequest, call: Call, found: Iterable[tuple[MetadataRequestTopic, Found]]) -> MetadataResponse:
+    broker = call.broker
+    host, port = call.endpoint()
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        topics=[_topic(asked, what, operations) for asked, what in found],
+        cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED,
+    )
+
+
+def _topic(asked: MetadataRequestTopic, what: Found, operations: int) -> MetadataResponseTopic:
+    if isinstance(what, Ticket):
+        if not what.done:
+            return MetadataResponseTopic(error_code=ErrorCode.LEADER_NOT_AVAILABLE, name=asked.name, topic_id=asked.topic_id)
+        what = what.error or what.result()
+    if isinstance(what, KqueueError):
+        return MetadataResponseTopic(error_code=code_of(what), name=asked.name, topic_id=asked.topic_id)
+    return MetadataResponseTopic(
+        name=what.name,
+        topic_id=what.id,
+        is_internal=what.is_internal,
+        partitions=[_partition(partition) for partition in what.partitions],
+        topic_authorized_operations=operations,
+    )
+
+
+def _partition(partition: Partition) -> MetadataResponsePartition:
+    leader = partition.leader
+    if partition.is_open and partition.log.offline is not None:
+        return MetadataResponsePartition(
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE,
+            partition_index=partition.index,
+            leader_id=NO_LEADER,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=[leader],
+            offline_replicas=[leader],
+        )
+    return MetadataResponsePartition(
+        partition_index=partition.index,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=[leader],
+        isr_nodes=[leader],
+    )
