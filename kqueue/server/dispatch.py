@@ -1,0 +1,197 @@
+"""From the bytes of one request to the bytes of its answer: header, table, reader, handler, writer."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+from kqueue.api import table
+from kqueue.api.call import Call
+from kqueue.base.errors import KqueueError, MalformedMessage, StorageFailed, UnencodableMessage
+from kqueue.broker.waiting import Wait, Waiter, Waiting
+from kqueue.schema import Chunk, reader, writer
+from kqueue.server.limits import ClientLog
+from kqueue.wire.headers import RequestHeader, request_header_version, response_header
+
+if TYPE_CHECKING:
+    from kqueue.broker.broker import Broker
+
+Chunks: TypeAlias = list[Chunk]
+KEY_AND_VERSION = struct.Struct(">hh")
+"""How every request begins; the rest of its header depends on it."""
+SIZE_AND_CORRELATION = struct.Struct(">Ii")
+"""How every response begins: its size without these first four bytes, and the request's own number."""
+RESPONSE_SIZE_MAX = 2**31 - 1
+
+
+class Connection(Protocol):
+    """What a request's answer needs to know of where it came from."""
+
+    address: str
+    client_host: str
+    listener: str
+    call: Call | None
+
+    def answered(self) -> None:
+        """An answer that was not there yet has come."""
+        ...
+
+    def cut_off(self, reason: str) -> None:
+        """This connection can't go on."""
+        ...
+
+
+class Later:
+    """An answer that is not there yet: `chunks` is filled when it comes. `cancel` when nobody is left to read it."""
+
+    __slots__ = ("_done", "_failed", "_waiter", "chunks")
+
+    def __init__(self, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> None:
+        self.chunks: Chunks | None = None
+        self._done = done
+        self._failed = failed
+        self._waiter: Waiter | None = None
+
+    def hold(self, waiting: Waiting, wait: Wait[Any]) -> None:
+        self._waiter = waiting.add(wait, self._done, self._failed)
+
+    def cancel(self) -> None:
+        if self._waiter is not None:
+            self._waiter.cancel()
+
+    def expire(self) -> None:
+        """Answer now as at the deadline, if there is one; what has none (a rebalance) has nothing to say before its time."""
+        waiter = self._waiter
+        if waiter is None or not waiter.pending or waiter.wait.deadline_ms is None:
+            return
+        waiter.cancel()
+        try:
+            response = waiter.wait.retry(True)
+        except Exception as error:
+            self._failed(error)
+        else:
+            self._done(response)
+
+
+class Route(NamedTuple):
+    """All that one API needs at one version, found once."""
+
+    served: table.Served
+    version: int
+    header_tail: bytes
+    read_header: Callable[[memoryview, int], tuple[RequestHeader, int]]
+    read: Callable[[memoryview, int], tuple[Any, int]]
+    handle: Callable[[Any, Call], Any]
+    write: Callable[[Any, list[Any]], None]
+
+
+class Dispatcher:
+    """Starts requests; `lookup` is the table of APIs."""
+
+    def __init__(
+        self, broker: Broker, waiting: Waiting, client_log: ClientLog, lookup: Callable[[int, int], table.Served] = table.lookup
+    ) -> None:
+        self._broker = broker
+        self._waiting = waiting
+        self._client_log = client_log
+        self._lookup = lookup
+        self._routes: dict[tuple[int, int], Route] = {}
+
+    def start(self, frame: memoryview, connection: Connection) -> Chunks | Later | None:
+        """Decode one request and hand it to its handler; None is an answer too: nothing is to be sent.
+
+        The handler may write into `frame` (offsets into batches); nothing that it keeps refers to it afterwards.
+        Raises: MalformedMessage, UnsupportedVersion: there is no talking with this client, the connection is to be closed.
+        """
+        if len(frame) < KEY_AND_VERSION.size:
+            raise MalformedMessage(f"expected a request with a key and a version, found {len(frame)} bytes")
+        key_and_version = KEY_AND_VERSION.unpack_from(frame)
+        route = self._routes.get(key_and_version) or self._find(*key_and_version)
+        header, position = route.read_header(frame, 0)
+        version, client_id = header.api_version, header.client_id
+        request, end = route.read(frame, position)
+        if end != len(frame):
+            raise MalformedMessage(f"{len(frame) - end} bytes are left over after {route.served.api.name} version {version}")
+        call = connection.call
+        if call is None or call.api_version != version or call.client_id != client_id:
+            call = connection.call = Call(self._broker, version, client_id, connection.client_host, connection.listener, connection)
+        try:
+            result = route.handle(request, call)
+        except Exception as error:
+            result = self._refuse(route, request, error, connection)
+        if result is None:
+            return None
+        if isinstance(result, Wait):
+            return self._wait(route, header.correlation_id, request, result, connection)
+        return self._encode(route, header.correlation_id, request, result, connection)
+
+    def _find(self, api_key: int, version: int) -> Route:
+        served = self._lookup(api_key, version)
+        low, high = served.versions
+        read_header = reader(RequestHeader, request_header_version(api_key, version))
+        if low <= version <= high:
+            read, version_written = reader(served.api.request_class, version), version
+        else:
+            # only ApiVersions comes here: its body can't be known, and its answer, at version 0, says what is served
+            read, version_written = _read_nothing(served.api.request_class), 0
+        header_tail = response_header(api_key, version_written, 0)[4:]
+        write = writer(served.api.response_class, version_written)
+        route = Route(served, version, header_tail, read_header, read, served.handle, write)
+        if low <= version <= high:  # others would let a client fill the memory with versions
+            self._routes[api_key, version] = route
+        return route
+
+    def _encode(self, route: Route, correlation_id: int, request: Any, response: Any, connection: Connection) -> Chunks:
+        try:
+            return _framed(route, correlation_id, response)
+        except Exception as error:
+            return _framed(route, correlation_id, self._refuse(route, request, error, connection))
+
+    def _wait(self, route: Route, correlation_id: int, request: Any, wait: Wait[Any], connection: Connection) -> Later:
+        def done(response: Any) -> None:
+            try:
+                later.chunks = self._encode(route, correlation_id, request, response, connection)
+            except Exception as error:
+                connection.cut_off(f"its {route.served.api.name} could not be answered: {error}")
+                return
+            connection.answered()
+
+        def failed(error: Exception) -> None:
+            done(self._refuse(route, request, error, connection))
+
+        later = Later(done, failed)
+        later.hold(self._waiting, wait)
+        return later
+
+    def _refuse(self, route: Route, request: Any, error: Exception, connection: Connection) -> Any:
+        """The response that says what went wrong. What nobody expected is logged, with where it happened."""
+        name = route.served.api.name
+        if isinstance(error, StorageFailed):
+            self._client_log.say(logging.ERROR, connection.address, "%s of %s failed: %s", name, connection.address, error)
+        elif not isinstance(error, KqueueError):
+            self._client_log.say(
+                logging.ERROR,
+                connection.address,
+                "%s version %d of %s met an error that nobody expected",
+                name,
+                route.version,
+                connection.address,
+                error=error,
+            )
+        return route.served.error_response(request, route.version, error)
+
+
+def _read_nothing(request_class: type) -> Callable[[memoryview, int], tuple[Any, int]]:
+    return lambda frame, position: (request_class(), len(frame))
+
+
+def _framed(route: Route, correlation_id: int, response: Any) -> Chunks:
+    chunks: Chunks = [b""]
+    route.write(response, chunks)
+    size = 4 + len(route.header_tail) + sum(map(len, chunks))
+    if size > RESPONSE_SIZE_MAX:
+        raise UnencodableMessage(f"a response has at most {RESPONSE_SIZE_MAX} bytes, this one of {route.served.api.name} has {size}")
+    chunks[0] = SIZE_AND_CORRELATION.pack(size, correlation_id) + route.header_tail
+    return chunks

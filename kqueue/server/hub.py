@@ -1,0 +1,128 @@
+"""What all connections of one server share: the receive buffer, the limits in force, and the sweep that finds who is too slow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kqueue.base.clock import Clock
+from kqueue.base.jobs import Jobs
+from kqueue.base.settings import Config
+from kqueue.base.timers import Timer, Timers
+from kqueue.server.dispatch import Chunks, Connection, Later
+from kqueue.server.intake import RECEIVE_BYTES, Buffers
+from kqueue.server.limits import Budget, ClientLog
+
+if TYPE_CHECKING:
+    from kqueue.server.session import Session
+
+SWEEP_MS = 1000
+
+
+class Bounds(NamedTuple):
+    """The limits of each connection, in bytes, numbers and milliseconds; None where there is none."""
+
+    request_bytes: int
+    requests: int
+    response_bytes: int
+    idle_ms: int | None
+    slow_reader_ms: int
+    slow_sender_ms: int
+
+    @classmethod
+    def of(cls, config: Config) -> Bounds:
+        idle_ms = config["connections.max.idle.ms"]
+        return cls(
+            request_bytes=config["socket.request.max.bytes"],
+            requests=config["queued.max.requests"],
+            response_bytes=config["kqueue.queued.max.response.bytes"],
+            idle_ms=None if idle_ms == -1 else idle_ms,
+            slow_reader_ms=config["kqueue.slow.reader.timeout.ms"],
+            slow_sender_ms=config["kqueue.slow.sender.timeout.ms"],
+        )
+
+    @property
+    def sweep_ms(self) -> float:
+        """How often connections are looked at: each second, or more often where a limit is shorter than some seconds."""
+        shortest_ms = min(self.idle_ms or SWEEP_MS * 4, self.slow_reader_ms, self.slow_sender_ms)
+        return min(SWEEP_MS, shortest_ms / 4)
+
+
+class Hub:
+    """The middle of a server; everything here runs on the thread of `loop`.
+
+    `start` takes one request (see `Dispatcher.start`). `gone` is called with each connection that has ended.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        timers: Timers,
+        jobs: Jobs,
+        bounds: Bounds,
+        budget: Budget,
+        client_log: ClientLog,
+        start: Callable[[memoryview, Connection], Chunks | Later | None],
+        gone: Callable[[Session], None],
+    ) -> None:
+        self.loop = loop
+        self.clock = clock
+        self.jobs = jobs
+        self.bounds = bounds
+        self.budget = budget
+        self.client_log = client_log
+        self.start = start
+        self.buffers = Buffers()
+        self.received = memoryview(bytearray(RECEIVE_BYTES))
+        self.sessions: set[Session] = set()
+        self._gone = gone
+        self._timers = timers
+        self._sweeper: Timer | None = None
+        self._answered: set[Session] = set()
+
+    def add(self, session: Session) -> None:
+        self.sessions.add(session)
+        if self._sweeper is None:
+            self._sweep_later()
+
+    def remove(self, session: Session) -> None:
+        self.sessions.discard(session)
+        self._answered.discard(session)
+        self._gone(session)
+
+    def will_send(self, session: Session) -> None:
+        """`session` has answers for its client, which go out at the next `flush`."""
+        self._answered.add(session)
+
+    def flush(self) -> None:
+        """Send what became answerable in this turn: once for each connection, however many answers it got."""
+        while self._answered:
+            self._answered.pop().flush()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no connection has a request under way or an answer to be sent."""
+        return all(session.quiet for session in self.sessions)
+
+    def close(self) -> None:
+        """Close every connection."""
+        for session in list(self.sessions):
+            session.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+
+    def _sweep_later(self) -> None:
+        self._sweeper = self._timers.at(self.clock.monotonic_ms() + self.bounds.sweep_ms, self._sweep)
+
+    def _sweep(self) -> None:
+        now_ms = self.clock.monotonic_ms()
+        for session in list(self.sessions):
+            session.check(now_ms)
+        if self.sessions:
+            self._sweep_later()
+        else:
+            self._sweeper = None
+            self.buffers.forget()

@@ -1,0 +1,141 @@
+"""Listening sockets: who may connect becomes a `Session`, who may not is closed at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+
+from kqueue.base.errors import ListenFailed
+from kqueue.base.settings import Config
+from kqueue.server.addresses import Address, ListenerPlan
+from kqueue.server.hub import Hub
+from kqueue.server.limits import ConnectionLimits, Rate
+from kqueue.server.session import Session
+
+ACCEPTS_MAX = 100
+"""So many connections are accepted before those that are there have their turn."""
+REST_AFTER_TROUBLE_S = 1.0
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_CLIENT_GONE = (BlockingIOError, InterruptedError, ConnectionAbortedError)
+logger = logging.getLogger("kqueue.server")
+
+
+class Listener:
+    """One listener. `open` binds it, `start` lets clients in, `close` ends it; its connections live on."""
+
+    def __init__(self, plan: ListenerPlan, hub: Hub, limits: ConnectionLimits, rate: Rate, config: Config) -> None:
+        self.plan = plan
+        self._hub = hub
+        self._limits = limits
+        self._rate = rate
+        self._backlog: int = config["socket.listen.backlog.size"]
+        self._send_bytes: int = config["socket.send.buffer.bytes"]
+        self._receive_bytes: int = config["socket.receive.buffer.bytes"]
+        self._socket: socket.socket | None = None
+        self._rest: asyncio.TimerHandle | None = None
+
+    @property
+    def port(self) -> int:
+        """The real port; the listener must be open."""
+        assert self._socket is not None
+        port: int = self._socket.getsockname()[1]
+        return port
+
+    def open(self) -> None:
+        """Bind and listen; clients can connect from here on, but are only served after `start`. Raises ListenFailed."""
+        address = self.plan.bind
+        try:
+            self._socket = _bind(address, self._receive_bytes)
+            self._socket.listen(self._backlog)
+        except OSError as error:
+            self.close()
+            raise ListenFailed(f"listener {address} can't be opened: {error.strerror or error}") from None
+
+    def start(self) -> None:
+        assert self._socket is not None
+        self._hub.loop.add_reader(self._socket, self._accept)
+
+    def close(self) -> None:
+        """No more clients. Twice is harmless."""
+        if self._rest is not None:
+            self._rest.cancel()
+        if self._socket is not None:
+            self._hub.loop.remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_MAX):
+            wait_ms = self._rate.wait_ms()
+            if wait_ms:
+                self._pause(wait_ms / 1000)
+                return
+            if not self._accept_one():
+                return
+            self._rate.count()
+
+    def _accept_one(self) -> bool:
+        assert self._socket is not None
+        try:
+            client, name = self._socket.accept()
+        except _CLIENT_GONE:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            logger.error("no more connections can be accepted for now: %s", error.strerror)
+            self._pause(REST_AFTER_TROUBLE_S)
+            return False
+        self._admit(client, name[0], name[1])
+        return True
+
+    def _admit(self, client: socket.socket, host: str, port: int) -> None:
+        host = host.removeprefix("::ffff:")  # an IPv4 client of an IPv6 socket
+        refusal = self._limits.admit(host)
+        if refusal is not None:
+            client.close()
+            self._hub.client_log.say(logging.WARNING, f"{host}:{port}", "closed the connection of %s:%d: %s", host, port, refusal)
+            return
+        client.setblocking(False)
+        with contextlib.suppress(OSError):  # a client that is gone already is found out when it is read
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._send_bytes != -1:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_bytes)
+        Session(self._hub, client, host, port, self.plan.bind.name)
+
+    def _pause(self, seconds: float) -> None:
+        assert self._socket is not None
+        self._hub.loop.remove_reader(self._socket)
+        self._rest = self._hub.loop.call_later(seconds, self.start)
+
+
+def _bind(address: Address, receive_bytes: int) -> socket.socket:
+    family, host = _family(address)
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        if os.name == "posix":  # elsewhere it would let two brokers have the same port
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if address.host == "" else 1)
+        if receive_bytes != -1:  # connections inherit it, and must: it sizes the window that the handshake offers
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        sock.bind((host, address.port))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _family(address: Address) -> tuple[socket.AddressFamily, str]:
+    """The protocol family and the numeric host; a name that has both gets IPv4, as most clients try it."""
+    if not address.host:
+        return (socket.AF_INET6, "::") if socket.has_dualstack_ipv6() else (socket.AF_INET, "0.0.0.0")
+    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    family, _, _, _, name = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    return family, str(name[0])

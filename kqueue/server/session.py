@@ -1,0 +1,258 @@
+"""One connection: requests start in the order in which they come, and their answers leave in the same order.
+
+Several may be under way: one that waits does not keep the next from being started, only its answer from being sent.
+All connections of a server receive into one buffer, because one is read at a time; a connection that is idle owns none.
+A handler gets a view of the request that it may write into, and that is gone when it returns.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections import deque
+
+from kqueue.api.call import Call
+from kqueue.base.errors import KqueueError
+from kqueue.server.dispatch import Chunks, Later
+from kqueue.server.hub import Hub
+from kqueue.server.intake import Intake
+from kqueue.server.pump import Pump, memory_of
+
+CROWDED_BYTES_MIN = 1024
+"""While others wait for room, who is in the middle of a large request sends at least so much from one sweep to the next."""
+
+
+class Session:
+    """A client's connection, from accept to close. `address` is its host and port, for people; `client_host` is as Kafka writes it."""
+
+    __slots__ = (
+        "_answers",
+        "_answers_bytes",
+        "_closed",
+        "_crowded",
+        "_heard_bytes",
+        "_heard_ms",
+        "_heard_seen",
+        "_hub",
+        "_intake",
+        "_pump",
+        "_reading",
+        "_sent_ms",
+        "_sent_seen",
+        "_socket",
+        "_stopping",
+        "address",
+        "call",
+        "client_host",
+        "host",
+        "listener",
+    )
+
+    def __init__(self, hub: Hub, sock: socket.socket, host: str, port: int, listener: str) -> None:
+        self._hub = hub
+        self._socket = sock
+        self.host = host
+        self.address = f"{host}:{port}"
+        self.client_host = f"/{host}"
+        self.listener = listener
+        self.call: Call | None = None
+        self._pump = Pump(sock, hub.loop, hub.jobs, failed=self._lost, drained=self._resume)
+        self._intake = Intake(hub.received, hub.buffers, hub.budget, self, hub.bounds.request_bytes)
+        self._answers: deque[Chunks | Later] = deque()
+        self._answers_bytes = 0
+        self._closed = self._stopping = self._crowded = False
+        self._heard_bytes = self._heard_seen = self._sent_seen = 0
+        self._heard_ms = self._sent_ms = hub.clock.monotonic_ms()
+        self._reading = True
+        hub.loop.add_reader(sock, self._readable)
+        hub.add(self)
+
+    @property
+    def quiet(self) -> bool:
+        """No request is under way and every answer was sent."""
+        return not self._answers and self._pump.idle
+
+    # --- requests come in
+
+    def _readable(self) -> None:
+        intake = self._intake
+        if intake.is_large and not self._hub.budget.may_go_on(self):
+            self._crowded = True
+            self._read_or_pause()
+            return
+        try:
+            count = self._socket.recv_into(intake.room())
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._lost(error.strerror or str(error))
+            return
+        if not count:
+            self._ended()
+            return
+        self._heard_bytes += count
+        intake.add(count)
+        self._take_in()
+
+    def _take_in(self) -> None:
+        """Start the requests that are whole, as long as the client is not owed too many answers; then send what is answered."""
+        intake = self._intake
+        try:
+            while not self._busy and (frame := intake.next()) is not None:
+                self._start(frame)
+            intake.keep()
+        except KqueueError as error:
+            self.cut_off(str(error))
+        except OSError as error:
+            self.cut_off(f"there is no memory for its request: {error}")
+        except Exception as error:
+            self.cut_off("its request met an error that nobody expected", error)
+        if not self._closed:
+            self._pump.flush()
+            self._read_or_pause()
+
+    def _start(self, frame: memoryview) -> None:
+        answer = self._hub.start(frame, self)
+        if answer is None:
+            return
+        if self._answers or isinstance(answer, Later):
+            self._answers.append(answer)
+            if not isinstance(answer, Later):
+                self._answers_bytes += memory_of(answer)
+        else:
+            self._push(answer)
+
+    @property
+    def _busy(self) -> bool:
+        if self._closed or self._stopping:
+            return True
+        bounds = self._hub.bounds
+        owed = self._pump.queued_bytes + self._answers_bytes
+        return owed * 2 > bounds.response_bytes or len(self._answers) >= bounds.requests
+
+    # --- answers go out
+
+    def answered(self) -> None:
+        """The answer of a request that waited is there; whatever it held up may go too, with the next `flush`."""
+        answers = self._answers
+        while answers and not self._closed:
+            first = answers[0]
+            if isinstance(first, Later):
+                if first.chunks is None:
+                    break
+                chunks = first.chunks
+            else:
+                chunks = first
+                self._answers_bytes -= memory_of(chunks)
+            answers.popleft()
+            self._push(chunks)
+        self._hub.will_send(self)
+
+    def flush(self) -> None:
+        """Send what is answered, and read on if that made room."""
+        self._pump.flush()
+        self._resume()
+
+    def _push(self, chunks: Chunks) -> None:
+        if self._pump.queued_bytes > self._hub.bounds.response_bytes:
+            self.cut_off(f"it does not read its answers: {self._pump.queued_bytes} bytes wait (kqueue.queued.max.response.bytes)")
+            return
+        self._pump.push(chunks)
+
+    # --- reading, or not
+
+    def _read_or_pause(self) -> None:
+        wanted = not (self._busy or self._crowded)
+        if wanted == self._reading or self._closed:
+            return
+        self._reading = wanted
+        if wanted:
+            self._hub.loop.add_reader(self._socket, self._readable)
+        else:
+            self._hub.loop.remove_reader(self._socket)
+
+    def _resume(self) -> None:
+        """After a pause: requests that had come already are started first, at the next turn of the loop."""
+        if not self._reading and not self._crowded and not self._busy:
+            self._reading = True
+            self._hub.loop.add_reader(self._socket, self._readable)
+            self._hub.loop.call_soon(self._take_in_again)
+
+    def _take_in_again(self) -> None:
+        if not self._closed:
+            self._intake.again()
+            self._take_in()
+
+    def go_on(self) -> None:
+        """There is room for requests again (see `Budget`)."""
+        self._crowded = False
+        self._read_or_pause()
+
+    def stop_reading(self) -> None:
+        """Start no more requests; those that wait for something with a deadline are answered as if it had come."""
+        self._stopping = True
+        self._read_or_pause()
+        for answer in list(self._answers):
+            if isinstance(answer, Later):
+                answer.expire()
+
+    # --- the end
+
+    def check(self, now_ms: float) -> None:
+        """One look in each sweep: is the client gone, too slow to send, or too slow to read?"""
+        in_request = self._intake.in_request
+        heard = self._heard_bytes - self._heard_seen
+        if heard or not self._reading or not (in_request or self.quiet):  # silence counts only while it is the client's turn
+            self._heard_seen, self._heard_ms = self._heard_bytes, now_ms
+        if self._pump.sent_bytes != self._sent_seen or not self._pump.waits_for_room:
+            self._sent_seen, self._sent_ms = self._pump.sent_bytes, now_ms
+        silent_ms = now_ms - self._heard_ms
+        bounds = self._hub.bounds
+        if now_ms - self._sent_ms >= bounds.slow_reader_ms:
+            self.cut_off(f"it took no byte of its answers for {bounds.slow_reader_ms} ms (kqueue.slow.reader.timeout.ms)")
+        elif in_request and self._reading:
+            if silent_ms >= bounds.slow_sender_ms:
+                self.cut_off(f"it stopped in the middle of a request for {bounds.slow_sender_ms} ms (kqueue.slow.sender.timeout.ms)")
+            elif self._intake.is_large and self._hub.budget.crowded and heard < CROWDED_BYTES_MIN:
+                self.cut_off("it is slow to send its request while others wait for room (queued.max.request.bytes)")
+        elif bounds.idle_ms is not None and silent_ms >= bounds.idle_ms:
+            self.cut_off(f"it was idle for {bounds.idle_ms} ms (connections.max.idle.ms)")
+
+    def cut_off(self, reason: str, error: BaseException | None = None) -> None:
+        """Say why, send what was answered before, and close."""
+        if self._closed:
+            return
+        level = logging.ERROR if error is not None else logging.WARNING
+        self._hub.client_log.say(level, self.address, "closed the connection of %s: %s", self.address, reason, error=error)
+        self._stopping = True
+        self._pump.flush()
+        self.close()
+
+    def close(self) -> None:
+        """Close now; requests under way are forgotten, what they have done stays done. Twice is harmless."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._reading:
+            self._reading = False
+            self._hub.loop.remove_reader(self._socket)
+        for answer in self._answers:
+            if isinstance(answer, Later):
+                answer.cancel()
+        self._answers.clear()
+        self._pump.close()
+        self._intake.close()
+        self._socket.close()
+        self._hub.remove(self)
+
+    def _ended(self) -> None:
+        """The client closed its side."""
+        if self._intake.in_request:
+            self._lost("it ended in the middle of a request")
+        else:
+            self.close()
+
+    def _lost(self, reason: str) -> None:
+        if not self._stopping:
+            self._hub.client_log.say(logging.INFO, self.address, "lost the connection of %s: %s", self.address, reason)
+        self.close()
