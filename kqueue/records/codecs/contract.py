@@ -1,4 +1,4 @@
-"""What a compression codec is. Plugins bring theirs under the entry-point group `kqueue.codecs`; `kqueue.testing.check_codec` tests one."""
+"""What a compression codec is. Plugins bring theirs under the entry-point group `kqueue.codecs`; `kqueue.testing.codecs.check_codec` tests one."""
 
 from __future__ import annotations
 

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kqueue.base.errors import CorruptBatch, KqueueError, UnsupportedCodec
+from kqueue.records.batch import (
+    BATCH_OVERHEAD,
+    HEADER,
+    BatchHeader,
+    check_crc,
+    iter_batches,
+    iter_records,
+    read_header,
+    set_log_append_time,
+    set_max_timestamp,
+    stamp,
+)
+from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder, build_batch
+from kqueue.records.record import Record
+from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
+
+RECORDS = [Record(5 + number, 1000 + number, b"key %d" % number, b"value " * number, (("h", b"x"), ("n", None))) for number in range(4)]
+CRC_START = 21
+
+
+def changed(batch: bytes | bytearray, **fields: int) -> bytearray:
+    """The batch with other header fields, and its checksum as it was."""
+    header = read_header(batch)._replace(**fields)
+    return bytearray(HEADER.pack(*header) + batch[BATCH_OVERHEAD:])
+
+
+def test_header_fields() -> None:
+    batch = build_batch(RECORDS, producer_id=9, epoch=2, base_sequence=2**31 - 2, transactional=True, leader_epoch=3)
+    header = read_header(b"..." + batch, 3)
+    assert header == BatchHeader(5, len(batch) - 12, 3, 2, header.crc, 0x10, 3, 1000, 1003, 9, 2, 2**31 - 2, 4)
+    assert (header.size, header.last_offset, header.next_offset, header.last_sequence) == (len(batch), 8, 9, 1)
+    assert header.is_transactional
+    assert header.has_producer
+    assert not header.is_control
+    assert not header.is_log_append_time
+    assert header.delete_horizon_ms is None
+
+
+@pytest.mark.parametrize("name", CODEC_NAMES)
+def test_codec_id_follows_the_name(name: str) -> None:
+    assert read_header(build_batch(RECORDS, codec=name)).codec_id == CODEC_NAMES.index(name)
+
+
+def test_a_batch_without_a_producer_has_no_sequence() -> None:
+    header = read_header(build_batch(RECORDS, control=True, timestamp_type=LOG_APPEND_TIME_TYPE))
+    assert header.last_sequence == -1
+    assert not header.has_producer
+    assert header.is_control
+    assert header.is_log_append_time
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"magic": 1}, "magic"),
+        ({"magic": 3}, "magic"),
+        ({"batch_length": 48}, "length"),
+        ({"batch_length": -1}, "length"),
+        ({"record_count": -1}, "-1 records"),
+        ({"record_count": 5}, "5 records"),
+        ({"last_offset_delta": -1, "record_count": 0}, "delta of -1"),
+    ],
+)
+def test_headers_that_can_not_be(fields: dict[str, int], words: str) -> None:
+    with pytest.raises(CorruptBatch, match=words):
+        read_header(changed(build_batch(RECORDS), **fields))
+
+
+def test_a_header_that_is_cut_off() -> None:
+    batch = build_batch(RECORDS)
+    for end in range(BATCH_OVERHEAD):
+        with pytest.raises(CorruptBatch, match="61 bytes"):
+            read_header(batch[:end])
+    assert read_header(batch[:BATCH_OVERHEAD]).size == len(batch)
+
+
+def test_batches_one_after_another_up_to_a_cut() -> None:
+    batches = [build_batch([Record(offset, 0, None, b"x" * offset)]) for offset in range(5)]
+    log = b"".join(batches)
+    starts = [sum(map(len, batches[:index])) for index in range(6)]
+    for end in range(len(log) + 1):
+        whole = sum(start <= end for start in starts[1:])
+        assert [pos for pos, _ in iter_batches(log, 0, end)] == starts[:whole]
+        assert [header.base_offset for _, header in iter_batches(log[:end])] == list(range(whole))
+    assert [pos for pos, _ in iter_batches(log, starts[2])] == starts[2:5]
+
+
+def test_a_bad_batch_stops_the_walk_with_an_error() -> None:
+    log = build_batch(RECORDS) + changed(build_batch(RECORDS), magic=7)
+    walk = iter_batches(log)
+    assert next(walk)[0] == 0
+    with pytest.raises(CorruptBatch, match="magic 2, found 7"):
+        next(walk)
+
+
+def test_every_flipped_bit_is_seen_by_the_checksum_or_lies_outside_of_it() -> None:
+    batch = build_batch(RECORDS)
+    header = read_header(batch)
+    for bit in range(len(batch) * 8):
+        flipped = bytearray(batch)
+        flipped[bit // 8] ^= 1 << bit % 8
+        if bit // 8 >= CRC_START:
+            with pytest.raises(CorruptBatch, match="checksum"):
+                check_crc(flipped, 0, header)
+        else:
+            check_crc(flipped, 0, header)
+
+
+def test_a_checksum_of_a_batch_that_is_cut_off() -> None:
+    batch = build_batch(RECORDS)
+    with pytest.raises(CorruptBatch, match="cut off"):
+        check_crc(batch[:-1], 0, read_header(batch))
+
+
+def test_stamping_leaves_the_checksum_alone() -> None:
+    log = bytearray(b"...") + build_batch(RECORDS)
+    before = read_header(log, 3)
+    stamp(memoryview(log), 3, 2**50, 77)
+    assert read_header(log, 3) == before._replace(base_offset=2**50, leader_epoch=77)
+    check_crc(log, 3, read_header(log, 3))
+    assert [record.offset for record in iter_records(log, 3)] == [2**50 + delta for delta in range(4)]
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+def test_log_append_time(codec: str) -> None:
+    log = bytearray(b"...") + build_batch(RECORDS, codec=codec) + b"..."
+    before = read_header(log, 3)
+    set_log_append_time(memoryview(log), 3, 123_456)
+    after = read_header(log, 3)
+    assert after == before._replace(max_timestamp=123_456, attributes=before.attributes | 8, crc=after.crc)
+    check_crc(log, 3, after)
+    assert list(iter_records(log, 3)) == [record._replace(timestamp=123_456) for record in RECORDS]
+
+
+def test_max_timestamp() -> None:
+    batch = build_batch(RECORDS)
+    set_max_timestamp(batch, 0, 5)
+    assert read_header(batch).max_timestamp == 5
+    assert not read_header(batch).is_log_append_time
+    check_crc(batch, 0, read_header(batch))
+
+
+def test_records_of_a_batch_that_is_cut_off() -> None:
+    batch = build_batch(RECORDS)
+    with pytest.raises(CorruptBatch, match="cut off"):
+        list(iter_records(batch[:-1]))
+
+
+@pytest.mark.parametrize("codec_id", [5, 6, 7])
+def test_a_codec_that_nobody_has(codec_id: int) -> None:
+    with pytest.raises(UnsupportedCodec, match=f"id {codec_id}"):
+        iter_records(changed(build_batch(RECORDS), attributes=codec_id))
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES[1:])
+def test_what_a_batch_may_decompress_to_is_bounded(codec: str) -> None:
+    batch = build_batch([Record(0, 0, None, bytes(100_000))], codec=codec)
+    assert len(batch) < 10_000
+    with pytest.raises(CorruptBatch):
+        iter_records(batch, limit_bytes=100_000)
+    assert len(list(iter_records(batch, limit_bytes=100_020))) == 1
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+def test_an_emptied_batch_holds_nothing(codec: str) -> None:
+    batch = BatchBuilder(codec=codec, base_offset=7).build(last_offset=9)
+    assert len(batch) == BATCH_OVERHEAD
+    assert list(iter_records(batch)) == []
+    with pytest.raises(CorruptBatch, match="left over"):
+        list(iter_records(changed(batch + b"\0", batch_length=50)))
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+@settings(max_examples=40, deadline=None)
+@given(records=record_lists(gaps=True))
+def test_what_was_built_is_read(codec: str, records: list[Record]) -> None:
+    batch = build_batch(records, codec=codec)
+    header = read_header(batch)
+    check_crc(batch, 0, header)
+    assert (header.base_offset, header.last_offset, header.record_count) == (records[0].offset, records[-1].offset, len(records))
+    assert header.max_timestamp == max(record.timestamp for record in records)
+    assert list(iter_records(memoryview(batch))) == records
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_damage_that_the_checksum_does_not_see_raises_only_our_errors(codec: str, data: st.DataObject) -> None:
+    """As if someone had computed the checksum over his lies."""
+    batch = build_batch(RECORDS, codec=codec)
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(batch) - 1))
+        batch[place] = data.draw(st.integers(0, 255))
+    batch = batch[: data.draw(st.integers(0, len(batch)) | st.just(len(batch)))]
+    try:
+        records = list(iter_records(batch, limit_bytes=1 << 20))
+        assert len(records) == read_header(batch).record_count
+    except KqueueError:
+        pass
