@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from types import FrameType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from kqueue.cli.connect import BOOTSTRAP_TIMEOUT_MS, bootstrap_option, find_broker, need_client, plain_errors
 from kqueue.cli.formats import Incoming, formatter, parse_time
+from kqueue.cli.signals import ending
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
@@ -70,7 +69,7 @@ def consume(
     need_client()
     find_broker(bootstrap)
     reading = _Reading(topic, write, sys.stdout.buffer, max_messages, timeout_ms)
-    with plain_errors(bootstrap):
+    with plain_errors(bootstrap), ending(reading.stop):
         reading.open(_client_options(bootstrap, None if partitions else group or DEFAULT_GROUP, read_committed))
         try:
             if partitions:
@@ -184,18 +183,18 @@ class _Reading:
             def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
                 reading._hand_over(revoked)
 
-        self._all()
         self.consumer.subscribe([self.topic], listener=Listener())
 
     def run(self) -> None:
         """Print records until one of the ends is reached: the count, the silence, Ctrl-C, a closed pipe."""
-        previous = _on_signals(self._stop.set)
         try:
             self._loop()
         except BrokenPipeError:
             _forget_stdout()
-        finally:
-            _restore_signals(previous)
+
+    def stop(self) -> None:
+        """End `run` soon; what is being printed is printed in full."""
+        self._stop.set()
 
     def close(self) -> None:
         """Commit what was printed and leave the group, so that its other members take over at once."""
@@ -271,23 +270,6 @@ class _Reading:
         if number >= len(partitions):
             raise click.BadParameter(f"{self.topic} has the partitions 0 to {len(partitions) - 1}", param_hint="--partition")
         return partitions[number]
-
-
-def _on_signals(stop: Callable[[], None]) -> dict[signal.Signals, Any]:
-    """Ctrl-C and TERM ask for an end; a second Ctrl-C insists. Returns the handlers that were there."""
-    if threading.current_thread() is not threading.main_thread():
-        return {}
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        stop()
-        signal.signal(number, signal.SIG_DFL)
-
-    return {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-
-
-def _restore_signals(previous: dict[signal.Signals, Any]) -> None:
-    for number, handler in previous.items():
-        signal.signal(number, handler)
 
 
 def _forget_stdout() -> None:

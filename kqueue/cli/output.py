@@ -23,13 +23,13 @@ def counted(count: int, noun: str) -> str:
 
 def size_text(size: float) -> str:
     """Bytes in the largest unit that keeps the number above 1: ``17 B``, ``3.4 MB`` (powers of 1000)."""
-    if size < 1000:
-        return f"{size:.0f} B"
-    for unit in ("kB", "MB", "GB"):
-        size /= 1000
+    unit = "B"
+    for larger in ("kB", "MB", "GB"):
         if size < 999.95:
             break
-    return f"{size:,.1f} {unit}"
+        size /= 1000
+        unit = larger
+    return f"{size:,.0f} B" if unit == "B" else f"{size:,.1f} {unit}"
 
 
 class Counter:

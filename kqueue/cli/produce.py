@@ -31,7 +31,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 @click.option("-k", "--key-separator", metavar="TEXT", help="What stands between key and value in a line; lines have no key if not given.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for every record; may be repeated.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), help="Send everything to this partition.")
-@click.option("--partitioner", metavar="NAME", help="Who picks the partition: default, sticky, round_robin, random, crc32, or a plugin's.")
+@click.option("--partitioner", metavar="NAME", help="Who picks the partition: murmur2, sticky, round_robin, random, crc32, a plugin's.")
 @click.option("--codec", type=click.Choice(CODECS), default="none", show_default=True, help="How batches are compressed.")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True, help="Whose confirmation to wait for.")
 @bootstrap_option

@@ -54,7 +54,11 @@ def create(
       kqueue topics create orders
       kqueue topics create orders --partitions 3 -c retention.ms=86400000 --if-not-exists
     """
-    wanted = {"num_partitions": partitions or -1, "replication_factor": replication_factor or -1, "configs": dict(name_values(settings, "--config"))}
+    wanted = {
+        "num_partitions": partitions or -1,
+        "replication_factor": replication_factor or -1,
+        "configs": dict(name_values(settings, "--config")),
+    }
     with admin(bootstrap) as client:
         results = client.create_topics(dict.fromkeys(names, wanted), raise_errors=False)["topics"]
     refused = False
@@ -122,7 +126,7 @@ def alter(name: str, partitions: int | None, settings: tuple[str, ...], removed:
     if partitions is None and not settings and not removed:
         raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
     changes: dict[str, tuple[str, str | None]] = {key: ("SET", value) for key, value in name_values(settings, "--config")}
-    changes |= {key: ("DELETE", None) for key in removed}
+    changes |= dict.fromkeys(removed, ("DELETE", None))
     with admin(bootstrap) as client:
         if partitions is not None:
             _grow(client, name, partitions)

@@ -1,0 +1,286 @@
+"""`kqueue groups`: list, describe, reset offsets, delete; tables as Kafka's own tool prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from kqueue.cli.connect import admin, bootstrap_option, explain
+from kqueue.cli.formats import parse_time
+from kqueue.cli.output import columns
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient, TopicPartition
+
+    Offsets = dict[TopicPartition, int]
+
+EARLIEST = -2
+LATEST = -1
+STATES_WITHOUT_MEMBERS = ("Empty", "Dead")
+NO_EPOCH = -1
+
+
+@click.group()
+def groups() -> None:
+    """List, describe, reset and delete consumer groups.
+
+    \b
+      kqueue groups list
+      kqueue groups describe billing
+      kqueue groups reset-offsets billing --topic orders --to-earliest
+      kqueue groups reset-offsets billing --topic orders --to-earliest --execute
+      kqueue groups delete billing
+    """
+
+
+@groups.command("list")
+@click.option("--state", is_flag=True, help="Show each group's state too.")
+@bootstrap_option
+def list_groups(state: bool, bootstrap: str) -> None:
+    """Print the names of all groups, one per line."""
+    with admin(bootstrap) as client:
+        found = sorted(client.list_groups(), key=lambda group: str(group["group_id"]))
+    if state:
+        click.echo(columns(("GROUP", "STATE"), [(group["group_id"], group.get("group_state", "-")) for group in found]))
+    else:
+        for group in found:
+            click.echo(group["group_id"])
+
+
+@groups.command()
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@bootstrap_option
+def describe(names: tuple[str, ...], bootstrap: str) -> None:
+    """Show what each group has committed, how far that is behind, and who reads it.
+
+    LAG is how many records are still to be read: the end of the log less the committed offset.
+    """
+    missing = False
+    with admin(bootstrap) as client:
+        for name, group in client.describe_groups(list(names)).items():
+            committed = _committed(client, name)
+            if group["group_state"] == "Dead" and not committed:
+                missing = True
+                click.echo(f"Error: there is no group {name!r}; `kqueue groups list` shows what is there", err=True)
+                continue
+            if not group["members"]:
+                click.echo(f"The group {name} has no members now.", err=True)
+            rows = _rows(group, committed, _offsets_at(client, {*committed, *_owners(group)}, LATEST))
+            click.echo(columns(HEAD, [row.cells(name) for row in rows]))
+    if missing:
+        raise click.exceptions.Exit(1)
+
+
+@groups.command("reset-offsets")
+@click.argument("group")
+@click.option("-t", "--topic", "topic_texts", multiple=True, metavar="TOPIC[:P,P…]", help="What to reset; may be repeated.")
+@click.option("--all-topics", is_flag=True, help="Reset everything that the group has committed.")
+@click.option("--to-earliest", is_flag=True, help="Back to the oldest record.")
+@click.option("--to-latest", is_flag=True, help="To the end: only new records are read.")
+@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset.")
+@click.option("--to-datetime", metavar="TIME", help="To the first record of this time (ISO or milliseconds) or later.")
+@click.option("--shift-by", type=int, metavar="N", help="By so many records, forward or (negative) back.")
+@click.option("--execute", is_flag=True, help="Do it. Without this the command only shows what it would do.")
+@bootstrap_option
+def reset_offsets(
+    group: str,
+    topic_texts: tuple[str, ...],
+    all_topics: bool,
+    to_earliest: bool,
+    to_latest: bool,
+    to_offset: int | None,
+    to_datetime: str | None,
+    shift_by: int | None,
+    execute: bool,
+    bootstrap: str,
+) -> None:
+    """Change where GROUP goes on reading. The group must have no members; without --execute nothing is changed.
+
+    \b
+      kqueue groups reset-offsets billing --topic orders --to-earliest
+      kqueue groups reset-offsets billing --topic orders:0,2 --shift-by -10 --execute
+      kqueue groups reset-offsets billing --all-topics --to-datetime 2026-01-31T12:00:00Z --execute
+    """
+    if bool(topic_texts) == all_topics:
+        raise click.UsageError("say what to reset: --topic (once or more), or --all-topics")
+    target = _target(to_earliest, to_latest, to_offset, to_datetime, shift_by)
+    with admin(bootstrap) as client:
+        _check_no_members(client, group)
+        committed = _committed(client, group)
+        wanted = list(committed) if all_topics else _wanted(client, topic_texts)
+        if not wanted:
+            raise click.ClickException(f"the group {group!r} has committed nothing")
+        moved = _clamped(client, target(client, wanted, committed))
+        failed = _commit(client, group, moved) if execute else {}
+    rows = [(group, *place, committed.get(place, "-"), offset) for place, offset in sorted(moved.items())]
+    click.echo(columns(("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET"), rows))
+    for place, reason in failed.items():
+        click.echo(f"Error: {place.topic}-{place.partition}: {reason}", err=True)
+    if failed:
+        raise click.exceptions.Exit(1)
+    if not execute:
+        click.echo("Nothing is changed yet; add --execute to do it.", err=True)
+
+
+@groups.command()
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@bootstrap_option
+def delete(names: tuple[str, ...], bootstrap: str) -> None:
+    """Delete groups with what they have committed. A group with members can't be deleted."""
+    from kafka import errors
+
+    with admin(bootstrap) as client:
+        outcome = client.delete_groups(list(names))
+    refused = False
+    for name, result in outcome.items():
+        if result == "OK":
+            click.echo(f"Deleted group {name}.")
+        else:
+            refused = True
+            click.echo(f"Error: {name}: {explain(getattr(errors, result, errors.KafkaError))}", err=True)
+    if refused:
+        raise click.exceptions.Exit(1)
+
+
+HEAD = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
+
+
+class Row(NamedTuple):
+    """One partition of a group; None where there is nothing to tell."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int | None
+    member: dict[str, Any] | None
+
+    @property
+    def lag(self) -> int | None:
+        return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
+
+    def cells(self, group: str) -> list[object]:
+        who = [self.member[key] for key in ("member_id", "client_host", "client_id")] if self.member else [None] * 3
+        cells = [group, self.topic, self.partition, self.committed, self.end, self.lag, *who]
+        return ["-" if cell is None else cell for cell in cells]
+
+
+def _rows(group: dict[str, Any], committed: Offsets, ends: Offsets) -> list[Row]:
+    owners = _owners(group)
+    places = sorted({*committed, *owners})
+    return [Row(place.topic, place.partition, committed.get(place), ends.get(place), owners.get(place)) for place in places]
+
+
+def _owners(group: dict[str, Any]) -> dict[TopicPartition, dict[str, Any]]:
+    """Which member reads which partition; nothing for groups whose assignments are not consumers'."""
+    from kafka import TopicPartition
+
+    owners = {}
+    for member in group["members"]:
+        assignment = member["member_assignment"]
+        if isinstance(assignment, dict):
+            for topic in assignment["assigned_partitions"]:
+                for number in topic["partitions"]:
+                    owners[TopicPartition(topic["topic"], number)] = member
+    return owners
+
+
+def _committed(client: KafkaAdminClient, group: str) -> Offsets:
+    found = client.list_group_offsets({group: None}).get(group, {})
+    return {place: value.offset for place, value in found.items() if value.offset >= 0}
+
+
+def _offsets_at(client: KafkaAdminClient, places: Iterable[TopicPartition], spec: int) -> Offsets:
+    """The offset that `spec` (LATEST, EARLIEST, or a time in ms) means for each partition; deleted ones are left out."""
+    known = [place for place in places if place.partition in _partitions(client, place.topic)]
+    found = client.list_partition_offsets(dict.fromkeys(known, spec)) if known else {}
+    return {place: value.offset for place, value in found.items()}
+
+
+def _partitions(client: KafkaAdminClient, topic: str) -> set[int]:
+    """The partitions of a topic; none if it isn't there."""
+    return {row["partition_index"] for found in client.describe_topics([topic]) for row in found["partitions"]}
+
+
+Target = Callable[["KafkaAdminClient", "list[TopicPartition]", "Offsets"], "Offsets"]
+
+
+def _target(
+    to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
+) -> Target:
+    """How to find the new offsets. Raises UsageError: not exactly one way was chosen."""
+    chosen: list[Target] = []
+    if to_earliest:
+        chosen.append(lambda client, wanted, committed: _offsets_at(client, wanted, EARLIEST))
+    if to_latest:
+        chosen.append(lambda client, wanted, committed: _offsets_at(client, wanted, LATEST))
+    if to_offset is not None:
+        chosen.append(lambda client, wanted, committed: dict.fromkeys(wanted, to_offset))
+    if to_datetime is not None:
+        chosen.append(_at_time(to_datetime))
+    if shift_by is not None:
+        chosen.append(lambda client, wanted, committed: _shifted(wanted, committed, shift_by))
+    if len(chosen) != 1:
+        raise click.UsageError("choose one of --to-earliest, --to-latest, --to-offset, --to-datetime, --shift-by")
+    return chosen[0]
+
+
+def _at_time(text: str) -> Target:
+    try:
+        at_ms = parse_time(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--to-datetime") from None
+
+    def target(client: KafkaAdminClient, wanted: list[TopicPartition], committed: Offsets) -> Offsets:
+        ends = _offsets_at(client, wanted, LATEST)
+        found = _offsets_at(client, wanted, at_ms)
+        return {place: found[place] if found[place] >= 0 else ends[place] for place in found}  # -1: no record so late
+
+    return target
+
+
+def _shifted(wanted: list[TopicPartition], committed: Offsets, by: int) -> Offsets:
+    without = [place for place in wanted if place not in committed]
+    if without:
+        names = ", ".join(f"{place.topic}-{place.partition}" for place in without)
+        raise click.ClickException(f"there is no committed offset to shift for {names}; use --to-earliest or --to-offset for those")
+    return {place: committed[place] + by for place in wanted}
+
+
+def _clamped(client: KafkaAdminClient, offsets: Offsets) -> Offsets:
+    """The offsets brought between the start and the end of their logs."""
+    first, last = (_offsets_at(client, offsets, spec) for spec in (EARLIEST, LATEST))
+    return {place: min(max(offset, first[place]), last[place]) for place, offset in offsets.items() if place in first}
+
+
+def _wanted(client: KafkaAdminClient, texts: Iterable[str]) -> list[TopicPartition]:
+    """The partitions that ``topic`` or ``topic:0,2`` texts name. Raises BadParameter or ClickException: there is no such thing."""
+    from kafka import TopicPartition
+
+    wanted = []
+    for text in texts:
+        topic, colon, numbers = text.partition(":")
+        there = _partitions(client, topic)
+        if not there:
+            raise click.ClickException(f"there is no topic {topic!r}; `kqueue topics list` shows what is there")
+        if colon and not all(number.isdecimal() and int(number) in there for number in numbers.split(",")):
+            raise click.BadParameter(f"{text!r}: {topic} has the partitions 0 to {len(there) - 1}", param_hint="--topic")
+        wanted += [TopicPartition(topic, number) for number in (map(int, numbers.split(",")) if colon else sorted(there))]
+    return wanted
+
+
+def _check_no_members(client: KafkaAdminClient, group: str) -> None:
+    state = client.describe_groups([group])[group]["group_state"]
+    if state not in STATES_WITHOUT_MEMBERS:
+        raise click.ClickException(f"the group {group!r} has members (its state is {state}); stop its consumers first")
+
+
+def _commit(client: KafkaAdminClient, group: str, offsets: Offsets) -> dict[TopicPartition, str]:
+    """Commit in the group's name; returns what was refused, and why."""
+    from kafka.errors import NoError
+    from kafka.structs import OffsetAndMetadata
+
+    wanted = {place: OffsetAndMetadata(offset, "", NO_EPOCH) for place, offset in offsets.items()}
+    outcome = client.alter_group_offsets(group, wanted)
+    return {place: explain(error) for place, error in outcome.items() if error is not NoError}

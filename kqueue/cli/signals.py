@@ -1,0 +1,42 @@
+"""Ctrl-C and TERM as a request to end, for commands that have something to put in order first."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+INSIST_AFTER_S = 1.0
+
+
+@contextlib.contextmanager
+def ending(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` on the first Ctrl-C or TERM; one that comes a second later or more insists, and ends the process.
+
+    Not at once, because wrappers such as `timeout` hand one Ctrl-C on twice. Off the main thread signals can't be
+    caught, and nothing is done.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked_s: float | None = None
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal asked_s
+        now_s = time.monotonic()
+        if asked_s is None:
+            asked_s = now_s
+            stop()
+        elif now_s - asked_s >= INSIST_AFTER_S:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
