@@ -1,0 +1,46 @@
+"""The brokers that the scenarios run against: kqueue in this process, in memory or on disk, or any other that is already there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MEMORY, DISK, EXTERNAL = "memory", "disk", "external"
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": 100,
+    "group.min.session.timeout.ms": 500,
+    "offsets.topic.num.partitions": 4,
+}
+
+
+@dataclass
+class Running:
+    """A broker that serves. `session_ms` is the shortest session that its members should ask for."""
+
+    storage: str
+    bootstrap: str
+    session_ms: int
+    broker: Any = None
+
+    def restart(self) -> None:
+        """Stop and start again on the same address, with what storage kept."""
+        if self.broker is None:
+            pytest.skip("this broker is not ours to restart")
+        self.broker.restart()
+        assert self.broker.bootstrap == self.bootstrap
+
+
+@contextmanager
+def serving(storage: str, folder: Path, session_ms: int) -> Iterator[Running]:
+    """kqueue in a thread of this process, on a free port."""
+    import kqueue
+
+    where = {"path": folder} if storage == DISK else {}
+    with kqueue.Broker(settings=SETTINGS, **where) as broker:
+        yield Running(storage, broker.bootstrap, session_ms, broker)

@@ -1,0 +1,177 @@
+"""A TCP proxy that loses replies and cuts connections on order: the network's share of the scenarios.
+
+It passes bytes on unchanged but for one thing: where the broker tells clients its address, its port becomes the
+proxy's, so that clients stay behind the proxy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from types import TracebackType
+
+from compat_tests.raw import FRAME_BYTES_MAX, address
+
+PRODUCE, FETCH, METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER = 0, 1, 3, 10, 60
+TELL_ADDRESS = (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER)
+
+
+class Proxy:
+    """Listens on a free port of the loopback address and forwards to one broker.
+
+    `requests` counts what has gone up, by API key; `dropped` counts the replies lost by order.
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self.target = address(bootstrap)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._lock = threading.Lock()
+        self._links: set[_Link] = set()
+        self._replies: Counter[int] = Counter()
+        self._drops: defaultdict[int, set[int]] = defaultdict(set)
+        self._closed = False
+        self.port: int = self._listener.getsockname()[1]
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        self.requests: Counter[int] = Counter()
+        self.dropped = 0
+        self._accepter = threading.Thread(target=self._accept, name="proxy", daemon=True)
+        self._accepter.start()
+
+    def __enter__(self) -> Proxy:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._closed = True
+        # A blocked accept() does not notice that its socket is closed; a last connection wakes it.
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            pass
+        self._accepter.join(5)
+        self._listener.close()
+        self.cut()
+
+    def drop_reply(self, api_key: int, after: int = 0) -> None:
+        """Let `after` more replies of this API pass, lose the next one and cut its connection.
+
+        The broker has then done the work, and the client can't know.
+        """
+        with self._lock:
+            self._drops[api_key].add(self._replies[api_key] + after)
+
+    def cut(self) -> int:
+        """Cut every connection; clients may come back at once. Returns how many there were."""
+        with self._lock:
+            links = list(self._links)
+        for link in links:
+            link.cut()
+        return len(links)
+
+    def _accept(self) -> None:
+        while True:
+            client, _ = self._listener.accept()
+            if self._closed:
+                client.close()
+                return
+            try:
+                broker = socket.create_connection(self.target, timeout=5)
+            except OSError:
+                client.close()
+                continue
+            broker.settimeout(None)
+            link = _Link(self, client, broker)
+            with self._lock:
+                self._links.add(link)
+            link.start()
+
+    def went_up(self, api_key: int) -> None:
+        with self._lock:
+            self.requests[api_key] += 1
+
+    def is_to_drop(self, api_key: int) -> bool:
+        """Count a reply that has come from the broker, and say whether it is to be lost."""
+        with self._lock:
+            number = self._replies[api_key]
+            self._replies[api_key] += 1
+            lost = number in self._drops[api_key]
+            self.dropped += lost
+            return lost
+
+    def forget(self, link: _Link) -> None:
+        with self._lock:
+            self._links.discard(link)
+
+
+class _Link:
+    """One client's connection and its twin to the broker, a thread for each direction."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket, broker: socket.socket) -> None:
+        self._proxy = proxy
+        self._client = client
+        self._broker = broker
+        self._api_keys: dict[int, int] = {}
+        for sock in (client, broker):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def start(self) -> None:
+        for work in (self._up, self._down):
+            threading.Thread(target=self._guarded, args=(work,), name="proxy link", daemon=True).start()
+
+    def cut(self) -> None:
+        for sock in (self._client, self._broker):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except OSError:
+            pass  # either side is gone; both ends are closed below
+        finally:
+            self.cut()
+            self._client.close()
+            self._broker.close()
+            self._proxy.forget(self)
+
+    def _up(self) -> None:
+        while (frame := _read_frame(self._client)) is not None:
+            api_key, _version, correlation = struct.unpack_from(">hhi", frame, 4)
+            self._api_keys[correlation] = api_key
+            self._proxy.went_up(api_key)
+            self._broker.sendall(frame)
+
+    def _down(self) -> None:
+        told = b"127.0.0.1"
+        from_broker = told + struct.pack(">i", self._proxy.target[1])
+        from_proxy = told + struct.pack(">i", self._proxy.port)
+        while (frame := _read_frame(self._broker)) is not None:
+            api_key = self._api_keys.pop(struct.unpack_from(">i", frame, 4)[0])
+            if self._proxy.is_to_drop(api_key):
+                return
+            if api_key in TELL_ADDRESS:
+                frame = frame.replace(from_broker, from_proxy)
+            self._client.sendall(frame)
+
+
+def _read_frame(sock: socket.socket) -> bytes | None:
+    """The next frame, its four bytes of length included; None at the end of the stream."""
+    head = _read(sock, 4)
+    if head is None:
+        return None
+    size = struct.unpack(">i", head)[0]
+    if not 4 <= size <= FRAME_BYTES_MAX:
+        raise OSError(f"a frame of {size} bytes")
+    body = _read(sock, size)
+    return None if body is None else head + body
+
+
+def _read(sock: socket.socket, size: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < size:
+        part = sock.recv(min(size - len(parts), 1 << 18))
+        if not part:
+            return None
+        parts += part
+    return bytes(parts)
