@@ -57,7 +57,7 @@ class Commit(NamedTuple):
 
 
 class DescribedMember(NamedTuple):
-    """A member; metadata and assignment are empty while the group is not stable."""
+    """A member; `metadata` is empty while the group is not stable, `assignment` is the one that it was given last."""
 
     member_id: str
     instance_id: str | None
@@ -182,7 +182,7 @@ class GroupCoordinator:
                 member.client_id,
                 member.client_host,
                 member.metadata(group.protocol_name) if stable else b"",
-                member.assignment if stable else b"",
+                member.assignment,
             )
             for member in group.members.values()
         ]

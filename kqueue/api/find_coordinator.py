@@ -1,0 +1,38 @@
+"""FindCoordinator: which broker serves a group or a transactional id; here there is only one."""
+
+from __future__ import annotations
+
+from kqueue.api.call import Call
+from kqueue.api.errors import code_of, message_of
+from kqueue.base.errors import InvalidRequest
+from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+VERSIONS = (0, 6)
+VERSION_BATCHES = 4
+GROUP = 0
+TRANSACTION = 1
+NOBODY = -1
+
+
+def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+    """This broker, for whatever key of a kind that it knows."""
+    if request.key_type not in (GROUP, TRANSACTION):
+        return refuse(request, call.api_version, InvalidRequest(f"keys of type {request.key_type} have no coordinator here"))
+    node_id, (host, port) = call.broker.node_id, call.endpoint()
+    if call.api_version < VERSION_BATCHES:
+        return FindCoordinatorResponse(node_id=node_id, host=host, port=port)
+    return FindCoordinatorResponse(
+        coordinators=[Coordinator(key=key, node_id=node_id, host=host, port=port) for key in request.coordinator_keys]
+    )
+
+
+def refuse(request: FindCoordinatorRequest, version: int, error: BaseException) -> FindCoordinatorResponse:
+    """The error in place of each key's coordinator."""
+    code, words = code_of(error), message_of(error)
+    if version < VERSION_BATCHES:
+        return FindCoordinatorResponse(error_code=code, error_message=words, node_id=NOBODY, port=NOBODY)
+    return FindCoordinatorResponse(
+        coordinators=[
+            Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_code=code, error_message=words) for key in request.coordinator_keys
+        ]
+    )

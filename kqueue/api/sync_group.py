@@ -1,0 +1,40 @@
+"""SyncGroup: a member gets its assignment, its leader brings everybody's; answered when they are in the log."""
+
+from __future__ import annotations
+
+from kqueue.api.call import Call, wait_for
+from kqueue.api.errors import code_of
+from kqueue.base.errors import InconsistentGroupProtocol, KqueueError
+from kqueue.base.tickets import Ticket
+from kqueue.broker.waiting import Wait
+from kqueue.groups.member import Synced
+from kqueue.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+VERSIONS = (0, 5)
+VERSION_PROTOCOL = 5
+
+
+def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Wait[SyncGroupResponse]:
+    try:
+        if call.api_version >= VERSION_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
+            raise InconsistentGroupProtocol("the member has to say which protocol it thinks the group has chosen")
+        ticket = call.broker.groups.sync(
+            request.group_id,
+            request.generation_id,
+            request.member_id,
+            request.group_instance_id,
+            {one.member_id: one.assignment for one in request.assignments},
+            request.protocol_type,
+            request.protocol_name,
+        )
+    except KqueueError as error:
+        return SyncGroupResponse(error_code=code_of(error))
+    return wait_for(ticket, _respond)
+
+
+def _respond(ticket: Ticket[Synced]) -> SyncGroupResponse:
+    try:
+        synced = ticket.result()
+    except KqueueError as error:
+        return SyncGroupResponse(error_code=code_of(error))
+    return SyncGroupResponse(protocol_type=synced.protocol_type, protocol_name=synced.protocol_name, assignment=synced.assignment)
