@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import gzip
+import time
+
+import pytest
+
+from kqueue.base.errors import CorruptBatch
+from kqueue.records.codecs.gzip import GzipCodec
+
+CODEC = GzipCodec()
+DATA = b"one two three " * 5000
+
+
+def test_the_standard_librarys_members() -> None:
+    assert CODEC.decompress(gzip.compress(DATA), len(DATA)) == DATA
+    assert gzip.decompress(CODEC.compress(DATA)) == DATA
+
+
+def test_level_minus_one_is_the_default() -> None:
+    assert CODEC.compress(DATA) == CODEC.compress(DATA, -1) == CODEC.compress(DATA, 6) != CODEC.compress(DATA, 1)
+
+
+@pytest.mark.parametrize("count", [2, 3, 10])
+def test_members_after_one_another(count: int) -> None:
+    members = [gzip.compress(DATA[:size] * 3) for size in range(0, 7 * count, 7)]
+    whole = b"".join(gzip.decompress(member) for member in members)
+    assert CODEC.decompress(b"".join(members), len(whole)) == whole
+    with pytest.raises(CorruptBatch, match="limit"):
+        CODEC.decompress(b"".join(members), len(whole) - 1)
+
+
+def test_large_members_after_one_another() -> None:
+    members = gzip.compress(DATA, 0) * 3
+    assert CODEC.decompress(members, 3 * len(DATA)) == DATA * 3
+
+
+def test_a_multitude_of_empty_members_costs_no_square() -> None:
+    members = gzip.compress(b"", 1) * 50_000  # a megabyte; copying the rest at each would move 25 GB
+    start = time.process_time()
+    assert CODEC.decompress(members, 0) == b""
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("tail", [b"\0", b"\x1f", b"\x1f\x8b", b"garbage", gzip.compress(b"x")[:-1]])
+def test_bytes_left_over(tail: bytes) -> None:
+    with pytest.raises(CorruptBatch, match="gzip"):
+        CODEC.decompress(gzip.compress(DATA) + tail, 10 * len(DATA))
+
+
+def test_a_wrong_checksum() -> None:
+    member = bytearray(gzip.compress(DATA))
+    member[-8] ^= 1
+    with pytest.raises(CorruptBatch, match="incorrect data check"):
+        CODEC.decompress(member, len(DATA))
+
+
+def test_zlibs_own_format_is_not_gzip() -> None:
+    import zlib
+
+    with pytest.raises(CorruptBatch, match="header"):
+        CODEC.decompress(zlib.compress(DATA), len(DATA))

@@ -1,0 +1,132 @@
+"""The checker has to find what is wrong with a codec."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kqueue.base.errors import CorruptBatch
+from kqueue.records.codecs.contract import Buffer, Levels
+from kqueue.testing.codecs import check_codec
+
+
+class Good:
+    """zlib's own format, as a plugin might bring it."""
+
+    id = 5
+    name = "zlib"
+    levels: Levels | None = Levels(1, 9, 6)
+
+    def compress(self, data: Buffer, level: int | None = None) -> Any:
+        return zlib.compress(data, 6 if level is None else level)
+
+    def decompress(self, data: Buffer, limit: int) -> Any:
+        stream = zlib.decompressobj()
+        try:
+            found = stream.decompress(data, limit + 1)
+        except zlib.error as error:
+            raise CorruptBatch(str(error)) from None
+        if len(found) > limit or not stream.eof or stream.unused_data:
+            raise CorruptBatch("above the limit, cut off, or more after it")
+        return found
+
+
+def test_a_good_codec_passes() -> None:
+    check_codec(Good())
+
+
+def broken(**members: Any) -> Good:
+    return type("Broken", (Good,), members)()
+
+
+def no_limit(self: Good, data: Buffer, limit: int) -> bytes:
+    try:
+        found = zlib.decompress(data)
+    except zlib.error as error:
+        raise CorruptBatch(str(error)) from None
+    return found
+
+
+def limit_afterwards(self: Good, data: Buffer, limit: int) -> bytes:
+    found = no_limit(self, data, limit)
+    if len(found) > limit:
+        raise CorruptBatch("above the limit")
+    return found
+
+
+def other_errors(self: Good, data: Buffer, limit: int) -> bytes:
+    if limit < 1 << 20:
+        return Good.decompress(self, data, limit)
+    found = zlib.decompress(data)
+    if len(found) > limit:
+        raise CorruptBatch("above the limit")
+    return found
+
+
+def one_byte_short(self: Good, data: Buffer, limit: int) -> bytes:
+    if limit == 0:
+        return Good.decompress(self, data, limit)
+    return Good.decompress(self, data, limit - 1)
+
+
+def shared_state() -> Callable[..., Any]:
+    last = bytearray()
+
+    def compress(self: Good, data: Buffer, level: int | None = None) -> bytes:
+        last[:] = data
+        if len(data) == 50_000:
+            while last[:] == data and last[0] < 7:  # until another thread comes in between
+                pass
+        return zlib.compress(bytes(last), 6 if level is None else level)
+
+    return compress
+
+
+BROKEN = {
+    "id must be": broken(id=8),
+    "a number": broken(id="5"),
+    "must not be empty": broken(name=""),
+    "small letters": broken(name="ZLib"),
+    "have no order": broken(levels=Levels(9, 1, 6)),
+    "compress must return bytes": broken(compress=lambda self, data, level=None: bytearray(zlib.compress(data))),
+    "decompress must return bytes": broken(decompress=lambda self, data, limit: bytearray(Good.decompress(self, data, limit))),
+    "changed the data": broken(compress=lambda self, data, level=None: zlib.compress(bytes(data)[::-1])),
+    "came out under a limit": broken(decompress=no_limit),
+    "a bomb under a limit": broken(decompress=limit_afterwards),
+    "expected CorruptBatch or nothing": broken(decompress=other_errors),
+    "refused under a limit": broken(decompress=one_byte_short),
+}
+
+
+@pytest.mark.parametrize(("words", "codec"), BROKEN.items(), ids=BROKEN.keys())
+def test_what_is_broken_is_named(words: str, codec: Good) -> None:
+    with pytest.raises(AssertionError, match=words):
+        check_codec(codec)
+
+
+def test_levels_that_are_ignored_are_fine() -> None:
+    check_codec(broken(levels=None, compress=lambda self, data, level=None: zlib.compress(data)))
+
+
+def test_a_cut_that_comes_out_whole_is_found() -> None:
+    def lenient(self: Good, data: Buffer, limit: int) -> bytes:
+        """Does not look for the checksum at the end."""
+        stream = zlib.decompressobj()
+        try:
+            found = stream.decompress(data, limit + 1)
+        except zlib.error as error:
+            raise CorruptBatch(str(error)) from None
+        if len(found) > limit:
+            raise CorruptBatch("above the limit")
+        return found
+
+    with pytest.raises(AssertionError, match="came out whole"):
+        check_codec(broken(decompress=lenient))
+
+
+def test_mixed_up_threads_are_found() -> None:
+    with pytest.raises(AssertionError, match="threads"):
+        check_codec(broken(compress=shared_state()))

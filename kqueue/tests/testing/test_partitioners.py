@@ -1,0 +1,65 @@
+"""The checker has to find what is wrong with a partitioner."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kqueue.testing.partitioners import check_partitioner
+
+
+def made(choose: Callable[..., Any]) -> Callable[[random.Random], Any]:
+    """A factory of partitioners whose `partition` is `choose(rng, key, count, available)`."""
+
+    class Partitioner:
+        def __init__(self, rng: random.Random) -> None:
+            self.rng = rng
+
+        def partition(self, key: bytes | None, count: int, *, available: Any = None, value: Any = None, topic: str = "") -> Any:
+            return choose(self.rng, key, count, available)
+
+    return Partitioner
+
+
+def test_good_ones_pass() -> None:
+    check_partitioner(made(lambda rng, key, count, available: rng.randrange(count)))
+    check_partitioner(made(lambda rng, key, count, available: zlib.crc32(key or b"") % count), keyed=True)
+
+
+def clear(rng: random.Random, key: bytes | None, count: int, available: list[int] | None) -> int:
+    if available:
+        available.clear()
+    return 0
+
+
+BROKEN = {
+    "not one of": lambda rng, key, count, available: count,
+    "is not one of 0": lambda rng, key, count, available: -1,
+    "a partition is an int": lambda rng, key, count, available: 0.0,
+    "the list of available": clear,
+    "the same random numbers": lambda rng, key, count, available: random.SystemRandom().randrange(count),
+}
+
+
+@pytest.mark.parametrize(("words", "choose"), BROKEN.items(), ids=BROKEN.keys())
+def test_what_is_broken_is_named(words: str, choose: Callable[..., Any]) -> None:
+    with pytest.raises(AssertionError, match=words):
+        check_partitioner(made(choose))
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda rng, key, count, available: rng.randrange(count),
+        lambda rng, key, count, available: available[0] if available else zlib.crc32(key or b"") % count,
+    ],
+    ids=["random", "looks at what is available"],
+)
+def test_a_key_that_moves_is_found(choose: Callable[..., Any]) -> None:
+    check_partitioner(made(choose))
+    with pytest.raises(AssertionError, match=r"key .* went to"):
+        check_partitioner(made(choose), keyed=True)
