@@ -223,6 +223,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.TransactionsNotServed: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     errors.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     errors.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
+    errors.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
     errors.UnknownProducerId: ErrorCode.UNKNOWN_PRODUCER_ID,
     errors.FetchSessionNotFound: ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     errors.InvalidFetchSessionEpoch: ErrorCode.INVALID_FETCH_SESSION_EPOCH,

@@ -180,6 +180,10 @@ class UnknownProducerId(RequestRefused):
     """A sequence other than 0 from a producer that this partition does not know (any more)."""
 
 
+class InvalidTransactionState(RequestRefused):
+    """A batch or marker that does not fit its producer's transaction."""
+
+
 class FetchSessionNotFound(RequestRefused):
     """The fetch session was evicted or never was."""
 

@@ -125,6 +125,7 @@ class LocalFile:
         self.used = True
         position = self._size if self._size is not None else self.size
         self.unsynced = True
+        self._map = None
         try:
             written = os.pwrite(descriptor.fd, data, position)
             while written < len(data):  # a full disk takes a part first

@@ -1,0 +1,346 @@
+"""The settings of a log: all of Kafka's topic settings, and the broker's defaults for them.
+
+Some rows are here because Kafka's tools show and set them, although nothing reads them yet; their text says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kqueue.base.settings import (
+    ANY,
+    LONG_MAX,
+    GiB,
+    Kind,
+    MiB,
+    Rule,
+    Scope,
+    Setting,
+    Synonym,
+    TopicConfig,
+    all_of,
+    at_least,
+    between,
+    one_of,
+)
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+NOT_YET = "Kept and shown, but kqueue does not act on it yet."
+NEVER = "Kept and shown for Kafka's tools; kqueue has no such thing."
+LOG_APPEND_TIME = "LogAppendTime"
+
+
+def _row(name: str, kind: Kind, default: Any, valid: Rule, doc: str, *synonyms: str | Synonym) -> Setting:
+    named = tuple(Synonym(item) if isinstance(item, str) else item for item in synonyms)
+    return Setting(name, kind, default, valid, Scope.TOPIC, doc, named)
+
+
+def _gzip_level(value: int) -> bool:
+    return value == -1 or 1 <= value <= 9
+
+
+TOPIC_SETTINGS: tuple[Setting, ...] = (
+    # how the log is cut into files
+    _row("segment.bytes", Kind.INT, GiB, at_least(14), "Roll when the active segment would pass this size.", "log.segment.bytes"),
+    _row(
+        "segment.ms",
+        Kind.LONG,
+        7 * DAY_MS,
+        at_least(1),
+        "Roll when a batch comes whose time is this much after that of the segment's first.",
+        "log.roll.ms",
+        Synonym("log.roll.hours", HOUR_MS),
+    ),
+    _row(
+        "segment.jitter.ms",
+        Kind.LONG,
+        0,
+        at_least(0),
+        "Roll up to this much earlier than segment.ms, at random, so that many logs don't roll at once.",
+        "log.roll.jitter.ms",
+        Synonym("log.roll.jitter.hours", HOUR_MS),
+    ),
+    _row("segment.index.bytes", Kind.INT, 10 * MiB, at_least(4), "Roll when an index of this size is full.", "log.index.size.max.bytes"),
+    _row("index.interval.bytes", Kind.INT, 4096, at_least(0), "Bytes of log between two index entries.", "log.index.interval.bytes"),
+    _row("preallocate", Kind.BOOLEAN, False, ANY, f"Make segment files at full size. {NEVER} Files grow.", "log.preallocate"),
+    # when it is forced to disk
+    _row(
+        "flush.messages",
+        Kind.LONG,
+        LONG_MAX,
+        at_least(1),
+        "With kqueue.flush=kafka: flush when this many records are not flushed.",
+        "log.flush.interval.messages",
+    ),
+    _row(
+        "flush.ms",
+        Kind.LONG,
+        LONG_MAX,
+        at_least(0),
+        "With kqueue.flush=kafka: flush this long after an append at the latest.",
+        "log.flush.interval.ms",
+        "log.flush.scheduler.interval.ms",
+    ),
+    # what may come in
+    _row("max.message.bytes", Kind.INT, MiB + 12, at_least(0), "Largest batch that is taken, in bytes.", "message.max.bytes"),
+    _row(
+        "message.timestamp.type",
+        Kind.STRING,
+        "CreateTime",
+        one_of("CreateTime", LOG_APPEND_TIME),
+        "Whose time a record has: the producer's, or that of the append.",
+        "log.message.timestamp.type",
+    ),
+    _row(
+        "message.timestamp.before.max.ms",
+        Kind.LONG,
+        LONG_MAX,
+        at_least(0),
+        "Refuse records whose time lies further back than this.",
+        "log.message.timestamp.before.max.ms",
+    ),
+    _row(
+        "message.timestamp.after.max.ms",
+        Kind.LONG,
+        HOUR_MS,
+        at_least(0),
+        "Refuse records whose time lies further ahead than this.",
+        "log.message.timestamp.after.max.ms",
+    ),
+    _row(
+        "compression.type",
+        Kind.STRING,
+        "producer",
+        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        f"Codec of the stored batches; producer: as they come. {NOT_YET} Batches stay as they come.",
+        "compression.type",
+    ),
+    _row(
+        "compression.gzip.level",
+        Kind.INT,
+        -1,
+        Rule("from 1 to 9, or -1", _gzip_level),
+        f"Level where the broker compresses with gzip. {NOT_YET}",
+        "compression.gzip.level",
+    ),
+    _row(
+        "compression.lz4.level",
+        Kind.INT,
+        9,
+        between(1, 17),
+        f"Level where the broker compresses with lz4. {NOT_YET}",
+        "compression.lz4.level",
+    ),
+    _row(
+        "compression.zstd.level",
+        Kind.INT,
+        3,
+        between(-131072, 22),
+        f"Level where the broker compresses with zstd. {NOT_YET}",
+        "compression.zstd.level",
+    ),
+    # what is kept
+    _row(
+        "cleanup.policy",
+        Kind.LIST,
+        ["delete"],
+        all_of("compact", "delete"),
+        f"delete: drop old segments; compact: keep each key's last value. {NOT_YET} Keys are demanded on compacted topics already.",
+        "log.cleanup.policy",
+    ),
+    _row(
+        "retention.ms",
+        Kind.LONG,
+        7 * DAY_MS,
+        at_least(-1),
+        f"Drop segments whose records are all older; -1: never. {NOT_YET}",
+        "log.retention.ms",
+        Synonym("log.retention.minutes", MINUTE_MS),
+        Synonym("log.retention.hours", HOUR_MS),
+    ),
+    _row(
+        "retention.bytes",
+        Kind.LONG,
+        -1,
+        at_least(-1),
+        f"Drop the oldest segments while the rest stays at or above this size; -1: no limit. {NOT_YET}",
+        "log.retention.bytes",
+    ),
+    _row(
+        "delete.retention.ms",
+        Kind.LONG,
+        DAY_MS,
+        at_least(0),
+        f"How long compaction keeps a tombstone. {NOT_YET}",
+        "log.cleaner.delete.retention.ms",
+    ),
+    _row(
+        "file.delete.delay.ms",
+        Kind.LONG,
+        MINUTE_MS,
+        at_least(0),
+        f"How long files stay under their .deleted name. {NOT_YET}",
+        "log.segment.delete.delay.ms",
+    ),
+    _row(
+        "min.cleanable.dirty.ratio",
+        Kind.DOUBLE,
+        0.5,
+        between(0, 1),
+        f"Compact when this share of the log is dirty. {NOT_YET}",
+        "log.cleaner.min.cleanable.ratio",
+    ),
+    _row(
+        "min.compaction.lag.ms",
+        Kind.LONG,
+        0,
+        at_least(0),
+        f"Leave records alone for this long before compacting. {NOT_YET}",
+        "log.cleaner.min.compaction.lag.ms",
+    ),
+    _row(
+        "max.compaction.lag.ms",
+        Kind.LONG,
+        LONG_MAX,
+        at_least(1),
+        f"Compact records at the latest after this long. {NOT_YET}",
+        "log.cleaner.max.compaction.lag.ms",
+    ),
+    # replicas
+    _row(
+        "min.insync.replicas",
+        Kind.INT,
+        1,
+        at_least(1),
+        f"Replicas that must have a record before acks=all is answered. {NOT_YET} There is one replica.",
+        "min.insync.replicas",
+    ),
+    _row(
+        "unclean.leader.election.enable",
+        Kind.BOOLEAN,
+        False,
+        ANY,
+        f"Let a replica lead that may lack records. {NOT_YET} There is one replica.",
+        "unclean.leader.election.enable",
+    ),
+    _row(
+        "leader.replication.throttled.replicas",
+        Kind.LIST,
+        [],
+        ANY,
+        f"partition:broker pairs whose leader side is throttled. {NEVER}",
+    ),
+    _row(
+        "follower.replication.throttled.replicas",
+        Kind.LIST,
+        [],
+        ANY,
+        f"partition:broker pairs whose follower side is throttled. {NEVER}",
+    ),
+    # remote tiers
+    _row("remote.storage.enable", Kind.BOOLEAN, False, ANY, f"Copy closed segments to a remote tier. {NOT_YET}"),
+    _row("remote.log.copy.disable", Kind.BOOLEAN, False, ANY, f"Read from the remote tier, but copy nothing to it any more. {NOT_YET}"),
+    _row("remote.log.delete.on.disable", Kind.BOOLEAN, False, ANY, f"Drop the remote data when the remote tier is turned off. {NOT_YET}"),
+    _row(
+        "local.retention.ms",
+        Kind.LONG,
+        -2,
+        at_least(-2),
+        f"retention.ms of the local part where there is a remote one; -2: as retention.ms. {NOT_YET}",
+        "log.local.retention.ms",
+    ),
+    _row(
+        "local.retention.bytes",
+        Kind.LONG,
+        -2,
+        at_least(-2),
+        f"retention.bytes of the local part where there is a remote one; -2: as retention.bytes. {NOT_YET}",
+        "log.local.retention.bytes",
+    ),
+)
+
+BROKER_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "kqueue.flush",
+        Kind.STRING,
+        "group",
+        one_of("group", "kafka"),
+        Scope.BROKER,
+        "group: nothing is visible or confirmed with acks=all before it is flushed, one fsync serves all that wait. "
+        "kafka: the page cache is trusted, and flush.messages and flush.ms hold.",
+    ),
+    Setting(
+        "producer.id.expiration.ms",
+        Kind.INT,
+        DAY_MS,
+        at_least(1),
+        Scope.BROKER,
+        "Forget an idempotent producer this long after its last batch.",
+    ),
+    Setting(
+        "producer.id.expiration.check.interval.ms",
+        Kind.INT,
+        10 * MINUTE_MS,
+        at_least(1),
+        Scope.BROKER,
+        "How often expired producers are looked for.",
+    ),
+)
+
+SETTINGS: tuple[Setting, ...] = TOPIC_SETTINGS + BROKER_SETTINGS
+_DEFAULTS: dict[str, Any] = {row.name: row.default for row in TOPIC_SETTINGS}
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """What a log and those who append to it read again and again; see the rows for meanings. Sizes in bytes, times in ms."""
+
+    segment_bytes: int
+    segment_ms: int
+    segment_jitter_ms: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    flush_messages: int
+    flush_ms: int
+    max_message_bytes: int
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    log_append_time: bool
+    compacted: bool
+    compression_type: str
+
+    @classmethod
+    def from_values(cls, values: TopicConfig | Mapping[str, Any]) -> LogConfig:
+        """Take the values out of a topic's settings, or of any mapping that has every topic row."""
+        return cls(
+            segment_bytes=values["segment.bytes"],
+            segment_ms=values["segment.ms"],
+            segment_jitter_ms=values["segment.jitter.ms"],
+            segment_index_bytes=values["segment.index.bytes"],
+            index_interval_bytes=values["index.interval.bytes"],
+            flush_messages=values["flush.messages"],
+            flush_ms=values["flush.ms"],
+            max_message_bytes=values["max.message.bytes"],
+            timestamp_before_max_ms=values["message.timestamp.before.max.ms"],
+            timestamp_after_max_ms=values["message.timestamp.after.max.ms"],
+            log_append_time=values["message.timestamp.type"] == LOG_APPEND_TIME,
+            compacted="compact" in values["cleanup.policy"],
+            compression_type=values["compression.type"],
+        )
+
+    @classmethod
+    def of(cls, **overrides: Any) -> LogConfig:
+        """The defaults, but for these settings, e.g. ``LogConfig.of(segment_bytes=1000)`` for segment.bytes; parsed and checked.
+
+        Raises SettingError: a bad value. KeyError: no such setting.
+        """
+        rows = {row.name: row for row in TOPIC_SETTINGS}
+        parsed = {name: rows[name].parse(value) for name, value in ((key.replace("_", "."), item) for key, item in overrides.items())}
+        return cls.from_values({**_DEFAULTS, **parsed})
+
+
+__all__ = ["BROKER_SETTINGS", "SETTINGS", "TOPIC_SETTINGS", "LogConfig"]

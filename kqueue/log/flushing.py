@@ -1,0 +1,106 @@
+"""What of a log is not on disk yet, and the job that puts it there.
+
+The order matters: sealed segments with their indexes, snapshots, leader epochs and names first or together with the active
+file's data, and only when all of it is done does `flushed_offset` move. So everything below it is complete on disk: batches,
+the indexes of sealed segments, the epochs that the batches carry, and the names of all files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from kqueue.base.jobs import IoJob
+from kqueue.log.epochs import LeaderEpochs, encode_epochs
+from kqueue.log.filenames import EPOCHS
+from kqueue.log.segment import Segment
+from kqueue.storage import File, Storage
+from kqueue.storage.paths import parent_of
+
+
+class Flusher:
+    """Keeps account for one log. One job at a time; what comes meanwhile is the next one's."""
+
+    __slots__ = ("_files", "_folder", "_names", "_names_in_flight", "_parent", "_storage", "_target", "flushed_offset")
+
+    def __init__(self, storage: Storage, folder: str, flushed_offset: int) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._files: list[File] = []  # besides the active segment's log
+        self._names = False
+        self._names_in_flight = False
+        self._parent = False
+        self._target = -1  # what the job under way will have flushed; -1: none is
+        self.flushed_offset = flushed_offset
+
+    def add(self, *files: File) -> None:
+        """These were written and won't be any more; the next flush has to sync them."""
+        self._files += files
+
+    def names_changed(self, *, parent: bool = False) -> None:
+        """Files were made in the folder, or (`parent`) the folder itself was."""
+        self._names = True
+        self._parent |= parent
+
+    def before_new_name(self) -> None:
+        """Make the names so far durable, before a new segment's is made: so a later segment never outlives an earlier one's name.
+
+        Costs nothing unless two segments are made between two flushes. Raises StorageFailed.
+        """
+        if self._names or self._names_in_flight:
+            self._storage.sync_folder(self._folder)
+            self._names = False
+
+    def truncated(self, offset: int) -> None:
+        """The log was cut to `offset`, and that is on disk."""
+        self.flushed_offset = min(self.flushed_offset, offset)
+        if self._target >= 0:
+            self._target = min(self._target, offset)
+
+    def job(
+        self, end_offset: int, active: File, epochs: LeaderEpochs, done: Callable[[BaseException | None], None]
+    ) -> IoJob[None] | None:
+        """The work; None: nothing to do, or a job is under way. `done(error or None)` is called at the end of its `finish`."""
+        if self._target >= 0 or self.flushed_offset >= end_offset:
+            return None
+        self._target = end_offset
+        run = self._take(active, epochs)
+
+        def finish(_: None, error: BaseException | None) -> None:
+            target, self._target = self._target, -1
+            self._names_in_flight = False
+            if error is None:
+                self.flushed_offset = max(self.flushed_offset, target)
+            done(error)
+
+        return IoJob(f"flush {self._folder}", run, finish)
+
+    def run_now(self, end_offset: int, active: Segment, epochs: LeaderEpochs) -> None:
+        """Flush everything, the active segment's indexes too. Blocks. Raises StorageFailed."""
+        if self.flushed_offset < end_offset or self._files or self._names or epochs.changed:
+            self.add(*active.files()[1:])
+            self._take(active.log, epochs)()
+            self.flushed_offset = end_offset
+
+    def _take(self, active: File, epochs: LeaderEpochs) -> Callable[[], None]:
+        storage, folder = self._storage, self._folder
+        files, self._files = [*self._files, active], []
+        folders = [name for name, wanted in ((folder, self._names), (parent_of(folder), self._parent)) if wanted]
+        self._names_in_flight |= self._names
+        self._names = self._parent = False
+        epochs_data = encode_epochs(epochs) if epochs.changed else None
+        epochs.changed = False
+
+        def run() -> None:
+            # what was deleted while the job waited needs no flush
+            for file in files:
+                with contextlib.suppress(FileNotFoundError):
+                    file.sync()
+            if epochs_data is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    storage.write_atomic(f"{folder}/{EPOCHS}", epochs_data)
+            for name in folders:
+                with contextlib.suppress(FileNotFoundError):
+                    storage.sync_folder(name)
+
+        return run

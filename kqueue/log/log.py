@@ -1,0 +1,537 @@
+"""The log of one partition: batches in order of offset, in segments, of which the last is appended to.
+
+What a crash costs: what was appended since the last flush, all or any part of it; what is left begins where the log began and has
+no holes. `flushed_offset` says how far a power cut reaches at most. A crash of the process alone costs nothing. Every
+write says the same of itself. A failed write or fsync takes the log offline for good, since nobody knows what the disk holds then.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import CorruptData, OffsetOutOfRange, StorageFailed
+from kqueue.base.jobs import IoJob
+from kqueue.log import recovery
+from kqueue.log.config import LogConfig
+from kqueue.log.epochs import EpochEnd
+from kqueue.log.filenames import SNAPSHOT, file_name
+from kqueue.log.flushing import Flusher
+from kqueue.log.producers import LastBatch, Marker
+from kqueue.log.segment import Segment
+from kqueue.log.snapshots import encode_snapshot
+from kqueue.log.txnindex import AbortedTransaction
+from kqueue.records.batch import BatchHeader, iter_records, set_log_append_time, stamp
+from kqueue.records.legacy import iter_any_records
+from kqueue.storage import Region, Storage
+
+HINTS_MAX = 16
+PRODUCER_EXPIRATION_MS_DEFAULT = 86_400_000
+
+
+class Appended(NamedTuple):
+    """Where a batch went. `log_append_time_ms` -1 unless the topic stamps times; `next_offset` is the log's end after it.
+
+    `duplicate`: the batch was there already (a producer repeated it), the offsets are those of the first time.
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+    next_offset: int
+
+
+class Fetched(NamedTuple):
+    """Whole batches, out of one segment. `region` None and `size` 0: nothing to read below the bound, or nothing that fits.
+
+    `next_offset` is where to read on; `position` and `segment_base` say where the batches stand.
+    """
+
+    region: Region | None
+    size: int
+    next_offset: int
+    segment_base: int
+    position: int
+
+
+class TimeFound(NamedTuple):
+    """A record found by its time; `leader_epoch` -1: not known."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class Log:
+    """One partition's log. Belongs to one thread; only the `run` of `flush_job` may run in another.
+
+    `config` may be replaced at any time. `on_flushed` is called when `flushed_offset` has moved or the log went offline.
+    `on_truncate(offset)` is called before anything is cut off: the recovery point on disk must not lie above `offset` when it returns.
+    `damage`: flushed bytes that were found wrong when the log was opened, for people; empty: none.
+    """
+
+    __slots__ = (
+        "_active", "_bases", "_clock", "_flusher", "_hints", "_jitter_ms", "_loaded", "_producer_expiration_ms", "_rng", "_segments",
+        "_snapshots", "_storage", "config", "damage", "end_offset", "epochs", "folder", "offline", "on_flushed", "on_truncate",
+        "producers", "start_offset", "topic_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        storage: Storage,
+        folder: str,
+        config: LogConfig,
+        clock: Clock,
+        loaded: recovery.Loaded,
+        *,
+        topic_id: bytes | None = None,
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Use `open`."""
+        self.config = config
+        self.folder = folder
+        self.topic_id = topic_id
+        self.start_offset = loaded.start_offset
+        self.end_offset = loaded.end_offset
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        self.damage = loaded.damage
+        self.offline: StorageFailed | None = None
+        self.on_flushed: Callable[[], None] | None = None
+        self.on_truncate: Callable[[int], None] | None = None
+        self._storage = storage
+        self._clock = clock
+        self._rng = rng
+        self._producer_expiration_ms = producer_expiration_ms
+        self._segments = loaded.segments
+        self._bases = [segment.base for segment in loaded.segments]
+        self._active = loaded.segments[-1]
+        self._snapshots = loaded.snapshots
+        self._hints: dict[int, tuple[Segment, int]] = {}  # offset -> where its batch begins, for those who read on
+        self._flusher = Flusher(storage, folder, loaded.end_offset)
+        self._jitter_ms = self._draw_jitter()
+
+    @classmethod
+    def open(
+        cls,
+        storage: Storage,
+        folder: str,
+        config: LogConfig,
+        clock: Clock,
+        *,
+        topic_id: bytes | None = None,
+        recovery_point: int = 0,
+        clean: bool = False,
+        start_offset: int = 0,
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
+        rng: random.Random | None = None,
+        files_to_sync: tuple[str, ...] = (),
+    ) -> Log:
+        """Open the log in `folder`; make it, empty, if there is none.
+
+        Args: recovery_point: all below was flushed; start_offset: checkpointed log start, 0 = none; clean: the last stop was. rng: for
+        segment.jitter.ms. files_to_sync: files of the folder, new and not synced, that the first flush takes along.
+        Durability: what it finds is flushed; a new log's names become so with the first flush. Blocks while a log is recovered.
+        Raises StorageFailed.
+        """
+        now_ms = clock.wall_ms()
+        is_new = not storage.exists(folder)
+        loaded = recovery.load(
+            storage, folder, config, now_ms, recovery_point=recovery_point, clean=clean, start_offset=start_offset
+        )
+        loaded.producers.expire(now_ms, producer_expiration_ms)
+        log = cls(
+            storage, folder, config, clock, loaded, topic_id=topic_id, producer_expiration_ms=producer_expiration_ms, rng=rng
+        )
+        if loaded.end_offset == loaded.start_offset == log._active.base:
+            log._flusher.names_changed(parent=is_new or bool(files_to_sync))
+        log._flusher.add(*(storage.open(f"{folder}/{name}") for name in files_to_sync))
+        return log
+
+    def __repr__(self) -> str:
+        return f"Log({self.folder}: {self.start_offset} to {self.end_offset})"
+
+    # --- appending
+
+    def append(self, buf: bytearray | memoryview, header: BatchHeader, *, leader_epoch: int, client: bool = True) -> Appended:
+        """Append one batch of magic 2; offsets, leader epoch and (where the topic stamps times) the time are written into `buf`.
+
+        Args: buf: the whole batch and nothing else, checksum and header checked. client: False for the broker's own batches, end
+        markers among them: their sequence is not checked.
+        Crash: see the module; a process crash costs nothing, recovery cuts a torn batch off.
+        Raises: OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState: nothing was written. StorageFailed: the log is offline.
+        """
+        if self.offline is not None:
+            raise self.offline
+        if header.producer_id >= 0 and client:
+            repeated = self.producers.check(header)
+            if repeated is not None:
+                return self._repeated(repeated)
+        offset = self.end_offset
+        stamp(buf, 0, offset, leader_epoch)
+        append_time_ms = -1
+        if self.config.log_append_time:
+            append_time_ms = self._clock.wall_ms()
+            set_log_append_time(buf, 0, append_time_ms)
+            header = header._replace(max_timestamp=append_time_ms)
+        last_offset = offset + header.last_offset_delta
+        try:
+            self._write(buf, header, last_offset, leader_epoch)
+        except StorageFailed as error:
+            self._fail(error)
+            raise
+        return Appended(offset, last_offset, append_time_ms, self.start_offset, False, last_offset + 1)
+
+    def _write(self, buf: bytearray | memoryview, header: BatchHeader, last_offset: int, leader_epoch: int) -> None:
+        config = self.config
+        active = self._active
+        max_timestamp = header.max_timestamp
+        age_max_ms = config.segment_ms - self._jitter_ms
+        if active.must_roll(len(buf), last_offset, max_timestamp, self._clock, config.segment_bytes, age_max_ms):
+            self._roll()
+            active = self._active
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(leader_epoch, self.end_offset)
+        active.append(buf, last_offset, max_timestamp, config.index_interval_bytes, config.segment_index_bytes)
+        if header.producer_id >= 0:
+            self._count_producer(buf, header, active)
+        self.end_offset = last_offset + 1
+
+    def _count_producer(self, buf: bytearray | memoryview, header: BatchHeader, active: Segment) -> None:
+        now_ms = self._clock.wall_ms()
+        if not header.is_control:
+            self.producers.update(header, self.end_offset, now_ms)
+            return
+        marker = Marker.of(next(iter_records(buf)))
+        if marker is not None:
+            aborted = self.producers.end_transaction(header, marker, self.end_offset, now_ms)
+            if aborted is not None:
+                active.txnindex.append(aborted)
+
+    def _repeated(self, batch: LastBatch) -> Appended:
+        append_time_ms = batch.timestamp if self.config.log_append_time else -1
+        return Appended(batch.first_offset, batch.last_offset, append_time_ms, self.start_offset, True, self.end_offset)
+
+    def roll(self) -> None:
+        """End the active segment and begin a new one at the end of the log; nothing happens while it is empty.
+
+        Crash: the old segment's indexes and the new one's name may be lost until the next flush, and are made anew. Raises StorageFailed.
+        """
+        if self.offline is not None:
+            raise self.offline
+        if self._active.size == 0:
+            return
+        try:
+            self._roll()
+        except StorageFailed as error:
+            self._fail(error)
+            raise
+
+    def _roll(self) -> None:
+        old = self._active
+        self._flusher.before_new_name()
+        old.seal()
+        self._take_snapshot()
+        self._flusher.add(*old.files())
+        self._flusher.names_changed()
+        new = Segment(self._storage, self.folder, self.end_offset, self._clock.wall_ms(), create=True)
+        self._segments.append(new)
+        self._bases.append(new.base)
+        self._active = new
+        self._jitter_ms = self._draw_jitter()
+
+    def _take_snapshot(self) -> None:
+        """Write what is known of producers. Crash: a torn or missing snapshot is noticed, an older one and the batches since give the same."""
+        offset = self.end_offset
+        if offset == (self._snapshots[-1] if self._snapshots else 0):
+            return
+        path = f"{self.folder}/{file_name(offset, SNAPSHOT)}"
+        file = self._storage.open(path, create=True)
+        file.truncate(0)
+        file.append(encode_snapshot(self.producers))
+        self._flusher.add(file)
+        self._flusher.names_changed()
+        self._snapshots.append(offset)
+
+    def _draw_jitter(self) -> int:
+        jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return self._rng.randrange(jitter_ms) if jitter_ms and self._rng is not None else 0
+
+    # --- reading
+
+    def read(self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True) -> Fetched:
+        """Whole batches from the one that holds `offset` on, as many as fit `max_bytes`, none that reaches `end_offset` (exclusive).
+
+        Args: end_offset: the high watermark, last stable offset or log end. min_one_batch: the first batch may be larger than `max_bytes`.
+        A read at the `next_offset` of an earlier one searches no index. Batches before `offset` in the first one are the reader's to skip.
+        Raises: OffsetOutOfRange: below the log start or above the log end. StorageFailed: offline, or the disk fails. CorruptBatch.
+        """
+        if self.offline is not None:
+            raise self.offline
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not within {self.start_offset} and {self.end_offset}")
+        if offset >= min(end_offset, self.end_offset):
+            return Fetched(None, 0, offset, self._active.base, self._active.size)
+        segment, position = self._locate(offset)
+        limit, next_offset = self._limit(segment, end_offset)
+        if limit - position > max_bytes:
+            limit, next_offset = segment.cut(position, limit, max_bytes)
+            if limit == position and min_one_batch:
+                found = segment.at(position)
+                assert found is not None, "a batch was just read there"
+                limit, next_offset = position + found.unit.size, found.unit.last_offset + 1
+        if limit <= position:
+            return Fetched(None, 0, offset, segment.base, position)
+        self._hint(next_offset, segment, limit)
+        return Fetched(segment.log.region(position, limit - position), limit - position, next_offset, segment.base, position)
+
+    def _locate(self, offset: int) -> tuple[Segment, int]:
+        """Where the batch begins that holds `offset`, or the first after it; (active, its size): there is none."""
+        hint = self._hints.get(offset)
+        if hint is not None:
+            segment, position = hint
+            if position < segment.size or segment is self._active:
+                return hint
+        number = bisect_right(self._bases, offset) - 1
+        for segment in self._segments[max(number, 0) :]:
+            found = segment.find(offset)
+            if found is not None:
+                self._hint(offset, segment, found.position)
+                return segment, found.position
+        return self._active, self._active.size
+
+    def _limit(self, segment: Segment, end_offset: int) -> tuple[int, int]:
+        """Position up to which the segment may be read, and the offset there."""
+        number = bisect_right(self._bases, segment.base)
+        next_base = self._bases[number] if number < len(self._bases) else self.end_offset
+        if end_offset >= next_base:
+            return segment.size, next_base
+        end_segment, position = self._locate(end_offset)
+        return (position, end_offset) if end_segment is segment else (segment.size, end_offset)
+
+    def _hint(self, offset: int, segment: Segment, position: int) -> None:
+        hints = self._hints
+        if len(hints) >= HINTS_MAX and offset not in hints:
+            del hints[next(iter(hints))]
+        hints[offset] = (segment, position)
+
+    def offset_for_time(self, timestamp: int, end_offset: int) -> TimeFound | None:
+        """The first record (by offset) below `end_offset` whose time is `timestamp` or later; None: there is none.
+
+        Raises: StorageFailed, CorruptData. Source: Kafka UnifiedLog.fetchOffsetByTimestamp.
+        """
+        for segment in self._segments:
+            if segment.base >= end_offset:
+                break
+            if segment.max_timestamp < timestamp:
+                continue
+            for position, unit in segment.since(timestamp, self.start_offset):
+                for record in iter_any_records(segment.log.read_at(position, unit.size)):
+                    if record.timestamp >= timestamp and record.offset >= self.start_offset:
+                        if record.offset >= end_offset:
+                            return None
+                        return TimeFound(record.timestamp, record.offset, self.epochs.epoch_of(record.offset))
+        return None
+
+    def latest_timestamp(self) -> TimeFound | None:
+        """The record with the greatest time, the first of them; None: the log is empty, or has no times. Raises: StorageFailed, CorruptData."""
+        segment = max(self._segments, key=lambda segment: segment.max_timestamp)
+        if segment.max_timestamp < 0:
+            return None
+        return self.offset_for_time(segment.max_timestamp, self.end_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """Where the largest epoch that is not above `epoch` ends; (-1, -1): unknown. See `LeaderEpochs.end_offset_for`."""
+        return self.epochs.end_offset_for(epoch, self.end_offset)
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """A leader of `epoch` begins at `start_offset`. Crash: forgotten unless something was flushed since; batches carry their epoch."""
+        self.epochs.assign(epoch, start_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of an open transaction, or the log end, as if all were committed; see `stable_below`."""
+        return min(self.producers.first_open(), self.end_offset)
+
+    def stable_below(self, high_watermark: int) -> int:
+        """How far read_committed consumers may read: no further than `high_watermark`, nor than the first transaction whose end lies above it.
+
+        The high watermark must not go back between calls.
+        """
+        return min(self.producers.first_unstable(high_watermark), high_watermark)
+
+    def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that reach into the offsets from `start_offset` to `end_offset` (exclusive), in order of their ends.
+
+        Raises: StorageFailed, CorruptIndex.
+        """
+        found: list[AbortedTransaction] = []
+        number = max(bisect_right(self._bases, start_offset) - 1, 0)
+        for segment in self._segments[number:]:
+            for aborted in segment.txnindex.read():
+                if aborted.last_offset >= start_offset and aborted.first_offset < end_offset:
+                    found.append(aborted)
+                if aborted.last_stable_offset >= end_offset:
+                    return found
+        return found
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segment_bases(self) -> list[int]:
+        """First offsets of the segments; the last is the active one's."""
+        return list(self._bases)
+
+    # --- cutting
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop all from `offset` on; a batch that holds it goes whole. `offset` at or above the end: nothing to do.
+
+        Blocks on the disk. Crash: on return it is durable; before, the log may have any end between the two.
+        Raises: OffsetOutOfRange: below the log start. StorageFailed.
+        """
+        if self.offline is not None:
+            raise self.offline
+        if offset < self.start_offset:
+            raise OffsetOutOfRange(f"{self.folder}: can't truncate to {offset}, the log starts at {self.start_offset}")
+        if offset >= self.end_offset:
+            return
+        if self.on_truncate is not None:
+            self.on_truncate(offset)
+        try:
+            self._truncate(offset)
+        except StorageFailed as error:
+            self._fail(error)
+            raise
+        except CorruptData as error:
+            failed = StorageFailed(f"{self.folder}: can't truncate to {offset}: {error}")
+            self._fail(failed)
+            raise failed from error
+
+    def _truncate(self, offset: int) -> None:
+        self._hints.clear()
+        while len(self._segments) > 1 and self._bases[-1] > offset:
+            self._bases.pop()
+            self._segments.pop().remove()
+        self._remove_snapshots(offset)
+        self._storage.sync_folder(self.folder)  # before the cut, so that no later segment can outlive what it followed
+        self._active = self._segments[-1]
+        dropped = self._active.truncate_to(offset, index_bytes_max=self.config.segment_index_bytes)
+        end_offset = offset if dropped is None else dropped
+        self._remove_snapshots(end_offset)
+        self.end_offset = end_offset
+        self.epochs.truncate_from_end(end_offset)
+        self._flusher.truncated(end_offset)
+        self.producers = recovery.load_producers(self._storage, self.folder, self._snapshots, end_offset)
+        self.producers.end_offset = max(self.producers.end_offset, self._bases[0])
+        recovery.replay(self._segments, self.producers, end_offset)
+
+    def _remove_snapshots(self, offset: int) -> None:
+        while self._snapshots and self._snapshots[-1] > offset:
+            self._storage.remove(f"{self.folder}/{file_name(self._snapshots.pop(), SNAPSHOT)}")
+
+    def advance_start(self, offset: int) -> None:
+        """Records below `offset` are gone for readers; it never goes back. Their segments stay until they are cleaned.
+
+        Crash: forgotten unless the manager has written its checkpoint since. Raises OffsetOutOfRange: above the end.
+        """
+        if offset > self.end_offset:
+            raise OffsetOutOfRange(f"{self.folder}: the log can't start at {offset}, it ends at {self.end_offset}")
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.epochs.truncate_from_start(offset)
+
+    def expire_producers(self) -> int:
+        """Forget the producers that have been silent for producer.id.expiration.ms; returns how many."""
+        return self.producers.expire(self._clock.wall_ms(), self._producer_expiration_ms)
+
+    # --- flushing and closing
+
+    @property
+    def flushed_offset(self) -> int:
+        """All below survives a power cut."""
+        return self._flusher.flushed_offset
+
+    @property
+    def needs_flush(self) -> bool:
+        """Whether `flush_job` would have something to do, now or once the job under way is done."""
+        return self.offline is None and self._flusher.flushed_offset < self.end_offset
+
+    def flush_job(self) -> IoJob[None] | None:
+        """A job that makes all appended so far survive a power cut; None: nothing to do, or such a job is under way, or offline.
+
+        Its `finish` moves `flushed_offset`, or takes the log offline, and calls `on_flushed`. An fsync that failed is never tried again.
+        """
+        if self.offline is not None:
+            return None
+        job = self._flusher.job(self.end_offset, self._active.log, self.epochs, self._flushed)
+        if job is not None:
+            self._hint(self.end_offset, self._active, self._active.size)  # the high watermark will be there next
+        return job
+
+    def _flushed(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._fail(error)
+        elif self.on_flushed is not None:
+            self.on_flushed()
+
+    def _fail(self, error: BaseException) -> None:
+        if self.offline is None:
+            place = f"{self._storage.place}: {self.folder}"
+            self.offline = error if isinstance(error, StorageFailed) else StorageFailed(f"{place}: {error!r}")
+            if self.on_flushed is not None:
+                self.on_flushed()
+
+    def close(self) -> None:
+        """Flush all, write the snapshot that makes the next start quick, and let go of the files. Blocks. Twice is harmless.
+
+        Crash: before the manager has marked the stop as clean, the next start recovers as ever. Raises StorageFailed (unless offline already).
+        """
+        if self.offline is not None:
+            self._close_files()
+            return
+        try:
+            if self._active.size:
+                self._active.finish_timeindex()
+                self._take_snapshot()
+            self._flusher.run_now(self.end_offset, self._active, self.epochs)
+        except StorageFailed as error:
+            self._fail(error)
+            raise
+        finally:
+            self._close_files()
+
+    def abandon(self) -> None:
+        """Let go of the files without flushing, before they are deleted; the log is offline then."""
+        self._fail(StorageFailed(f"{self.folder} was deleted"))
+        self._close_files()
+
+    def delete(self) -> None:
+        """Remove the log's folder with all in it. Blocks. Crash: parts of it may come back; see `LogManager.delete` for the safe way."""
+        self.abandon()
+        remove_folder(self._storage, self.folder)
+
+    def _close_files(self) -> None:
+        for segment in self._segments:
+            segment.close()
+
+
+def remove_folder(storage: Storage, folder: str) -> None:
+    """Remove a folder and the files in it; one that is not there is fine. Raises StorageFailed."""
+    if not storage.exists(folder):
+        return
+    for entry in storage.list(folder):
+        if entry.is_folder:
+            remove_folder(storage, f"{folder}/{entry.name}")
+        else:
+            storage.remove(f"{folder}/{entry.name}")
+    storage.remove(folder)

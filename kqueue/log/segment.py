@@ -1,0 +1,286 @@
+"""A segment: one stretch of a log in one file, with its indexes. Only the last segment of a log is appended to.
+
+Files, named by the first offset: `.log` (batches, one after another), `.index`, `.timeindex`, and `.txnindex` where
+transactions were aborted. Crash: nothing is synced here but by `sync_files`' callers; the indexes of a segment that was not
+synced after it was sealed are made anew at the next start, so they may be lost or torn at any time before.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import CorruptBatch, CorruptIndex
+from kqueue.log.filenames import INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
+from kqueue.log.index import ENTRY as INDEX_ENTRY
+from kqueue.log.index import RELATIVE_OFFSET_MAX, OffsetIndex
+from kqueue.log.scan import Unit, first_offset, scan
+from kqueue.log.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.timeindex import NO_TIMESTAMP, TimeIndex
+from kqueue.log.txnindex import TransactionIndex
+from kqueue.storage import File, Storage
+
+SEARCH_CHUNK_BYTES = 8 * 1024
+_UNREAD = -(2**63) - 1  # of a timestamp that stands in a file and was not read yet; no timestamp is that small
+logger = logging.getLogger("kqueue.log")
+
+
+class Found(NamedTuple):
+    """Where a batch stands."""
+
+    position: int
+    unit: Unit
+
+
+class Segment:
+    """One segment. `base`: its first offset; `size`: bytes in its log; `created_ms`: wall clock when this object was made."""
+
+    __slots__ = (
+        "_folder", "_max_timestamp", "_max_timestamp_offset", "_rolling_timestamp", "_storage", "_unindexed", "base",
+        "created_ms", "index", "indexes_full", "log", "size", "timeindex", "txnindex",
+    )  # fmt: skip
+
+    def __init__(
+        self, storage: Storage, folder: str, base: int, created_ms: int, *, create: bool = False, sizes: dict[str, int] | None = None
+    ) -> None:
+        """Open the files, or (`create`) make those that are missing.
+
+        `sizes`: bytes by file name where the caller just listed the folder. Raises FileNotFoundError, StorageFailed.
+        """
+        sizes = sizes if sizes is not None else {}
+
+        def path(suffix: str) -> str:
+            return f"{folder}/{file_name(base, suffix)}"
+
+        def size(suffix: str) -> int | None:
+            return sizes.get(file_name(base, suffix))
+
+        self._storage = storage
+        self._folder = folder
+        self.base = base
+        self.created_ms = created_ms
+        self.log: File = storage.open(path(LOG), create=create, size=size(LOG))
+        self.index = OffsetIndex(storage, path(INDEX), base, create=create, size=size(INDEX))
+        self.timeindex = TimeIndex(storage, path(TIMEINDEX), base, create=create, size=size(TIMEINDEX))
+        self.txnindex = TransactionIndex(storage, path(TXNINDEX), exists=size(TXNINDEX) is not None)
+        self.size = self.log.size
+        self.indexes_full = False
+        self._unindexed = 0
+        self._max_timestamp = _UNREAD
+        self._max_timestamp_offset = base
+        self._rolling_timestamp = _UNREAD  # max timestamp of the first batch
+
+    def __repr__(self) -> str:
+        return f"Segment({self._folder}/{self.base})"
+
+    # --- appending
+
+    def activate(self, index_bytes_max: int) -> None:
+        """Get ready for appends: the indexes are taken into memory. Raises StorageFailed."""
+        self.index.entries.load()
+        self.timeindex.entries.load()
+        self._note_full(index_bytes_max)
+
+    def append(
+        self, data: bytes | bytearray | memoryview, last_offset: int, max_timestamp: int, interval_bytes: int, index_bytes_max: int
+    ) -> int:
+        """Write one batch at the end and index it; returns its position.
+
+        Crash: without a flush any part of it may be lost; recovery cuts the file after the last whole batch.
+        Raises StorageFailed: the file may end in a part of the batch.
+        """
+        position = self.log.append(data)
+        size = len(data)
+        if self._max_timestamp == _UNREAD:
+            self._load_max_timestamp()
+        if position == 0:
+            self._rolling_timestamp = max_timestamp
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = last_offset
+        if self._unindexed > interval_bytes:
+            self.index.append(last_offset, position)
+            self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+            self._note_full(index_bytes_max)
+            self._unindexed = 0
+        self._unindexed += size
+        self.size = position + size
+        return position
+
+    def must_roll(self, size: int, last_offset: int, max_timestamp: int, clock: Clock, bytes_max: int, age_max_ms: int) -> bool:
+        """Whether a batch of these figures has to go to a new segment. Source: Kafka LogSegment.shouldRoll."""
+        if self.size == 0:
+            return False
+        if self.size + size > bytes_max or self.indexes_full or last_offset - self.base > RELATIVE_OFFSET_MAX:
+            return True
+        first = self._rolling_timestamp
+        if first == _UNREAD:
+            first = self._load_rolling_timestamp()
+        waited_ms = max_timestamp - first if first >= 0 else clock.wall_ms() - self.created_ms
+        return waited_ms > age_max_ms
+
+    def seal(self) -> None:
+        """End the segment: the last entry of the time index is written, and memory let go. Crash: see the module. Raises StorageFailed."""
+        self.finish_timeindex()
+        self.index.entries.unload()
+        self.timeindex.entries.unload()
+
+    def finish_timeindex(self) -> None:
+        """Put the segment's greatest timestamp into the time index. Raises StorageFailed."""
+        if self._max_timestamp != _UNREAD:
+            self.timeindex.entries.load()
+            self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+
+    def files(self) -> list[File]:
+        """All files of the segment, to sync or to close."""
+        files = [self.log, self.index.entries.file, self.timeindex.entries.file]
+        return files if self.txnindex.file is None else [*files, self.txnindex.file]
+
+    # --- reading
+
+    def find(self, offset: int) -> Found | None:
+        """The batch that holds `offset`, or the first one after it; None: all batches lie before it.
+
+        Reads from the last index entry on, a step of the index at most. Raises CorruptBatch, StorageFailed.
+        """
+        start = 0
+        try:
+            start = self.index.lookup(offset).position
+            return self._find_from(start, offset)
+        except (CorruptIndex, CorruptBatch) as error:
+            if isinstance(error, CorruptBatch) and start == 0:
+                raise
+            # an index may be damaged where nothing else is; the log alone decides
+            logger.error("%r: the index leads astray (%s), reading from the start of the segment", self, error)
+            return self._find_from(0, offset)
+
+    def _find_from(self, start: int, offset: int) -> Found | None:
+        for position, unit in scan(self.log, start, self.size, chunk_bytes=SEARCH_CHUNK_BYTES):
+            if unit.last_offset >= offset:
+                return Found(position, unit)
+        return None
+
+    def at(self, position: int) -> Found | None:
+        """The batch that begins at `position`; None: the segment ends there. Raises CorruptBatch, StorageFailed."""
+        for found in scan(self.log, position, self.size, chunk_bytes=SEARCH_CHUNK_BYTES):
+            return Found(*found)
+        return None
+
+    def cut(self, position: int, limit: int, max_bytes: int) -> tuple[int, int]:
+        """Where whole batches from `position` on stay within `max_bytes`, and not beyond `limit`, where a batch ends.
+
+        Returns: (position, offset) of the first batch that is left out; (`position`, its offset) if not even one fits.
+        Raises CorruptBatch, StorageFailed.
+        """
+        end = position + max_bytes
+        start = position
+        if max_bytes > SEARCH_CHUNK_BYTES:
+            start = max(start, self.index.by_position(end).position)
+        for at, unit in scan(self.log, start, limit, chunk_bytes=SEARCH_CHUNK_BYTES):
+            if at + unit.size > end:
+                return at, first_offset(unit)
+        raise AssertionError("there is more than max_bytes before the limit, so a batch must pass the end")
+
+    @property
+    def max_timestamp(self) -> int:
+        """Greatest timestamp in the segment, in ms; -1: none. Raises CorruptIndex, StorageFailed."""
+        if self._max_timestamp == _UNREAD:
+            self._load_max_timestamp()
+        return self._max_timestamp
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """Last offset of the batch that holds `max_timestamp`."""
+        self.max_timestamp  # noqa: B018  reads both
+        return self._max_timestamp_offset
+
+    def since(self, timestamp: int, start_offset: int) -> Iterator[Found]:
+        """The batches from the one that holds `start_offset` on that have a record at `timestamp` or later, in order of offset.
+
+        Raises CorruptBatch, CorruptIndex, StorageFailed.
+        """
+        offset = max(self.timeindex.lookup(timestamp).offset, start_offset)
+        start = self.index.lookup(offset).position
+        for position, unit in scan(self.log, start, self.size):
+            if unit.max_timestamp >= timestamp and unit.last_offset >= start_offset:
+                yield Found(position, unit)
+
+    # --- changing what is there
+
+    def truncate_to(self, offset: int, *, index_bytes_max: int) -> int | None:
+        """Drop the batch that holds `offset` and all that follows; the segment is ready for appends then.
+
+        Returns: the first offset that was dropped (it lies before `offset` where that is inside of a batch); None: nothing was.
+        Durability: synced on return, so that what was cut off can't come back behind new batches. Raises CorruptBatch, StorageFailed.
+        """
+        found = self.find(offset)
+        self.activate(index_bytes_max)
+        if found is None:
+            return None
+        self.index.truncate_to(offset)
+        self.timeindex.truncate_to(offset)
+        self.txnindex.truncate_to(offset)
+        self.log.truncate(found.position)
+        self.size = found.position
+        for file in self.files():
+            file.sync()
+        self.read_tail()
+        self._rolling_timestamp = _UNREAD
+        self._note_full(index_bytes_max)
+        return min(first_offset(found.unit), offset)
+
+    def read_tail(self) -> int:
+        """Read the batches since the last index entry, and what appends need to know of them; returns the end offset.
+
+        Raises CorruptBatch: no whole batches up to the end of the file, CorruptIndex, StorageFailed.
+        """
+        entry = self.index.last()
+        start, end_offset = entry.position, self.base
+        last = self.timeindex.last()
+        self._max_timestamp, self._max_timestamp_offset = last.timestamp, last.offset
+        position = start
+        for position, unit in scan(self.log, start, self.size):
+            end_offset = unit.last_offset + 1
+            if unit.max_timestamp > self._max_timestamp:
+                self._max_timestamp, self._max_timestamp_offset = unit.max_timestamp, unit.last_offset
+            position += unit.size
+        if position != self.size:
+            raise CorruptIndex(f"{self!r}: the last whole batch ends at {position}, the file at {self.size}")
+        self._unindexed = self.size - start
+        return end_offset
+
+    def replace_indexes(self, index: bytes, times: bytes) -> None:
+        """Take over indexes that were made by reading the whole log file, after it was cut to whole batches. Raises StorageFailed."""
+        self.index.entries.replace(index)
+        self.timeindex.replace(times)
+        self.size = self.log.size
+        self._rolling_timestamp = _UNREAD
+        self.read_tail()
+
+    def remove(self) -> None:
+        """Remove the files, the log first. Crash: indexes that stay behind without a log are removed at the next start."""
+        self.close()
+        suffixes = (LOG, INDEX, TIMEINDEX, TXNINDEX) if self.txnindex.file is not None else (LOG, INDEX, TIMEINDEX)
+        for suffix in suffixes:
+            self._storage.remove(f"{self._folder}/{file_name(self.base, suffix)}")
+
+    def close(self) -> None:
+        for file in self.files():
+            file.close()
+
+    def _note_full(self, index_bytes_max: int) -> None:
+        # the time index keeps room for the entry that ends it
+        index_max = max(index_bytes_max // INDEX_ENTRY.size, 1)
+        time_max = max(index_bytes_max // TIME_ENTRY.size - 1, 1)
+        self.indexes_full = self.index.entries.count >= index_max or self.timeindex.entries.count >= time_max
+
+    def _load_max_timestamp(self) -> None:
+        last = self.timeindex.last()
+        self._max_timestamp, self._max_timestamp_offset = last.timestamp, last.offset
+
+    def _load_rolling_timestamp(self) -> int:
+        found = self.at(0)
+        self._rolling_timestamp = found.unit.max_timestamp if found is not None else NO_TIMESTAMP
+        return self._rolling_timestamp
