@@ -60,8 +60,8 @@ class MemberMetadata:
 class GroupMetadataValue:
     protocol_type: str = field(string)
     generation: int = field(int32)
-    protocol: str | None = field(string, nullable="0+")
-    leader: str | None = field(string, nullable="0+")
+    protocol: str | None = field(string, nullable="0+", default=None)
+    leader: str | None = field(string, nullable="0+", default=None)
     current_state_timestamp: int = field(int64, "2+", default=-1, ignorable=True)
     members: list[MemberMetadata] = field(array(MemberMetadata))
 

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.base.errors import SettingError
+from kqueue.base.settings import Catalog, Config
+from kqueue.groups.config import SETTINGS, GroupConfig
+
+
+def config(**values: object) -> GroupConfig:
+    return GroupConfig.of(Config(Catalog(SETTINGS), {name.replace("_", "."): value for name, value in values.items()}))
+
+
+def test_defaults_are_those_of_the_rows() -> None:
+    assert config() == GroupConfig()
+
+
+def test_minutes_become_milliseconds() -> None:
+    assert config(offsets_retention_minutes=3).retention_ms == 180_000
+
+
+def test_every_value_comes_from_its_setting() -> None:
+    assert config(
+        group_initial_rebalance_delay_ms=1,
+        group_min_session_timeout_ms=2,
+        group_max_session_timeout_ms=3,
+        group_max_size=4,
+        offset_metadata_max_bytes=5,
+        offsets_commit_timeout_ms=6,
+        offsets_retention_minutes=7,
+        offsets_retention_check_interval_ms=8,
+    ) == GroupConfig(1, 2, 3, 4, 5, 6, 420_000, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("group.max.size", 0),
+        ("group.initial.rebalance.delay.ms", -1),
+        ("offsets.retention.minutes", 0),
+        ("offsets.topic.num.partitions", 0),
+        ("offsets.topic.replication.factor", 0),
+    ],
+)
+def test_what_can_not_be_is_refused(name: str, value: int) -> None:
+    with pytest.raises(SettingError):
+        Config(Catalog(SETTINGS), {name: value})
+
+
+def test_replication_factor_may_be_left_to_the_broker() -> None:
+    assert Config(Catalog(SETTINGS), {"offsets.topic.replication.factor": -1})["offsets.topic.replication.factor"] == -1
