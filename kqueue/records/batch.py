@@ -118,8 +118,12 @@ class BatchHeader(NamedTuple):
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
 
-def parse_header(buf: Buffer, pos: int = 0) -> BatchHeader:
-    """As `read_header`, but the counts may be any numbers; for who checks them himself."""
+def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
+    """The header of the batch at `pos`; the batch itself may be cut off behind it.
+
+    Raises: CorruptBatch: fewer than 61 bytes, a magic other than 2, a length below the header's, a negative count or delta,
+    more records than offsets.
+    """
     if len(buf) - pos < BATCH_OVERHEAD:
         raise CorruptBatch(f"a batch header has {BATCH_OVERHEAD} bytes, found {max(len(buf) - pos, 0)} at position {pos}")
     header: BatchHeader = tuple.__new__(BatchHeader, HEADER.unpack_from(buf, pos))
@@ -127,16 +131,6 @@ def parse_header(buf: Buffer, pos: int = 0) -> BatchHeader:
         raise CorruptBatch(f"expected a batch of magic 2, found {header.magic} at position {pos}")
     if header.batch_length < _LENGTH_MIN:
         raise CorruptBatch(f"a batch's length is {_LENGTH_MIN} at least, found {header.batch_length} at position {pos}")
-    return header
-
-
-def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
-    """The header of the batch at `pos`; the batch itself may be cut off behind it.
-
-    Raises: CorruptBatch: fewer than 61 bytes, a magic other than 2, a length below the header's, a negative count or delta,
-    more records than offsets.
-    """
-    header = parse_header(buf, pos)
     if not 0 <= header.record_count <= header.last_offset_delta + 1 or header.last_offset_delta < 0:
         raise CorruptBatch(f"{header.record_count} records with a last offset delta of {header.last_offset_delta} at position {pos}")
     return header

@@ -155,7 +155,7 @@ def inner_entries(wrapper: LegacyEntry, limit_bytes: int) -> list[LegacyEntry]:
         check_entry(content, inner)
         if inner.magic != wrapper.magic or inner.codec_id:
             raise CorruptBatch(
-                f"a wrapper of magic {wrapper.magic} at position {wrapper.position} holds one of magic {inner.magic}, codec {inner.codec_id}"
+                f"a wrapper of magic {wrapper.magic} at position {wrapper.position} holds magic {inner.magic}, codec {inner.codec_id}"
             )
     return inside
 

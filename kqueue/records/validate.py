@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from crc32c import crc32c
 
 from kqueue.base.errors import CorruptBatch, InvalidRecord, InvalidTimestamp, RecordTooLarge, UnsupportedCodec
 from kqueue.records.batch import (
+    BATCH_OVERHEAD,
     CODEC_MASK,
     CONTROL,
+    CRC_START,
     DECOMPRESSED_BYTES_MAX,
     DELETE_HORIZON,
+    HEADER,
     LENGTH_FIELD_END,
     LOG_APPEND_TIME,
     MAGIC_POSITION,
     BatchHeader,
-    check_crc,
     decompressed,
-    parse_header,
+    read_header,
     set_max_timestamp,
 )
 from kqueue.records.codecs import CODECS
@@ -26,7 +30,9 @@ from kqueue.records.record import decode_records
 ZSTD_ID = 4
 PRODUCE_VERSION_ZSTD = 7
 PRODUCE_VERSION_NEWEST = 13
+NO_TIMESTAMP = -1
 _LONG_MAX = 2**63 - 1
+_LONG_MIN = -(2**63)
 _KAFKAS_CODECS_MAX = 4
 _FORBIDDEN = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
 
@@ -42,7 +48,8 @@ class Level(enum.Enum):
 class Rules:
     """What a topic asks of a batch; made once for each topic configuration.
 
-    Times in ms; the bounds hold for CreateTime topics, `*_max_ms` of 2**63 - 1 = no bound.
+    Times in ms; the bounds hold for CreateTime topics, `*_max_ms` of 2**63 - 1 = no bound. `every_record` follows from the
+    others: a compacted topic needs its keys looked at, and a bound on the past the oldest record, whatever the level says.
     """
 
     level: Level = Level.HEADER
@@ -52,11 +59,11 @@ class Rules:
     before_max_ms: int = _LONG_MAX
     after_max_ms: int = 3_600_000
     limit_bytes: int = DECOMPRESSED_BYTES_MAX
+    every_record: bool = field(init=False)
 
-    @property
-    def every_record(self) -> bool:
-        """A compacted topic needs its keys looked at, and a bound on the past the oldest record; whatever the level says."""
-        return self.level is Level.RECORDS or self.keys_required or (self.before_max_ms < _LONG_MAX and not self.log_append_time)
+    def __post_init__(self) -> None:
+        bounded = self.before_max_ms < _LONG_MAX and not self.log_append_time
+        object.__setattr__(self, "every_record", self.level is Level.RECORDS or self.keys_required or bounded)
 
 
 def check_produced(buf: memoryview, rules: Rules, *, now_ms: int, produce_version: int = PRODUCE_VERSION_NEWEST) -> BatchHeader:
@@ -76,10 +83,12 @@ def check_produced(buf: memoryview, rules: Rules, *, now_ms: int, produce_versio
         raise InvalidRecord(f"expected one record batch, found {size} bytes")
     if buf[MAGIC_POSITION] != 2:
         raise InvalidRecord(f"expected a record batch of magic 2, found magic {buf[MAGIC_POSITION]}")
-    header = parse_header(buf)
-    base_offset, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, _, base_sequence, count = header
+    if size < BATCH_OVERHEAD:
+        raise CorruptBatch(f"a batch header has {BATCH_OVERHEAD} bytes, found {size}")
+    fields = HEADER.unpack_from(buf)  # in place, and no calls but this one and the checksum's: every Produce comes by here
+    base_offset, length, _, _, crc, attributes, last_delta, _, max_timestamp, producer_id, _, base_sequence, count = fields
     if length + LENGTH_FIELD_END != size:
-        raise _wrong_size(header, size)
+        raise _wrong_size(length + LENGTH_FIELD_END, size)
     if size > rules.max_batch_bytes:
         raise RecordTooLarge(f"a batch of {size} bytes, where max.message.bytes is {rules.max_batch_bytes}")
     if count < 1 or last_delta != count - 1:
@@ -95,16 +104,20 @@ def check_produced(buf: memoryview, rules: Rules, *, now_ms: int, produce_versio
         _check_codec(codec_id, produce_version)
     if not rules.log_append_time and max_timestamp > now_ms + rules.after_max_ms:
         raise _too_late(max_timestamp, now_ms, rules)
-    check_crc(buf, 0, header)
+    if crc32c(buf[CRC_START:]) != crc:
+        raise CorruptBatch(f"checksum {crc:#010x} stands in the batch, but its bytes give {crc32c(buf[CRC_START:]):#010x}")
+    header: BatchHeader = tuple.__new__(BatchHeader, fields)
     if rules.every_record:
         return _check_records(buf, header, rules, now_ms)
     return header
 
 
-def _wrong_size(header: BatchHeader, size: int) -> CorruptBatch | InvalidRecord:
-    if header.size > size:
-        return CorruptBatch(f"a batch of {header.size} bytes is cut off after {size}")
-    return InvalidRecord(f"expected exactly one record batch, found {size - header.size} bytes after the first")
+def _wrong_size(batch_size: int, size: int) -> CorruptBatch | InvalidRecord:
+    if batch_size < BATCH_OVERHEAD:
+        return CorruptBatch(f"a batch has {BATCH_OVERHEAD} bytes at least, its length says {batch_size}")
+    if batch_size > size:
+        return CorruptBatch(f"a batch of {batch_size} bytes is cut off after {size}")
+    return InvalidRecord(f"expected exactly one record batch, found {size - batch_size} bytes after the first")
 
 
 def _forbidden(attributes: int) -> InvalidRecord | InvalidTimestamp:
@@ -123,24 +136,26 @@ def _check_codec(codec_id: int, produce_version: int) -> None:
 
 
 def _check_records(buf: memoryview, header: BatchHeader, rules: Rules, now_ms: int) -> BatchHeader:
-    times = []
+    greatest, least, keys_required = _LONG_MIN, _LONG_MAX, rules.keys_required
     for record in decode_records(decompressed(buf, 0, header, rules.limit_bytes), header):
-        if record.key is None and rules.keys_required:
-            raise InvalidRecord(f"record {record.offset} of the batch has no key, which a compacted topic needs")
-        times.append(record.timestamp)
-    greatest = max(times)
+        offset, time, key, _, _, _ = record
+        if keys_required and key is None:
+            raise InvalidRecord(f"record {offset} of the batch has no key, which a compacted topic needs")
+        if time > greatest:
+            greatest = time
+        if time < least and time != NO_TIMESTAMP:
+            least = time
     if not rules.log_append_time:
-        _check_times(times, greatest, rules, now_ms)
+        _check_times(least, greatest, rules, now_ms)
     if greatest == header.max_timestamp:
         return header
     set_max_timestamp(buf, 0, greatest)
-    return parse_header(buf)
+    return read_header(buf)
 
 
-def _check_times(times: list[int], greatest: int, rules: Rules, now_ms: int) -> None:
+def _check_times(least: int, greatest: int, rules: Rules, now_ms: int) -> None:
     if greatest > now_ms + rules.after_max_ms:
         raise _too_late(greatest, now_ms, rules)
-    least = min((time for time in times if time != -1), default=now_ms)
     if now_ms - least > rules.before_max_ms:
         raise InvalidTimestamp(f"{least} lies more than {rules.before_max_ms} ms before {now_ms} (message.timestamp.before.max.ms)")
 
