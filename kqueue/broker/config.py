@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kqueue.base.settings import ANY, GiB, Kind, MiB, Rule, Scope, Setting, at_least, between, one_of
+from kqueue.groups import config as group_config
+from kqueue.log import config as log_config
 
 NOT_EMPTY = Rule("not empty", bool)
 
@@ -60,3 +62,6 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "How often high watermarks are written to disk.",
     ),
 )
+
+SETTINGS: tuple[Setting, ...] = log_config.SETTINGS + group_config.SETTINGS + OWN_SETTINGS
+"""All rows of this floor and below."""

@@ -1,0 +1,146 @@
+"""The broker: composes logs, groups and metadata into what the APIs call. Knows no wire protocol, socket or event loop.
+
+One thread owns it. It is given its time, randomness, storage and jobs, and reaches for none of them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+from collections.abc import Callable, Sequence
+
+from kqueue.base.clock import Clock
+from kqueue.base.jobs import Jobs
+from kqueue.base.settings import Config
+from kqueue.base.tickets import Ticket
+from kqueue.base.timers import Timers
+from kqueue.broker import adoption
+from kqueue.broker.fetch_sessions import FetchSessions
+from kqueue.broker.group_log import OffsetsTopicLog
+from kqueue.broker.metadata import Metadata
+from kqueue.broker.partition import Partition
+from kqueue.broker.producer_ids import ProducerIds
+from kqueue.broker.topics import Topic, Topics
+from kqueue.broker.waiting import Waiting
+from kqueue.groups.coordinator import GroupCoordinator
+from kqueue.log.log import Log
+from kqueue.log.manager import LogManager
+from kqueue.replication.store import MetadataStore
+
+logger = logging.getLogger("kqueue.broker")
+EPOCH_KEY = "/leader_epoch"
+Endpoints = Callable[[str], tuple[str, int]]
+
+
+class Broker:
+    """One broker, whole but for the network. `start` before any use, `stop` once; both block, and belong to the owner thread.
+
+    `logs` must have been opened, `store` be ready to read. `endpoints(listener)` gives the address that clients of this listener
+    are told to connect to next; whoever opens listeners sets it.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        logs: LogManager,
+        store: MetadataStore,
+        *,
+        clock: Clock,
+        jobs: Jobs,
+        rng: random.Random,
+        timers: Timers | None = None,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.jobs = jobs
+        self.logs = logs
+        self.timers = timers or Timers()
+        self.waiting = Waiting(self.timers, clock)
+        self.node_id: int = config["node.id"] if config.is_set("node.id") or not config.is_set("broker.id") else config["broker.id"]
+        self.rack: str | None = config["broker.rack"]
+        self.leader_epoch = 0
+        # memory has nothing to flush: what was appended is as safe as it will ever be
+        self.flush_before_visible = config["kqueue.storage"] != "memory" and config["kqueue.flush"] == "group"
+        self.endpoints: Endpoints = _no_endpoints
+        self.metadata = Metadata(store, jobs, self.waiting)
+        self.topics = Topics(config, self.metadata, self, rng, made=self._made, gone=self._gone)
+        self.producer_ids = ProducerIds(self.metadata)
+        self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
+        self._group_log = OffsetsTopicLog(config, self.topics, self.waiting, clock)
+        self.groups = GroupCoordinator(config, clock, self.timers, rng, self._group_log, self._wake)
+
+    @property
+    def cluster_id(self) -> str:
+        """22 characters of URL-safe base64; the same as long as the data folder lives."""
+        return self.logs.cluster_id
+
+    def start(self) -> None:
+        """Take over what the disk holds. Raises StorageFailed, CorruptData: what is damaged and where."""
+        self.metadata.load()
+        adoption.adopt(self.metadata, self.logs, self.config)
+        self._begin_epoch()
+        self.topics.load()
+        adoption.set_strays_aside(self.topics, self.logs)
+        for partition in self._group_log.used_partitions(self.logs.has):
+            self.groups.load(partition.index, self._group_log.read(partition))
+        self._every("log.flush.offset.checkpoint.interval.ms", self.logs.checkpoint_recovery_points)
+        self._every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
+
+    def stop(self) -> None:
+        """Flush, write the checkpoints and mark the stop as clean. No job may be under way. Twice is harmless."""
+        self.logs.close(self._high_watermarks())
+
+    def open_log(self, topic: str, index: int) -> Log:
+        """The log of a partition, for `Partition` alone. Raises StorageFailed."""
+        found = self.topics.get(topic)
+        return self.logs.open(topic, index, found.id, found.log_config)
+
+    def open_partitions(self) -> list[Partition]:
+        """The partitions whose log is open."""
+        return [partition for topic in self.topics for partition in topic.partitions if partition.is_open]
+
+    def _begin_epoch(self) -> None:
+        stored = self.metadata.get(EPOCH_KEY)
+        self.leader_epoch = json.loads(stored) if stored is not None else 0
+        if self.logs.was_unclean:
+            self.leader_epoch += 1
+            logger.warning("the last stop was not clean: logs are checked as they are opened, leader epoch is now %d", self.leader_epoch)
+        if stored is None or self.logs.was_unclean:
+            self.metadata.commit_now({EPOCH_KEY: json.dumps(self.leader_epoch).encode()})
+
+    def _made(self, topic: Topic, partitions: Sequence[Partition]) -> None:
+        if topic.is_internal:
+            return  # a folder comes when it is first written to
+        for partition in partitions:
+            self.logs.create(topic.name, partition.index, topic.id)
+
+    def _gone(self, topic: Topic) -> None:
+        for partition in topic.partitions:
+            partition.mark_deleted()
+            job = self.logs.delete(topic.name, partition.index)
+            if job is not None:
+                self.jobs.submit(job)
+        self.groups.delete_topic(topic.name)
+
+    def _wake(self, ticket: Ticket[object]) -> None:
+        self.waiting.wake(ticket)
+
+    def _every(self, setting: str, run: Callable[[], None]) -> None:
+        interval_ms = self.config[setting]
+
+        def again() -> None:
+            self.timers.at(self.clock.monotonic_ms() + interval_ms, again)
+            run()
+
+        self.timers.at(self.clock.monotonic_ms() + interval_ms, again)
+
+    def _checkpoint_high_watermarks(self) -> None:
+        self.logs.checkpoint_high_watermarks(self._high_watermarks())
+
+    def _high_watermarks(self) -> dict[tuple[str, int], int]:
+        return {(partition.topic, partition.index): partition.high_watermark for partition in self.open_partitions()}
+
+
+def _no_endpoints(listener: str) -> tuple[str, int]:
+    raise AssertionError("no listener is open yet")

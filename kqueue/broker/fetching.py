@@ -1,0 +1,105 @@
+"""What a fetch takes from its partitions: one pass in order, within its limits. Nothing is kept between passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kqueue.base.errors import KqueueError, OffsetOutOfRange
+from kqueue.broker.fetch_sessions import Wanted
+from kqueue.broker.partition import Partition, PartitionRead
+from kqueue.broker.topics import Topics
+
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+
+class Limits(NamedTuple):
+    """Bounds of one fetch. `max_bytes`: of all records together; the first partition that has any gives at least one batch, however
+    large. `each_one_batch`: each partition does. `read_committed`: stop before open transactions.
+    """
+
+    max_bytes: int
+    each_one_batch: bool = False
+    read_committed: bool = False
+
+
+class EpochEnd(NamedTuple):
+    """Where a client's log parts from ours: the last epoch that both have, and where it ends here."""
+
+    epoch: int
+    end_offset: int
+
+
+@dataclass(slots=True)
+class Taken:
+    """What one partition gave: `read`, or why there is none: `diverging` or `error`. `partition` is None if it was not found."""
+
+    wanted: Wanted
+    partition: Partition | None
+    read: PartitionRead | None = None
+    diverging: EpochEnd | None = None
+    error: KqueueError | None = None
+
+
+class Harvest(NamedTuple):
+    """One pass. `size`: bytes of records. `urgent`: a partition has news that must not wait: an error, or a divergence."""
+
+    taken: list[Taken]
+    size: int
+    urgent: bool
+
+    def partitions(self) -> tuple[Partition, ...]:
+        """Those to wait for."""
+        return tuple(one.partition for one in self.taken if one.partition is not None)
+
+
+def take(topics: Topics, wanted: Sequence[Wanted], limits: Limits) -> Harvest:
+    """Read each partition from the offset where its client is. Never raises a KqueueError: each stands with its partition."""
+    taken: list[Taken] = []
+    size, urgent = 0, False
+    for one in wanted:
+        found = _take_one(topics, one, limits, size)
+        taken.append(found)
+        if found.read is None:
+            urgent = True
+        else:
+            size += len(found.read.fetched)
+    return Harvest(taken, size, urgent)
+
+
+def _take_one(topics: Topics, one: Wanted, limits: Limits, size: int) -> Taken:
+    partition = None
+    try:
+        partition = find(topics, one)
+        partition.check_leader_epoch(one.leader_epoch)
+        if one.last_fetched_epoch != NO_EPOCH:
+            diverging = _divergence(partition, one)
+            if diverging is not None:
+                return Taken(one, partition, diverging=diverging)
+        max_bytes = max(min(one.max_bytes, limits.max_bytes - size), 0)
+        min_one_batch = size == 0 or limits.each_one_batch
+        read = partition.read(one.offset, max_bytes, read_committed=limits.read_committed, min_one_batch=min_one_batch)
+        return Taken(one, partition, read)
+    except KqueueError as error:
+        return Taken(one, partition, error=error)
+
+
+def find(topics: Topics, one: Wanted) -> Partition:
+    """The partition, which `one` remembers for the next time. Raises UnknownTopicOrPartition, UnknownTopicId."""
+    partition = one.partition
+    if partition is None or partition.deleted:
+        topic = topics.by_id(one.topic) if isinstance(one.topic, bytes) else topics.get(one.topic)
+        partition = one.partition = topic.partition(one.index)
+    return partition
+
+
+def _divergence(partition: Partition, one: Wanted) -> EpochEnd | None:
+    """Source: KIP-595: the client's last epoch is unknown here, or ended before where the client is."""
+    epoch, end_offset = partition.log.end_offset_for_epoch(one.last_fetched_epoch)
+    if epoch == NO_EPOCH or end_offset == NO_OFFSET:
+        raise OffsetOutOfRange(f"{partition!r} knows no epoch up to {one.last_fetched_epoch}, which the client fetched last")
+    if epoch < one.last_fetched_epoch or end_offset < one.offset:
+        return EpochEnd(epoch, end_offset)
+    return None

@@ -1,0 +1,220 @@
+"""One partition as its leader sees it: a log, a high watermark, and those who wait for it to move.
+
+Durability. In group mode the high watermark never passes what is flushed, so whatever anyone has read, or had confirmed
+with acks=all, survives a power cut; what was only appended (acks 0 or 1) may be lost with the power. In kafka mode the
+high watermark follows the end of the log at once, and the operating system writes when it likes, or as `flush.messages`
+and `flush.ms` say. Single node: the leader's log is the only replica.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kqueue.base.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch, UnknownTopicOrPartition
+from kqueue.base.timers import Timer
+from kqueue.log.log import Appended, Fetched, Log
+from kqueue.records.batch import BatchHeader
+
+if TYPE_CHECKING:
+    from kqueue.base.clock import Clock
+    from kqueue.base.jobs import Jobs
+    from kqueue.base.timers import Timers
+    from kqueue.broker.waiting import Waiting
+
+
+FLUSH_NEVER_MS = 2**63 - 1
+
+
+class Host(Protocol):
+    """What a partition needs of its broker."""
+
+    clock: Clock
+    timers: Timers
+    waiting: Waiting
+    jobs: Jobs
+    node_id: int
+    leader_epoch: int
+    flush_before_visible: bool
+
+    def open_log(self, topic: str, index: int) -> Log: ...
+
+
+class PartitionRead(NamedTuple):
+    """What a fetch finds: the watermarks of the moment, and whole batches below the bound of its isolation level."""
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    fetched: Fetched
+
+
+class Partition:
+    """One partition that this broker leads. Its own identity is the key of `broker.waiting`: woken when the high watermark moves,
+    when the log fails, and when the partition is deleted.
+    """
+
+    __slots__ = ("_flush_due", "_flush_timer", "_high_watermark", "_host", "_log", "_topic", "deleted", "index")
+
+    def __init__(self, topic: str, index: int, host: Host) -> None:
+        self._topic = topic
+        self.index = index
+        self.deleted = False
+        self._host = host
+        self._log: Log | None = None
+        self._high_watermark = 0
+        self._flush_due = False
+        self._flush_timer: Timer | None = None
+
+    def __repr__(self) -> str:
+        return f"Partition({self._topic}-{self.index})"
+
+    @property
+    def topic(self) -> str:
+        return self._topic
+
+    @property
+    def leader(self) -> int:
+        return self._host.node_id
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._host.leader_epoch
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the log has been opened; an unopened one has nothing in memory to flush or to close."""
+        return self._log is not None
+
+    @property
+    def log(self) -> Log:
+        """The log, opened (and recovered, after a crash) on first use. Raises StorageFailed, UnknownTopicOrPartition: deleted."""
+        if self._log is None:
+            if self.deleted:
+                raise UnknownTopicOrPartition(f"partition {self._topic}-{self.index} was deleted")
+            log = self._host.open_log(self._topic, self.index)
+            log.on_flushed = self._flushed
+            # what a single replica found on its disk when it opened is all there is, and it is flushed
+            self._high_watermark = log.end_offset
+            self._log = log
+        return self._log
+
+    @property
+    def high_watermark(self) -> int:
+        """Offset after the last record that consumers may see; never goes back."""
+        self.log  # noqa: B018  opening sets it
+        return self._high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of an open transaction, or the high watermark: what read_committed consumers may see."""
+        return self.log.stable_below(self._high_watermark)
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.end_offset
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """Refuse a client that believes in another leader epoch; -1 means that it names none. Source: KIP-320."""
+        if epoch == -1 or epoch == self.leader_epoch:
+            return
+        found = f"{self._topic}-{self.index} is led in epoch {self.leader_epoch}, the request names {epoch}"
+        raise FencedLeaderEpoch(found) if epoch < self.leader_epoch else UnknownLeaderEpoch(found)
+
+    def append(self, batch: memoryview, header: BatchHeader, *, client: bool = True) -> Appended:
+        """Append one checked batch; offsets and leader epoch are written into `batch`.
+
+        Durability: in memory and page cache on return; see the module for when it is safe, `is_committed` for whether.
+        Raises: what `Log.append` raises.
+        """
+        log = self.log
+        appended = log.append(batch, header, leader_epoch=self._host.leader_epoch, client=client)
+        if appended.duplicate:
+            return appended
+        if self._host.flush_before_visible:
+            self._flush_soon()
+        else:
+            self._advance(log.end_offset)
+            self._flush_by_policy(log)
+        return appended
+
+    def is_committed(self, offset: int) -> bool:
+        """Whether all records below `offset` are below the high watermark. Raises StorageFailed: the log went offline meanwhile."""
+        log = self.log
+        if self._high_watermark >= offset:
+            return True
+        if log.offline is not None:
+            raise log.offline
+        return False
+
+    def read(self, offset: int, max_bytes: int, *, read_committed: bool = False, min_one_batch: bool = True) -> PartitionRead:
+        """Whole batches from the one that holds `offset`, at most `max_bytes` (but one batch where `min_one_batch`).
+
+        Raises: OffsetOutOfRange: below the log start or above the end. StorageFailed: the log is offline.
+        """
+        log = self.log
+        if log.offline is not None:
+            raise log.offline
+        if not log.start_offset <= offset <= log.end_offset:
+            raise OffsetOutOfRange(
+                f"{self._topic}-{self.index}: offset {offset} is not within {log.start_offset} and {log.end_offset}"
+            )
+        stable = self.last_stable_offset
+        bound = stable if read_committed else self._high_watermark
+        fetched = log.read(offset, max_bytes, end_offset=bound, min_one_batch=min_one_batch)
+        return PartitionRead(self._high_watermark, stable, log.start_offset, fetched)
+
+    def flush(self) -> None:
+        """Start flushing what is not flushed yet; `high_watermark` moves (in group mode) when it is done."""
+        self._flush_due = False
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        if self._log is None or self._log.offline is not None:
+            return
+        job = self._log.flush_job()
+        if job is not None:
+            self._host.jobs.submit(job)
+
+    def mark_deleted(self) -> Log | None:
+        """No more use of this partition: whoever waits hears of it. Returns the log if it was open, for its owner to delete."""
+        self.deleted = True
+        log, self._log = self._log, None
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+        self._host.waiting.wake(self)
+        return log
+
+    def _flush_soon(self) -> None:
+        # at the end of the turn, so that one fsync serves all requests that came in with it
+        if not self._flush_due:
+            self._flush_due = True
+            self._host.waiting.defer(self.flush)
+
+    def _flush_by_policy(self, log: Log) -> None:
+        config = log.config
+        if log.end_offset - log.flushed_offset >= config.flush_messages:
+            self._flush_soon()
+        elif self._flush_timer is None and config.flush_ms < FLUSH_NEVER_MS:
+            self._flush_timer = self._host.timers.at(self._host.clock.monotonic_ms() + config.flush_ms, self.flush)
+
+    def _flushed(self) -> None:
+        """The log's news: `flushed_offset` moved, or the log went offline."""
+        log = self._log
+        if log is None:
+            return
+        if log.offline is not None:
+            self._host.waiting.wake(self)
+            return
+        if self._host.flush_before_visible:
+            self._advance(log.flushed_offset)
+            if log.flushed_offset < log.end_offset:
+                self._flush_soon()
+
+    def _advance(self, offset: int) -> None:
+        if offset > self._high_watermark:
+            self._high_watermark = offset
+            self._host.waiting.wake(self)

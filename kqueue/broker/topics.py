@@ -1,0 +1,312 @@
+"""Topics: what exists, as the metadata store has it, and how it comes, grows and goes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kqueue.base.errors import (
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    InvalidTopic,
+    KqueueError,
+    PolicyViolation,
+    SettingError,
+    TopicAlreadyExists,
+    TopicDeletionDisabled,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from kqueue.base.names import INTERNAL_TOPICS, check_topic, collision_key, parse_uuid, random_uuid, uuid_text
+from kqueue.base.settings import Config, TopicConfig, format_value
+from kqueue.base.tickets import Ticket
+from kqueue.broker.metadata import Metadata
+from kqueue.broker.partition import Host, Partition
+from kqueue.log.config import LogConfig
+
+PREFIX = "/topics/"
+OFFSETS_TOPIC = "__consumer_offsets"
+NO_COUNT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """What somebody asks for. `partitions` and `replication_factor` -1: the broker's defaults.
+
+    `assignments` (partition -> broker ids) stands in for both numbers; empty: the broker places. `configs`: the topic's own settings as text.
+    """
+
+    name: str
+    partitions: int = NO_COUNT
+    replication_factor: int = NO_COUNT
+    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+class Topic:
+    """One topic. `partitions` are numbered from 0 without gaps; `log_config` is `config` as its logs read it."""
+
+    __slots__ = ("config", "id", "log_config", "name", "partitions")
+
+    def __init__(self, name: str, id: bytes, config: TopicConfig) -> None:
+        self.name = name
+        self.id = id
+        self.config = config
+        self.log_config = LogConfig.from_values(config)
+        self.partitions: list[Partition] = []
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+    def partition(self, index: int) -> Partition:
+        """The partition. Raises UnknownTopicOrPartition."""
+        if not 0 <= index < len(self.partitions):
+            raise UnknownTopicOrPartition(f"topic {self.name} has partitions 0 to {len(self.partitions) - 1}, not {index}")
+        return self.partitions[index]
+
+    def record(self) -> bytes:
+        """What the store holds of it."""
+        overrides = {name: format_value(value) for name, value in self.config.overrides.items()}
+        return json.dumps({"id": uuid_text(self.id), "partitions": len(self.partitions), "configs": overrides}).encode()
+
+
+class Topics:
+    """All topics of one broker. Changes are tickets: done once the store has them; then they are served at once."""
+
+    def __init__(
+        self,
+        config: Config,
+        metadata: Metadata,
+        host: Host,
+        rng: random.Random,
+        *,
+        made: Callable[[Topic, Sequence[Partition]], None],
+        gone: Callable[[Topic], None],
+    ) -> None:
+        """`made(topic, new partitions)` is called when partitions come to be, `gone(topic)` after a topic was deleted."""
+        self._config = config
+        self._metadata = metadata
+        self._host = host
+        self._rng = rng
+        self._made = made
+        self._gone = gone
+        self._topics: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._collisions: dict[str, str] = {}
+        self._creating: dict[str, Ticket[Topic]] = {}
+        self._partition_count = 0
+
+    def load(self) -> None:
+        """Take over what the store holds; logs are opened when they are first used."""
+        for name, value in self._metadata.under(PREFIX).items():
+            record = json.loads(value)
+            topic = Topic(name, parse_uuid(record["id"]), self._config.for_topic(record["configs"]))
+            self._grow(topic, record["partitions"])
+            self._add(topic)
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(list(self._topics.values()))
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def names(self) -> list[str]:
+        return sorted(self._topics)
+
+    def find(self, name: str) -> Topic | None:
+        return self._topics.get(name)
+
+    def get(self, name: str) -> Topic:
+        """The topic. Raises UnknownTopicOrPartition."""
+        topic = self._topics.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartition(f"there is no topic {name!r}")
+        return topic
+
+    def by_id(self, id: bytes) -> Topic:
+        """The topic with this 16-byte id. Raises UnknownTopicId."""
+        topic = self._by_id.get(id)
+        if topic is None:
+            raise UnknownTopicId(f"no topic has the id {uuid_text(id)}")
+        return topic
+
+    def partition(self, name: str, index: int) -> Partition:
+        """The partition. Raises UnknownTopicOrPartition."""
+        return self.get(name).partition(index)
+
+    def check_new(self, new: NewTopic, *, internal: bool = False) -> TopicConfig:
+        """The settings that `new` would have. Raises a RequestRefused that says why it can't be created; changes nothing."""
+        name = check_topic(new.name)
+        if name in INTERNAL_TOPICS and not internal:
+            raise InvalidTopic(f"topic {name} is the broker's own: it makes it when it needs it")
+        if name in self._topics or name in self._creating:
+            raise TopicAlreadyExists(f"topic {name!r} exists already")
+        other = self._collisions.get(collision_key(name))
+        if other is not None:
+            raise InvalidTopic(f"topic {name!r} collides with {other!r}: '.' and '_' are one in the names of metrics")
+        self._check_counts(new)
+        self._check_room(name, self.count_of(new))
+        return self._topic_config(name, new.configs)
+
+    def count_of(self, new: NewTopic) -> int:
+        """How many partitions `new` would get."""
+        if new.assignments:
+            return len(new.assignments)
+        return int(self._config["num.partitions"]) if new.partitions == NO_COUNT else new.partitions
+
+    def create(self, new: NewTopic, *, internal: bool = False) -> Ticket[Topic]:
+        """Create a topic. Raises as `check_new`; the ticket fails with StorageFailed or Conflict.
+
+        Durability: on disk when the ticket is done.
+        """
+        topic = Topic(new.name, random_uuid(self._rng), self.check_new(new, internal=internal))
+        self._grow(topic, self.count_of(new))
+        ticket: Ticket[Topic] = Ticket()
+        self._creating[topic.name] = ticket
+        self._collisions[collision_key(topic.name)] = topic.name
+        self._partition_count += len(topic.partitions)
+
+        def done(error: KqueueError | None) -> None:
+            del self._creating[topic.name]
+            self._partition_count -= len(topic.partitions)
+            if error is not None:
+                del self._collisions[collision_key(topic.name)]
+                self._metadata.fail(ticket, error)
+                return
+            self._add(topic)
+            self._made(topic, topic.partitions)
+            self._metadata.resolve(ticket, topic)
+
+        self._metadata.commit(f"create topic {topic.name}", {PREFIX + topic.name: topic.record()}, done)
+        return ticket
+
+    def create_on_demand(self, name: str) -> Ticket[Topic]:
+        """Create the topic that a client (or the broker itself) needs now, or join a creation under way. Raises as `check_new`."""
+        creating = self._creating.get(name)
+        if creating is not None:
+            return creating
+        if name == OFFSETS_TOPIC:
+            return self.create(self._offsets_topic(), internal=True)
+        return self.create(NewTopic(name))
+
+    def delete(self, name: str) -> Ticket[None]:
+        """Delete a topic; its files go in the background. Raises UnknownTopicOrPartition, InvalidTopic, TopicDeletionDisabled.
+
+        Crash: once the ticket is done the topic is gone; files that are left are removed at the next start.
+        """
+        topic = self.get(name)
+        if topic.is_internal:
+            raise InvalidTopic(f"topic {name} is the broker's own and can't be deleted")
+        if not self._config["delete.topic.enable"]:
+            raise TopicDeletionDisabled("delete.topic.enable is false")
+        ticket: Ticket[None] = Ticket()
+
+        def done(error: KqueueError | None) -> None:
+            if error is not None:
+                self._metadata.fail(ticket, error)
+                return
+            self._remove(topic)
+            self._gone(topic)
+            self._metadata.resolve(ticket, None)
+
+        self._metadata.commit(f"delete topic {name}", {PREFIX + name: None}, done)
+        return ticket
+
+    def check_growth(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> None:
+        """Refuse a new number of partitions that can't be: it may only grow. Raises a RequestRefused; changes nothing."""
+        topic = self.get(name)
+        have = len(topic.partitions)
+        if topic.is_internal:
+            raise InvalidTopic(f"topic {name} is the broker's own: its number of partitions is fixed")
+        if count <= have:
+            raise InvalidPartitions(f"topic {name} has {have} partitions; {count} is not more")
+        if assignments is not None and len(assignments) != count - have:
+            raise InvalidReplicaAssignment(f"{count - have} new partitions need as many assignments, found {len(assignments)}")
+        for brokers in assignments or ():
+            self._check_brokers(brokers)
+        self._check_room(name, count - have)
+
+    def add_partitions(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Ticket[Topic]:
+        """Raise a topic's number of partitions to `count`. Raises as `check_growth`. Durability: as `create`."""
+        self.check_growth(name, count, assignments)
+        topic = self._topics[name]
+        have = len(topic.partitions)
+        grown = Topic(name, topic.id, topic.config)
+        self._grow(grown, count)
+        ticket: Ticket[Topic] = Ticket()
+
+        def done(error: KqueueError | None) -> None:
+            if error is not None:
+                self._metadata.fail(ticket, error)
+                return
+            added = grown.partitions[have:]
+            topic.partitions.extend(added)
+            self._partition_count += len(added)
+            self._made(topic, added)
+            self._metadata.resolve(ticket, topic)
+
+        self._metadata.commit(f"add partitions to topic {name}", {PREFIX + name: grown.record()}, done)
+        return ticket
+
+    def _offsets_topic(self) -> NewTopic:
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(self._config["offsets.topic.segment.bytes"]),
+        }
+        return NewTopic(OFFSETS_TOPIC, self._config["offsets.topic.num.partitions"], 1, configs=configs)
+
+    def _topic_config(self, name: str, overrides: Mapping[str, str | None]) -> TopicConfig:
+        unset = [key for key, value in overrides.items() if value is None]
+        if unset:
+            raise InvalidConfig(f"topic {name}: setting {unset[0]} has no value")
+        try:
+            return self._config.for_topic(overrides)
+        except SettingError as error:
+            raise InvalidConfig(f"topic {name}: {error}") from None
+
+    def _check_counts(self, new: NewTopic) -> None:
+        if new.assignments:
+            if new.partitions != NO_COUNT or new.replication_factor != NO_COUNT:
+                raise InvalidRequest("a topic with its own assignments takes neither a number of partitions nor a replication factor")
+            if sorted(new.assignments) != list(range(len(new.assignments))):
+                raise InvalidReplicaAssignment("assigned partitions must be numbered from 0 without gaps")
+            for brokers in new.assignments.values():
+                self._check_brokers(brokers)
+            return
+        if new.partitions != NO_COUNT and new.partitions < 1:
+            raise InvalidPartitions(f"a topic has at least 1 partition, not {new.partitions}")
+        if new.replication_factor not in (NO_COUNT, 1):
+            raise InvalidReplicationFactor(f"1 broker can hold 1 replica, not {new.replication_factor}")
+
+    def _check_brokers(self, brokers: Sequence[int]) -> None:
+        if list(brokers) != [self._host.node_id]:
+            raise InvalidReplicaAssignment(f"broker {self._host.node_id} is the only one there is, not {list(brokers)}")
+
+    def _check_room(self, name: str, count: int) -> None:
+        limit = self._config["kqueue.max.partitions"]
+        if self._partition_count + count > limit:
+            raise PolicyViolation(
+                f"topic {name}: {count} partitions more than the {self._partition_count} there are would pass kqueue.max.partitions={limit}"
+            )
+
+    def _grow(self, topic: Topic, count: int) -> None:
+        topic.partitions.extend(Partition(topic.name, index, self._host) for index in range(len(topic.partitions), count))
+
+    def _add(self, topic: Topic) -> None:
+        self._topics[topic.name] = topic
+        self._by_id[topic.id] = topic
+        self._collisions[collision_key(topic.name)] = topic.name
+        self._partition_count += len(topic.partitions)
+
+    def _remove(self, topic: Topic) -> None:
+        del self._topics[topic.name]
+        del self._by_id[topic.id]
+        self._collisions.pop(collision_key(topic.name), None)
+        self._partition_count -= len(topic.partitions)

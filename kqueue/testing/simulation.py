@@ -1,0 +1,101 @@
+"""A whole broker without threads, sockets or real time: what it does depends on the seed and the calls alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from kqueue.base.settings import Catalog, Config
+from kqueue.base.tickets import Ticket
+from kqueue.broker import config as broker_config
+from kqueue.broker.broker import Broker
+from kqueue.broker.topics import NewTopic, Topic
+from kqueue.broker.waiting import Wait
+from kqueue.log.manager import LogManager
+from kqueue.replication.memory import MemoryStore
+from kqueue.replication.store import MetadataStore
+from kqueue.storage import MemoryStorage, Storage
+from kqueue.testing.clock import ManualClock
+from kqueue.testing.jobs import SteppedJobs
+
+T = TypeVar("T")
+CATALOG = Catalog(broker_config.SETTINGS)
+
+
+class Simulation:
+    """A broker on a manual clock with stepped jobs. `storage` and `store` outlive it: `restarted` goes on with them.
+
+    Settings are the broker's own. With `kqueue.storage=local` (the default) it treats `storage` as a disk, flushing and all;
+    with `memory` nothing is flushed.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        *,
+        storage: Storage | None = None,
+        store: MetadataStore | None = None,
+        clock: ManualClock | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.settings = dict(settings or {})
+        self.storage = storage if storage is not None else MemoryStorage()
+        self.store = store if store is not None else MemoryStore()
+        self.clock = clock or ManualClock()
+        self.jobs = SteppedJobs()
+        rng = random.Random(seed)
+        config = Config(CATALOG, self.settings)
+        self.logs = LogManager([self.storage], config, self.clock, rng)
+        self.broker = Broker(config, self.logs, self.store, clock=self.clock, jobs=self.jobs, rng=rng)
+        self.broker.endpoints = lambda listener: ("127.0.0.1", 9092)
+        self.broker.start()
+
+    def settle(self) -> None:
+        """Run jobs and ready waits until nothing is left to do at this moment."""
+        while self.jobs.run_all() or self.broker.waiting.run_ready():
+            pass
+
+    def advance(self, ms: float) -> None:
+        """Let `ms` milliseconds pass, stopping at every timer on the way; all that becomes due is done on return."""
+        end = self.clock.monotonic_ms() + ms
+        self.settle()
+        while (deadline := self.broker.timers.next_deadline_ms()) is not None and deadline <= end:
+            self.clock.advance(max(0.0, deadline - self.clock.monotonic_ms()))
+            self.broker.timers.run_due(self.clock.monotonic_ms())
+            self.settle()
+        self.clock.advance(end - self.clock.monotonic_ms())
+
+    def result(self, ticket: Ticket[T]) -> T:
+        """What the ticket resolves to, once all that can be done now is done. Raises: what it failed with."""
+        self.settle()
+        return ticket.result()
+
+    def topic(self, name: str, partitions: int = 1, **configs: str) -> Topic:
+        """Create a topic; settings with underscores for dots."""
+        dotted = {key.replace("_", "."): value for key, value in configs.items()}
+        return self.result(self.broker.topics.create(NewTopic(name, partitions, configs=dotted)))
+
+    def answer(self, outcome: Wait[T] | T) -> T:
+        """The response of a handler that may have left a wait: time passes until it is answered, up to its deadline."""
+        if not isinstance(outcome, Wait):
+            return outcome
+        answers: list[Any] = []
+        waiter = self.broker.waiting.add(outcome, answers.append)
+        self.settle()
+        while not answers:
+            deadline = self.broker.timers.next_deadline_ms()
+            assert deadline is not None, f"nothing will ever answer {waiter.wait}"
+            self.advance(deadline - self.clock.monotonic_ms())
+        return answers[0]  # type: ignore[no-any-return]
+
+    def stop(self) -> None:
+        """A clean stop."""
+        self.settle()
+        self.broker.stop()
+
+    def restarted(self, change: Callable[[dict[str, object]], None] = lambda settings: None) -> Simulation:
+        """A new broker on the same storage, store and clock, after this one was stopped (or left to die)."""
+        settings = dict(self.settings)
+        change(settings)
+        return Simulation(settings, storage=self.storage, store=self.store, clock=self.clock, seed=self.broker.leader_epoch + 1)
