@@ -15,25 +15,24 @@ WITHOUT_MEANING = _names(
     add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms alter.config.policy.class.name
     alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
     auto.leader.rebalance.enable broker.heartbeat.interval.ms broker.session.timeout.ms client.quota.callback.class
-    compression.gzip.level compression.lz4.level compression.type compression.zstd.level config.providers
-    connection.failed.authentication.delay.ms connections.max.reauth.ms controlled.shutdown.enable controller.listener.names
-    controller.quorum.append.linger.ms controller.quorum.auto.join.enable controller.quorum.bootstrap.servers
-    controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
-    controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
-    controller.quorum.retry.backoff.ms controller.quorum.voters controller.quota.window.num controller.quota.window.size.seconds
-    controller.socket.timeout.ms cordoned.log.dirs create.topic.policy.class.name delegation.token.expiry.check.interval.ms
-    delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
-    delete.records.purgatory.purge.interval.requests early.start.listeners fetch.purgatory.purge.interval.requests
-    follower.fetch.last.tiered.offset.enable group.consumer.assignment.interval.ms group.consumer.assignors
-    group.consumer.heartbeat.interval.ms group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
-    group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
-    group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms
-    group.consumer.session.timeout.ms group.coordinator.append.linger.ms group.coordinator.background.threads
-    group.coordinator.cached.buffer.max.bytes group.coordinator.rebalance.protocols group.coordinator.threads
-    group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit group.share.heartbeat.interval.ms
-    group.share.max.assignment.interval.ms group.share.max.delivery.count.limit group.share.max.heartbeat.interval.ms
-    group.share.max.partition.max.record.locks group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms
-    group.share.max.share.sessions group.share.max.size group.share.min.assignment.interval.ms
+    config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms controlled.shutdown.enable
+    controller.listener.names controller.quorum.append.linger.ms controller.quorum.auto.join.enable
+    controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
+    controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
+    controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters controller.quota.window.num
+    controller.quota.window.size.seconds controller.socket.timeout.ms cordoned.log.dirs create.topic.policy.class.name
+    delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
+    delegation.token.secret.key delete.records.purgatory.purge.interval.requests early.start.listeners
+    fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable group.consumer.assignment.interval.ms
+    group.consumer.assignors group.consumer.heartbeat.interval.ms group.consumer.max.assignment.interval.ms
+    group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms group.consumer.max.size
+    group.consumer.migration.policy group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
+    group.consumer.min.session.timeout.ms group.consumer.session.timeout.ms group.coordinator.append.linger.ms
+    group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes group.coordinator.rebalance.protocols
+    group.coordinator.threads group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit
+    group.share.heartbeat.interval.ms group.share.max.assignment.interval.ms group.share.max.delivery.count.limit
+    group.share.max.heartbeat.interval.ms group.share.max.partition.max.record.locks group.share.max.record.lock.duration.ms
+    group.share.max.session.timeout.ms group.share.max.share.sessions group.share.max.size group.share.min.assignment.interval.ms
     group.share.min.delivery.count.limit group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks
     group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms group.share.partition.max.record.locks
     group.share.record.lock.duration.ms group.share.session.timeout.ms group.streams.assignment.interval.ms
@@ -42,25 +41,27 @@ WITHOUT_MEANING = _names(
     group.streams.max.standby.replicas group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms
     group.streams.min.session.timeout.ms group.streams.num.standby.replicas group.streams.session.timeout.ms
     initial.broker.registration.timeout.ms inter.broker.listener.name kafka.metrics.polling.interval.secs kafka.metrics.reporters
-    leader.imbalance.check.interval.seconds listeners max.request.partition.size.limit message.max.bytes metadata.log.dir
-    metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
-    metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms metric.reporters
-    metrics.num.samples metrics.recording.level metrics.sample.window.ms min.insync.replicas num.io.threads num.network.threads
-    num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers offsets.load.buffer.size
-    offsets.topic.compression.codec principal.builder.class process.roles producer.id.expiration.ms
-    producer.purgatory.purge.interval.requests quota.window.num quota.window.size.seconds remote.fetch.max.wait.ms
-    remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
-    remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
-    remote.log.manager.copy.quota.window.size.seconds remote.log.manager.expiration.thread.pool.size
-    remote.log.manager.fetch.max.bytes.per.second remote.log.manager.fetch.quota.window.num
-    remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.follower.thread.pool.size
-    remote.log.manager.task.interval.ms remote.log.manager.thread.pool.size remote.log.metadata.custom.metadata.max.bytes
-    remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
-    remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
-    remote.log.storage.manager.class.name remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
-    remote.log.storage.system.enable replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes
-    replica.fetch.response.max.bytes replica.fetch.wait.max.ms replica.lag.time.max.ms replica.selector.class
-    replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
+    leader.imbalance.check.interval.seconds log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.enable
+    log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
+    log.dir.failure.timeout.ms log.flush.start.offset.checkpoint.interval.ms log.retention.check.interval.ms
+    max.request.partition.size.limit metadata.log.dir metadata.log.max.record.bytes.between.snapshots
+    metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
+    metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level
+    metrics.sample.window.ms num.io.threads num.network.threads num.recovery.threads.per.data.dir
+    num.replica.alter.log.dirs.threads num.replica.fetchers offsets.load.buffer.size offsets.topic.compression.codec
+    principal.builder.class process.roles producer.purgatory.purge.interval.requests quota.window.num quota.window.size.seconds
+    remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
+    remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
+    remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds
+    remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
+    remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds
+    remote.log.manager.follower.thread.pool.size remote.log.manager.task.interval.ms remote.log.manager.thread.pool.size
+    remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path
+    remote.log.metadata.manager.impl.prefix remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks
+    remote.log.reader.threads remote.log.storage.manager.class.name remote.log.storage.manager.class.path
+    remote.log.storage.manager.impl.prefix remote.log.storage.system.enable replica.fetch.backoff.ms replica.fetch.max.bytes
+    replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms replica.lag.time.max.ms
+    replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
     replication.quota.window.size.seconds request.timeout.ms sasl.client.callback.handler.class sasl.enabled.mechanisms
     sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
     sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
@@ -92,7 +93,7 @@ WITHOUT_MEANING = _names(
     transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
     transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.num.partitions
     transaction.state.log.replication.factor transaction.state.log.segment.bytes transaction.two.phase.commit.enable
-    transactional.id.expiration.ms unclean.leader.election.enable
+    transactional.id.expiration.ms
     """
 )
 """Kafka 4's."""

@@ -133,9 +133,9 @@ class Pump:
             chunk = chunks[0]
             if not isinstance(chunk, MEMORY):
                 assert isinstance(chunk, Region)
-                if len(chunk) > READ_BYTES_MAX or not chunk.is_cached():
+                if len(chunk) > READ_BYTES_MAX or (len(chunk) and not chunk.is_cached()):
                     break
-                chunk = self._read_small(chunk)
+                chunk = self._read_small(chunk) if len(chunk) else b""
             joined.append(chunk)
             size += len(chunk)
             chunks.popleft()

@@ -78,7 +78,7 @@ class Session:
         intake = self._intake
         if intake.is_large and not self._hub.budget.may_go_on(self):
             self._crowded = True
-            self._read_or_pause()
+            self._pause()
             return
         try:
             count = self._socket.recv_into(intake.room())
@@ -98,8 +98,13 @@ class Session:
         """Start the requests that are whole, as long as the client is not owed too many answers; then send what is answered."""
         intake = self._intake
         try:
-            while not self._busy and (frame := intake.next()) is not None:
+            while not self._busy:
+                frame = intake.next()
+                if frame is None:
+                    break
                 self._start(frame)
+            else:
+                self._pause()
             intake.keep()
         except KqueueError as error:
             self.cut_off(str(error))
@@ -107,9 +112,7 @@ class Session:
             self.cut_off(f"there is no memory for its request: {error}")
         except Exception as error:
             self.cut_off("its request met an error that nobody expected", error)
-        if not self._closed:
-            self._pump.flush()
-            self._read_or_pause()
+        self._pump.flush()
 
     def _start(self, frame: memoryview) -> None:
         answer = self._hub.start(frame, self)
@@ -161,18 +164,13 @@ class Session:
 
     # --- reading, or not
 
-    def _read_or_pause(self) -> None:
-        wanted = not (self._busy or self._crowded)
-        if wanted == self._reading or self._closed:
-            return
-        self._reading = wanted
-        if wanted:
-            self._hub.loop.add_reader(self._socket, self._readable)
-        else:
+    def _pause(self) -> None:
+        if self._reading:
+            self._reading = False
             self._hub.loop.remove_reader(self._socket)
 
     def _resume(self) -> None:
-        """After a pause: requests that had come already are started first, at the next turn of the loop."""
+        """Read on after a pause, if nothing stands against it; requests that had come already are started in the next turn."""
         if not self._reading and not self._crowded and not self._busy:
             self._reading = True
             self._hub.loop.add_reader(self._socket, self._readable)
@@ -186,12 +184,12 @@ class Session:
     def go_on(self) -> None:
         """There is room for requests again (see `Budget`)."""
         self._crowded = False
-        self._read_or_pause()
+        self._resume()
 
     def stop_reading(self) -> None:
         """Start no more requests; those that wait for something with a deadline are answered as if it had come."""
         self._stopping = True
-        self._read_or_pause()
+        self._pause()
         for answer in list(self._answers):
             if isinstance(answer, Later):
                 answer.expire()
@@ -233,9 +231,7 @@ class Session:
         if self._closed:
             return
         self._closed = True
-        if self._reading:
-            self._reading = False
-            self._hub.loop.remove_reader(self._socket)
+        self._pause()
         for answer in self._answers:
             if isinstance(answer, Later):
                 answer.cancel()

@@ -126,6 +126,7 @@ class Wiring:
         sock.setblocking(False)
         if receive_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await loop.sock_connect(sock, self._listening.getsockname())
         accepted, (host, port) = await loop.sock_accept(self._listening)
         accepted.setblocking(False)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kqueue.server.hub import SWEEP_MS, Bounds
+from kqueue.tests.server.test_session import heartbeat
+from kqueue.tests.server.wiring import BOUNDS, until, wired
+
+
+def test_the_bounds_are_those_of_the_settings() -> None:
+    from kqueue.base.settings import Config
+    from kqueue.server.config import CATALOG
+
+    bounds = Bounds.of(Config(CATALOG, {"socket.request.max.bytes": 2048, "queued.max.requests": 7, "connections.max.idle.ms": -1}))
+    assert bounds == Bounds(2048, 7, 64 << 20, None, 30_000, 30_000)
+    assert Bounds.of(Config(CATALOG)).idle_ms == 600_000
+
+
+@pytest.mark.parametrize(("idle_ms", "sweep_ms"), [(None, SWEEP_MS), (600_000, SWEEP_MS), (2_000, 500), (4, 1)])
+def test_sweeps_come_often_enough_for_the_shortest_limit(idle_ms: int | None, sweep_ms: float) -> None:
+    assert BOUNDS._replace(idle_ms=idle_ms).sweep_ms == sweep_ms
+
+
+def test_there_is_no_timer_while_there_is_no_connection() -> None:
+    async def test() -> None:
+        async with wired() as wiring:
+            assert wiring.timers.next_deadline_ms() is None
+            client, _ = await wiring.connect()
+            assert wiring.timers.next_deadline_ms() == SWEEP_MS
+            await client.close()
+            await until(lambda: bool(wiring.gone))
+            await wiring.pass_ms(2 * SWEEP_MS)
+            assert wiring.timers.next_deadline_ms() is None
+
+    asyncio.run(test())
+
+
+def test_close_ends_every_connection_and_the_sweep() -> None:
+    async def test() -> None:
+        async with wired() as wiring:
+            wiring.serve("Heartbeat", heartbeat)
+            clients = [(await wiring.connect())[0] for _ in range(5)]
+            assert wiring.hub.quiet
+            wiring.hub.close()
+            for client in clients:
+                assert await client.closed() == b""
+            assert len(wiring.gone) == 5
+            assert not wiring.hub.sessions
+            assert wiring.timers.next_deadline_ms() is None
+
+    asyncio.run(test())

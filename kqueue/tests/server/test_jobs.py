@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kqueue.base.jobs import IoJob
+from kqueue.server.jobs import ThreadJobs
+from kqueue.tests.server.wiring import until
+
+
+def with_jobs(test: Callable[[ThreadJobs], Awaitable[None]], threads_max: int = 2) -> None:
+    async def run() -> None:
+        jobs = ThreadJobs(asyncio.get_running_loop(), threads_max, "test-jobs")
+        try:
+            await test(jobs)
+        finally:
+            await jobs.drain()
+            jobs.stop()
+
+    asyncio.run(run())
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("test-jobs")]
+
+
+def test_a_job_runs_in_a_thread_and_ends_on_the_owner_thread() -> None:
+    async def test(jobs: ThreadJobs) -> None:
+        where: list[threading.Thread] = []
+        ended: list[tuple[object, object, threading.Thread]] = []
+
+        def work() -> int:
+            where.append(threading.current_thread())
+            return 42
+
+        jobs.submit(IoJob("work", work, lambda result, error: ended.append((result, error, threading.current_thread()))))
+        assert ended == [], "never from within submit"
+        await jobs.drain()
+        assert where[0] is not threading.current_thread()
+        assert ended == [(42, None, threading.current_thread())]
+
+    with_jobs(test)
+
+
+def test_an_error_comes_back_instead_of_a_result() -> None:
+    async def test(jobs: ThreadJobs) -> None:
+        ended: list[object] = []
+        trouble = OSError("no disk")
+
+        def fail() -> None:
+            raise trouble
+
+        jobs.submit(IoJob("fail", fail, lambda result, error: ended.append((result, error))))
+        await jobs.drain()
+        assert ended == [(None, trouble)]
+
+    with_jobs(test)
+
+
+def test_no_more_threads_than_allowed_and_none_before_there_is_work() -> None:
+    async def test(jobs: ThreadJobs) -> None:
+        def threads() -> int:
+            return sum(thread.name.startswith("test-jobs") for thread in threading.enumerate())
+
+        assert threads() == 0
+        go_on = threading.Event()
+        done: list[int] = []
+        for number in range(20):
+            jobs.submit(IoJob("wait", go_on.wait, lambda result, error, number=number: done.append(number)))
+        assert threads() == 3
+        assert jobs.under_way == 20
+        go_on.set()
+        await jobs.drain()
+        assert sorted(done) == list(range(20))
+
+    with_jobs(test, threads_max=3)
+
+
+def test_drain_waits_for_jobs_that_finish_submits() -> None:
+    async def test(jobs: ThreadJobs) -> None:
+        done: list[int] = []
+
+        def again(result: int | None, error: BaseException | None) -> None:
+            assert result is not None
+            done.append(result)
+            if result < 5:
+                jobs.submit(IoJob("next", lambda: result + 1, again))
+
+        jobs.submit(IoJob("first", lambda: 1, again))
+        await jobs.drain()
+        assert done == [1, 2, 3, 4, 5]
+
+    with_jobs(test)
+
+
+def test_a_result_that_can_not_be_taken_in_is_logged_and_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(jobs: ThreadJobs) -> None:
+        done: list[object] = []
+
+        def broken(result: object, error: object) -> None:
+            raise ZeroDivisionError
+
+        jobs.submit(IoJob("broken", lambda: None, broken))
+        jobs.submit(IoJob("sound", lambda: None, lambda result, error: done.append(error)))
+        await jobs.drain()
+        assert done == [None]
+
+    with caplog.at_level(logging.ERROR, "kqueue"):
+        with_jobs(test)
+    [record] = caplog.records
+    assert "job broken ended" in record.getMessage()
+
+
+def test_where_no_thread_can_start_jobs_run_at_once_and_end_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread at interpreter shutdown")
+
+    async def test(jobs: ThreadJobs) -> None:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        done: list[int | None] = []
+        jobs.submit(IoJob("work", lambda: 1, lambda result, error: done.append(result)))
+        assert done == []
+        await until(lambda: done == [1])
+
+    with_jobs(test)

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kqueue.base.errors import SettingError
+from kqueue.server.properties import from_environment, keyword_name, parse_properties, read_config
+
+
+def parse(text: str) -> dict[str, str]:
+    return {name: value for _, name, value in parse_properties(text)}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a=b", {"a": "b"}),
+        ("  a = b  ", {"a": "b  "}),
+        ("a:b\r\nc d\re\tf", {"a": "b", "c": "d", "e": "f"}),
+        ("# comment\n! comment\n   # comment\n\n  \na=#b", {"a": "#b"}),
+        ("a", {"a": ""}),
+        ("=b", {"": "b"}),
+        ("a=b=c:d", {"a": "b=c:d"}),
+        ("a=one,\\\n    two,\\\n# three", {"a": "one,two,# three"}),
+        ("a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
+        ("a=b\\", {"a": "b"}),
+        ("a\\ b\\=c=d", {"a b=c": "d"}),
+        ("a=\\t\\n\\u00e9\\q", {"a": "\t\néq"}),
+        ("a=1\na=2", {"a": "2"}),
+    ],
+)
+def test_the_file_format_is_that_of_java(text: str, found: dict[str, str]) -> None:
+    assert parse(text) == found
+
+
+@given(st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=6))
+def test_what_is_written_with_escapes_is_read_back(values: dict[str, str]) -> None:
+    def escaped(text: str) -> str:
+        return "".join(f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else letter for letter in text)
+
+    assert parse("\n".join(f"{escaped(name)}={escaped(value)}" for name, value in values.items())) == values
+
+
+@given(st.text(alphabet="ab=: \\\t\n\r#!u0", max_size=60))
+def test_any_text_is_read_as_something(text: str) -> None:
+    assert all(number >= 1 for number, _, _ in parse_properties(text))
+
+
+def test_line_numbers_are_those_where_a_setting_begins() -> None:
+    assert [number for number, _, _ in parse_properties("# x\na=1\\\n2\n\nb=3")] == [2, 5]
+
+
+def test_later_sources_win(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=2\nlog.dirs=/a,/b\nnode.id=5\nlog.segment.bytes=2000\n")
+    config = read_config(
+        file,
+        {"KQUEUE_NUM_PARTITIONS": "3", "KQUEUE_LOG_SEGMENT_BYTES": "3000", "KQUEUE_NODE_ID": "6", "PATH": "/bin"},
+        ["log.segment.bytes=4000", "node.id = 7"],
+        {"node.id": 8},
+    )
+    assert (config["log.dirs"], config["num.partitions"], config["log.segment.bytes"], config["node.id"]) == (["/a", "/b"], 3, 4000, 8)
+
+
+def test_no_source_gives_the_defaults() -> None:
+    config = read_config()
+    assert not any(config.is_set(name) for name in config)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("\nlog.dir=/x\nlog.segment.byte=3", r"line 3: no setting is called 'log.segment.byte'; did you mean 'log.segment.bytes'\?"),
+        ("num.network.thread=3", "did you mean 'num.network.threads'"),
+        ("num.partitions=0", "line 1: num.partitions='0': expected a 32-bit number, at least 1"),
+        ("segment.bytes=100", "segment.bytes is a setting of topics.*log.segment.bytes"),
+        ("a.b.c.d.e.f=1", "no setting is called 'a.b.c.d.e.f'$"),
+    ],
+)
+def test_mistakes_are_refused_with_their_line_and_what_would_be_right(content: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(content)
+    with pytest.raises(SettingError, match=words):
+        read_config(file)
+
+
+def test_mistakes_in_other_places_name_the_place() -> None:
+    with pytest.raises(SettingError, match="--set num.partitions=x: num.partitions"):
+        read_config(pairs=["num.partitions=x"])
+    with pytest.raises(SettingError, match="environment variable KQUEUE_NUM_PARTITION: no setting is called 'num.partition'; did you mean"):
+        read_config(environment={"KQUEUE_NUM_PARTITION": "1"})
+    with pytest.raises(SettingError, match="expected name=value, found 'log.dirs'"):
+        read_config(pairs=["log.dirs"])
+
+
+def test_settings_of_kafka_that_mean_nothing_are_warned_of_one_line_each(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("process.roles=broker,controller\nnum.io.threads=8\nnode.id=3\nnum.io.threads=4\n")
+    with caplog.at_level(logging.WARNING, "kqueue"):
+        assert read_config(file)["node.id"] == 3
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{file} line 1: process.roles is a setting of Kafka that means nothing to kqueue; it is left out",
+        f"{file} line 4: num.io.threads is a setting of Kafka that means nothing to kqueue; it is left out",
+    ]
+
+
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="none.properties can't be read: No such file"):
+        read_config(tmp_path / "none.properties")
+    (tmp_path / "binary").write_bytes(b"a=\xff")
+    with pytest.raises(SettingError, match="no text in UTF-8"):
+        read_config(tmp_path / "binary")
+    (tmp_path / "huge").write_bytes(b"#" * (1 << 20) + b"#")
+    with pytest.raises(SettingError, match="at most 1048576 bytes"):
+        read_config(tmp_path / "huge")
+
+
+def test_names_with_underscores_in_the_environment_are_found_by_their_own_spelling() -> None:
+    found = from_environment({"KQUEUE_ADVERTISED_LISTENERS": "A", "KQUEUE_KQUEUE_FLUSH": "kafka", "KQUEUE_ZOOKEEPER_CONNECT": "z"})
+    assert {name: given.value for name, given in found.items()} == {
+        "advertised.listeners": "A",
+        "kqueue.flush": "kafka",
+        "zookeeper.connect": "z",
+    }
+
+
+def test_variables_that_others_set_are_left_alone() -> None:
+    others = ["KQUEUE_BOOTSTRAP", "KQUEUE_SERVICE_HOST", "KQUEUE_SERVICE_PORT_KAFKA", "KQUEUE_PORT", "KQUEUE_PORT_9092_TCP_ADDR", "HOME"]
+    assert from_environment(dict.fromkeys(others, "x")) == {}
+
+
+def test_keywords_of_python_mean_names_with_dots() -> None:
+    assert keyword_name("log_segment_bytes") == "log.segment.bytes"
