@@ -35,6 +35,11 @@ class Call:
         """Host and port that clients of this listener connect to next."""
         return self.broker.endpoints(self.listener)
 
+    def this_node(self) -> tuple[int, str, int, str | None]:
+        """Node id, host, port and rack of this broker, as clients of this listener are told them."""
+        host, port = self.endpoint()
+        return self.broker.node_id, host, port, self.broker.rack
+
     def deadline_ms(self, timeout_ms: int) -> float:
         """`timeout_ms` from now, on the monotonic clock; a negative one is now."""
         return self.broker.clock.monotonic_ms() + max(timeout_ms, 0)

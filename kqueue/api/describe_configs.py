@@ -22,6 +22,7 @@ from kqueue.wire.messages.describe_configs import (
 VERSIONS = (0, 4)
 TOPIC = 2
 BROKER = 4
+BROKER_LOGGER = 8
 CLIENT_METRICS = 16
 GROUP = 32
 
@@ -36,7 +37,7 @@ def refuse(request: DescribeConfigsRequest, version: int, error: BaseException) 
 
 def _describe(request: DescribeConfigsRequest, resource: DescribeConfigsResource, call: Call) -> DescribeConfigsResult:
     rows = _ROWS.get(resource.resource_type, _unknown)
-    asked = resource.configuration_keys
+    asked = resource.configuration_keys or None  # none named is all, as well as null
     try:
         found = rows(call, resource.resource_name)
     except KqueueError as error:
@@ -46,7 +47,7 @@ def _describe(request: DescribeConfigsRequest, resource: DescribeConfigsResource
     return DescribeConfigsResult(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        error_message=None,
+        error_message="",
         configs=[_config(row, request, read_only=read_only) for row in found if asked is None or row.setting.name in asked],
     )
 
@@ -87,21 +88,25 @@ def _of_broker(call: Call, name: str) -> list[ConfigRow]:
     return broker_rows(call.broker.config)
 
 
-def _of_group(call: Call, name: str) -> list[ConfigRow]:
-    return []  # no group has settings of its own
+def _of_nobody(call: Call, name: str) -> list[ConfigRow]:
+    """Groups and subscriptions to clients' metrics: they may be asked about, but none has settings of its own here."""
+    if name == "":
+        raise InvalidRequest("the name must not be empty")
+    return []
 
 
-def _of_client_metrics(call: Call, name: str) -> list[ConfigRow]:
-    return []  # nobody subscribes to clients' metrics
+def _of_loggers(call: Call, name: str) -> list[ConfigRow]:
+    raise UnsupportedVersion("log levels are not told over the wire")
 
 
 def _unknown(call: Call, name: str) -> list[ConfigRow]:
-    raise UnsupportedVersion("only the settings of topics, brokers, groups and client metrics are told")
+    raise InvalidRequest("unknown type of resource")
 
 
 _ROWS: dict[int, Callable[[Call, str], list[ConfigRow]]] = {
     TOPIC: _of_topic,
     BROKER: _of_broker,
-    CLIENT_METRICS: _of_client_metrics,
-    GROUP: _of_group,
+    BROKER_LOGGER: _of_loggers,
+    CLIENT_METRICS: _of_nobody,
+    GROUP: _of_nobody,
 }

@@ -85,10 +85,10 @@ def _respond(request: MetadataRequest, call: Call, found: Iterable[tuple[Metadat
 def _topic(asked: MetadataRequestTopic, what: Found, operations: int) -> MetadataResponseTopic:
     if isinstance(what, Ticket):
         if not what.done:
-            return MetadataResponseTopic(error_code=ErrorCode.LEADER_NOT_AVAILABLE, name=asked.name, topic_id=asked.topic_id)
+            return _without(asked, ErrorCode.LEADER_NOT_AVAILABLE)
         what = what.error or what.result()
     if isinstance(what, KqueueError):
-        return MetadataResponseTopic(error_code=code_of(what), name=asked.name, topic_id=asked.topic_id)
+        return _without(asked, code_of(what))
     return MetadataResponseTopic(
         name=what.name,
         topic_id=what.id,
@@ -96,6 +96,10 @@ def _topic(asked: MetadataRequestTopic, what: Found, operations: int) -> Metadat
         partitions=[_partition(partition) for partition in what.partitions],
         topic_authorized_operations=operations,
     )
+
+
+def _without(asked: MetadataRequestTopic, code: ErrorCode) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=code, name=asked.name, topic_id=asked.topic_id, is_internal=asked.name in INTERNAL_TOPICS)
 
 
 def _partition(partition: Partition) -> MetadataResponsePartition:

@@ -44,10 +44,15 @@ class Taken:
 
 
 class Harvest(NamedTuple):
-    """One pass. `size`: bytes of records. `urgent`: a partition has news that must not wait: an error, or a divergence."""
+    """One pass. `size`: bytes of records. `missing`: how many partitions there are not.
+
+    `urgent`: a partition that there is has news that must not wait: an error, or a divergence. That one is not there can wait:
+    its client would only ask again at once, until it has heard where its topics are.
+    """
 
     taken: list[Taken]
     size: int
+    missing: int
     urgent: bool
 
     def partitions(self) -> tuple[Partition, ...]:
@@ -58,15 +63,17 @@ class Harvest(NamedTuple):
 def take(topics: Topics, wanted: Sequence[Wanted], limits: Limits) -> Harvest:
     """Read each partition from the offset where its client is. Never raises a KqueueError: each stands with its partition."""
     taken: list[Taken] = []
-    size, urgent = 0, False
+    size, missing, urgent = 0, 0, False
     for one in wanted:
         found = _take_one(topics, one, limits, size)
         taken.append(found)
-        if found.read is None:
-            urgent = True
-        else:
+        if found.read is not None:
             size += len(found.read.fetched)
-    return Harvest(taken, size, urgent)
+        elif found.partition is None:
+            missing += 1
+        else:
+            urgent = True
+    return Harvest(taken, size, missing, urgent)
 
 
 def _take_one(topics: Topics, one: Wanted, limits: Limits, size: int) -> Taken:

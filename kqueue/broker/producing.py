@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from kqueue.base.errors import InvalidRecord
+from kqueue.base.errors import InvalidRecord, TransactionsNotServed
 from kqueue.base.settings import TopicConfig
 from kqueue.broker.partition import Partition
 from kqueue.log.log import Appended
@@ -57,6 +57,8 @@ class Intake:
 
     def _check(self, batch: memoryview, now_ms: int, produce_version: int) -> Checked:
         header = check_produced(batch, self.rules, now_ms=now_ms, produce_version=produce_version)
+        if header.is_transactional:
+            raise TransactionsNotServed("a batch of a transaction: this broker does not serve them")
         if self._codec is None or header.codec_id == self._codec.id:
             return batch, header
         return self._recompressed(batch, header)

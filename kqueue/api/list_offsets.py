@@ -1,0 +1,136 @@
+"""ListOffsets: the offset at a time, or at one of the places that negative numbers name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kqueue.api.call import Call
+from kqueue.api.errors import code_of
+from kqueue.base.errors import InvalidRequest, KqueueError, UnsupportedVersion
+from kqueue.broker.partition import Partition
+from kqueue.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
+
+VERSIONS = (0, 11)
+VERSION_ONE_OFFSET = 1  # version 0 answers a list of offsets where segments begin
+READ_COMMITTED = 1
+LATEST = -1
+EARLIEST = -2
+NONE = -1
+
+
+class Place(NamedTuple):
+    """An offset, its record's time in ms, its leader epoch; -1 where there is no such thing."""
+
+    timestamp: int = NONE
+    offset: int = NONE
+    leader_epoch: int = NONE
+
+
+def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    return ListOffsetsResponse(topics=[_topic(topic, request, call) for topic in request.topics])
+
+
+def refuse(request: ListOffsetsRequest, version: int, error: BaseException) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(name=topic.name, partitions=[_failed(one, error) for one in topic.partitions])
+            for topic in request.topics
+        ]
+    )
+
+
+def _failed(asked: ListOffsetsPartition, error: BaseException) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code_of(error))
+
+
+def _topic(topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call) -> ListOffsetsTopicResponse:
+    counts = Counter(one.partition_index for one in topic.partitions)
+    answers = []
+    for one in topic.partitions:
+        try:
+            if counts[one.partition_index] > 1:
+                raise InvalidRequest(f"partition {topic.name}-{one.partition_index} stands twice in the request")
+            answers.append(_answer(topic.name, one, request, call))
+        except KqueueError as error:
+            answers.append(_failed(one, error))
+    return ListOffsetsTopicResponse(name=topic.name, partitions=answers)
+
+
+def _answer(name: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, call: Call) -> ListOffsetsPartitionResponse:
+    partition = call.broker.topics.partition(name, asked.partition_index)
+    partition.check_leader_epoch(asked.current_leader_epoch)
+    if call.api_version < VERSION_ONE_OFFSET:
+        offsets = _segment_starts(partition, asked.timestamp, asked.max_num_offsets, call.broker.clock.wall_ms())
+        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, old_style_offsets=offsets)
+    end_offset = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
+    place = _place(partition, asked.timestamp, end_offset, call.api_version)
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index, timestamp=place.timestamp, offset=place.offset, leader_epoch=place.leader_epoch
+    )
+
+
+def _place(partition: Partition, timestamp: int, end_offset: int, version: int) -> Place:
+    if timestamp >= 0:
+        found = partition.log.offset_for_time(timestamp, end_offset)
+        return Place(*found) if found is not None else Place()
+    version_min, place = _PLACES.get(timestamp, (VERSIONS[1] + 1, _nowhere))
+    if version < version_min:
+        raise UnsupportedVersion(f"the place {timestamp} is not known in version {version}")
+    return place(partition, end_offset)
+
+
+def _latest(partition: Partition, end_offset: int) -> Place:
+    return Place(offset=end_offset, leader_epoch=partition.leader_epoch)
+
+
+def _earliest(partition: Partition, end_offset: int) -> Place:
+    start = partition.log_start_offset
+    is_empty = start == partition.log_end_offset  # then the first record will be of the epoch that is now
+    return Place(offset=start, leader_epoch=partition.leader_epoch if is_empty else partition.log.epochs.epoch_at(start))
+
+
+def _greatest_time(partition: Partition, end_offset: int) -> Place:
+    found = partition.log.latest_timestamp()
+    return Place(*found) if found is not None and found.offset < end_offset else Place()
+
+
+def _nowhere(partition: Partition, end_offset: int) -> Place:
+    return Place()
+
+
+_PLACES: dict[int, tuple[int, Callable[[Partition, int], Place]]] = {
+    LATEST: (0, _latest),
+    EARLIEST: (0, _earliest),
+    -3: (7, _greatest_time),
+    -4: (8, _earliest),  # the earliest that is here and not in a remote tier: all of it is here
+    -5: (9, _nowhere),  # the latest in a remote tier: there is none
+    -6: (11, _nowhere),  # the earliest that waits to be copied to a remote tier
+}
+"""Negative timestamps: the version that knows each first, and what it means. Source: KIP-79, KIP-734, KIP-405, KIP-1005, KIP-1023."""
+
+
+def _segment_starts(partition: Partition, timestamp: int, count: int, now_ms: int) -> list[int]:
+    """Version 0: at most `count` offsets, newest first, where segments begin that hold nothing later than `timestamp`.
+
+    The end of the log counts as a segment written now. Source: Kafka 0.9 Log.getOffsetsBefore.
+    """
+    log = partition.log
+    written = [(max(segment.base, log.start_offset), segment.max_timestamp) for segment in log.segments()]
+    written.append((log.end_offset, now_ms))
+    if timestamp == EARLIEST:
+        written = written[:1]
+    elif timestamp < 0 and timestamp != LATEST:
+        raise UnsupportedVersion(f"the place {timestamp} is not known in version 0")
+    elif timestamp != LATEST:
+        written = [(start, last_ms) for start, last_ms in written if last_ms <= timestamp]
+    visible = {min(start, partition.high_watermark) for start, _ in written}
+    return sorted(visible, reverse=True)[: max(count, 0)]
