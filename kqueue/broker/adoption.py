@@ -49,7 +49,8 @@ def set_strays_aside(topics: Topics, logs: LogManager) -> None:
     for (name, index), folder in logs.found().items():
         topic = topics.find(name)
         if topic is None or index >= len(topic.partitions) or folder.topic_id not in (None, topic.id):
-            logger.warning("folder %s belongs to no topic that the metadata store knows: set aside as %s", folder.path, logs.set_aside(name, index))
+            aside = logs.set_aside(name, index)
+            logger.warning("folder %s belongs to no topic that the metadata store knows: set aside as %s", folder.path, aside)
 
 
 def _record(topic: str, count: int, id: str, config: Config) -> dict[str, object]:

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from kqueue.base.clock import Clock
+from kqueue.base.errors import StorageFailed
 from kqueue.base.jobs import Jobs
 from kqueue.base.settings import Config
 from kqueue.base.tickets import Ticket
@@ -57,7 +58,7 @@ class Broker:
         self.logs = logs
         self.timers = timers or Timers()
         self.waiting = Waiting(self.timers, clock)
-        self.node_id: int = config["node.id"] if config.is_set("node.id") or not config.is_set("broker.id") else config["broker.id"]
+        self.node_id = node_id(config)
         self.rack: str | None = config["broker.rack"]
         self.leader_epoch = 0
         # memory has nothing to flush: what was appended is as safe as it will ever be
@@ -82,9 +83,12 @@ class Broker:
         self._begin_epoch()
         self.topics.load()
         adoption.set_strays_aside(self.topics, self.logs)
+        if self.logs.was_unclean:
+            self._recover()
         for partition in self._group_log.used_partitions(self.logs.has):
             self.groups.load(partition.index, self._group_log.read(partition))
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.checkpoint_recovery_points)
+        self._every("producer.id.expiration.check.interval.ms", self.logs.expire_producers)
         self._every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
 
     def stop(self) -> None:
@@ -105,9 +109,19 @@ class Broker:
         self.leader_epoch = json.loads(stored) if stored is not None else 0
         if self.logs.was_unclean:
             self.leader_epoch += 1
-            logger.warning("the last stop was not clean: logs are checked as they are opened, leader epoch is now %d", self.leader_epoch)
+            logger.warning("the last stop was not clean: checking the logs, leader epoch is now %d", self.leader_epoch)
         if stored is None or self.logs.was_unclean:
             self.metadata.commit_now({EPOCH_KEY: json.dumps(self.leader_epoch).encode()})
+
+    def _recover(self) -> None:
+        """Open, and so check, every log that there is; one that can't be is named, and refused to whoever asks for it."""
+        for topic in self.topics:
+            for partition in topic.partitions:
+                if self.logs.has(topic.name, partition.index):
+                    try:
+                        partition.log  # noqa: B018  opening it is what recovers it
+                    except StorageFailed as error:
+                        logger.error("%s-%d can't be recovered: %s", topic.name, partition.index, error)
 
     def _made(self, topic: Topic, partitions: Sequence[Partition]) -> None:
         if topic.is_internal:
@@ -126,7 +140,7 @@ class Broker:
     def _wake(self, ticket: Ticket[object]) -> None:
         self.waiting.wake(ticket)
 
-    def _every(self, setting: str, run: Callable[[], None]) -> None:
+    def _every(self, setting: str, run: Callable[[], object]) -> None:
         interval_ms = self.config[setting]
 
         def again() -> None:
@@ -140,6 +154,12 @@ class Broker:
 
     def _high_watermarks(self) -> dict[tuple[str, int], int]:
         return {(partition.topic, partition.index): partition.high_watermark for partition in self.open_partitions()}
+
+
+def node_id(config: Config) -> int:
+    """The number of this broker: `node.id`, or `broker.id` where only that is set."""
+    name = "broker.id" if config.is_set("broker.id") and not config.is_set("node.id") else "node.id"
+    return int(config[name])
 
 
 def _no_endpoints(listener: str) -> tuple[str, int]:

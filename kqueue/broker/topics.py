@@ -38,7 +38,8 @@ NO_COUNT = -1
 class NewTopic:
     """What somebody asks for. `partitions` and `replication_factor` -1: the broker's defaults.
 
-    `assignments` (partition -> broker ids) stands in for both numbers; empty: the broker places. `configs`: the topic's own settings as text.
+    `assignments` (partition -> broker ids) stands in for both numbers; empty: the broker places.
+    `configs`: the topic's own settings as text.
     """
 
     name: str

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from kqueue.base.settings import Catalog, Config
 from kqueue.base.tickets import Ticket
 from kqueue.broker import config as broker_config
-from kqueue.broker.broker import Broker
+from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.topics import NewTopic, Topic
 from kqueue.broker.waiting import Wait
 from kqueue.log.manager import LogManager
@@ -46,7 +46,7 @@ class Simulation:
         self.jobs = SteppedJobs()
         rng = random.Random(seed)
         config = Config(CATALOG, self.settings)
-        self.logs = LogManager([self.storage], config, self.clock, rng)
+        self.logs = LogManager([self.storage], clock=self.clock, rng=rng, node_id=node_id(config))
         self.broker = Broker(config, self.logs, self.store, clock=self.clock, jobs=self.jobs, rng=rng)
         self.broker.endpoints = lambda listener: ("127.0.0.1", 9092)
         self.broker.start()

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.base.errors import FolderInUse
+from kqueue.storage import MemoryStorage
+from kqueue.testing.simulation import Simulation
+from kqueue.tests.broker.test_partition import append, values
+
+
+def test_the_cluster_id_stays_with_the_data() -> None:
+    sim = Simulation()
+    cluster_id = sim.broker.cluster_id
+    assert len(cluster_id) == 22
+    sim.stop()
+    assert sim.restarted().broker.cluster_id == cluster_id
+    assert Simulation(seed=1).broker.cluster_id != cluster_id
+
+
+@pytest.mark.parametrize(
+    ("settings", "node_id"), [({}, 1), ({"node.id": 7}, 7), ({"broker.id": 3}, 3), ({"node.id": 7, "broker.id": 3}, 7)]
+)
+def test_the_node_id(settings: dict[str, object], node_id: int) -> None:
+    assert Simulation(settings).broker.node_id == node_id
+
+
+def kill(sim: Simulation) -> None:
+    """End it as a killed process ends: locks are released, nothing else is done."""
+    for folder in sim.logs._folders:
+        folder._lock.release()
+
+
+def test_the_leader_epoch_rises_after_an_unclean_stop_only() -> None:
+    sim = Simulation()
+    epoch = sim.broker.leader_epoch
+    sim.stop()
+    clean = sim.restarted()
+    clean.topic("orders")
+    assert clean.broker.leader_epoch == epoch
+    kill(clean)
+    unclean = clean.restarted()
+    assert unclean.broker.leader_epoch == epoch + 1
+    unclean.stop()
+    assert unclean.restarted().broker.leader_epoch == epoch + 1
+
+
+def test_a_second_broker_on_the_same_folder_is_refused() -> None:
+    sim = Simulation()
+    with pytest.raises(FolderInUse):
+        sim.restarted()
+
+
+def test_stopping_twice_is_harmless() -> None:
+    sim = Simulation()
+    sim.topic("orders")
+    sim.stop()
+    sim.broker.stop()
+
+
+def test_committed_offsets_outlive_a_restart() -> None:
+    from kqueue.groups.coordinator import Commit
+
+    sim = Simulation({"offsets.topic.num.partitions": 3})
+    sim.topic("orders")
+    ticket = sim.broker.groups.commit("readers", -1, "", None, [Commit("orders", 0, 42, -1, "note")])
+    assert sim.result(ticket) == [None]
+    sim.stop()
+    again = sim.restarted()
+    assert again.broker.groups.offsets("readers")["orders"][0].offset == 42
+    again.result(again.broker.topics.delete("orders"))
+    again.settle()
+    assert "orders" not in again.broker.groups.offsets("readers")
+
+
+def test_recovery_points_are_written_now_and_then() -> None:
+    sim = Simulation({"log.flush.offset.checkpoint.interval.ms": 1000})
+    partition = sim.topic("orders").partition(0)
+    append(partition, b"a", b"b")
+    sim.advance(1000)
+    assert b"orders 0 2" in sim.storage.read("recovery-point-offset-checkpoint")
+
+
+def test_opening_a_data_folder_whose_store_is_new_takes_over_what_is_there() -> None:
+    sim = Simulation()
+    topic = sim.topic("orders", 2)
+    append(topic.partition(1), b"a", b"b")
+    sim.settle()
+    sim.stop()
+    adopted = Simulation(storage=sim.storage, clock=sim.clock)
+    found = adopted.broker.topics.get("orders")
+    assert found.id == topic.id
+    assert len(found.partitions) == 2
+    assert values(found.partition(1)) == [b"a", b"b"]
+    assert adopted.broker.leader_epoch > sim.broker.leader_epoch
+    assert adopted.result(adopted.broker.producer_ids.allocate()) >= 1 << 40
+    adopted.stop()
+    assert adopted.restarted().broker.topics.names() == ["orders"]
+
+
+def test_folders_of_no_known_topic_are_set_aside_and_not_deleted() -> None:
+    storage = MemoryStorage()
+    sim = Simulation(storage=storage)
+    partition = sim.topic("orders").partition(0)
+    append(partition, b"a")
+    sim.settle()
+    sim.stop()
+    old_store = sim.store
+    later = sim.restarted()
+    append(later.topic("later").partition(0), b"precious")
+    later.settle()
+    later.stop()
+    from kqueue.replication.memory import MemoryStore
+
+    store = MemoryStore()
+    entries = {key: entry.value for key, entry in old_store.read("/").items() if not key.endswith("/later")}
+    store.commit({}, entries, [])
+    again = Simulation(storage=storage, store=store, clock=sim.clock)
+    assert again.broker.topics.names() == ["orders"]
+    names = [entry.name for entry in storage.list("") if entry.name.startswith("later")]
+    assert len(names) == 1
+    assert names[0].endswith("-stray")
+    again.topic("later")
+    assert values(again.broker.topics.partition("later", 0)) == []

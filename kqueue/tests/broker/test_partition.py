@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.base.errors import FencedLeaderEpoch, OffsetOutOfRange, StorageFailed, UnknownLeaderEpoch, UnknownTopicOrPartition
+from kqueue.broker.partition import Partition
+from kqueue.broker.waiting import Wait
+from kqueue.records.batch import Record, iter_batches, iter_records, read_header
+from kqueue.records.builder import build_batch
+from kqueue.testing.simulation import Simulation
+
+
+def append(partition: Partition, *values: bytes) -> int:
+    """Append one batch; returns the end offset after it."""
+    batch = build_batch([Record(index, 1_700_000_000_000, None, value) for index, value in enumerate(values)])
+    return partition.append(memoryview(batch), read_header(batch)).next_offset
+
+
+def values(partition: Partition, offset: int = 0, *, read_committed: bool = False) -> list[bytes | None]:
+    """All values that a consumer would see from `offset` on."""
+    found: list[bytes | None] = []
+    while (fetched := partition.read(offset, 1 << 20, read_committed=read_committed).fetched).region is not None:
+        data = fetched.region.read()
+        found += [record.value for position, _ in iter_batches(data) for record in iter_records(data, position) if record.offset >= offset]
+        offset = fetched.next_offset
+    return found
+
+
+def test_group_mode_shows_nothing_before_it_is_flushed() -> None:
+    sim = Simulation()
+    partition = sim.topic("orders").partition(0)
+    end = append(partition, b"a", b"b")
+    assert (partition.high_watermark, partition.log_end_offset) == (0, 2)
+    assert values(partition) == []
+    assert not partition.is_committed(end)
+    sim.settle()
+    assert partition.is_committed(end)
+    assert values(partition) == [b"a", b"b"]
+
+
+def test_one_fsync_serves_all_that_came_in_with_a_turn_and_the_next_all_that_came_meanwhile() -> None:
+    sim = Simulation()
+    partition = sim.topic("orders").partition(0)
+    for number in range(5):
+        append(partition, b"%d" % number)
+    sim.broker.waiting.run_ready()
+    assert len(sim.jobs.pending) == 1
+    for number in range(5, 9):
+        append(partition, b"%d" % number)
+    sim.broker.waiting.run_ready()
+    assert len(sim.jobs.pending) == 1, "one fsync at a time"
+    sim.jobs.step()
+    assert partition.high_watermark == 5
+    sim.broker.waiting.run_ready()
+    assert len(sim.jobs.pending) == 1
+    sim.jobs.step()
+    assert partition.high_watermark == 9
+
+
+@pytest.mark.parametrize("settings", [{"kqueue.flush": "kafka"}, {"kqueue.storage": "memory"}])
+def test_without_group_flush_what_is_appended_is_seen_at_once(settings: dict[str, object]) -> None:
+    sim = Simulation(settings)
+    partition = sim.topic("orders").partition(0)
+    end = append(partition, b"a")
+    assert partition.is_committed(end)
+    assert values(partition) == [b"a"]
+    sim.broker.waiting.run_ready()
+    assert not sim.jobs.pending
+
+
+def test_kafka_mode_flushes_by_count_and_by_time() -> None:
+    sim = Simulation({"kqueue.flush": "kafka", "log.flush.interval.messages": 3, "log.flush.interval.ms": 1000})
+    partition = sim.topic("orders").partition(0)
+    append(partition, b"a", b"b")
+    sim.settle()
+    assert partition.log.flushed_offset == 0
+    append(partition, b"c")
+    sim.settle()
+    assert partition.log.flushed_offset == 3, "S5.3: by count"
+    append(partition, b"d")
+    sim.advance(999)
+    assert partition.log.flushed_offset == 3
+    sim.advance(1)
+    assert partition.log.flushed_offset == 4, "S5.3: by time"
+
+
+def test_who_waits_at_the_partition_is_woken_when_the_high_watermark_moves() -> None:
+    sim = Simulation()
+    partition = sim.topic("orders").partition(0)
+    end = append(partition, b"a")
+    answers = list[str]()
+    sim.broker.waiting.add(Wait((partition,), None, lambda expired: "seen" if partition.is_committed(end) else None), answers.append)
+    sim.broker.waiting.run_ready()
+    assert answers == []
+    sim.settle()
+    assert answers == ["seen"]
+
+
+def test_a_failed_fsync_takes_the_log_offline_and_tells_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = Simulation()
+    partition = sim.topic("orders").partition(0)
+    append(partition, b"a")
+    sim.settle()
+    end = append(partition, b"b")
+    syncs = list[int]()
+
+    def fail(self: object) -> None:
+        syncs.append(1)
+        raise StorageFailed("I/O error on fsync")
+
+    monkeypatch.setattr(type(partition.log._active.log), "sync", fail)
+    answers = list[str]()
+
+    def retry(expired: bool) -> str | None:
+        try:
+            return "committed" if partition.is_committed(end) else None
+        except StorageFailed as error:
+            return str(error)
+
+    sim.broker.waiting.add(Wait((partition,), None, retry), answers.append)
+    sim.settle()
+    assert len(answers) == 1
+    assert "I/O error on fsync" in answers[0]
+    for use in (lambda: append(partition, b"c"), lambda: partition.read(0, 100)):
+        with pytest.raises(StorageFailed, match="I/O error on fsync"):
+            use()
+    sim.advance(3_600_000)
+    assert syncs == [1], "never tried again"
+    assert partition.high_watermark == 1
+
+
+def test_offsets_out_of_range_are_refused_and_the_end_is_empty() -> None:
+    sim = Simulation({"kqueue.storage": "memory"})
+    partition = sim.topic("orders").partition(0)
+    append(partition, b"a", b"b")
+    assert partition.read(2, 100).fetched.region is None
+    for offset in (-1, 3):
+        with pytest.raises(OffsetOutOfRange, match="not within 0 and 2"):
+            partition.read(offset, 100)
+
+
+def test_leader_epochs_are_compared() -> None:
+    sim = Simulation()
+    partition = sim.topic("orders").partition(0)
+    sim.broker.leader_epoch = 5
+    partition.check_leader_epoch(-1)
+    partition.check_leader_epoch(5)
+    with pytest.raises(FencedLeaderEpoch):
+        partition.check_leader_epoch(4)
+    with pytest.raises(UnknownLeaderEpoch):
+        partition.check_leader_epoch(6)
+
+
+def test_batches_carry_the_leader_epoch() -> None:
+    sim = Simulation({"kqueue.storage": "memory"})
+    sim.broker.leader_epoch = 3
+    partition = sim.topic("orders").partition(0)
+    append(partition, b"a")
+    region = partition.read(0, 100).fetched.region
+    assert region is not None
+    assert read_header(region.read()).leader_epoch == 3
+    assert partition.log.end_offset_for_epoch(3) == (3, 1)
+
+
+def test_a_deleted_partition_says_so_and_wakes_who_waits() -> None:
+    sim = Simulation()
+    partition = sim.topic("orders").partition(0)
+    end = append(partition, b"a")
+    answers = list[str]()
+
+    def retry(expired: bool) -> str | None:
+        try:
+            return "committed" if partition.is_committed(end) else None
+        except UnknownTopicOrPartition:
+            return "deleted"
+
+    sim.broker.waiting.add(Wait((partition,), None, retry), answers.append)
+    sim.broker.topics.delete("orders")
+    assert sim.jobs.step(), "the commit, before the flush was even asked for"
+    sim.broker.waiting.run_ready()
+    assert answers == ["deleted"]
+    sim.settle()
+
+
+def test_what_was_flushed_outlives_a_restart_and_the_high_watermark_does_not_go_back() -> None:
+    sim = Simulation()
+    partition = sim.topic("orders").partition(0)
+    append(partition, b"a", b"b")
+    sim.settle()
+    sim.stop()
+    again = sim.restarted().broker.topics.partition("orders", 0)
+    assert again.high_watermark == 2
+    assert values(again) == [b"a", b"b"]

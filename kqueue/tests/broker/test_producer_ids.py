@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.base.errors import StorageFailed
+from kqueue.broker.producer_ids import BLOCK_COUNT
+from kqueue.replication.memory import MemoryStore
+from kqueue.testing.simulation import Simulation
+
+
+def test_every_id_is_given_once_over_blocks_and_restarts() -> None:
+    sim = Simulation()
+    given = [sim.result(sim.broker.producer_ids.allocate()) for _ in range(BLOCK_COUNT + 3)]
+    sim.stop()
+    again = sim.restarted()
+    given += [again.result(again.broker.producer_ids.allocate()) for _ in range(3)]
+    assert len(set(given)) == len(given)
+    assert min(given) >= 0
+
+
+def test_those_who_ask_while_a_block_is_being_stored_are_all_served_in_order() -> None:
+    sim = Simulation()
+    tickets = [sim.broker.producer_ids.allocate() for _ in range(2 * BLOCK_COUNT + 1)]
+    assert not tickets[0].done
+    sim.settle()
+    assert [ticket.result() for ticket in tickets] == list(range(2 * BLOCK_COUNT + 1))
+
+
+class BrokenStore(MemoryStore):
+    broken = False
+
+    def commit(self, guards, puts, deletes):  # type: ignore[no-untyped-def]
+        if self.broken:
+            raise OSError("no space left")
+        return super().commit(guards, puts, deletes)
+
+
+def test_a_block_that_can_not_be_stored_is_not_given() -> None:
+    store = BrokenStore()
+    sim = Simulation(store=store)
+    store.broken = True
+    tickets = [sim.broker.producer_ids.allocate() for _ in range(3)]
+    sim.settle()
+    for ticket in tickets:
+        with pytest.raises(StorageFailed, match="could not reserve producer ids: no space left"):
+            ticket.result()
+    store.broken = False
+    assert sim.result(sim.broker.producer_ids.allocate()) == 0
