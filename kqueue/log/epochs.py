@@ -60,7 +60,7 @@ class LeaderEpochs:
             return EpochEnd(epoch, log_end_offset)
         return EpochEnd(self._epochs[after - 1] if after else epoch, self._starts[after])
 
-    def epoch_of(self, offset: int) -> int:
+    def epoch_at(self, offset: int) -> int:
         """The epoch that wrote `offset`; -1: unknown."""
         after = bisect_right(self._starts, offset)
         return self._epochs[after - 1] if after else UNKNOWN

@@ -8,7 +8,6 @@ write says the same of itself. A failed write or fsync takes the log offline for
 from __future__ import annotations
 
 import random
-from bisect import bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -21,14 +20,13 @@ from kqueue.log.epochs import EpochEnd
 from kqueue.log.filenames import SNAPSHOT, file_name
 from kqueue.log.flushing import Flusher
 from kqueue.log.producers import LastBatch, Marker
+from kqueue.log.reading import Fetched, Reader, TimeFound
 from kqueue.log.segment import Segment
 from kqueue.log.snapshots import encode_snapshot
 from kqueue.log.txnindex import AbortedTransaction
 from kqueue.records.batch import BatchHeader, iter_records, set_log_append_time, stamp
-from kqueue.records.legacy import iter_any_records
-from kqueue.storage import Region, Storage
+from kqueue.storage import Storage
 
-HINTS_MAX = 16
 PRODUCER_EXPIRATION_MS_DEFAULT = 86_400_000
 
 
@@ -46,25 +44,12 @@ class Appended(NamedTuple):
     next_offset: int
 
 
-class Fetched(NamedTuple):
-    """Whole batches, out of one segment. `region` None and `size` 0: nothing to read below the bound, or nothing that fits.
+class SegmentInfo(NamedTuple):
+    """What may be told of a segment: first offset, bytes of batches, greatest timestamp in ms (-1: none)."""
 
-    `next_offset` is where to read on; `position` and `segment_base` say where the batches stand.
-    """
-
-    region: Region | None
+    base: int
     size: int
-    next_offset: int
-    segment_base: int
-    position: int
-
-
-class TimeFound(NamedTuple):
-    """A record found by its time; `leader_epoch` -1: not known."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
+    max_timestamp: int
 
 
 class Log:
@@ -76,7 +61,7 @@ class Log:
     """
 
     __slots__ = (
-        "_active", "_bases", "_clock", "_flusher", "_hints", "_jitter_ms", "_loaded", "_producer_expiration_ms", "_rng", "_segments",
+        "_active", "_clock", "_flusher", "_jitter_ms", "_producer_expiration_ms", "_reader", "_rng", "_segments",
         "_snapshots", "_storage", "config", "damage", "end_offset", "epochs", "folder", "offline", "on_flushed", "on_truncate",
         "producers", "start_offset", "topic_id",
     )  # fmt: skip
@@ -110,10 +95,9 @@ class Log:
         self._rng = rng
         self._producer_expiration_ms = producer_expiration_ms
         self._segments = loaded.segments
-        self._bases = [segment.base for segment in loaded.segments]
         self._active = loaded.segments[-1]
         self._snapshots = loaded.snapshots
-        self._hints: dict[int, tuple[Segment, int]] = {}  # offset -> where its batch begins, for those who read on
+        self._reader = Reader(loaded.segments)
         self._flusher = Flusher(storage, folder, loaded.end_offset)
         self._jitter_ms = self._draw_jitter()
 
@@ -242,12 +226,11 @@ class Log:
         self._flusher.names_changed()
         new = Segment(self._storage, self.folder, self.end_offset, self._clock.wall_ms(), create=True)
         self._segments.append(new)
-        self._bases.append(new.base)
         self._active = new
         self._jitter_ms = self._draw_jitter()
 
     def _take_snapshot(self) -> None:
-        """Write what is known of producers. Crash: a torn or missing snapshot is noticed, an older one and the batches since give the same."""
+        """Write what is known of producers. Crash: a torn snapshot is noticed, an older one and the batches since give the same."""
         offset = self.end_offset
         if offset == (self._snapshots[-1] if self._snapshots else 0):
             return
@@ -276,71 +259,17 @@ class Log:
             raise self.offline
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not within {self.start_offset} and {self.end_offset}")
-        if offset >= min(end_offset, self.end_offset):
-            return Fetched(None, 0, offset, self._active.base, self._active.size)
-        segment, position = self._locate(offset)
-        limit, next_offset = self._limit(segment, end_offset)
-        if limit - position > max_bytes:
-            limit, next_offset = segment.cut(position, limit, max_bytes)
-            if limit == position and min_one_batch:
-                found = segment.at(position)
-                assert found is not None, "a batch was just read there"
-                limit, next_offset = position + found.unit.size, found.unit.last_offset + 1
-        if limit <= position:
-            return Fetched(None, 0, offset, segment.base, position)
-        self._hint(next_offset, segment, limit)
-        return Fetched(segment.log.region(position, limit - position), limit - position, next_offset, segment.base, position)
-
-    def _locate(self, offset: int) -> tuple[Segment, int]:
-        """Where the batch begins that holds `offset`, or the first after it; (active, its size): there is none."""
-        hint = self._hints.get(offset)
-        if hint is not None:
-            segment, position = hint
-            if position < segment.size or segment is self._active:
-                return hint
-        number = bisect_right(self._bases, offset) - 1
-        for segment in self._segments[max(number, 0) :]:
-            found = segment.find(offset)
-            if found is not None:
-                self._hint(offset, segment, found.position)
-                return segment, found.position
-        return self._active, self._active.size
-
-    def _limit(self, segment: Segment, end_offset: int) -> tuple[int, int]:
-        """Position up to which the segment may be read, and the offset there."""
-        number = bisect_right(self._bases, segment.base)
-        next_base = self._bases[number] if number < len(self._bases) else self.end_offset
-        if end_offset >= next_base:
-            return segment.size, next_base
-        end_segment, position = self._locate(end_offset)
-        return (position, end_offset) if end_segment is segment else (segment.size, end_offset)
-
-    def _hint(self, offset: int, segment: Segment, position: int) -> None:
-        hints = self._hints
-        if len(hints) >= HINTS_MAX and offset not in hints:
-            del hints[next(iter(hints))]
-        hints[offset] = (segment, position)
+        return self._reader.read(offset, max_bytes, end_offset, self.end_offset, min_one_batch)
 
     def offset_for_time(self, timestamp: int, end_offset: int) -> TimeFound | None:
         """The first record (by offset) below `end_offset` whose time is `timestamp` or later; None: there is none.
 
         Raises: StorageFailed, CorruptData. Source: Kafka UnifiedLog.fetchOffsetByTimestamp.
         """
-        for segment in self._segments:
-            if segment.base >= end_offset:
-                break
-            if segment.max_timestamp < timestamp:
-                continue
-            for position, unit in segment.since(timestamp, self.start_offset):
-                for record in iter_any_records(segment.log.read_at(position, unit.size)):
-                    if record.timestamp >= timestamp and record.offset >= self.start_offset:
-                        if record.offset >= end_offset:
-                            return None
-                        return TimeFound(record.timestamp, record.offset, self.epochs.epoch_of(record.offset))
-        return None
+        return self._reader.offset_for_time(timestamp, self.start_offset, end_offset, self.epochs)
 
     def latest_timestamp(self) -> TimeFound | None:
-        """The record with the greatest time, the first of them; None: the log is empty, or has no times. Raises: StorageFailed, CorruptData."""
+        """The record with the greatest time, the first of them; None: none has a time. Raises: StorageFailed, CorruptData."""
         segment = max(self._segments, key=lambda segment: segment.max_timestamp)
         if segment.max_timestamp < 0:
             return None
@@ -360,7 +289,7 @@ class Log:
         return min(self.producers.first_open(), self.end_offset)
 
     def stable_below(self, high_watermark: int) -> int:
-        """How far read_committed consumers may read: no further than `high_watermark`, nor than the first transaction whose end lies above it.
+        """How far read_committed consumers may read: to `high_watermark`, or to the first transaction that is open there.
 
         The high watermark must not go back between calls.
         """
@@ -371,15 +300,7 @@ class Log:
 
         Raises: StorageFailed, CorruptIndex.
         """
-        found: list[AbortedTransaction] = []
-        number = max(bisect_right(self._bases, start_offset) - 1, 0)
-        for segment in self._segments[number:]:
-            for aborted in segment.txnindex.read():
-                if aborted.last_offset >= start_offset and aborted.first_offset < end_offset:
-                    found.append(aborted)
-                if aborted.last_stable_offset >= end_offset:
-                    return found
-        return found
+        return self._reader.aborted(start_offset, end_offset)
 
     @property
     def size(self) -> int:
@@ -387,9 +308,13 @@ class Log:
         return sum(segment.size for segment in self._segments)
 
     @property
-    def segment_bases(self) -> list[int]:
-        """First offsets of the segments; the last is the active one's."""
-        return list(self._bases)
+    def first_base(self) -> int:
+        """First offset of the oldest segment; the log starts there or later."""
+        return self._segments[0].base
+
+    def segments(self) -> list[SegmentInfo]:
+        """All segments, oldest first; the last is the active one. Raises: StorageFailed, CorruptIndex."""
+        return [SegmentInfo(segment.base, segment.size, segment.max_timestamp) for segment in self._segments]
 
     # --- cutting
 
@@ -418,9 +343,8 @@ class Log:
             raise failed from error
 
     def _truncate(self, offset: int) -> None:
-        self._hints.clear()
-        while len(self._segments) > 1 and self._bases[-1] > offset:
-            self._bases.pop()
+        self._reader.forget_hints()
+        while len(self._segments) > 1 and self._segments[-1].base > offset:
             self._segments.pop().remove()
         self._remove_snapshots(offset)
         self._storage.sync_folder(self.folder)  # before the cut, so that no later segment can outlive what it followed
@@ -432,7 +356,7 @@ class Log:
         self.epochs.truncate_from_end(end_offset)
         self._flusher.truncated(end_offset)
         self.producers = recovery.load_producers(self._storage, self.folder, self._snapshots, end_offset)
-        self.producers.end_offset = max(self.producers.end_offset, self._bases[0])
+        self.producers.end_offset = max(self.producers.end_offset, self._segments[0].base)
         recovery.replay(self._segments, self.producers, end_offset)
 
     def _remove_snapshots(self, offset: int) -> None:
@@ -475,7 +399,7 @@ class Log:
             return None
         job = self._flusher.job(self.end_offset, self._active.log, self.epochs, self._flushed)
         if job is not None:
-            self._hint(self.end_offset, self._active, self._active.size)  # the high watermark will be there next
+            self._reader.hint(self.end_offset, self._active, self._active.size)  # the high watermark will be there next
         return job
 
     def _flushed(self, error: BaseException | None) -> None:
@@ -494,7 +418,8 @@ class Log:
     def close(self) -> None:
         """Flush all, write the snapshot that makes the next start quick, and let go of the files. Blocks. Twice is harmless.
 
-        Crash: before the manager has marked the stop as clean, the next start recovers as ever. Raises StorageFailed (unless offline already).
+        Crash: before the manager has marked the stop as clean, the next start recovers as ever.
+        Raises StorageFailed; not if the log is offline already, then nothing is flushed.
         """
         if self.offline is not None:
             self._close_files()
@@ -535,3 +460,6 @@ def remove_folder(storage: Storage, folder: str) -> None:
         else:
             storage.remove(f"{folder}/{entry.name}")
     storage.remove(folder)
+
+
+__all__ = ["Appended", "Fetched", "Log", "SegmentInfo", "TimeFound", "remove_folder"]

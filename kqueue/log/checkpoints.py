@@ -1,0 +1,83 @@
+"""The small text files of a data folder, each read and written whole.
+
+    recovery-point-, replication-, log-start-offset-checkpoint: "0" (version), number of lines, then "topic partition offset" lines
+    meta.properties: key=value lines after comments; `cluster.id`, `node.id`, `directory.id`, `version`
+    partition.metadata, in each partition's folder: "version: 0" and "topic_id: <22 characters>"
+    .kafka_cleanshutdown: {"version":0,"brokerEpoch":n}
+
+Source: Kafka OffsetCheckpointFile, MetaProperties, PartitionMetadataFile, CleanShutdownFileHandler.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+
+from kqueue.base.errors import CorruptIndex
+from kqueue.base.names import parse_uuid, uuid_text
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+
+Offsets = dict[tuple[str, int], int]
+
+
+def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
+    """A checkpoint file with an offset per (topic, partition)."""
+    lines = ["0", str(len(offsets)), *(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def decode_offsets(data: bytes) -> Offsets:
+    """Read such a file. Raises CorruptIndex: version, count or a line is wrong."""
+    try:
+        version, count, *lines = data.decode("utf-8").splitlines()
+        rows = [(topic, int(partition), int(offset)) for topic, partition, offset in (line.split(" ") for line in lines)]
+        if version != "0" or len(rows) != int(count) or any(partition < 0 or offset < 0 for _, partition, offset in rows):
+            raise ValueError(f"version {version}, {len(rows)} of {count} lines")
+    except ValueError as error:
+        raise CorruptIndex(f"an offset checkpoint can't be read: {error}") from None
+    return {(topic, partition): offset for topic, partition, offset in rows}
+
+
+def encode_properties(values: Mapping[str, str], written_ms: int) -> bytes:
+    """`meta.properties`, with the time of writing as Java's Properties put it."""
+    stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(written_ms // 1000))
+    return "".join(["#\n", f"#{stamp}\n", *(f"{key}={value}\n" for key, value in values.items())]).encode()
+
+
+def decode_properties(data: bytes) -> dict[str, str]:
+    """Keys and values, comments passed over. Raises CorruptIndex: a line that is neither."""
+    values = {}
+    for line in data.decode("utf-8", "replace").splitlines():
+        if not line.strip() or line.lstrip().startswith(("#", "!")):
+            continue
+        key, equals, value = line.partition("=")
+        if not equals:
+            raise CorruptIndex(f"{META_PROPERTIES}: expected key=value, found {line!r}")
+        values[key.strip()] = value.strip().replace("\\:", ":").replace("\\=", "=")
+    return values
+
+
+def encode_partition_metadata(topic_id: bytes) -> bytes:
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
+
+
+def decode_partition_metadata(data: bytes) -> bytes:
+    """The topic's id, 16 bytes. Raises CorruptIndex: the version or the id is wrong."""
+    try:
+        version, topic_id = data.decode("ascii").splitlines()
+        if version != "version: 0" or not topic_id.startswith("topic_id: "):
+            raise ValueError(f"{version!r}, {topic_id!r}")
+        return parse_uuid(topic_id.removeprefix("topic_id: "))
+    except ValueError as error:
+        raise CorruptIndex(f"partition.metadata can't be read: {error}") from None
+
+
+def encode_clean_shutdown(broker_epoch: int) -> bytes:
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()

@@ -1,0 +1,193 @@
+"""One data folder (an entry of `log.dirs`): its lock, identity, checkpoints, and the partition folders in it."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import CorruptIndex, StorageFailed
+from kqueue.base.names import parse_partition_folder, parse_uuid, random_uuid, uuid_text
+from kqueue.log import checkpoints
+from kqueue.log.checkpoints import CLEAN_SHUTDOWN, HIGH_WATERMARKS, LOCK, LOG_STARTS, META_PROPERTIES, RECOVERY_POINTS, Offsets
+from kqueue.log.epochs import UNKNOWN, decode_epochs
+from kqueue.log.filenames import EPOCHS, FOLDER_DELETED, PARTITION_METADATA
+from kqueue.log.log import remove_folder
+from kqueue.storage import Storage
+
+logger = logging.getLogger("kqueue.log")
+Key = tuple[str, int]
+
+
+class Found(NamedTuple):
+    """A partition's folder: its path under the data folder, and the 16-byte id of its topic; None: it does not say."""
+
+    path: str
+    topic_id: bytes | None
+
+
+class DataFolder:
+    """Opened by being made, which locks it. `clean`: whether the last stop was, or nothing was there; `found`: the partitions in it.
+
+    `recovery_points`, `high_watermarks`, `log_starts`: what the checkpoints say; `write` puts them back.
+    Raises FolderInUse, StorageFailed (another node's folder, a file that can't be read or written).
+    """
+
+    def __init__(self, storage: Storage, *, node_id: int, cluster_id: str | None, clock: Clock, rng: random.Random) -> None:
+        self.storage = storage
+        self.clock = clock
+        self._lock = storage.lock(LOCK)
+        try:
+            self.properties = self._identify(node_id, cluster_id, rng)
+            self.recovery_points = self._read_offsets(RECOVERY_POINTS)
+            self.high_watermarks = self._read_offsets(HIGH_WATERMARKS)
+            self.log_starts = self._read_offsets(LOG_STARTS)
+            self._written: dict[str, bytes] = {}
+            self.found: dict[Key, Found] = {}
+            self._list()
+            self.clean = self._take_marker() or not self.found
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def cluster_id(self) -> str:
+        return self.properties["cluster.id"]
+
+    def _identify(self, node_id: int, cluster_id: str | None, rng: random.Random) -> dict[str, str]:
+        """Read meta.properties, or make it. The folders of older Kafkas (version 0) become ours of version 1.
+
+        Crash: it is whole or not there. Raises StorageFailed: it names another node or cluster.
+        """
+        place = f"{self.storage.place}: {META_PROPERTIES}"
+        values: dict[str, str] = {}
+        if self.storage.exists(META_PROPERTIES):
+            try:
+                values = checkpoints.decode_properties(self.storage.read(META_PROPERTIES))
+            except CorruptIndex as error:
+                raise StorageFailed(f"{place}: {error}") from error
+        holder = values.get("node.id", values.get("broker.id"))
+        if holder is not None and holder != str(node_id):
+            raise StorageFailed(f"{place} says that this is the folder of node {holder}; node.id is {node_id}")
+        if cluster_id is not None and values.get("cluster.id", cluster_id) != cluster_id:
+            raise StorageFailed(f"{place} says that this folder belongs to cluster {values['cluster.id']}, the others to {cluster_id}")
+        wanted = {
+            "node.id": str(node_id),
+            "directory.id": _uuid_of(values.get("directory.id")) or uuid_text(random_uuid(rng)),
+            "version": "1",
+            "cluster.id": values.get("cluster.id") or cluster_id or uuid_text(random_uuid(rng)),
+        }
+        if values != wanted:
+            self.storage.write_atomic(META_PROPERTIES, checkpoints.encode_properties(wanted, self.clock.wall_ms()))
+        return wanted
+
+    def _read_offsets(self, name: str) -> Offsets:
+        if not self.storage.exists(name):
+            return {}
+        try:
+            return checkpoints.decode_offsets(self.storage.read(name))
+        except CorruptIndex as error:
+            # without recovery points everything is checked, and without the others logs tell what they hold
+            logger.error("%s: %s: %s; going on without it", self.storage.place, name, error)
+            return {}
+
+    def _take_marker(self) -> bool:
+        """Whether the last stop was clean; the marker is gone from then on. Crash: it is gone for good before anything is appended."""
+        if not self.storage.exists(CLEAN_SHUTDOWN):
+            return False
+        self.storage.remove(CLEAN_SHUTDOWN)
+        self.storage.sync_folder("")
+        return True
+
+    def _list(self) -> None:
+        removed = False
+        for entry in self.storage.list(""):
+            if not entry.is_folder:
+                continue
+            if entry.name.endswith(FOLDER_DELETED):
+                logger.info("%s: completing the deletion of %s", self.storage.place, entry.name)
+                remove_folder(self.storage, entry.name)
+                removed = True
+                continue
+            key = parse_partition_folder(entry.name)
+            if key is not None:
+                self.found[key] = Found(entry.name, self._topic_id(entry.name))
+        if removed:
+            self.storage.sync_folder("")
+
+    def _topic_id(self, folder: str) -> bytes | None:
+        try:
+            return checkpoints.decode_partition_metadata(self.storage.read(f"{folder}/{PARTITION_METADATA}"))
+        except FileNotFoundError:
+            return None
+        except CorruptIndex as error:
+            logger.error("%s: %s: %s", self.storage.place, folder, error)
+            return None
+
+    # --- partitions
+
+    def make(self, key: Key, topic_id: bytes) -> Found:
+        """Make a partition's folder, with its topic's id. Crash: the first flush of its log makes it durable; before, it may be gone."""
+        path = f"{key[0]}-{key[1]}"
+        self.storage.make_folder(path)
+        return self.identify(key, path, topic_id)
+
+    def identify(self, key: Key, path: str, topic_id: bytes) -> Found:
+        """Write a topic's id into a partition's folder. Crash: as `make`."""
+        file = self.storage.open(f"{path}/{PARTITION_METADATA}", create=True)
+        file.truncate(0)
+        file.append(checkpoints.encode_partition_metadata(topic_id))
+        file.close()
+        found = self.found[key] = Found(path, topic_id)
+        return found
+
+    def rename(self, key: Key, suffix: str, unique: str) -> str:
+        """Take a partition out of the way under the name `<topic>-<partition>.<unique><suffix>`; returns the path. Raises StorageFailed.
+
+        Crash: the old name may come back until the folder is synced.
+        """
+        found = self.found.pop(key)
+        tail = f"-{key[1]}.{unique}{suffix}"
+        path = key[0][: 255 - len(tail)] + tail  # the longest name that file systems take
+        self.storage.rename(found.path, path)
+        for table in (self.recovery_points, self.high_watermarks, self.log_starts):
+            table.pop(key, None)
+        return path
+
+    def newest_epoch(self, found: Found) -> int:
+        """The newest leader epoch that a partition's checkpoint names; -1: none."""
+        try:
+            return decode_epochs(self.storage.read(f"{found.path}/{EPOCHS}")).latest
+        except (FileNotFoundError, CorruptIndex):
+            return UNKNOWN
+
+    # --- checkpoints
+
+    def write(self, name: str, offsets: Mapping[Key, int]) -> None:
+        """Write a checkpoint, if it says anything new. Blocks. Crash: old or new. Raises StorageFailed."""
+        data = checkpoints.encode_offsets(offsets)
+        if self._written.get(name) != data:
+            self.storage.write_atomic(name, data)
+            self._written[name] = data
+
+    def close(self, *, clean: bool, broker_epoch: int) -> None:
+        """Leave the folder; `clean`: all logs were flushed and closed, or were not touched since the last clean stop.
+
+        Crash: before the marker is on disk, the next start counts as unclean. Raises StorageFailed.
+        """
+        try:
+            if clean:
+                self.storage.write_atomic(CLEAN_SHUTDOWN, checkpoints.encode_clean_shutdown(broker_epoch))
+        finally:
+            self._lock.release()
+
+
+def _uuid_of(text: str | None) -> str | None:
+    try:
+        return text if text and parse_uuid(text) else None
+    except ValueError:
+        return None
+
+

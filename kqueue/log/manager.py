@@ -1,0 +1,288 @@
+"""All logs of a broker: what is on disk, opening on first use, making, deleting, checkpoints, and the clean stop.
+
+Crash, for the whole: logs keep what they flushed (see `log`). The checkpoints are replaced whole. A partition that was made
+but never flushed may be gone, one that was deleted may be back under its old name until the job of `delete` has run; the topic
+ids in the folders tell.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Mapping, Sequence
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import StorageFailed
+from kqueue.base.jobs import IoJob
+from kqueue.base.names import random_uuid, uuid_text
+from kqueue.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from kqueue.log.config import LogConfig
+from kqueue.log.filenames import FOLDER_DELETED, PARTITION_METADATA
+from kqueue.log.folders import DataFolder, Found, Key
+from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log, remove_folder
+from kqueue.storage import Storage
+
+logger = logging.getLogger("kqueue.log")
+FOLDER_STRAY = "-stray"
+
+
+class LogManager:
+    """Owns the data folders from being made to `close`. Belongs to one thread.
+
+    Args: storages: one per data folder. node_id: must be the folders'. cluster_id: for new folders; None = as the others say, else random.
+    rng: for ids and jitter. Raises FolderInUse, StorageFailed: a folder can't be read or written, or is another node's.
+    """
+
+    def __init__(
+        self,
+        storages: Sequence[Storage],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        node_id: int = 1,
+        cluster_id: str | None = None,
+        broker_epoch: int = -1,
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
+    ) -> None:
+        assert storages, "a broker needs a data folder"
+        self._clock = clock
+        self._rng = rng
+        self._broker_epoch = broker_epoch
+        self._producer_expiration_ms = producer_expiration_ms
+        self._folders: list[DataFolder] = []
+        self._logs: dict[Key, Log] = {}
+        self._new: set[Key] = set()  # made, and not flushed since
+        self._closed = False
+        try:
+            for storage in storages:
+                folder = DataFolder(storage, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng)
+                self._folders.append(folder)
+                cluster_id = folder.cluster_id
+            self._check_found_once()
+        except BaseException:
+            for folder in self._folders:
+                folder.close(clean=folder.clean, broker_epoch=broker_epoch)
+            raise
+        self.cluster_id = self._folders[0].cluster_id
+        # a partition of an unclean folder stays in here until it was opened, and so recovered
+        self._unrecovered = {key for folder in self._folders if not folder.clean for key in folder.found}
+
+    def _check_found_once(self) -> None:
+        homes: dict[Key, str] = {}
+        for folder in self._folders:
+            for key in folder.found:
+                if key in homes:
+                    raise StorageFailed(f"partition {key[0]}-{key[1]} is in {homes[key]} and in {folder.storage.place}")
+                homes[key] = folder.storage.place
+
+    @property
+    def was_unclean(self) -> bool:
+        """Whether a data folder with partitions was not stopped cleanly: its logs are checked as they are opened."""
+        return any(not folder.clean for folder in self._folders)
+
+    def new_id(self) -> bytes:
+        """A random id for a topic."""
+        return random_uuid(self._rng)
+
+    def found(self) -> dict[Key, Found]:
+        """Every partition that has a folder, opened or not."""
+        return {key: found for folder in self._folders for key, found in folder.found.items()}
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Whether the partition has a folder."""
+        return self._folder_of((topic, partition)) is not None
+
+    def highest_epoch(self) -> int:
+        """The newest leader epoch that any partition's checkpoint names; -1: none. Reads a file per partition."""
+        return max((folder.newest_epoch(found) for folder in self._folders for found in folder.found.values()), default=-1)
+
+    def checkpointed_high_watermark(self, topic: str, partition: int) -> int | None:
+        """What the last checkpoint said; None: nothing."""
+        folder = self._folder_of((topic, partition))
+        return folder.high_watermarks.get((topic, partition)) if folder is not None else None
+
+    # --- making, opening, deleting
+
+    def create(self, topic: str, partition: int, topic_id: bytes) -> None:
+        """Make the partition's folder, in the emptiest data folder; the log is made when it is opened.
+
+        Crash: gone unless its log was flushed. Raises StorageFailed.
+        """
+        key = (topic, partition)
+        assert not self.has(topic, partition), f"{topic}-{partition} is there"
+        folder = min(self._folders, key=lambda folder: len(folder.found))
+        folder.make(key, topic_id)
+        self._new.add(key)
+
+    def open(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
+        """The partition's log; made if there is none. Opened once, and then kept. Blocks while a log is recovered.
+
+        Crash: see `Log.open`. Raises StorageFailed: also where the folder belongs to another topic of that name.
+        """
+        key = (topic, partition)
+        log = self._logs.get(key)
+        if log is not None:
+            return log
+        folder = self._folder_of(key)
+        if folder is None:
+            self.create(topic, partition, topic_id)
+            folder = self._folder_of(key)
+            assert folder is not None
+        found = folder.found[key]
+        if found.topic_id is None:
+            found = folder.identify(key, found.path, topic_id)
+            self._new.add(key)
+        if found.topic_id != topic_id:
+            theirs = uuid_text(found.topic_id) if found.topic_id else "none"
+            raise StorageFailed(f"{folder.storage.place}: {found.path} is of topic id {theirs}, not {uuid_text(topic_id)}")
+        log = self._open(folder, key, found, topic_id, config)
+        self._logs[key] = log
+        self._unrecovered.discard(key)
+        return log
+
+    def _open(self, folder: DataFolder, key: Key, found: Found, topic_id: bytes, config: LogConfig) -> Log:
+        log = Log.open(
+            folder.storage,
+            found.path,
+            config,
+            self._clock,
+            topic_id=topic_id,
+            recovery_point=folder.recovery_points.get(key, 0),
+            clean=folder.clean,
+            start_offset=folder.log_starts.get(key, 0),
+            producer_expiration_ms=self._producer_expiration_ms,
+            rng=self._rng,
+            files_to_sync=(PARTITION_METADATA,) if key in self._new else (),
+        )
+        self._new.discard(key)
+        log.on_truncate = lambda offset: self._lower_recovery_point(folder, key, offset)
+        return log
+
+    def delete(self, topic: str, partition: int) -> IoJob[None] | None:
+        """Take the partition away at once; the job then removes its files. None: there is no such folder.
+
+        Crash: before the job has run, the folder may be back (under either name); those named for deletion go at the next start.
+        Raises StorageFailed: it can't be renamed.
+        """
+        key = (topic, partition)
+        folder = self._folder_of(key)
+        if folder is None:
+            return None
+        self._forget(key)
+        path = folder.rename(key, FOLDER_DELETED, random_uuid(self._rng).hex())
+        storage = folder.storage
+
+        def run() -> None:
+            storage.sync_folder("")
+            remove_folder(storage, path)
+            storage.sync_folder("")
+
+        def finish(_: None, error: BaseException | None) -> None:
+            if error is not None:
+                logger.error("%s: %s could not be removed, the next start tries again: %s", storage.place, path, error)
+
+        return IoJob(f"delete {path}", run, finish)
+
+    def set_aside(self, topic: str, partition: int) -> str:
+        """Rename a folder that nobody knows to ``…-stray``, out of the way of a new one; returns the new path.
+
+        Crash: it may be back under the old name. Raises StorageFailed.
+        """
+        key = (topic, partition)
+        folder = self._folder_of(key)
+        assert folder is not None, f"{topic}-{partition} is not there"
+        self._forget(key)
+        return folder.rename(key, FOLDER_STRAY, random_uuid(self._rng).hex())
+
+    def _forget(self, key: Key) -> None:
+        log = self._logs.pop(key, None)
+        if log is not None:
+            log.abandon()
+        self._new.discard(key)
+        self._unrecovered.discard(key)
+
+    def _folder_of(self, key: Key) -> DataFolder | None:
+        for folder in self._folders:
+            if key in folder.found:
+                return folder
+        return None
+
+    # --- checkpoints
+
+    def checkpoint_recovery_points(self) -> None:
+        """Write how far logs are flushed, and where they start. Blocks. Crash: old or new, which costs time alone. Raises StorageFailed."""
+        for folder in self._folders:
+            self._note_offsets(folder)
+            folder.write(RECOVERY_POINTS, folder.recovery_points)
+            folder.write(LOG_STARTS, folder.log_starts)
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[Key, int]) -> None:
+        """Write the high watermarks of these partitions; others keep theirs. Blocks. Crash: old or new. Raises StorageFailed."""
+        for folder in self._folders:
+            for key in folder.found:
+                if key in high_watermarks:
+                    folder.high_watermarks[key] = high_watermarks[key]
+            folder.write(HIGH_WATERMARKS, folder.high_watermarks)
+
+    def _note_offsets(self, folder: DataFolder) -> None:
+        for key in folder.found:
+            log = self._logs.get(key)
+            if log is not None:
+                folder.recovery_points[key] = log.flushed_offset
+                if log.start_offset > log.first_base:
+                    folder.log_starts[key] = log.start_offset
+                else:
+                    folder.log_starts.pop(key, None)
+
+    def _lower_recovery_point(self, folder: DataFolder, key: Key, offset: int) -> None:
+        if folder.recovery_points.get(key, 0) > offset:
+            folder.recovery_points[key] = offset
+            folder.write(RECOVERY_POINTS, folder.recovery_points)
+
+    def expire_producers(self) -> int:
+        """Forget silent producers of all open logs; returns how many."""
+        return sum(log.expire_producers() for log in self._logs.values())
+
+    # --- the end
+
+    def close(self, high_watermarks: Mapping[Key, int] | None = None) -> None:
+        """Flush and close all logs, write the checkpoints, mark the stop as clean, unlock. Blocks. Twice is harmless.
+
+        A folder is marked clean only if all its logs could be closed, and none waits to be recovered still. No flush may be under way.
+        Crash: without the mark the next start checks what lies past the recovery points. Raises StorageFailed, after the rest was done.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        failed: StorageFailed | None = None
+        for folder in self._folders:
+            try:
+                clean = self._close_logs(folder)
+                self._note_offsets(folder)
+                folder.high_watermarks.update({key: high for key, high in (high_watermarks or {}).items() if key in folder.found})
+                folder.write(RECOVERY_POINTS, folder.recovery_points)
+                folder.write(LOG_STARTS, folder.log_starts)
+                folder.write(HIGH_WATERMARKS, folder.high_watermarks)
+            except StorageFailed as error:
+                logger.error("%s: %s", folder.storage.place, error)
+                failed, clean = failed or error, False
+            folder.close(clean=clean, broker_epoch=self._broker_epoch)
+        if failed is not None:
+            raise failed
+
+    def _close_logs(self, folder: DataFolder) -> bool:
+        clean = True
+        for key in folder.found:
+            clean &= key not in self._unrecovered
+            log = self._logs.get(key)
+            if log is None:
+                continue
+            try:
+                log.close()
+            except StorageFailed as error:
+                logger.error("%s: %s", folder.storage.place, error)
+            clean &= log.offline is None
+        return clean
+
+
+__all__ = ["Found", "LogManager"]

@@ -1,0 +1,149 @@
+"""Finding batches in a log: by offset, by time, and up to a bound."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from kqueue.log.epochs import LeaderEpochs
+from kqueue.log.segment import Segment
+from kqueue.log.txnindex import AbortedTransaction
+from kqueue.records.legacy import iter_any_records
+from kqueue.storage import Region
+
+HINTS_MAX = 16
+
+
+class Fetched:
+    """Whole batches, out of one segment; false and of length 0 where there is nothing to read below the bound, or nothing that fits.
+
+    `region`: the bytes, None where there are none; `next_offset`: where to read on; `segment_base` and `position`: where the batches stand.
+    """
+
+    __slots__ = ("next_offset", "position", "region", "segment_base")
+
+    def __init__(self, region: Region | None, next_offset: int, segment_base: int, position: int) -> None:
+        self.region = region
+        self.next_offset = next_offset
+        self.segment_base = segment_base
+        self.position = position
+
+    def __len__(self) -> int:
+        return self.region.size if self.region is not None else 0
+
+    @property
+    def data(self) -> Region | bytes:
+        """The region, to be sent without a copy, or no bytes."""
+        return self.region if self.region is not None else b""
+
+    def read(self) -> bytes:
+        """The bytes. Raises StorageFailed."""
+        return self.region.read() if self.region is not None else b""
+
+
+class TimeFound(NamedTuple):
+    """A record found by its time, in ms; `leader_epoch` -1: not known."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class Reader:
+    """Reads the segments of one log, oldest first; the list is the log's own, and grows and shrinks under our eyes.
+
+    Places where somebody is likely to read on are remembered, so that following a log searches no index.
+    """
+
+    __slots__ = ("_hints", "_segments")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._hints: dict[int, tuple[Segment, int]] = {}  # offset -> where its batch begins
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, log_end_offset: int, min_one_batch: bool) -> Fetched:
+        """See `Log.read`; `offset` is within the log."""
+        if offset >= min(end_offset, log_end_offset):
+            active = self._segments[-1]
+            return Fetched(None, offset, active.base, active.size)
+        segment, position = self._locate(offset)
+        limit, next_offset = self._limit(segment, end_offset, log_end_offset)
+        if limit - position > max_bytes:
+            limit, next_offset = segment.cut(position, limit, max_bytes)
+            if limit == position and min_one_batch:
+                found = segment.at(position)
+                assert found is not None, "a batch was just read there"
+                limit, next_offset = position + found.unit.size, found.unit.last_offset + 1
+        if limit <= position:
+            return Fetched(None, offset, segment.base, position)
+        self.hint(next_offset, segment, limit)
+        return Fetched(segment.log.region(position, limit - position), next_offset, segment.base, position)
+
+    def hint(self, offset: int, segment: Segment, position: int) -> None:
+        """The batch that holds `offset` begins at `position` of `segment`, or will be appended there."""
+        hints = self._hints
+        if len(hints) >= HINTS_MAX and offset not in hints:
+            del hints[next(iter(hints))]
+        hints[offset] = (segment, position)
+
+    def forget_hints(self) -> None:
+        """Something was cut off."""
+        self._hints.clear()
+
+    def _locate(self, offset: int) -> tuple[Segment, int]:
+        """Where the batch begins that holds `offset`, or the first one after it; the end of the log if there is none."""
+        hint = self._hints.get(offset)
+        if hint is not None and (hint[1] < hint[0].size or hint[0] is self._segments[-1]):
+            return hint
+        for number in range(max(self._number(offset), 0), len(self._segments)):
+            segment = self._segments[number]
+            found = segment.find(offset)
+            if found is not None:
+                self.hint(offset, segment, found.position)
+                return segment, found.position
+        return self._segments[-1], self._segments[-1].size
+
+    def _limit(self, segment: Segment, end_offset: int, log_end_offset: int) -> tuple[int, int]:
+        """Position up to which the segment may be read, and the offset there."""
+        after = self._number(segment.base) + 1
+        next_base = self._segments[after].base if after < len(self._segments) else log_end_offset
+        if end_offset >= next_base:
+            return segment.size, next_base
+        end_segment, position = self._locate(end_offset)
+        return (position, end_offset) if end_segment is segment else (segment.size, end_offset)
+
+    def _number(self, offset: int) -> int:
+        """Number of the last segment that begins at or before `offset`; -1: none does."""
+        segments = self._segments
+        if segments[-1].base <= offset:
+            return len(segments) - 1
+        return bisect_right(segments, offset, key=_base) - 1
+
+    def offset_for_time(self, timestamp: int, start_offset: int, end_offset: int, epochs: LeaderEpochs) -> TimeFound | None:
+        """See `Log.offset_for_time`."""
+        for segment in self._segments:
+            if segment.base >= end_offset:
+                break
+            if segment.max_timestamp < timestamp:
+                continue
+            for position, unit in segment.since(timestamp, start_offset):
+                for record in iter_any_records(segment.log.read_at(position, unit.size)):
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
+                        found = TimeFound(record.timestamp, record.offset, epochs.epoch_at(record.offset))
+                        return found if record.offset < end_offset else None
+        return None
+
+    def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """See `Log.aborted`."""
+        found: list[AbortedTransaction] = []
+        for number in range(max(self._number(start_offset), 0), len(self._segments)):
+            for aborted in self._segments[number].txnindex.read():
+                if aborted.last_offset >= start_offset and aborted.first_offset < end_offset:
+                    found.append(aborted)
+                if aborted.last_stable_offset >= end_offset:
+                    return found
+        return found
+
+
+def _base(segment: Segment) -> int:
+    return segment.base
