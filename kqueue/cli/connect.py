@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kqueue.base.errors import InvalidTopic
+from kqueue.base.names import check_topic
+
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient
+    from kafka import KafkaAdminClient, KafkaProducer
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
 BOOTSTRAP_TIMEOUT_MS = 10_000
 PROBE_TIMEOUT_S = 3.0
+FLUSH_AGAIN_S = 0.01
 F = TypeVar("F", bound=Callable[..., Any])
 
 # What to say for the errors of the protocol that a user meets; anything else is shown as the client words it.
@@ -27,7 +32,6 @@ EXPLAINED = {
     "NonEmptyGroupError": "the group has members; stop its consumers first",
     "UnknownMemberIdError": "the group has members; stop its consumers first",
     "MessageSizeTooLargeError": "a record is larger than the topic allows (max.message.bytes)",
-    "RecordTooLargeError": "a record is larger than the topic allows (max.message.bytes)",
     "RecordListTooLargeError": "a request is larger than the broker allows",
     "InvalidRecordError": "the topic refuses such records (a compacted topic needs a key on each)",
     "IncompatibleBrokerVersion": "this broker does not serve what the command needs",
@@ -47,6 +51,14 @@ def bootstrap_option(command: F) -> F:
         show_envvar=True,
         help="The broker to talk to; of a cluster, any of its brokers.",
     )(command)
+
+
+def checked_topic(name: str) -> str:
+    """`name` if it may be a topic's. Raises BadParameter: the rule that it breaks."""
+    try:
+        return check_topic(name)
+    except InvalidTopic as error:
+        raise click.BadParameter(str(error), param_hint="TOPIC") from None
 
 
 def name_values(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
@@ -145,6 +157,25 @@ def explain_code(code: int, message: str | None = None) -> str:
 def _words(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return text if len(text) <= 300 else f"{text[:297]}..."
+
+
+def flush(producer: KafkaProducer) -> None:
+    """Wait until every record that was sent is confirmed or refused. Raises KafkaError.
+
+    kafka-python halves a batch that the broker finds too large, and meanwhile a flush ends with UnknownError: it is
+    called again until the halves are through, for as long as the client itself would try to deliver them.
+    """
+    from kafka.errors import UnknownError
+
+    deadline_s = time.monotonic() + producer.config["delivery_timeout_ms"] / 1000
+    while True:
+        try:
+            producer.flush()
+            return
+        except UnknownError:
+            if time.monotonic() > deadline_s:
+                raise
+        time.sleep(FLUSH_AGAIN_S)
 
 
 @contextlib.contextmanager

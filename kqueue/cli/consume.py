@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from kqueue.cli.connect import BOOTSTRAP_TIMEOUT_MS, bootstrap_option, find_broker, need_client, plain_errors
+from kqueue.cli.connect import BOOTSTRAP_TIMEOUT_MS, bootstrap_option, checked_topic, find_broker, need_client, plain_errors
 from kqueue.cli.formats import Incoming, formatter, parse_time
 from kqueue.cli.signals import ending
 
@@ -63,6 +63,7 @@ def consume(
 
     Template fields: {topic} {partition} {offset} {timestamp} {time} {key} {value} {headers}, \\t and \\n.
     """
+    checked_topic(topic)
     write = _checked(formatter, form, "--format")
     at_ms = _checked(parse_time, timestamp, "--timestamp") if timestamp is not None else None
     _check_start(group, from_beginning, partitions, offset, timestamp)
@@ -144,7 +145,8 @@ class _Reading:
         self.timeout_ms = timeout_ms
         self.printed = 0
         self._in_group = False
-        self._done: dict[TopicPartition, int] = {}
+        self._next: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
         self._stop = threading.Event()
         self._consumer: KafkaConsumer | None = None
         self._next_commit_s = 0.0
@@ -209,11 +211,12 @@ class _Reading:
         while not self._stop.is_set() and (self.max_messages is None or self.printed < self.max_messages):
             wanted = POLL_RECORDS if self.max_messages is None else min(POLL_RECORDS, self.max_messages - self.printed)
             batches = self.consumer.poll(timeout_ms=POLL_MS, max_records=wanted)
+            self._next.update({partition: records[0].offset for partition, records in batches.items()})  # if it can't be printed
             for partition, records in batches.items():
                 self.out.writelines(map(self.write, records))
                 self.out.flush()
                 self.printed += len(records)
-                self._done[partition] = records[-1].offset + 1
+                self._next[partition] = records[-1].offset + 1
             now_s = time.monotonic()
             if batches:
                 silent_since = now_s
@@ -224,22 +227,31 @@ class _Reading:
                 self._commit()
 
     def _commit(self) -> None:
+        """Commit for each of our partitions what is to be read next, even where nothing has been read yet: a group that
+        has begun at the end of a partition must not miss what comes in before it reads again."""
         if self._in_group:
-            offsets = self._take(self.consumer.assignment())
+            for partition in self.consumer.assignment() - set(self._next):
+                self._next[partition] = self.consumer.position(partition)
+            offsets = self._uncommitted(self.consumer.assignment())
             if offsets:
                 self.consumer.commit(offsets)
 
     def _hand_over(self, revoked: Iterable[TopicPartition]) -> None:
         """Commit before the next owner asks; the request goes out ahead of our joining again, on the same connection."""
-        offsets = self._take(revoked)
+        offsets = self._uncommitted(revoked)
         if offsets:
             self.consumer.commit_async(offsets)
+        for partition in revoked:
+            self._next.pop(partition, None)
+            self._committed.pop(partition, None)
 
-    def _take(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
+    def _uncommitted(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
         from kafka.structs import OffsetAndMetadata
 
-        taken = {partition: self._done.pop(partition) for partition in list(partitions) if partition in self._done}
-        return {partition: OffsetAndMetadata(offset, "", -1) for partition, offset in taken.items()}
+        known = {partition: self._next[partition] for partition in partitions if partition in self._next}
+        changed = {partition: offset for partition, offset in known.items() if offset != self._committed.get(partition)}
+        self._committed.update(changed)
+        return {partition: OffsetAndMetadata(offset, "", -1) for partition, offset in changed.items()}
 
     def _seek(self, partition: TopicPartition, start: Start | None) -> None:
         if start == "earliest":

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from kqueue.base.errors import PluginError
-from kqueue.cli.connect import BOOTSTRAP_TIMEOUT_MS, bootstrap_option, explain, find_broker, name_values, need_client, plain_errors
+from kqueue.cli.connect import (
+    BOOTSTRAP_TIMEOUT_MS,
+    bootstrap_option,
+    checked_topic,
+    explain,
+    find_broker,
+    flush,
+    name_values,
+    need_client,
+    plain_errors,
+)
 from kqueue.cli.formats import Outgoing, parse_json, parse_line
 from kqueue.cli.output import Counter, counted
 
@@ -57,6 +67,7 @@ def produce(
     A JSON line is an object with "value", and maybe "key", "headers", "partition" and "timestamp"; a value of null
     deletes its key from a compacted topic. It is what `kqueue consume --format json` writes.
     """
+    checked_topic(topic)
     need_client()
     options = _client_options(bootstrap, codec, acks, partitioner, interactive=source.isatty())
     common = tuple((name, value.encode()) for name, value in name_values(headers, "--header"))
@@ -156,7 +167,7 @@ class _Sending:
             except KeyboardInterrupt:
                 self.interrupted = True
             finally:
-                self.producer.flush()
+                flush(self.producer)
         self.seconds = time.monotonic() - started
 
     def _send(self, record: Outgoing) -> None:

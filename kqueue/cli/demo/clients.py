@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kqueue.cli.connect import flush
 from kqueue.cli.demo.flights import Flight
 from kqueue.cli.demo.ledger import Ledger
 
@@ -58,7 +59,7 @@ def send(bootstrap: str, flights: Iterable[Flight], ledger: Ledger, progress: Pr
             ledger.note_sent(flight)
             if ledger.sent % SHOW_EVERY == 0:
                 progress(ledger.sent)
-        producer.flush(timeout=60)
+        flush(producer)
     finally:
         producer.close(timeout=10)
     progress(ledger.sent)

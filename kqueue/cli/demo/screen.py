@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 
 class Step:
@@ -28,7 +29,7 @@ class Screen:
         self.console = console
         self._bars = Progress(
             SpinnerColumn(finished_text="✓"),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -71,5 +72,5 @@ class Screen:
         table.add_column(justify="right", no_wrap=True)
         table.add_column(style="dim")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(Text, row))
         self.console.print(table)

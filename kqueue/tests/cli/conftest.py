@@ -1,0 +1,62 @@
+"""A broker for the commands to talk to: an embedded one, or, in KQUEUE_TEST_BOOTSTRAP, any other that speaks Kafka's protocol."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kqueue.cli.app import kqueue
+
+Kqueue = Callable[..., Result]
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def bootstrap() -> Iterator[str]:
+    given = os.environ.get("KQUEUE_TEST_BOOTSTRAP")
+    if given:
+        yield given
+        return
+    from kqueue import Broker
+
+    with Broker(settings={"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 1}) as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture
+def kq(bootstrap: str) -> Kqueue:
+    """Run a command line in this process, against the broker; `input` is its standard input."""
+
+    def run(*args: str, input: str | bytes | None = None, env: dict[str, str] | None = None) -> Result:
+        return CliRunner().invoke(kqueue, args, input=input, env={"KQUEUE_BOOTSTRAP": bootstrap, **(env or {})})
+
+    return run
+
+
+@pytest.fixture
+def done(kq: Kqueue) -> Callable[..., str]:
+    """Like `kq`, for what must succeed: returns standard output."""
+
+    def run(*args: str, input: str | bytes | None = None) -> str:
+        result = kq(*args, input=input)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return run
+
+
+@pytest.fixture
+def fresh() -> str:
+    """A name that no topic or group has."""
+    return f"t{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture
+def topic(fresh: str, done: Callable[..., str]) -> str:
+    """A new topic of three partitions."""
+    done("topics", "create", fresh, "-p", "3")
+    return fresh

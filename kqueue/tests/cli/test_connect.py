@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import importlib.util
+import socket
+from collections.abc import Callable
+
+import click
+import pytest
+from click.testing import Result
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka import errors
+
+from kqueue.cli import connect
+
+HOSTS = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?", fullmatch=True)
+
+
+@given(st.lists(st.tuples(HOSTS, st.integers(1, 65535)), min_size=1, max_size=4))
+def test_addresses_read_what_is_written(pairs: list[tuple[str, int]]) -> None:
+    assert connect.addresses(" , ".join(f"{host}:{port}" for host, port in pairs)) == pairs
+
+
+def test_addresses_know_the_default_port_and_ipv6() -> None:
+    assert connect.addresses("broker") == [("broker", 9092)]
+    assert connect.addresses("[::1]:9094,[fe80::1]") == [("::1", 9094), ("fe80::1", 9092)]
+
+
+@pytest.mark.parametrize("text", ["a:b", "a:0", "a:65536", ":9092", "", ",", "a:-1"])
+def test_addresses_refuse(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="HOST:PORT"):
+        connect.addresses(text)
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def test_no_broker_is_one_sentence_with_the_remedy(kq: Callable[..., Result]) -> None:
+    port = free_port()
+    result = kq("topics", "list", "-b", f"127.0.0.1:{port}")
+    assert result.exit_code == 1
+    assert result.output == (
+        f"Error: no broker answers at 127.0.0.1:{port} (127.0.0.1:{port}: Connection refused). "
+        "Start one with `kqueue serve`, or name another with --bootstrap-server HOST:PORT.\n"
+    )
+
+
+def test_a_listener_that_is_no_broker_is_found_out(kq: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "BOOTSTRAP_TIMEOUT_MS", 300)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        result = kq("topics", "list", "-b", f"127.0.0.1:{mute.getsockname()[1]}")
+    assert result.exit_code == 1
+    assert "does not speak Kafka's protocol in time" in result.output
+
+
+def test_any_address_that_answers_will_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connect.find_broker(f"127.0.0.1:{free_port()},127.0.0.1:{server.getsockname()[1]}")
+
+
+def test_a_missing_package_is_said_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect.need("kafka", "cli")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(click.ClickException, match=r"pip install 'kqueue\[cli\]'"):
+        connect.need("kafka", "cli")
+
+
+def test_an_old_client_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka.version.__version__", "2.0.2")
+    with pytest.raises(click.ClickException, match=r"kafka-python 2\.0\.2 is too old"):
+        connect.need_client()
+
+
+def test_name_values() -> None:
+    assert connect.name_values(["a=1", " b =", "c=d=e"], "--config") == [("a", "1"), ("b", ""), ("c", "d=e")]
+    for text in ("a", "=1", " =1"):
+        with pytest.raises(click.BadParameter, match="NAME=VALUE"):
+            connect.name_values([text], "--config")
+
+
+@pytest.mark.parametrize("name", connect.EXPLAINED)
+def test_what_is_explained_exists(name: str) -> None:
+    assert issubclass(getattr(errors, name), errors.KafkaError)
+
+
+def test_explain_prefers_the_brokers_words() -> None:
+    assert connect.explain_code(3, "Said the broker.") == "Said the broker"
+    assert connect.explain_code(3) == connect.EXPLAINED["UnknownTopicOrPartitionError"]
+    assert connect.explain_code(3, "") == connect.EXPLAINED["UnknownTopicOrPartitionError"]
+    assert connect.explain_code(87) == "InvalidRecordError" or connect.explain_code(87)
+    assert connect.explain(errors.NotControllerError) == "NotControllerError"
+
+
+def test_long_words_are_cut() -> None:
+    text = connect.explain(errors.KafkaError("x" * 5000))
+    assert len(text) == 300
+    assert text.endswith("...")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (errors.KafkaTimeoutError("Unable to bootstrap from x"), "no broker answers at here:1"),
+        (errors.KafkaTimeoutError("late"), "did not answer in time"),
+        (errors.KafkaConnectionError("cut"), "the connection to here:1 broke"),
+        (errors.NonEmptyGroupError("…"), "the group has members"),
+    ],
+)
+def test_errors_of_the_client_become_sentences(error: Exception, words: str) -> None:
+    with pytest.raises(click.ClickException, match=words), connect.plain_errors("here:1"):
+        raise error

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from click.testing import Result
+
+Kq = Callable[..., Result]
+Done = Callable[..., str]
+QUIET = ("--timeout-ms", "400")
+
+
+def fill(done: Done, topic: str, count: int, first: int = 0) -> None:
+    done("produce", topic, input="".join(f"{number}\n" for number in range(first, first + count)))
+
+
+def numbers(text: str) -> list[int]:
+    return sorted(map(int, text.splitlines()))
+
+
+def committed(done: Done, group: str) -> int:
+    rows = [line.split() for line in done("groups", "describe", group).splitlines()[1:]]
+    return sum(int(row[3]) for row in rows if row[3] != "-")
+
+
+def test_from_beginning_reads_all_again_and_again(done: Done, topic: str) -> None:
+    fill(done, topic, 50)
+    for _ in range(2):
+        assert numbers(done("consume", topic, "-g", topic, "--from-beginning", "-n", "50")) == list(range(50))
+
+
+def test_a_group_goes_on_where_it_left_off(done: Done, topic: str) -> None:
+    fill(done, topic, 30)
+    seen = numbers(done("consume", topic, "-g", topic, "--from-beginning", "-n", "20"))
+    assert committed(done, topic) == 20, "and each partition has a committed offset, 0 where nothing was read"
+    rest = numbers(done("consume", topic, "-g", topic, "-n", "10"))
+    assert sorted(seen + rest) == list(range(30))
+    assert committed(done, topic) == 30
+    assert done("consume", topic, "-g", topic, *QUIET) == ""
+
+
+def test_a_new_group_begins_with_what_comes_in_and_misses_nothing_after(done: Done, topic: str) -> None:
+    fill(done, topic, 5)
+    assert done("consume", topic, "-g", topic, *QUIET) == ""
+    fill(done, topic, 5, first=5)
+    assert numbers(done("consume", topic, "-g", topic, "-n", "5")) == [5, 6, 7, 8, 9]
+
+
+def test_who_names_no_group_belongs_to_the_default_one(done: Done, topic: str) -> None:
+    fill(done, topic, 3)
+    done("consume", topic, "--from-beginning", "-n", "3")
+    assert "kqueue-default" in done("groups", "list").splitlines()
+    fill(done, topic, 2, first=3)
+    assert numbers(done("consume", topic, "-n", "2")) == [3, 4]
+
+
+def test_partitions_and_offsets_without_a_group(kq: Kq, done: Done, topic: str) -> None:
+    done("produce", topic, "-p", "1", input="a\nb\nc\n")
+    done("produce", topic, "-p", "2", input="x\n")
+    before = done("groups", "list")
+    assert done("consume", topic, "-p", "1", "-o", "earliest", "-n", "3") == "a\nb\nc\n"
+    assert done("consume", topic, "-p", "1", "-o", "2", "-n", "1") == "c\n"
+    assert done("consume", topic, "-p", "1", *QUIET) == ""
+    assert sorted(done("consume", topic, "-p", "1", "-p", "2", "-o", "earliest", "-n", "4").split()) == ["a", "b", "c", "x"]
+    assert done("groups", "list") == before
+    result = kq("consume", topic, "-p", "7")
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (
+        2,
+        f"Error: Invalid value for --partition: {topic} has the partitions 0 to 2",
+    )
+
+
+def test_by_time(done: Done, topic: str) -> None:
+    first = 1_700_000_000_000
+    lines = [{"value": str(n), "partition": n % 3, "timestamp": first + n * 1000} for n in range(9)]
+    done("produce", topic, "--format", "json", input="\n".join(map(json.dumps, lines)))
+    moment = datetime.fromtimestamp((first + 4000) / 1000, UTC).isoformat()
+    assert numbers(done("consume", topic, "-g", topic, "--timestamp", moment, "-n", "5")) == [4, 5, 6, 7, 8]
+    assert numbers(done("consume", topic, "-p", "0", "--timestamp", str(first + 4000), "-n", "1")) == [6]
+    assert done("consume", topic, "-g", f"{topic}-2", "--timestamp", str(first + 60_000), *QUIET) == ""
+
+
+def test_formats(done: Done, topic: str) -> None:
+    done("produce", topic, "-p", "1", "-k", "=", "-H", "h=1", input="k=v\n")
+    read = ("consume", topic, "-p", "1", "-o", "earliest", "-n", "1", "--format")
+    assert done(*read, "{topic}/{partition}/{offset} {key}={value} [{headers}]") == f"{topic}/1/0 k=v [h=1]\n"
+    row = json.loads(done(*read, "json"))
+    assert (row["key"], row["value"], row["headers"]) == ("k", "v", [["h", "1"]])
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["-o", "3"], "--offset needs --partition"),
+        (["-p", "0", "-g", "x"], "--partition reads in no group"),
+        (["-p", "0", "-o", "x"], "'x' is no offset"),
+        (["-p", "0", "-o", "-1"], "'-1' is no offset"),
+        (["--from-beginning", "--timestamp", "1"], "exclude each other"),
+        (["-p", "0", "--from-beginning"], "--offset earliest"),
+        (["--timestamp", "soon"], "'soon' is no time"),
+        (["--format", "{x}"], "there is no field {x}"),
+        (["-n", "0"], "0 is not in the range"),
+    ],
+)
+def test_wrong_usage_is_exit_status_2(kq: Kq, topic: str, args: list[str], words: str) -> None:
+    result = kq("consume", topic, *args)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_a_topic_that_is_not_there_is_not_made(kq: Kq, done: Done, fresh: str) -> None:
+    result = kq("consume", fresh, "--from-beginning")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: there is no topic {fresh!r}")
+    assert fresh not in done("topics", "list")
+
+
+def start(bootstrap: str, *args: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "kqueue.cli", "consume", *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "KQUEUE_BOOTSTRAP": bootstrap},
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_commits_what_was_printed_and_leaves(done: Done, bootstrap: str, topic: str, number: signal.Signals) -> None:
+    fill(done, topic, 5)
+    with start(bootstrap, topic, "-g", topic, "--from-beginning") as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(5)]
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, "", "")
+    assert numbers("".join(lines)) == list(range(5))
+    assert committed(done, topic) == 5
+    state = dict(line.split() for line in done("groups", "list", "--state").splitlines())
+    assert state[topic] == "Empty"
+
+
+def test_a_closed_pipe_ends_it_quietly(done: Done, bootstrap: str, topic: str) -> None:
+    fill(done, topic, 20_000)
+    with start(bootstrap, topic, "-g", topic, "--from-beginning") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(timeout=20) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert committed(done, topic) < 20_000, "what nobody took is not committed"
+
+
+def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, topic: str) -> None:
+    def members() -> set[str]:
+        return {line.split()[6] for line in done("groups", "describe", topic).splitlines()[1:]}
+
+    with start(bootstrap, topic, "-g", topic, "--from-beginning") as one, start(bootstrap, topic, "-g", topic, "--from-beginning") as two:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if topic in done("groups", "list").splitlines() and len(members() - {"-"}) == 2:
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail("the group did not come together")
+        found: list[str] = []
+        threads = [threading.Thread(target=lambda process=process: found.extend(process.stdout)) for process in (one, two)]
+        for thread in threads:
+            thread.start()
+        done("produce", topic, "--partitioner", "round_robin", input="".join(f"{n}\n" for n in range(90)))
+        while time.monotonic() < deadline and len(found) < 90:
+            time.sleep(0.05)
+        for process in (one, two):
+            process.send_signal(signal.SIGINT)
+        for thread in threads:
+            thread.join(timeout=20)
+        for process in (one, two):
+            assert process.wait(timeout=20) == 0
+            assert process.stderr is not None
+            assert process.stderr.read() == ""
+    assert numbers("".join(found)) == list(range(90))
+    assert committed(done, topic) == 90

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from click.testing import Result
+from kafka import KafkaConsumer, TopicPartition
+
+from kqueue.cli.groups import Row, _owners, _rows
+
+Kq = Callable[..., Result]
+Done = Callable[..., str]
+
+
+@pytest.fixture
+def group(done: Done, topic: str) -> str:
+    """A group of the topic's name that has read six of nine records, two of three in each partition, and has no members."""
+    for partition in range(3):
+        done("produce", topic, "-p", str(partition), input="a\nb\n")
+    done("consume", topic, "-g", topic, "--from-beginning", "-n", "6")
+    for partition in range(3):
+        done("produce", topic, "-p", str(partition), input="c\n")
+    return topic
+
+
+def offsets(done: Done, group: str) -> list[str]:
+    return [line.split()[3] for line in done("groups", "describe", group).splitlines()[1:]]
+
+
+def test_list(done: Done, group: str) -> None:
+    assert group in done("groups", "list").splitlines()
+    states = dict(line.split() for line in done("groups", "list", "--state").splitlines())
+    assert states["GROUP"] == "STATE"
+    assert states[group] == "Empty"
+
+
+def test_describe_shows_the_lag(kq: Kq, group: str) -> None:
+    result = kq("groups", "describe", group)
+    assert result.exit_code == 0
+    assert result.stderr == f"The group {group} has no members now.\n"
+    head, *rows = [line.split() for line in result.stdout.splitlines()]
+    assert head == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"]
+    assert rows == [[group, group, str(partition), "2", "3", "1", "-", "-", "-"] for partition in range(3)]
+
+
+@pytest.fixture
+def member(bootstrap: str, group: str) -> Iterator[KafkaConsumer]:
+    consumer = KafkaConsumer(group, bootstrap_servers=bootstrap, group_id=group, client_id="watcher", enable_auto_commit=False)
+    while not consumer.assignment():
+        consumer.poll(200)
+    yield consumer
+    consumer.close(autocommit=False)
+
+
+@pytest.mark.usefixtures("member")
+def test_describe_shows_members_and_they_hinder_changes(kq: Kq, done: Done, group: str) -> None:
+    rows = [line.split() for line in done("groups", "describe", group).splitlines()[1:]]
+    assert [row[8] for row in rows] == ["watcher"] * 3
+    assert all(row[7].startswith("/") for row in rows)
+    for args in (["delete", group], ["reset-offsets", group, "-t", group, "--to-latest", "--execute"]):
+        result = kq("groups", *args)
+        assert result.exit_code == 1
+        assert "has members" in result.stderr
+    assert offsets(done, group) == ["2", "2", "2"]
+
+
+def test_unknown_groups(kq: Kq, fresh: str) -> None:
+    result = kq("groups", "describe", fresh)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"there is no group {fresh!r}" in result.stderr
+    result = kq("groups", "delete", fresh)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {fresh}: there is no such group")
+
+
+def test_delete(done: Done, group: str) -> None:
+    assert done("groups", "delete", group) == f"Deleted group {group}.\n"
+    assert group not in done("groups", "list").splitlines()
+
+
+def test_reset_shows_first_and_does_on_execute(kq: Kq, done: Done, group: str) -> None:
+    result = kq("groups", "reset-offsets", group, "-t", group, "--to-earliest")
+    assert result.exit_code == 0
+    assert "Nothing is changed yet" in result.stderr
+    assert [line.split()[1:] for line in result.stdout.splitlines()] == [
+        ["TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET"],
+        *([group, str(partition), "2", "0"] for partition in range(3)),
+    ]
+    assert offsets(done, group) == ["2", "2", "2"]
+    done("groups", "reset-offsets", group, "-t", group, "--to-earliest", "--execute")
+    assert offsets(done, group) == ["0", "0", "0"]
+
+
+@pytest.mark.parametrize(
+    ("args", "after"),
+    [
+        (["--to-latest"], ["3", "3", "3"]),
+        (["--to-offset", "1"], ["1", "1", "1"]),
+        (["--to-offset", "1000"], ["3", "3", "3"]),
+        (["--shift-by", "-1"], ["1", "1", "1"]),
+        (["--shift-by", "-100"], ["0", "0", "0"]),
+        (["--to-datetime", "2001-01-01"], ["0", "0", "0"]),
+        (["--to-datetime", "2201-01-01T00:00:00Z"], ["3", "3", "3"]),
+    ],
+)
+def test_targets(done: Done, group: str, args: list[str], after: list[str]) -> None:
+    done("groups", "reset-offsets", group, "--all-topics", *args, "--execute")
+    assert offsets(done, group) == after
+
+
+def test_some_partitions(done: Done, group: str) -> None:
+    done("groups", "reset-offsets", group, "-t", f"{group}:0,2", "--to-earliest", "--execute")
+    assert offsets(done, group) == ["0", "2", "0"]
+
+
+def test_a_new_group_can_be_given_a_start(kq: Kq, done: Done, topic: str, fresh: str) -> None:
+    done("produce", topic, "-p", "0", input="a\nb\n")
+    name = f"{fresh}-new"
+    done("groups", "reset-offsets", name, "-t", f"{topic}:0", "--to-offset", "1", "--execute")
+    assert done("consume", topic, "-g", name, "-n", "1") == "b\n"
+    result = kq("groups", "reset-offsets", f"{name}-2", "-t", f"{topic}:0", "--shift-by", "1")
+    assert result.exit_code == 1
+    assert f"no committed offset to shift for {topic}-0" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "words"),
+    [
+        (["--to-latest"], 2, "say what to reset"),
+        (["-t", "{group}", "--all-topics", "--to-latest"], 2, "say what to reset"),
+        (["-t", "{group}"], 2, "choose one of"),
+        (["-t", "{group}", "--to-latest", "--to-earliest"], 2, "choose one of"),
+        (["-t", "{group}:3", "--to-latest"], 2, "has the partitions 0 to 2"),
+        (["-t", "{group}:x", "--to-latest"], 2, "has the partitions 0 to 2"),
+        (["-t", "{group}-none", "--to-latest"], 1, "there is no topic"),
+        (["-t", "{group}", "--to-datetime", "soon"], 2, "'soon' is no time"),
+    ],
+)
+def test_wrong_usage(kq: Kq, done: Done, group: str, args: list[str], status: int, words: str) -> None:
+    result = kq("groups", "reset-offsets", group, *(arg.format(group=group) for arg in args), "--execute")
+    assert result.exit_code == status
+    assert words in result.stderr
+    assert offsets(done, group) == ["2", "2", "2"]
+
+
+def test_a_group_without_offsets_has_nothing_to_reset(kq: Kq, fresh: str) -> None:
+    result = kq("groups", "reset-offsets", fresh, "--all-topics", "--to-latest")
+    assert result.exit_code == 1
+    assert "has committed nothing" in result.stderr
+
+
+def test_offsets_of_a_deleted_topic_have_no_end(done: Done, group: str) -> None:
+    done("topics", "delete", group)
+    assert all(line.split()[4] == "-" for line in done("groups", "describe", group).splitlines()[1:])
+
+
+def test_owners_are_read_from_consumers_assignments_only() -> None:
+    place = TopicPartition("orders", 1)
+    assignment = {"assigned_partitions": [{"topic": "orders", "partitions": [1]}]}
+    consumer = {"member_id": "m", "client_host": "/h", "client_id": "c", "member_assignment": assignment}
+    members = [consumer, {"member_id": "connect", "member_assignment": b"of another kind"}]
+    assert _owners({"members": members}) == {place: consumer}
+    (row,) = _rows({"members": members}, {}, {place: 7})
+    assert row.cells("g") == ["g", "orders", 1, "-", 7, "-", "m", "/h", "c"]
+
+
+def test_lag_is_never_negative() -> None:
+    assert Row("t", 0, 9, 7, None).lag == 0

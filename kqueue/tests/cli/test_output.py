@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kqueue.cli.output import Counter, columns, counted, size_text
+
+
+def test_columns_are_aligned_and_end_without_blanks() -> None:
+    assert columns(("A", "LONG"), [("xyz", 1), ("", 22)]) == "A    LONG\nxyz  1\n     22"
+
+
+def test_columns_without_rows_are_the_titles() -> None:
+    assert columns(("A", "B"), []) == "A  B"
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 records"), (1, "1 record"), (1234567, "1,234,567 records")])
+def test_counted(count: int, text: str) -> None:
+    assert counted(count, "record") == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_949, "999.9 kB"), (999_950, "1.0 MB"), (2.5e9, "2.5 GB"), (4e12, "4,000.0 GB")],
+)
+def test_size_text(size: float, text: str) -> None:
+    assert size_text(size) == text
+
+
+@given(st.integers(min_value=0, max_value=10**12 - 1))
+def test_size_text_never_shows_a_thousand_below_the_largest_unit(size: int) -> None:
+    number, unit = size_text(size).split()
+    assert unit == "GB" or float(number.replace(",", "")) < 1000
+
+
+def test_a_hidden_counter_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with Counter("records", shown=False) as counter:
+        counter.show(5)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_counter_writes_now_and_then_and_clears_its_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 100.0
+    monkeypatch.setattr("kqueue.cli.output.time.monotonic", lambda: now_s)
+    with Counter("records", shown=True) as counter:
+        counter.show(1)
+        counter.show(2)
+        now_s += Counter.EVERY_S
+        counter.show(3000)
+    assert capsys.readouterr().err == "\r1 records \r3,000 records \r"  # the sequence that clears is left out off a terminal

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import click
+import pytest
+from click.testing import Result
+
+from kqueue.cli.formats import Outgoing
+from kqueue.cli.produce import _records, _Sending
+
+Kq = Callable[..., Result]
+Done = Callable[..., str]
+
+
+def read_back(done: Done, topic: str, count: int) -> list[dict[str, object]]:
+    lines = done("consume", topic, "--from-beginning", "-n", str(count), "--timeout-ms", "10000", "--format", "json").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_lines_become_records(kq: Kq, done: Done, topic: str) -> None:
+    result = kq("produce", topic, input="a\n\nc\r\nlast without an end")
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"Sent 4 records to {topic} in ")
+    assert sorted(str(row["value"]) for row in read_back(done, topic, 4)) == ["", "a", "c", "last without an end"]
+
+
+def test_keys_and_headers(done: Done, topic: str) -> None:
+    done("produce", topic, "-k", ":", "-H", "from=test", "-H", "from=again", input="a:1:2\n")
+    (row,) = read_back(done, topic, 1)
+    assert (row["key"], row["value"], row["headers"]) == ("a", "1:2", [["from", "test"], ["from", "again"]])
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_codecs(done: Done, topic: str, codec: str) -> None:
+    done("produce", topic, "--codec", codec, input="".join(f"line {n}\n" for n in range(2000)))
+    rows = read_back(done, topic, 2000)
+    assert {row["value"] for row in rows} == {f"line {n}" for n in range(2000)}
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_acks(done: Done, topic: str, acks: str) -> None:
+    done("produce", topic, "--acks", acks, input="a\n")
+    assert len(read_back(done, topic, 1)) == 1
+
+
+def test_one_partition(kq: Kq, done: Done, topic: str) -> None:
+    done("produce", topic, "-p", "2", "-k", ":", input="a:1\nb:2\nc:3\n")
+    assert {row["partition"] for row in read_back(done, topic, 3)} == {2}
+    result = kq("produce", topic, "-p", "3", input="a\n")
+    assert result.exit_code == 2
+    assert f"{topic} has the partitions 0 to 2" in result.stderr
+
+
+def test_partitioners_by_name(kq: Kq, done: Done, topic: str) -> None:
+    done("produce", topic, "--partitioner", "round_robin", "-k", ":", input="k:\n" * 6)
+    assert sorted(str(row["partition"]) for row in read_back(done, topic, 6)) == ["0", "0", "1", "1", "2", "2"]
+    result = kq("produce", topic, "--partitioner", "round_robbin", input="a\n")
+    assert result.exit_code == 2
+    assert "did you mean 'round_robin'" in result.stderr
+
+
+def test_json_lines_go_round(done: Done, kq: Kq, topic: str) -> None:
+    lines = [
+        {"key": "k", "value": None, "partition": 1, "timestamp": 1_700_000_000_000},
+        {"key": {"base64": "/w=="}, "value": "ü", "headers": [["h", "1"]]},
+    ]
+    done("produce", topic, "--format", "json", input="\n".join(map(json.dumps, lines)) + "\n\n")
+    rows = {str(row["key"]): row for row in read_back(done, topic, 2)}
+    assert rows["k"]["value"] is None
+    assert (rows["k"]["partition"], rows["k"]["timestamp"]) == (1, 1_700_000_000_000)
+    other = rows["{'base64': '/w=='}"]
+    assert (other["value"], other["headers"]) == ("ü", [["h", "1"]])
+
+
+def test_a_file(done: Done, topic: str, tmp_path: Path) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_bytes(b"\xff\x00\nb\n")
+    done("produce", topic, "--file", str(file))
+    assert {str(row["value"]) for row in read_back(done, topic, 2)} == {"{'base64': '/wA='}", "b"}
+
+
+def test_a_bad_line_is_named_and_what_came_before_is_sent(kq: Kq, done: Done, topic: str) -> None:
+    result = kq("produce", topic, "-k", ":", input="a:1\nb:2\nno separator\n")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "Error: line 3 can't be sent: no key separator ':' in it (what stood in the 2 lines before it was sent)\n"
+    )
+    assert len(read_back(done, topic, 2)) == 2
+    assert kq("produce", topic, "--format", "json", input="x\n").stderr.startswith("Error: line 1 can't be sent: this is not JSON")
+
+
+def test_a_record_that_is_too_large(kq: Kq, topic: str) -> None:
+    result = kq("produce", topic, input="x" * 2_000_000 + "\n")
+    assert result.exit_code == 1
+    assert "larger than the topic allows" in result.stderr
+
+
+def test_batches_that_are_too_large_are_halved_until_they_fit(kq: Kq, done: Done, fresh: str) -> None:
+    done("topics", "create", fresh, "-c", "max.message.bytes=300")
+    result = kq("produce", fresh, input="".join(f"{n}\n" for n in range(500)) + "x" * 400 + "\n")
+    assert result.exit_code == 1
+    assert result.stderr == "Error: 1 of 501 records were not taken: a record is larger than the topic allows (max.message.bytes)\n"
+    assert {row["value"] for row in read_back(done, fresh, 500)} == {str(n) for n in range(500)}
+
+
+def test_what_the_topic_refuses_is_counted(kq: Kq, done: Done, fresh: str) -> None:
+    done("topics", "create", fresh, "-c", "cleanup.policy=compact")
+    result = kq("produce", fresh, input="no key\n")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: 1 of 1 record were not taken: ")
+    assert "Traceback" not in result.output
+
+
+def test_a_json_record_without_key_and_value(kq: Kq, topic: str) -> None:
+    result = kq("produce", topic, "--format", "json", input='{"value": null}\n')
+    assert result.exit_code == 1
+    assert "record 1 can't be sent" in result.stderr
+
+
+def test_an_impossible_name_of_a_topic(kq: Kq) -> None:
+    result = kq("produce", "no good", input="x\n")
+    assert result.exit_code == 2
+    assert "topic 'no good': only letters, digits" in result.stderr
+
+
+class Producer:
+    """Remembers what was sent, as a real producer that is never answered."""
+
+    config: ClassVar[dict[str, int]] = {"delivery_timeout_ms": 1000}
+
+    def __init__(self) -> None:
+        self.sent: list[bytes | None] = []
+        self.flushed = 0
+
+    def send(self, topic: str, value: bytes | None, key: bytes | None, **kwargs: object) -> Producer:
+        self.sent.append(value)
+        return self
+
+    def add_errback(self, call: object) -> None:
+        pass
+
+    def flush(self) -> None:
+        self.flushed += 1
+
+
+def test_ctrl_c_sends_what_was_read_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    def records() -> Iterator[Outgoing]:
+        yield Outgoing(b"a")
+        raise KeyboardInterrupt
+
+    producer = Producer()
+    sending = _Sending(producer, "orders", (), None)
+    sending.run(records())
+    assert (producer.sent, producer.flushed) == ([b"a"], 1)
+    with pytest.raises(click.exceptions.Exit) as stop:
+        sending.report()
+    assert stop.value.exit_code == 130
+    assert "Sent 1 record to orders" in capsys.readouterr().err
+
+
+def test_lines_are_read_one_by_one() -> None:
+    records = _records(io.BytesIO(b"a\nb\n"), "lines", None)
+    assert next(records) == Outgoing(b"a")
+    assert list(records) == [Outgoing(b"b")]

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from kqueue.cli import signals
+
+INSIST = """
+import signal, time
+from kqueue.cli import signals
+signals.INSIST_AFTER_S = 0
+with signals.ending(lambda: print("asked", flush=True)):
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+    print("still here")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_asks_and_an_echo_of_it_is_ignored(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    asked = []
+    with signals.ending(lambda: asked.append(1)):
+        signal.raise_signal(number)
+        signal.raise_signal(number)
+    assert asked == [1]
+    assert signal.getsignal(number) is before
+
+
+def test_one_that_comes_later_insists() -> None:
+    result = subprocess.run([sys.executable, "-c", INSIST], capture_output=True, text=True, check=False)
+    assert result.stdout == "asked\n"
+    assert result.returncode == -signal.SIGINT
+
+
+def test_off_the_main_thread_nothing_is_touched() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen = []
+
+    def work() -> None:
+        with signals.ending(lambda: None):
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from click.testing import Result
+
+from kqueue.cli.topics import describe_text
+
+Kq = Callable[..., Result]
+Done = Callable[..., str]
+
+
+def test_create_list_describe_delete(done: Done, kq: Kq, fresh: str) -> None:
+    assert done("topics", "create", fresh, "-p", "2", "-c", "retention.ms=5000") == f"Created topic {fresh} with 2 partitions.\n"
+    assert fresh in done("topics", "list").splitlines()
+    head, first, second = done("topics", "describe", fresh).splitlines()
+    assert re.fullmatch(
+        rf"Topic: {fresh}\tTopicId: [\w-]{{22}}\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: \S*retention\.ms=5000\S*", head
+    )
+    assert re.match(rf"\tTopic: {fresh}\tPartition: 0\tLeader: (\d+)\tReplicas: \1\tIsr: \1\tElr: ", first)
+    assert second.startswith(f"\tTopic: {fresh}\tPartition: 1\t")
+    assert done("topics", "delete", fresh) == f"Deleted topic {fresh}.\n"
+    assert fresh not in done("topics", "list").splitlines()
+    result = kq("topics", "describe", fresh)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {fresh}: there is no such topic")
+
+
+def test_describe_prints_the_line_format_of_kafkas_tool() -> None:
+    topic = {
+        "name": "orders",
+        "topic_id": "1dbb428a-9b92-47c2-9e63-5cf1d696a128",
+        "partitions": [
+            {
+                "partition_index": 1,
+                "leader_id": -1,
+                "replica_nodes": [2, 3],
+                "isr_nodes": [],
+                "eligible_leader_replicas": [2],
+                "last_known_elr": [],
+            },
+            {"partition_index": 0, "leader_id": 3, "replica_nodes": [3, 1], "isr_nodes": [3, 1]},
+        ],
+    }
+    assert describe_text(topic, {"b": "2", "a": "1"}) == (
+        "Topic: orders\tTopicId: HbtCipuSR8KeY1zx1pahKA\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: a=1,b=2\n"
+        "\tTopic: orders\tPartition: 0\tLeader: 3\tReplicas: 3,1\tIsr: 3,1\tElr: N/A\tLastKnownElr: N/A\n"
+        "\tTopic: orders\tPartition: 1\tLeader: none\tReplicas: 2,3\tIsr: \tElr: 2\tLastKnownElr: "
+    )
+
+
+def test_describe_without_names_shows_all(done: Done, topic: str) -> None:
+    assert f"Topic: {topic}\t" in done("topics", "describe")
+
+
+def test_several_at_once_do_what_is_possible(kq: Kq, done: Done, topic: str, fresh: str) -> None:
+    result = kq("topics", "create", topic, f"{topic}-2", "no good")
+    assert result.exit_code == 1
+    assert f"Created topic {topic}-2 " in result.stdout
+    assert re.search(rf"Error: {topic}: .*already exists", result.stderr)
+    assert "Error: no good: " in result.stderr
+    result = kq("topics", "delete", f"{topic}-2", f"{topic}-3")
+    assert (result.exit_code, result.stdout) == (1, f"Deleted topic {topic}-2.\n")
+    assert f"Error: {topic}-3: there is no such topic" in result.stderr
+
+
+def test_if_exists_and_if_not_exists(done: Done, topic: str) -> None:
+    assert done("topics", "create", topic, "--if-not-exists") == f"Topic {topic} is there already.\n"
+    assert done("topics", "delete", f"{topic}-x", "--if-exists") == f"Topic {topic}-x is not there.\n"
+
+
+def test_exclude_internal(done: Done, topic: str) -> None:
+    done("produce", topic, input="x\n")
+    done("consume", topic, "--from-beginning", "-n", "1")  # committing makes the offsets topic
+    assert "__consumer_offsets" in done("topics", "list").splitlines()
+    assert "__consumer_offsets" not in done("topics", "list", "--exclude-internal").splitlines()
+
+
+def test_partitions_can_grow_and_not_shrink(kq: Kq, done: Done, topic: str) -> None:
+    assert done("topics", "alter", topic, "-p", "5") == f"Topic {topic} has 5 partitions now.\n"
+    assert done("topics", "describe", topic).count("\tPartition: ") == 5
+    result = kq("topics", "alter", topic, "-p", "2")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {topic}: ")
+    assert kq("topics", "alter", f"{topic}-x", "-p", "2").exit_code == 1
+
+
+def test_settings_change_or_it_is_said_that_they_can_not(kq: Kq, done: Done, topic: str) -> None:
+    result = kq("topics", "alter", topic, "-c", "retention.ms=7777")
+    if result.exit_code:
+        assert "does not serve IncrementalAlterConfigs" in result.stderr
+        return
+    assert "retention.ms=7777" in done("topics", "describe", topic)
+    done("topics", "alter", topic, "--delete-config", "retention.ms")
+    assert "retention.ms" not in done("topics", "describe", topic)
+    result = kq("topics", "alter", topic, "-c", "retention.mss=7777")
+    assert result.exit_code == 1
+    assert "retention.mss" in result.stderr
+
+
+def test_a_bad_setting_is_refused_with_the_brokers_words(kq: Kq, fresh: str) -> None:
+    result = kq("topics", "create", fresh, "-c", "retention.mss=1")
+    assert result.exit_code == 1
+    assert "retention.mss" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["create"], "Missing argument"),
+        (["create", "a", "-p", "0"], "0 is not in the range"),
+        (["create", "a", "-c", "x"], "write NAME=VALUE"),
+        (["alter", "a"], "nothing to change"),
+        (["creat", "a"], "No such command"),
+    ],
+)
+def test_wrong_usage_is_exit_status_2(kq: Kq, args: list[str], words: str) -> None:
+    result = kq("topics", *args)
+    assert result.exit_code == 2
+    assert words in result.output
