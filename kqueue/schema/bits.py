@@ -112,7 +112,7 @@ def malformed(message_name: str, version: int, error: Exception, pos: int, end: 
     if isinstance(error, UnicodeDecodeError):
         byte = error.object[error.start]
         return MalformedMessage(f"{where}: expected UTF-8, found byte 0x{byte:02x} at byte {pos + error.start} of {end}")
-    return MalformedMessage(f"{where}: expected more bytes, found the end; reading at byte {pos} of {end}")
+    return MalformedMessage(f"{where}: expected more bytes than the {max(0, end - pos)} found at byte {pos} of {end}")
 
 
 def refuse_version(struct_name: str, field: str, versions: object, version: int, value: object) -> NoReturn:
@@ -135,6 +135,5 @@ def unencodable(message_name: str, version: int, error: Exception) -> Unencodabl
     return UnencodableMessage(f"{message_name} v{version}: a value that its field can't carry: {type(error).__name__}: {error}")
 
 
-struct_error = struct.error
 READ_ERRORS = (IndexError, struct.error, UnicodeDecodeError)
 WRITE_ERRORS = (struct.error, TypeError, AttributeError, UnicodeEncodeError, OverflowError)

@@ -27,7 +27,7 @@ class RequestHeader:
     api_key: int = field(int16)
     api_version: int = field(int16)
     correlation_id: int = field(int32)
-    client_id: str | None = field(string, "1+", nullable="1+", ignorable=True, compact=False)
+    client_id: str | None = field(string, "1+", nullable="1+", default=None, ignorable=True, compact=False)
 
 
 @message(versions="0-1", flexible="1+")
