@@ -297,7 +297,7 @@ class LocalStorage:
 
     def __init__(self, root: str | Path, descriptors: Descriptors | None = None) -> None:
         self._root = os.path.abspath(root)  # noqa: PTH100  a string, for speed and for short paths
-        self._descriptors = descriptors or Descriptors()
+        self._descriptors = Descriptors() if descriptors is None else descriptors
         try:
             os.makedirs(self._root, exist_ok=True)  # noqa: PTH103
         except OSError as error:

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from kqueue.base.errors import StorageFailed
+from kqueue.storage import MemoryStorage
+
+
+def test_a_view_of_a_mapped_file_stands_in_nobodys_way() -> None:
+    file = MemoryStorage().open("a", create=True)
+    file.append(b"0123")
+    view = file.map()
+    file.append(b"45")
+    file.truncate(1)
+    assert bytes(view) == b"0123"
+    assert file.read_at(0, 9) == b"0"
+
+
+def test_mapping_twice_copies_once() -> None:
+    file = MemoryStorage().open("a", create=True)
+    file.append(bytes(100_000))
+    file.map()
+    tracemalloc.start()
+    views = [file.map() for _ in range(50)]
+    grown, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(views) == 50
+    assert grown < 50_000
+
+
+def test_an_open_file_lives_on_when_its_name_is_gone() -> None:
+    storage = MemoryStorage()
+    file = storage.open("a", create=True)
+    file.append(b"abc")
+    storage.remove("a")
+    assert file.read_at(0, 3) == b"abc"
+    assert storage.open("a", create=True).size == 0
+
+
+def test_a_folder_and_a_file_can_not_share_a_name() -> None:
+    storage = MemoryStorage()
+    storage.open("a", create=True)
+    with pytest.raises(StorageFailed):
+        storage.make_folder("a")
+    storage.make_folder("f")
+    storage.open("g", create=True)
+    with pytest.raises(StorageFailed):
+        storage.rename("g", "f")
+
+
+def test_renaming_a_folder_moves_what_is_deep_in_it_and_nothing_beside_it() -> None:
+    storage = MemoryStorage()
+    storage.make_folder("f/g")
+    storage.make_folder("fx")
+    storage.open("f/g/a", create=True).append(b"1")
+    storage.open("fx/a", create=True).append(b"2")
+    storage.rename("f", "h")
+    assert storage.read("h/g/a") == b"1"
+    assert storage.read("fx/a") == b"2"
+    assert [entry.name for entry in storage.list("")] == ["fx", "h"]
