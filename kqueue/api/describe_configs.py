@@ -20,6 +20,7 @@ from kqueue.wire.messages.describe_configs import (
 )
 
 VERSIONS = (0, 4)
+VERSION_SOURCES = 1  # from here on it is told where a value comes from, before only whether it is the default
 TOPIC = 2
 BROKER = 4
 BROKER_LOGGER = 8
@@ -48,7 +49,9 @@ def _describe(request: DescribeConfigsRequest, resource: DescribeConfigsResource
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         error_message="",
-        configs=[_config(row, request, read_only=read_only) for row in found if asked is None or row.setting.name in asked],
+        configs=[
+            _config(row, request, call.api_version, read_only=read_only) for row in found if asked is None or row.setting.name in asked
+        ],
     )
 
 
@@ -61,13 +64,13 @@ def _refused(resource: DescribeConfigsResource, error: BaseException) -> Describ
     )
 
 
-def _config(row: ConfigRow, request: DescribeConfigsRequest, *, read_only: bool) -> DescribeConfigsResourceResult:
+def _config(row: ConfigRow, request: DescribeConfigsRequest, version: int, *, read_only: bool) -> DescribeConfigsResourceResult:
     synonyms = [DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source.value) for one in row.synonyms]
     return DescribeConfigsResourceResult(
         name=row.setting.name,
         value=row.value,
         read_only=read_only,
-        is_default=row.source is Source.DEFAULT,
+        is_default=version < VERSION_SOURCES and row.source is Source.DEFAULT,
         config_source=row.source.value,
         is_sensitive=row.is_sensitive,
         synonyms=synonyms if request.include_synonyms else [],

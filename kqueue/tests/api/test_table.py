@@ -75,7 +75,7 @@ def test_every_api_can_say_that_a_request_failed_at_every_version(row: table.Ser
 
 
 def test_looking_one_up_imports_no_other() -> None:
-    code = "import sys; from kqueue.api import table; table.lookup(12, 0); print(*sorted(m for m in sys.modules if m.startswith('kqueue.api.')))"
+    code = "import sys; from kqueue.api import table; table.lookup(12, 0); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "kqueue.api.heartbeat" in loaded
     assert "kqueue.api.fetch" not in loaded

@@ -1,0 +1,108 @@
+"""Asks a whole broker, in simulation, through the bytes of requests and responses, as a client at the other end of a socket would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kqueue.api import table
+from kqueue.api.call import Call
+from kqueue.api.errors import ErrorCode
+from kqueue.broker.waiting import Wait
+from kqueue.records.builder import BatchBuilder
+from kqueue.schema import decode, encode, writer
+from kqueue.testing.simulation import Simulation
+from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+
+
+class Started:
+    """A request under way; `response` is None until it is answered."""
+
+    def __init__(self) -> None:
+        self.response: Any = None
+
+
+class Asker:
+    """One client of one broker. `sim` is the broker's world: topics, time, jobs."""
+
+    def __init__(self, settings: Mapping[str, object] | None = None, *, sim: Simulation | None = None) -> None:
+        self.sim = sim or Simulation({"kqueue.storage": "memory", **(settings or {})})
+
+    def start(self, request: Any, version: int, **call: Any) -> Started:
+        """Begin a request; what is due now is not run yet."""
+        api = BY_MODULE[type(request).__module__.rpartition(".")[2]]
+        served = table.lookup(api.key, version)
+        received = decode(api.request_class, version, bytearray(encode(request, version)))
+        outcome = served.handle(received, Call(self.sim.broker, version, "tester", "/127.0.0.1", **call))
+        started = Started()
+
+        def done(response: Any) -> None:
+            chunks: list[Any] = []
+            writer(api.response_class, version)(response, chunks)
+            raw = b"".join(chunk.read() if getattr(chunk, "is_region", False) else bytes(chunk) for chunk in chunks)
+            started.response = decode(api.response_class, version, raw)
+
+        if isinstance(outcome, Wait):
+            self.sim.broker.waiting.add(outcome, done)
+        elif outcome is not None:
+            done(outcome)
+        return started
+
+    def ask(self, request: Any, version: int, **call: Any) -> Any:
+        """The response, once all is done that can be done now; None: there is none (yet)."""
+        started = self.start(request, version, **call)
+        self.sim.settle()
+        return started.response
+
+    def produce(
+        self,
+        topic: str,
+        records: bytes | None,
+        *,
+        version: int = 9,
+        partition: int = 0,
+        acks: int = -1,
+        timeout_ms: int = 1000,
+        transactional_id: str | None = None,
+    ) -> Any:
+        """The answer for the one partition; None: no answer."""
+        response = self.ask(produce_request(self, topic, records, version, partition, acks, timeout_ms, transactional_id), version)
+        return response and response.responses[0].partition_responses[0]
+
+
+def produce_request(
+    asker: Asker,
+    topic: str,
+    records: bytes | None,
+    version: int = 9,
+    partition: int = 0,
+    acks: int = -1,
+    timeout_ms: int = 1000,
+    transactional_id: str | None = None,
+) -> ProduceRequest:
+    """One partition's records; from version 13 on with the topic's id in place of its name."""
+    data = TopicProduceData(partition_data=[PartitionProduceData(index=partition, records=records)])
+    if version >= 13:
+        found = asker.sim.broker.topics.find(topic)
+        data.topic_id = found.id if found is not None else b"\x07" * 16
+    else:
+        data.name = topic
+    return ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=[data])
+
+
+def batch(*values: bytes | None, key: bytes | None = b"k", time_ms: int = 1_700_000_000_000, **settings: Any) -> bytes:
+    """One batch with these values, one ms after the other; `settings` are those of `BatchBuilder`."""
+    builder = BatchBuilder(**settings)
+    for number, value in enumerate(values):
+        builder.append(time_ms + number, key, value)
+    return bytes(builder.build())
+
+
+def versions_of(module: str) -> Iterable[int]:
+    """All versions that a module serves."""
+    low, high = table.served(module).versions
+    return range(low, high + 1)
+
+
+__all__ = ["Asker", "ErrorCode", "ProduceResponse", "Started", "batch", "produce_request", "versions_of"]

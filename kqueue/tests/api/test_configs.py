@@ -1,0 +1,42 @@
+"""Settings as rows for the wire; DescribeConfigs and CreateTopics test the rest."""
+
+from __future__ import annotations
+
+from kqueue.api.configs import broker_rows, topic_rows
+from kqueue.base.settings import ANY, Catalog, Config, Kind, Scope, Setting, Source, Synonym
+
+ROWS = (
+    Setting("time.ms", Kind.LONG, 120_000, ANY, Scope.TOPIC, "doc", (Synonym("log.time.ms"), Synonym("log.time.minutes", 60_000))),
+    Setting("plain", Kind.STRING, "x", ANY, Scope.TOPIC, "doc"),
+    Setting("secret", Kind.PASSWORD, None, ANY, Scope.BROKER, "doc"),
+)
+
+
+def config(**values: object) -> Config:
+    return Config(Catalog(ROWS), {key.replace("_", "."): value for key, value in values.items()})
+
+
+def test_rows_come_by_name() -> None:
+    assert [row.setting.name for row in topic_rows(config().for_topic({}))] == ["plain", "time.ms"]
+    assert [row.setting.name for row in broker_rows(config())] == ["log.time.minutes", "log.time.ms", "secret"]
+
+
+def test_a_secret_is_never_told() -> None:
+    row = broker_rows(config(secret="geheim"))[-1]
+    assert (row.value, row.is_sensitive, row.source) == (None, True, Source.STATIC_BROKER)
+    assert row.synonyms == [("secret", None, Source.STATIC_BROKER)]
+    assert "geheim" not in repr(row)
+
+
+def test_synonyms_have_their_own_units() -> None:
+    row = topic_rows(config(log_time_minutes=7).for_topic({"time.ms": "5"}))[1]
+    assert (row.value, row.source) == ("5", Source.TOPIC)
+    assert row.synonyms == [
+        ("time.ms", "5", Source.TOPIC),
+        ("log.time.minutes", "7", Source.STATIC_BROKER),
+        ("log.time.minutes", "2", Source.DEFAULT),
+    ]
+
+
+def test_a_setting_without_synonyms_tells_none() -> None:
+    assert topic_rows(config().for_topic({}))[0].synonyms == []

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.api.errors import ErrorCode
+from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.wire.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
+
+
+def grow(
+    asker: Asker, *topics: tuple[str, int, list[list[int]] | None], version: int = 3, validate_only: bool = False
+) -> dict[str, tuple[int, str | None]]:
+    asked = [
+        CreatePartitionsTopic(name=name, count=count, assignments=placed and [CreatePartitionsAssignment(broker_ids=ids) for ids in placed])
+        for name, count, placed in topics
+    ]
+    response = asker.ask(CreatePartitionsRequest(topics=asked, timeout_ms=100, validate_only=validate_only), version)
+    return {result.name: (result.error_code, result.error_message) for result in response.results}
+
+
+@pytest.mark.parametrize("version", versions_of("create_partitions"))
+def test_topics_grow(version: int) -> None:
+    asker = Asker()
+    topic = asker.sim.topic("a", 1)
+    asker.sim.topic("b", 2)
+    assert grow(asker, ("a", 3, None), ("b", 3, [[1]]), version=version) == {"a": (0, None), "b": (0, None)}
+    assert [partition.index for partition in topic.partitions] == [0, 1, 2]
+    assert asker.sim.broker.topics.partition("b", 2).log_end_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "placed", "code"),
+    [
+        ("nobody", 5, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("a", 2, None, ErrorCode.INVALID_PARTITIONS),
+        ("a", 1, None, ErrorCode.INVALID_PARTITIONS),
+        ("a", -5, None, ErrorCode.INVALID_PARTITIONS),
+        ("a", 4, [[1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("a", 3, [[9]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("a", 99, None, ErrorCode.POLICY_VIOLATION),
+    ],
+)
+@pytest.mark.parametrize("validate_only", [True, False])
+def test_what_can_not_be_is_refused(name: str, count: int, placed: list[list[int]] | None, code: ErrorCode, validate_only: bool) -> None:
+    asker = Asker({"kqueue.max.partitions": 50})
+    asker.sim.topic("a", 2)
+    told_code, words = grow(asker, (name, count, placed), validate_only=validate_only)[name]
+    assert told_code == code
+    assert words
+    assert len(asker.sim.broker.topics.get("a").partitions) == 2
+
+
+def test_validate_only_changes_nothing() -> None:
+    asker = Asker()
+    asker.sim.topic("a", 2)
+    assert grow(asker, ("a", 3, None), validate_only=True) == {"a": (0, None)}
+    assert len(asker.sim.broker.topics.get("a").partitions) == 2
+
+
+def test_a_topic_that_stands_twice_is_refused_once() -> None:
+    asker = Asker()
+    asker.sim.topic("a", 2)
+    assert grow(asker, ("a", 3, None), ("a", 4, None))["a"][0] == ErrorCode.INVALID_REQUEST
+    assert len(asker.sim.broker.topics.get("a").partitions) == 2
+
+
+def test_what_is_not_stored_in_time_is_told() -> None:
+    asker = Asker()
+    asker.sim.topic("a", 1)
+    asker.sim.jobs.submit = lambda job: None
+    started = asker.start(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a", count=2, assignments=None)], timeout_ms=100), 1)
+    asker.sim.advance(100)
+    assert started.response.results[0].error_code == ErrorCode.REQUEST_TIMED_OUT

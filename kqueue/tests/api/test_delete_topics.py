@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.api.errors import ErrorCode
+from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
+
+ZERO = bytes(16)
+
+
+def delete(asker: Asker, *named: str | bytes | DeleteTopicState, version: int = 6) -> list[DeletableTopicResult]:
+    if version < 6:
+        request = DeleteTopicsRequest(topic_names=[name for name in named if isinstance(name, str)], timeout_ms=1000)
+    else:
+        request = DeleteTopicsRequest(topics=[state(one) for one in named], timeout_ms=1000)
+    results: list[DeletableTopicResult] = asker.ask(request, version).responses
+    return results
+
+
+def state(one: str | bytes | DeleteTopicState) -> DeleteTopicState:
+    if isinstance(one, DeleteTopicState):
+        return one
+    return DeleteTopicState(name=one) if isinstance(one, str) else DeleteTopicState(name=None, topic_id=one)
+
+
+@pytest.mark.parametrize("version", versions_of("delete_topics"))
+def test_deletes_by_name_each_for_itself(version: int) -> None:
+    asker = Asker()
+    id = asker.sim.topic("a").id
+    asker.sim.topic("kept")
+    gone, lost = delete(asker, "a", "nobody", version=version)
+    assert (gone.name, gone.error_code, gone.error_message) == ("a", 0, None)
+    assert gone.topic_id == (id if version >= 6 else ZERO)
+    assert (lost.name, lost.error_code) == ("nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert bool(lost.error_message) is (version >= 5)
+    assert asker.sim.broker.topics.names() == ["kept"]
+    assert list(asker.sim.store.read("/topics/")) == ["/topics/kept"]
+
+
+def test_deletes_by_id() -> None:
+    asker = Asker()
+    id = asker.sim.topic("a").id
+    gone, lost = delete(asker, id, b"\x01" * 16)
+    assert (gone.name, gone.topic_id, gone.error_code) == ("a", id, 0)
+    assert (lost.name, lost.topic_id, lost.error_code) == (None, b"\x01" * 16, ErrorCode.UNKNOWN_TOPIC_ID)
+    assert len(asker.sim.broker.topics) == 0
+
+
+def test_is_answered_when_the_deletion_is_stored() -> None:
+    asker = Asker()
+    asker.sim.topic("a")
+    started = asker.start(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000), 5)
+    assert started.response is None
+    asker.sim.settle()
+    assert started.response.responses[0].error_code == 0
+
+
+def test_a_topic_is_named_in_one_way_and_once() -> None:
+    asker = Asker()
+    id = asker.sim.topic("a").id
+    asker.sim.topic("b")
+    both, neither, twice = delete(asker, DeleteTopicState(name="a", topic_id=id), DeleteTopicState(name=None, topic_id=ZERO), "b", "b")
+    assert [one.error_code for one in (both, neither, twice)] == [ErrorCode.INVALID_REQUEST] * 3
+    assert asker.sim.broker.topics.names() == ["a", "b"]
+
+
+def test_deleting_one_topic_at_the_same_time_from_two_sides_deletes_it_once() -> None:
+    asker = Asker()
+    asker.sim.topic("a")
+    started = [asker.start(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000), 5) for _ in range(2)]
+    asker.sim.settle()
+    codes = [one.response.responses[0].error_code for one in started]
+    assert codes[0] == 0
+    assert codes[1] in (ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert len(asker.sim.broker.topics) == 0
+
+
+def test_internal_topics_stay() -> None:
+    asker = Asker({"offsets.topic.num.partitions": 1})
+    asker.sim.result(asker.sim.broker.topics.create_on_demand("__consumer_offsets"))
+    (refused,) = delete(asker, "__consumer_offsets")
+    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert asker.sim.broker.topics.names() == ["__consumer_offsets"]
+
+
+@pytest.mark.parametrize("version", versions_of("delete_topics"))
+def test_deletion_may_be_switched_off(version: int) -> None:
+    asker = Asker({"delete.topic.enable": False})
+    asker.sim.topic("a")
+    (refused,) = delete(asker, "a", version=version)
+    # older clients do not know the code that was made for it
+    assert refused.error_code == (ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST)
+    assert asker.sim.broker.topics.names() == ["a"]
+
+
+def test_what_is_not_stored_in_time_is_told() -> None:
+    asker = Asker()
+    asker.sim.topic("a")
+    asker.sim.jobs.submit = lambda job: None
+    started = asker.start(DeleteTopicsRequest(topic_names=["a"], timeout_ms=50), 5)
+    asker.sim.advance(50)
+    assert started.response.responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.api.errors import ErrorCode
+from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.wire.messages.describe_cluster import DescribeClusterRequest
+
+
+@pytest.mark.parametrize("version", versions_of("describe_cluster"))
+def test_tells_the_cluster_and_its_one_broker(version: int) -> None:
+    asker = Asker({"node.id": 7, "broker.rack": "shelf"})
+    asker.sim.broker.endpoints = lambda listener: (f"host-of-{listener}", 1234)
+    response = asker.ask(DescribeClusterRequest(), version, listener="INSIDE")
+    assert (response.error_code, response.error_message) == (0, None)
+    assert response.cluster_id == asker.sim.broker.cluster_id
+    assert response.controller_id == 7
+    (broker,) = response.brokers
+    assert (broker.broker_id, broker.host, broker.port, broker.rack, broker.is_fenced) == (7, "host-of-INSIDE", 1234, "shelf", False)
+    assert response.cluster_authorized_operations == -(2**31)
+
+
+def test_tells_what_may_be_done_if_asked() -> None:
+    response = Asker().ask(DescribeClusterRequest(include_cluster_authorized_operations=True), 0)
+    assert response.cluster_authorized_operations == 8096
+
+
+@pytest.mark.parametrize(("kind", "code"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)])
+def test_other_endpoints_than_brokers_are_refused(kind: int, code: ErrorCode) -> None:
+    response = Asker().ask(DescribeClusterRequest(endpoint_type=kind), 1)
+    assert response.error_code == code
+    assert response.error_message
+    assert response.brokers == []

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kqueue.api.errors import ErrorCode
+from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+)
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+KAFKAS_TOPIC_SETTINGS = 33
+
+
+def describe(asker: Asker, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **fields: Any) -> DescribeConfigsResult:
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    (result,) = asker.ask(DescribeConfigsRequest(resources=[resource], **fields), version).results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result  # type: ignore[no-any-return]
+
+
+def one(asker: Asker, kind: int, name: str, key: str, **fields: Any) -> DescribeConfigsResourceResult:
+    result = describe(asker, kind, name, [key], **fields)
+    assert (result.error_code, result.error_message) == (0, "")
+    (config,) = result.configs
+    return config
+
+
+def synonyms(config: DescribeConfigsResourceResult) -> list[tuple[str, str | None, int]]:
+    return [(synonym.name, synonym.value, synonym.source) for synonym in config.synonyms]
+
+
+@pytest.mark.parametrize("version", versions_of("describe_configs"))
+def test_a_topic_setting_at_every_version(version: int) -> None:
+    asker = Asker()
+    asker.sim.topic("a", retention_ms="5")
+    asked = {"include_synonyms": True} if version >= 1 else {}
+    asked |= {"include_documentation": True} if version >= 3 else {}
+    own = one(asker, TOPIC, "a", "retention.ms", version=version, **asked)
+    assert (own.name, own.value, own.read_only, own.is_sensitive) == ("retention.ms", "5", False, False)
+    default = one(asker, TOPIC, "a", "segment.bytes", version=version, **asked)
+    if version == 0:
+        assert (own.is_default, default.is_default) == (False, True)
+        return
+    assert (own.config_source, default.config_source) == (1, 5)
+    assert synonyms(own) == [("retention.ms", "5", 1), ("log.retention.hours", "168", 5)]
+    assert synonyms(default) == [("log.segment.bytes", "1073741824", 5)]
+    assert own.config_type == (5 if version >= 3 else 0)
+    assert bool(own.documentation) is (version >= 3)
+
+
+def test_a_topic_has_all_of_kafkas_settings() -> None:
+    asker = Asker()
+    asker.sim.topic("a")
+    result = describe(asker, TOPIC, "a")
+    names = [config.name for config in result.configs]
+    assert len(set(names)) == len(names) >= KAFKAS_TOPIC_SETTINGS
+    assert {config.name: config.value for config in result.configs} | {"retention.ms": "604800000", "cleanup.policy": "delete"} == {
+        config.name: config.value for config in result.configs
+    }
+    assert all(config.synonyms == [] and config.documentation is None for config in result.configs)
+
+
+def test_a_brokers_setting_gives_the_topics_default() -> None:
+    asker = Asker({"log.retention.hours": 2, "log.retention.minutes": 3})
+    asker.sim.topic("a")
+    config = one(asker, TOPIC, "a", "retention.ms", include_synonyms=True)
+    assert (config.value, config.config_source) == ("180000", 4)
+    assert synonyms(config) == [("log.retention.minutes", "3", 4), ("log.retention.hours", "2", 4), ("log.retention.hours", "168", 5)]
+
+
+@pytest.mark.parametrize("keys", [None, []])
+def test_no_names_are_all_names(keys: list[str] | None) -> None:
+    asker = Asker()
+    asker.sim.topic("a")
+    assert len(describe(asker, TOPIC, "a", keys).configs) >= KAFKAS_TOPIC_SETTINGS
+
+
+def test_unknown_names_are_left_out() -> None:
+    asker = Asker()
+    asker.sim.topic("a")
+    assert [config.name for config in describe(asker, TOPIC, "a", ["nope", "flush.ms"]).configs] == ["flush.ms"]
+
+
+def test_the_brokers_settings() -> None:
+    asker = Asker({"num.partitions": 3})
+    config = one(asker, BROKER, "1", "num.partitions", include_synonyms=True, include_documentation=True)
+    assert (config.value, config.read_only, config.config_source, config.config_type) == ("3", True, 4, 3)
+    assert synonyms(config) == [("num.partitions", "3", 4), ("num.partitions", "1", 5)]
+    assert config.documentation
+    unset = one(asker, BROKER, "1", "broker.rack", include_synonyms=True)
+    assert (unset.value, unset.config_source, unset.synonyms) == (None, 5, [])
+    assert len(describe(asker, BROKER, "1").configs) == len(list(asker.sim.broker.config))
+
+
+def test_the_cluster_wide_defaults_are_empty() -> None:
+    result = describe(Asker(), BROKER, "")
+    assert (result.error_code, result.configs) == (0, [])
+
+
+@pytest.mark.parametrize("kind", [CLIENT_METRICS, GROUP])
+def test_groups_and_client_metrics_have_no_settings_of_their_own(kind: int) -> None:
+    result = describe(Asker(), kind, "any")
+    assert (result.error_code, result.configs) == (0, [])
+    assert describe(Asker(), kind, "").error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "2", ErrorCode.INVALID_REQUEST),
+        (BROKER, "x", ErrorCode.INVALID_REQUEST),
+        (BROKER_LOGGER, "1", ErrorCode.UNSUPPORTED_VERSION),
+        (99, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_is_not_there_is_refused_alone(kind: int, name: str, code: ErrorCode) -> None:
+    asker = Asker()
+    resources = [
+        DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None),
+        DescribeConfigsResource(resource_type=BROKER, resource_name="1", configuration_keys=["node.id"]),
+    ]
+    refused, fine = asker.ask(DescribeConfigsRequest(resources=resources), 4).results
+    assert (refused.error_code, refused.configs) == (code, [])
+    assert refused.error_message
+    assert (fine.error_code, [config.name for config in fine.configs]) == (0, ["node.id"])
