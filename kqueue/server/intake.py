@@ -137,7 +137,7 @@ class Intake:
         if len(rest) >= LENGTH_SIZE:
             (size,) = LENGTH.unpack_from(rest)
             if size > HELD_BYTES_MAX and LENGTH_SIZE + size > len(rest):
-                self._begin_large(rest[LENGTH_SIZE :], size)
+                self._begin_large(rest[LENGTH_SIZE:], size)
                 return
         self._held = bytes(rest)
 

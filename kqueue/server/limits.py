@@ -15,6 +15,16 @@ from kqueue.base.clock import Clock
 FILES_RESERVED_MIN = 64
 
 
+def open_files_max() -> int | None:
+    """How many files this process may have open; None where the system sets no limit."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
 def connections_within(wanted: int, open_files_max: int | None) -> int:
     """How many connections may be open where the system allows `open_files_max` files (None: no limit): a quarter is left to logs."""
     if open_files_max is None:

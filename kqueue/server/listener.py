@@ -68,6 +68,11 @@ class Listener:
             self._socket.close()
             self._socket = None
 
+    def abandon(self) -> None:
+        """Close the descriptor alone: the loop's selector is shared with the process that goes on."""
+        if self._socket is not None:
+            self._socket.close()
+
     def _accept(self) -> None:
         for _ in range(ACCEPTS_MAX):
             wait_ms = self._rate.wait_ms()

@@ -187,9 +187,12 @@ class Session:
         self._resume()
 
     def stop_reading(self) -> None:
-        """Start no more requests; those that wait for something with a deadline are answered as if it had come."""
+        """Start no more requests."""
         self._stopping = True
         self._pause()
+
+    def expire(self) -> None:
+        """Answer what waits with a deadline as if it had come."""
         for answer in list(self._answers):
             if isinstance(answer, Later):
                 answer.expire()
@@ -240,6 +243,10 @@ class Session:
         self._intake.close()
         self._socket.close()
         self._hub.remove(self)
+
+    def abandon(self) -> None:
+        """Close the descriptor alone; see `Server.abandon`."""
+        self._socket.close()
 
     def _ended(self) -> None:
         """The client closed its side."""

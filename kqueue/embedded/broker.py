@@ -1,0 +1,232 @@
+"""`kqueue.Broker`: a whole broker in a thread of the caller's process.
+
+What belongs to the broker runs on its own thread; the methods here may be called from any other, and wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, TypeVar
+
+from kqueue.base.settings import Config, format_value
+from kqueue.broker.topics import NewTopic
+from kqueue.embedded.settings import pinned, values_of
+from kqueue.replication.memory import MemoryStore
+from kqueue.server.app import Server
+from kqueue.server.properties import keyword_name, make_config
+from kqueue.storage import MemoryStorage
+
+T = TypeVar("T")
+_RUNNING: weakref.WeakSet[Broker] = weakref.WeakSet()
+
+
+class Broker:
+    """A Kafka broker for programs and tests: ``with kqueue.Broker() as broker: KafkaProducer(bootstrap_servers=broker.bootstrap)``.
+
+    Args: path: its data folder, made if it is not there; None keeps everything in memory. port: to listen on; 0 takes a free one.
+    settings: by their names, e.g. ``{"log.segment.bytes": 1_048_576}``; the same as keywords: ``log_segment_bytes=1_048_576``.
+
+    It listens on 127.0.0.1, unless the settings name listeners. Use ``with`` or ``async with``, or `start` and `stop`. `restart`
+    keeps the port and the data, in memory too; `stop` forgets what was in memory. A broker that is left running is stopped
+    when the interpreter ends; in a forked child it is still the parent's, to be connected to and nothing else.
+    Raises: SettingError: an unknown setting (the message has the nearest name) or a bad value.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        port: int = 0,
+        settings: Mapping[str, object] | None = None,
+        **keywords: object,
+    ) -> None:
+        self._config = make_config(values_of(path, port, settings or {}, keywords))
+        self._memory: tuple[MemoryStorage, MemoryStore] | None = None
+        self._lock = threading.RLock()
+        self._thread: threading.Thread | None = None
+        self._process_id = 0
+        self._server: Server
+        self._loop: asyncio.AbstractEventLoop
+        self._stop_asked: asyncio.Event
+        self._ended: Future[None]
+
+    def __repr__(self) -> str:
+        return f"<kqueue.Broker {f'on {self.bootstrap}' if self.is_running else 'that is not running'}>"
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect, in the form that they take: ``127.0.0.1:40404``. Raises RuntimeError: it is not running."""
+        host, port = self._endpoint()
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def port(self) -> int:
+        """The port of `bootstrap`."""
+        return self._endpoint()[1]
+
+    # --- life
+
+    def start(self) -> Broker:
+        """Start, and return once clients can connect. A running broker is left as it is.
+
+        Raises: FolderInUse: another broker has the data folder. ListenFailed: the port is taken. StorageFailed.
+        """
+        with self._lock:
+            if not self.is_running:
+                self._start(self._config)
+        return self
+
+    def stop(self) -> None:
+        """Answer what is under way, write everything down and end; returns when all of it is done. Harmless where it does not run.
+
+        Raises: StorageFailed: not everything could be written; it has ended nevertheless.
+        """
+        if self._is_parents():
+            return
+        with self._lock:
+            self._stop()
+            self._memory = None
+
+    def restart(self) -> None:
+        """Stop and start again, with the same ports and the same data, in memory too. Raises: what `start` and `stop` raise."""
+        self._check_ours()
+        with self._lock:
+            config = pinned(self._config, self._server) if self.is_running else self._config
+            self._stop()
+            self._start(config)
+
+    def __enter__(self) -> Broker:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Broker:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await asyncio.to_thread(self.stop)
+
+    # --- what it can do without a client
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: object) -> None:
+        """Create a topic; returns once it can be used. `configs` are its own settings: ``cleanup_policy="compact"``.
+
+        Raises: TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig.
+        """
+        values = {keyword_name(keyword): format_value(value) for keyword, value in configs.items()}
+        topic = NewTopic(name, partitions, configs=values)
+
+        async def create() -> None:
+            await self._server.result(self._server.broker.topics.create(topic))
+
+        self._call(create)
+
+    # --- the thread
+
+    def _start(self, config: Config) -> None:
+        started: Future[None] = Future()
+        self._ended = Future()
+        self._process_id = os.getpid()
+        thread = threading.Thread(target=self._run, args=(config, started), name="kqueue-broker", daemon=True)
+        thread.start()
+        try:
+            started.result()
+        except BaseException:
+            if started.done():
+                thread.join()
+            else:  # it is our caller who was interrupted, and nobody will wait for this broker any more
+                started.add_done_callback(lambda _: self._ask_to_stop())
+            raise
+        self._thread = thread
+        _RUNNING.add(self)
+
+    def _stop(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        _RUNNING.discard(self)
+        self._ask_to_stop()
+        thread.join()
+        self._ended.result()
+
+    def _ask_to_stop(self) -> None:
+        with contextlib.suppress(RuntimeError):  # its loop has ended by itself
+            self._loop.call_soon_threadsafe(self._stop_asked.set)
+
+    def _run(self, config: Config, started: Future[None]) -> None:
+        failure: BaseException | None = None
+        try:
+            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+                runner.run(self._serve(config, started))
+        except BaseException as error:
+            failure = error
+        told = self._ended if started.done() else started
+        if failure is not None:
+            told.set_exception(failure)
+        else:
+            told.set_result(None)
+
+    async def _serve(self, config: Config, started: Future[None]) -> None:
+        storages, store = None, None
+        if config["kqueue.storage"] == "memory":
+            self._memory = self._memory or (MemoryStorage(), MemoryStore())
+            storages, store = [self._memory[0]], self._memory[1]
+        self._loop = asyncio.get_running_loop()
+        self._stop_asked = asyncio.Event()
+        self._server = Server(config, storages=storages, store=store)
+        await self._server.start()
+        started.set_result(None)
+        await self._stop_asked.wait()
+        await self._server.stop()
+
+    def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        self._check_ours()
+        with self._lock:
+            self._check_running()
+            return asyncio.run_coroutine_threadsafe(work(), self._loop).result()
+
+    def _endpoint(self) -> tuple[str, int]:
+        self._check_running()
+        return self._server.endpoint(self._server.listener_names[0])
+
+    def _check_running(self) -> None:
+        if not self.is_running:
+            raise RuntimeError("the broker is not running: use it in a `with` statement, or call start()")
+
+    def _is_parents(self) -> bool:
+        return self.is_running and self._process_id != os.getpid()
+
+    def _check_ours(self) -> None:
+        if self._is_parents():
+            raise RuntimeError("the broker runs in the process that this one was forked from")
+
+    def _abandon(self) -> None:
+        self._server.abandon()
+
+
+def _stop_all() -> None:
+    for broker in list(_RUNNING):
+        broker.stop()
+
+
+def _abandon_all() -> None:
+    for broker in list(_RUNNING):
+        broker._abandon()
+
+
+atexit.register(_stop_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)

@@ -1,0 +1,265 @@
+"""The server as a whole: storages, store, broker, listeners; how they come up, and how they go down without losing anything."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeVar
+
+from kqueue import __version__
+from kqueue.base.clock import Clock, SystemClock
+from kqueue.base.errors import SettingError
+from kqueue.base.settings import Config
+from kqueue.base.tickets import Ticket
+from kqueue.broker.broker import Broker
+from kqueue.broker.waiting import Wait
+from kqueue.log.manager import LogManager
+from kqueue.replication.memory import MemoryStore
+from kqueue.replication.sqlite import FILE_NAME, SqliteStore
+from kqueue.replication.store import MetadataStore
+from kqueue.server.addresses import ListenerPlan, plan_listeners
+from kqueue.server.dispatch import Dispatcher
+from kqueue.server.hub import Bounds, Hub
+from kqueue.server.jobs import ThreadJobs
+from kqueue.server.limits import Budget, ClientLog, ConnectionLimits, Rate, connections_within, open_files_max
+from kqueue.server.listener import Listener
+from kqueue.server.session import Session
+from kqueue.server.ticker import Ticker
+from kqueue.storage import LocalStorage, MemoryStorage, Storage
+from kqueue.storage.local import DESCRIPTORS_DEFAULT, Descriptors
+
+T = TypeVar("T")
+STOP_LOOK_S = 0.005
+logger = logging.getLogger("kqueue.server")
+
+
+class Server:
+    """One broker that serves its listeners on the running event loop, which must have `add_reader` (Windows: a SelectorEventLoop).
+
+    Args: storages, store: in place of those that `config` names, e.g. memory that outlives a restart; they stay the caller's to close.
+    `start` once, `stop` once; both belong to the loop's thread. A start that fails leaves nothing behind: no port, lock or thread.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        storages: Sequence[Storage] | None = None,
+        store: MetadataStore | None = None,
+    ) -> None:
+        self.config = config
+        self.clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        self._storages = storages
+        self._store = store
+        self._listeners: dict[str, Listener] = {}
+        self._cleanup = ExitStack()
+        self._stopping = False
+        self.broker: Broker
+        self.hub: Hub
+        self.ticker: Ticker
+        self.jobs: ThreadJobs
+
+    async def start(self) -> None:
+        """Take over the data and serve; returns once clients can connect.
+
+        Blocks the loop while logs and metadata are read. Raises: SettingError, FolderInUse (another broker has a data folder),
+        ListenFailed, StorageFailed.
+        """
+        began = time.monotonic()
+        with self._cleanup as cleanup:
+            self._build(cleanup)
+            for listener in self._listeners.values():
+                listener.start()
+            self._cleanup = cleanup.pop_all()
+        where = ", ".join(f"{listener.plan.bind.name}://{host}:{port}" for listener, (host, port) in self._places())
+        logger.info("kqueue %s serves %s; data in %s (%.2f s)", __version__, where, self._data_place(), time.monotonic() - began)
+
+    async def stop(self) -> None:
+        """Let nobody in, finish what is under way, send the answers, write everything down and mark the stop as clean.
+
+        Answers have `kqueue.stop.timeout.ms`; the disk has all the time it needs. Twice is harmless.
+        Raises: StorageFailed: not everything could be written; all is closed nevertheless.
+        """
+        if self._stopping:
+            return
+        self._stopping = True
+        logger.info("stopping")
+        with self._cleanup:
+            for listener in self._listeners.values():
+                listener.close()
+            for session in list(self.hub.sessions):
+                session.stop_reading()
+            await self._finish_jobs()
+            await self._send_answers()
+            self.hub.close()
+            await self._finish_jobs()
+            self.broker.stop()
+        logger.info("stopped")
+
+    @property
+    def listener_names(self) -> list[str]:
+        """The names of the listeners, as configured, the first one first."""
+        return list(self._listeners)
+
+    def bound(self, listener: str) -> tuple[str, int]:
+        """Host and real port that the listener of this name is bound to."""
+        found = self._listeners[listener]
+        return found.plan.bind.host, found.port
+
+    def endpoint(self, listener: str) -> tuple[str, int]:
+        """Host and port that clients of this listener are told."""
+        found = self._listeners[listener]
+        return found.plan.endpoint(found.port)
+
+    async def result(self, ticket: Ticket[T]) -> T:
+        """What `ticket` comes to. Raises: the error that it fails with."""
+        if not ticket.done:
+            settled = asyncio.get_running_loop().create_future()
+            self.broker.waiting.add(Wait((ticket,), None, lambda expired: ticket.done or None), settled.set_result)
+            await settled
+        return ticket.result()
+
+    def abandon(self) -> None:
+        """In a process that was forked from the server's: give up the sockets that came along, so that they are the server's alone."""
+        for listener in self._listeners.values():
+            listener.abandon()
+        for session in self.hub.sessions:
+            session.abandon()
+
+    # --- coming up
+
+    def _build(self, cleanup: ExitStack) -> None:
+        config = self.config
+        plans = plan_listeners(config)
+        limits = self._connection_limits()
+        loop = asyncio.get_running_loop()
+        self.jobs = ThreadJobs(loop, config["background.threads"])
+        cleanup.callback(self.jobs.stop)
+        logs = LogManager(self._storages or self._open_storages(), clock=self.clock, rng=self._rng, node_id=node_id_of(config))
+        cleanup.callback(logs.close)
+        store = self._store or self._open_store(cleanup)
+        self.broker = Broker(config, logs, store, clock=self.clock, jobs=self.jobs, rng=self._rng)
+        self._make_hub(loop, limits)
+        cleanup.callback(self.hub.close)
+        self._open_listeners(plans, limits, cleanup)
+        self.broker.endpoints = self.endpoint
+        self.broker.start()
+        self.ticker = Ticker(loop, self.clock, self.broker.timers, self.broker.waiting, self.hub.flush)
+        cleanup.callback(self.ticker.stop)
+
+    def _make_hub(self, loop: asyncio.AbstractEventLoop, limits: ConnectionLimits) -> None:
+        broker = self.broker
+        client_log = ClientLog(logger, self.clock)
+        budget_bytes = self.config["queued.max.request.bytes"]
+        self.hub = Hub(
+            loop,
+            self.clock,
+            broker.timers,
+            self.jobs,
+            Bounds.of(self.config),
+            Budget(None if budget_bytes == -1 else budget_bytes),
+            client_log,
+            Dispatcher(broker, broker.waiting, client_log).start,
+            gone=lambda session: self._gone(session, limits),
+        )
+
+    def _gone(self, session: Session, limits: ConnectionLimits) -> None:
+        limits.leave(session.host)
+
+    def _open_listeners(self, plans: list[ListenerPlan], limits: ConnectionLimits, cleanup: ExitStack) -> None:
+        rate = Rate(self.config["max.connection.creation.rate"], self.clock)
+        for plan in plans:
+            listener = Listener(plan, self.hub, limits, rate, self.config)
+            cleanup.callback(listener.close)
+            listener.open()
+            self._listeners[plan.bind.name] = listener
+            if not plan.bind.is_loopback:
+                logger.warning(
+                    "listener %s can be reached from other machines, and kqueue has no security yet: "
+                    "whoever connects can read, write and delete everything",
+                    plan.bind,
+                )
+
+    def _connection_limits(self) -> ConnectionLimits:
+        wanted: int = self.config["max.connections"]
+        allowed = connections_within(wanted, open_files_max())
+        if allowed < wanted and self.config.is_set("max.connections"):
+            logger.warning("max.connections is %d, but the limit on open files leaves room for %d", wanted, allowed)
+        overrides = parse_overrides(self.config["max.connections.per.ip.overrides"])
+        return ConnectionLimits(allowed, self.config["max.connections.per.ip"], overrides)
+
+    def _open_storages(self) -> list[Storage]:
+        if self.config["kqueue.storage"] == "memory":
+            return [MemoryStorage()]
+        files = open_files_max()
+        descriptors = Descriptors(DESCRIPTORS_DEFAULT if files is None else max(8, min(DESCRIPTORS_DEFAULT, files // 8)))
+        return [LocalStorage(folder, descriptors) for folder in self._folders()]
+
+    def _open_store(self, cleanup: ExitStack) -> MetadataStore:
+        memory = self.config["kqueue.storage"] == "memory"
+        store = MemoryStore() if memory else SqliteStore(Path(self._folders()[0], FILE_NAME))
+        cleanup.callback(store.close)
+        return store
+
+    def _folders(self) -> list[str]:
+        folders: list[str] = self.config["log.dirs"] or self.config["log.dir"]
+        return folders
+
+    def _places(self) -> list[tuple[Listener, tuple[str, int]]]:
+        return [(listener, self.bound(name)) for name, listener in self._listeners.items()]
+
+    def _data_place(self) -> str:
+        if self.config["kqueue.storage"] == "memory":
+            return "memory"
+        return ", ".join(str(Path(folder).resolve()) for folder in self._folders())
+
+    # --- going down
+
+    async def _finish_jobs(self) -> None:
+        """Run all that is ready, and the jobs that it leads to: what was appended is flushed, and those who wait for it are answered."""
+        self.ticker.run_now()
+        while self.jobs.under_way:
+            await self.jobs.drain()
+            self.ticker.run_now()
+
+    async def _send_answers(self) -> None:
+        """Answer what else is under way and wait until the answers are taken, but not longer than the stop may take."""
+        for session in list(self.hub.sessions):
+            session.expire()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.config["kqueue.stop.timeout.ms"] / 1000
+        self.hub.flush()
+        while not self.hub.quiet and loop.time() < deadline:
+            await asyncio.sleep(STOP_LOOK_S)
+        if not self.hub.quiet:
+            logger.warning("closing %d connections whose requests are still under way", sum(not each.quiet for each in self.hub.sessions))
+
+
+def node_id_of(config: Config) -> int:
+    """The number of this broker; `broker.id` is its older name."""
+    name = "node.id" if config.is_set("node.id") or not config.is_set("broker.id") else "broker.id"
+    number: int = config[name]
+    return number
+
+
+def parse_overrides(entries: Sequence[str]) -> dict[str, int]:
+    """Connection limits by numeric address, from ``host:number`` entries. Raises SettingError."""
+    limits = {}
+    for entry in entries:
+        host, _, number = entry.rpartition(":")
+        try:
+            limit = int(number)
+            for found in socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM):
+                limits[str(found[4][0])] = limit
+        except (ValueError, OSError):
+            raise SettingError(f"max.connections.per.ip.overrides: expected address:number, found {entry!r}") from None
+    return limits
