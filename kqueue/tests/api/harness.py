@@ -17,10 +17,11 @@ from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, P
 
 
 class Started:
-    """A request under way; `response` is None until it is answered."""
+    """A request under way; `response` is None until it is answered. `frame` is its buffer, which the server uses for the next one."""
 
-    def __init__(self) -> None:
+    def __init__(self, frame: bytearray) -> None:
         self.response: Any = None
+        self.frame = frame
 
 
 class Asker:
@@ -33,9 +34,9 @@ class Asker:
         """Begin a request; what is due now is not run yet."""
         api = BY_MODULE[type(request).__module__.rpartition(".")[2]]
         served = table.lookup(api.key, version)
-        received = decode(api.request_class, version, bytearray(encode(request, version)))
+        started = Started(bytearray(encode(request, version)))
+        received = decode(api.request_class, version, started.frame)
         outcome = served.handle(received, Call(self.sim.broker, version, "tester", "/127.0.0.1", **call))
-        started = Started()
 
         def done(response: Any) -> None:
             chunks: list[Any] = []
