@@ -172,13 +172,6 @@ class _Reader:
         with source.block("else"):
             source.line(f"fail_marker({where}, n, p - 1, end)")
 
-    def length(self, code: Fixed[Any], compact: bool) -> None:
-        """Read a length or count into `n`: as it stands (-1 null), or where compact, plus one (0 null)."""
-        self.later(_FIRST_BYTE if compact else code, "n")
-        self.flush()
-        if compact:
-            self.source.line("if n > 127: n, p = uvarint_rest(buf, p, n)")
-
     def text(self, where: str, target: str, nullable: bool, compact: bool) -> None:
         """Read a string: a short one by the unpacker of its size, which is twice as fast as slice and decode."""
         source = self.source
@@ -202,10 +195,10 @@ class _Reader:
     def blob(self, where: str, kind: Sequence[Any], target: str, nullable: bool, compact: bool) -> None:
         """Read bytes (copied) or records (a view)."""
         source, size = self.source, "n - 1" if compact else "n"
-        if kind is record_data and compact:
-            self.size_of_records()
-        else:
-            self.length(_INT32, compact)
+        self.later(_FIRST_BYTE if compact else _INT32, "n")
+        self.flush()
+        if compact:
+            self.rest_of_size()
         if nullable:
             with source.block("if not n" if compact else "if n == -1"):
                 source.line(f"{target} = None")
@@ -216,10 +209,8 @@ class _Reader:
             source.line(f"{target} = {'buf[p:q]' if kind is record_data else 'bytes(buf[p:q])'}")
             source.line("p = q")
 
-    def size_of_records(self) -> None:
-        """As `length`, with varints of two bytes (up to 16 KB) finished in place."""
-        self.later(_FIRST_BYTE, "n")
-        self.flush()
+    def rest_of_size(self) -> None:
+        """Finish the varint in `n`: in place where it has two bytes (up to 16 KB), as records and the like nearly always do."""
         with self.source.block("if n > 127"):
             self.source.line("x = buf[p]")
             with self.source.block("if x < 128"):
@@ -230,28 +221,27 @@ class _Reader:
     # --- arrays
 
     def array(self, where: str, kind: Array[Any], target: str, nullable: bool, compact: bool) -> None:
-        source, least = self.source, least_size(kind.of, self.version, self.flexible)
-        self.length(_INT32, compact)
+        source, count = self.source, self.source.fresh("left")
+        self.later(_FIRST_BYTE if compact else _INT32, "n" if compact else count)
+        self.flush()
         if compact:
-            source.line("n -= 1")
+            source.line("if n > 127: n, p = uvarint_rest(buf, p, n)")
+            source.line(f"{count} = n - 1")
         if nullable:
-            with source.block("if n == -1"):
+            with source.block(f"if {count} == -1"):
                 source.line(f"{target} = None")
-            with source.block("else"):
-                self.elements(where, kind.of, target, compact, least)
-        else:
-            self.elements(where, kind.of, target, compact, least)
+        with source.block("else") if nullable else nullcontext():
+            least = least_size(kind.of, self.version, self.flexible)
+            needed = count if least == 1 else f"{count} * {least}"
+            source.line(f"if {count} < 0 or {needed} > end - p: fail_count({where}, {count}, {least}, p, end)")
+            if isinstance(kind.of, Fixed):
+                self.numbers(kind.of, target, count)
+            else:
+                self.elements(where, kind.of, target, count, compact)
 
-    def elements(self, where: str, of: Kind[Any], target: str, compact: bool, least: int) -> None:
-        source = self.source
-        needed = "n" if least == 1 else f"n * {least}"
-        source.line(f"if n < 0 or {needed} > end - p: fail_count({where}, n, {least}, p, end)")
-        if isinstance(of, Fixed):
-            self.numbers(of, target)
-            return
-        items, left = source.fresh("l"), source.fresh("left")
+    def elements(self, where: str, of: Kind[Any], target: str, left: str, compact: bool) -> None:
+        source, items = self.source, self.source.fresh("l")
         source.line(f"{target} = {items} = []")
-        source.line(f"{left} = n")
         with source.block(f"while {left}"):  # for few elements, much cheaper than a range
             source.line(f"{left} -= 1")
             if isinstance(of, StructKind):
@@ -262,14 +252,13 @@ class _Reader:
                 self.value(where, of, "x", nullable=False, compact=compact)
                 source.line(f"{items}.append(x)")
 
-    def numbers(self, of: Fixed[Any], target: str) -> None:
+    def numbers(self, of: Fixed[Any], target: str, count: str) -> None:
         source = self.source
+        source.line(f"q = p + {count} * {of.size}")
         if of.code == "16s":
-            source.line("q = p + 16 * n")
             source.line(f"{target} = [bytes(buf[i:i + 16]) for i in range(p, q, 16)]")
         else:
-            source.line(f"q = p + {of.size} * n")
-            source.line(f"{target} = list(unpack_from(f'>{{n}}{of.code}', buf, p))")
+            source.line(f"{target} = list(unpack_from(f'>{{{count}}}{of.code}', buf, p))")
         source.line("p = q")
 
 

@@ -22,7 +22,7 @@ from kqueue.schema import Field, decode, encode
 from kqueue.tests.schema.strategies import messages, plain
 from kqueue.wire.apis import BY_KEY
 
-few = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def ours(key: int, *, is_request: bool) -> type[Any]:

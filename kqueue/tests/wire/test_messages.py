@@ -18,9 +18,7 @@ from kqueue.wire.messages import fetch, metadata, produce
 
 CLASSES = [cls for api in ALL for cls in (api.request_class, api.response_class)]
 each_message = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-LIES = [
-    bytes.fromhex(text) for text in ("00", "7f", "80", "ff", "7fff", "8000", "7fffffff", "80000000", "ffffffff", "ffffffff0f", "ffffffff10")
-]
+LIES = [bytes.fromhex(text) for text in ("00", "80", "7fff", "8000", "7fffffff", "80000000", "ffffffff0f", "ffffffff10")]
 
 
 def versions_of(cls: type[Any]) -> range:
@@ -29,7 +27,7 @@ def versions_of(cls: type[Any]) -> range:
 
 
 @each_message
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_was_written_is_read_as_the_same_at_every_version(cls: type[Any], data: st.DataObject) -> None:
     for version in versions_of(cls):
@@ -70,7 +68,7 @@ def test_lying_lengths_anywhere_raise_nothing_else_and_allocate_little(cls: type
         whole = encode(filled(cls, version), version)
         decode(cls, version, whole)
         tracemalloc.start()
-        for position in range(0, len(whole), len(whole) // 100 + 1):
+        for position in range(0, len(whole), len(whole) // 40 + 1):
             for lie in LIES:
                 _decode_or_refuse(cls, version, whole[:position] + lie + whole[position + len(lie) :])
         peak = tracemalloc.get_traced_memory()[1]
