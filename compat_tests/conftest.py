@@ -21,7 +21,7 @@ from compat_tests.brokers import DISK, EXTERNAL, MEMORY, Running, serving
 from compat_tests.clients.contract import Admin, Client, Consumer, ConsumerOptions, Place, Producer, ProducerOptions
 
 TEST_TIMEOUT_S = 90
-SESSION_MS = 3_000
+SESSION_MS = 2_000
 EXTERNAL_SESSION_MS = 6_000  # Kafka's own minimum
 _numbers = itertools.count(1)
 

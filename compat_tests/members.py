@@ -32,9 +32,9 @@ class Member:
 
     def __init__(self, client: Client, bootstrap: str, topics: list[str], options: ConsumerOptions, *, commit: bool = False) -> None:
         self.records: list[Record] = []
-        self.held: set[Place] = set()
         self.history: list[set[Place]] = []
-        self.error: BaseException | None = None
+        self._held: set[Place] = set()
+        self._error: BaseException | None = None
         self._client = client
         self._bootstrap = bootstrap
         self._topics = topics
@@ -55,11 +55,16 @@ class Member:
         self._stop.set()
         self._thread.join(WAIT_S)
         assert not self._thread.is_alive(), f"the member could not leave within {WAIT_S} s"
-        if self.error is not None:
-            raise self.error
+        self._check()
 
-    def values(self) -> list[bytes | None]:
-        return [record.value for record in self.records]
+    @property
+    def held(self) -> set[Place]:
+        self._check()
+        return self._held
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
 
     def _run(self) -> None:
         try:
@@ -70,16 +75,16 @@ class Member:
                     self._step(consumer)
             finally:
                 consumer.close()
-                self.held = set()
-        except BaseException as error:  # given to the test by leave()
-            self.error = error
+                self._held = set()
+        except BaseException as error:  # given to the test by `held` and leave()
+            self._error = error
 
     def _step(self, consumer: Consumer) -> None:
         found = consumer.poll(POLL_S)
         self.records += found
         held = consumer.assignment()
-        if held != self.held:
-            self.held = held
+        if held != self._held:
+            self._held = held
             self.history.append(held)
         if found and self._commit:
             consumer.commit()

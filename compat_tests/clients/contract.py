@@ -34,6 +34,8 @@ INVALID_CONFIG = 40
 NON_EMPTY_GROUP = 68
 INVALID_RECORD = 87
 
+HEARTBEAT_MS_MAX = 1_000
+
 
 class Refused(Exception):
     """The client reports an error of the protocol; `code` is its number there."""

@@ -1,0 +1,178 @@
+"""What the clients' admins do: topics, partitions, settings, groups, the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from compat_tests import raw
+from compat_tests.brokers import Running
+from compat_tests.clients.contract import (
+    ADMIN_CONFIGS,
+    ADMIN_DELETE_GROUPS,
+    ADMIN_DELETE_RECORDS,
+    ADMIN_GROUPS,
+    ADMIN_PARTITIONS,
+    INVALID_CONFIG,
+    INVALID_PARTITIONS,
+    INVALID_REPLICATION_FACTOR,
+    INVALID_TOPIC,
+    NON_EMPTY_GROUP,
+    TOPIC_ALREADY_EXISTS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    GroupSeen,
+    Place,
+    Refused,
+    Sent,
+)
+from compat_tests.conftest import Connect
+from compat_tests.members import eventually
+from compat_tests.scenario import collect, nothing_more, numbered, send_all
+
+Topic = Callable[..., str]
+Name = Callable[[str], str]
+Needs = Callable[[str], None]
+
+
+def test_a_topic_from_birth_to_death(connect: Connect, broker: Running, name: Name) -> None:
+    admin = connect.admin(broker.bootstrap)
+    chosen = name("topic")
+    assert chosen not in admin.topics()
+    admin.create_topic(chosen, 3)
+    eventually(lambda: chosen in admin.topics(), "the new topic is listed")
+    leaders = admin.describe_topic(chosen)
+    assert set(leaders) == {0, 1, 2}
+    assert len(set(leaders.values())) == 1
+    producer = connect.producer(broker.bootstrap)
+    assert producer.send(chosen, b"value", partition=2).result() == Sent(2, 0)
+    producer.close()  # else its questions for the topic may make it again
+    admin.delete_topic(chosen)
+    eventually(lambda: chosen not in admin.topics(), "the deleted topic is gone")
+
+
+def test_a_name_can_be_used_again(connect: Connect, broker: Running, name: Name) -> None:
+    admin = connect.admin(broker.bootstrap)
+    chosen = name("topic")
+    for round_number in range(2):
+        admin.create_topic(chosen)
+        eventually(lambda: chosen in admin.topics(), "the new topic is listed")
+        producer = connect.producer(broker.bootstrap)
+        values = numbered(5 + round_number, f"round-{round_number}")
+        send_all(producer, chosen, values)
+        consumer = connect.consumer(broker.bootstrap, assign=[Place(chosen, 0)])
+        records = collect(consumer, len(values))
+        assert [(record.offset, record.value) for record in records] == list(enumerate(values))
+        producer.close()  # else their questions for the topic may make it again
+        consumer.close()
+        admin.delete_topic(chosen)
+        eventually(lambda: chosen not in admin.topics(), "the deleted topic is gone")
+
+
+def test_what_cannot_be_created(connect: Connect, broker: Running, topic: Topic, name: Name) -> None:
+    admin = connect.admin(broker.bootstrap)
+    taken = topic()
+    collides = name("a.b")
+    admin.create_topic(collides)
+    for chosen, code, options in (
+        (taken, TOPIC_ALREADY_EXISTS, {}),
+        (collides.replace("a.b", "a_b"), INVALID_TOPIC, {}),
+        (name("no/slash"), INVALID_TOPIC, {}),
+        ("x" * 250, INVALID_TOPIC, {}),
+        ("..", INVALID_TOPIC, {}),
+        (name("topic"), INVALID_REPLICATION_FACTOR, {"replicas": 3}),
+        (name("topic"), INVALID_PARTITIONS, {"partitions": 0}),
+        (name("topic"), INVALID_CONFIG, {"settings": {"no.such.setting": "1"}}),
+        (name("topic"), INVALID_CONFIG, {"settings": {"retention.ms": "soon"}}),
+    ):
+        with pytest.raises(Refused) as refusal:
+            admin.create_topic(chosen, **options)  # type: ignore[arg-type]
+        assert refusal.value.code == code, f"{chosen} {options}: {refusal.value}"
+
+
+def test_what_cannot_be_deleted(connect: Connect, broker: Running, name: Name) -> None:
+    with pytest.raises(Refused) as refusal:
+        connect.admin(broker.bootstrap).delete_topic(name("nobody"))
+    assert refusal.value.code == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_cluster(connect: Connect, broker: Running) -> None:
+    host, _, port = broker.bootstrap.rpartition(":")
+    assert connect.admin(broker.bootstrap).brokers() == [(host, int(port))]
+
+
+def test_more_partitions(connect: Connect, broker: Running, topic: Topic, needs: Needs) -> None:
+    needs(ADMIN_PARTITIONS)
+    admin = connect.admin(broker.bootstrap)
+    chosen = topic(partitions=2)
+    producer = connect.producer(broker.bootstrap)
+    assert producer.send(chosen, b"old", partition=1).result() == Sent(1, 0)
+    admin.add_partitions(chosen, 4)
+    eventually(lambda: set(admin.describe_topic(chosen)) == {0, 1, 2, 3}, "four partitions")
+    fresh = connect.producer(broker.bootstrap)
+    assert fresh.send(chosen, b"new", partition=3).result() == Sent(3, 0)
+    assert fresh.send(chosen, b"more", partition=1).result() == Sent(1, 1)
+    for count in (4, 3):
+        with pytest.raises(Refused) as refusal:
+            admin.add_partitions(chosen, count)
+        assert refusal.value.code == INVALID_PARTITIONS
+
+
+def test_the_settings_of_a_topic(connect: Connect, broker: Running, topic: Topic, needs: Needs) -> None:
+    needs(ADMIN_CONFIGS)
+    admin = connect.admin(broker.bootstrap)
+    chosen = topic(**{"retention.ms": "3600000", "cleanup.policy": "compact"})
+    settings = admin.topic_settings(chosen)
+    assert settings["retention.ms"] == "3600000"
+    assert settings["cleanup.policy"] == "compact"
+    assert settings["segment.bytes"] == str(2**30)
+    admin.alter_topic(chosen, {"retention.ms": "7200000", "max.message.bytes": "2000"})
+    eventually(lambda: admin.topic_settings(chosen)["retention.ms"] == "7200000", "the new retention time")
+    assert admin.topic_settings(chosen)["max.message.bytes"] == "2000"
+    with pytest.raises(Refused):
+        connect.producer(broker.bootstrap).send(chosen, bytes(3_000), key=b"key").result()
+    with pytest.raises(Refused) as refusal:
+        admin.alter_topic(chosen, {"retention.ms": "soon"})
+    assert refusal.value.code == INVALID_CONFIG
+    assert admin.topic_settings(chosen)["retention.ms"] == "7200000"
+
+
+def test_groups_are_listed_described_and_deleted(connect: Connect, broker: Running, topic: Topic, name: Name, needs: Needs) -> None:
+    needs(ADMIN_GROUPS)
+    admin = connect.admin(broker.bootstrap)
+    chosen, group = topic(), name("group")
+    consumer = connect.consumer(broker.bootstrap, chosen, group=group, session_ms=broker.session_ms)
+    send_all(connect.producer(broker.bootstrap), chosen, numbered(3))
+    collect(consumer, 3)
+    consumer.commit()
+    assert group in admin.groups()
+    assert admin.describe_group(group) == GroupSeen("Stable", 1)
+    if ADMIN_DELETE_GROUPS in connect.client.features:
+        with pytest.raises(Refused) as refusal:
+            admin.delete_group(group)
+        assert refusal.value.code == NON_EMPTY_GROUP
+    consumer.close()
+    eventually(lambda: admin.describe_group(group) == GroupSeen("Empty", 0), "the group is empty")
+    if ADMIN_DELETE_GROUPS in connect.client.features:
+        admin.delete_group(group)
+        assert group not in admin.groups()
+        assert connect.consumer(broker.bootstrap, group=group).committed(Place(chosen, 0)) is None
+
+
+def test_records_are_deleted(connect: Connect, broker: Running, topic: Topic, needs: Needs) -> None:
+    needs(ADMIN_DELETE_RECORDS)
+    place = Place(topic(), 0)
+    send_all(connect.producer(broker.bootstrap), place.topic, numbered(20))
+    connect.admin(broker.bootstrap).delete_records(place, 15)
+    consumer = connect.consumer(broker.bootstrap, assign=[place])
+    assert consumer.beginning_offset(place) == 15
+    records = collect(consumer, 5)
+    assert [record.offset for record in records] == list(range(15, 20))
+    nothing_more(consumer)
+
+
+def test_produce_to_a_topic_that_cannot_be(connect: Connect, broker: Running) -> None:
+    """The broker says so by itself: not every client checks names, and none may wait for such a topic for ever."""
+    with pytest.raises(Refused) as refusal:
+        raw.create_topic(broker.bootstrap, "not a name")
+    assert refusal.value.code == INVALID_TOPIC
