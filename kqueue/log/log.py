@@ -125,7 +125,6 @@ class Log:
         Raises StorageFailed.
         """
         now_ms = clock.wall_ms()
-        is_new = not storage.exists(folder)
         loaded = recovery.load(
             storage, folder, config, now_ms, recovery_point=recovery_point, clean=clean, start_offset=start_offset
         )
@@ -134,7 +133,7 @@ class Log:
             storage, folder, config, clock, loaded, topic_id=topic_id, producer_expiration_ms=producer_expiration_ms, rng=rng
         )
         if loaded.end_offset == loaded.start_offset == log._active.base:
-            log._flusher.names_changed(parent=is_new or bool(files_to_sync))
+            log._flusher.names_changed(parent=True)
         log._flusher.add(*(storage.open(f"{folder}/{name}") for name in files_to_sync))
         return log
 
@@ -240,6 +239,9 @@ class Log:
         file.append(encode_snapshot(self.producers))
         self._flusher.add(file)
         self._flusher.names_changed()
+        if self._snapshots and all(segment.base != self._snapshots[-1] for segment in self._segments):
+            # that of an earlier clean stop; those at the start of a segment stay as long as it does
+            self._storage.remove(f"{self.folder}/{file_name(self._snapshots.pop(), SNAPSHOT)}")
         self._snapshots.append(offset)
 
     def _draw_jitter(self) -> int:

@@ -152,7 +152,7 @@ class LogManager:
             start_offset=folder.log_starts.get(key, 0),
             producer_expiration_ms=self._producer_expiration_ms,
             rng=self._rng,
-            files_to_sync=(PARTITION_METADATA,) if key in self._new else (),
+            files_to_sync=(PARTITION_METADATA,) if key in self._new or not folder.clean else (),
         )
         self._new.discard(key)
         log.on_truncate = lambda offset: self._lower_recovery_point(folder, key, offset)

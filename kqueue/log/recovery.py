@@ -41,7 +41,7 @@ from kqueue.log.timeindex import NO_TIMESTAMP
 from kqueue.log.txnindex import AbortedTransaction
 from kqueue.records.batch import BatchHeader, iter_records
 from kqueue.storage import File, Storage
-from kqueue.storage.paths import TEMPORARY_SUFFIX
+from kqueue.storage.paths import TEMPORARY_SUFFIX, parent_of
 
 logger = logging.getLogger("kqueue.log")
 
@@ -139,7 +139,7 @@ class _Loader:
             self._begin_anew(loaded)
         self._trim(loaded)
         if bases and (self.changed or not clean):
-            self._sync(loaded, epochs=rebuilt or not clean)
+            self._sync(loaded, unclean=rebuilt or not clean)
         loaded.segments[-1].activate(self.config.segment_index_bytes)
         return loaded
 
@@ -224,6 +224,7 @@ class _Loader:
         loaded.producers.end_offset = max(loaded.producers.end_offset, segments[0].base)
         replay(segments[:first], loaded.producers, segments[first].base)
         end_offset = segments[first].base
+        loaded.epochs.truncate_from_end(end_offset)  # the file may know epochs that were cut off; the batches know better
         for number in range(first, len(segments)):
             segment = segments[number]
             if self._is_hole(end_offset, segment.base):
@@ -310,15 +311,17 @@ class _Loader:
             self.changed = True
         loaded.snapshots = kept
 
-    def _sync(self, loaded: Loaded, *, epochs: bool) -> None:
+    def _sync(self, loaded: Loaded, *, unclean: bool) -> None:
         # after a crash of the process alone the bytes are there, but maybe in the page cache only
         for segment in self.touched:
             for file in segment.files():
                 file.sync()
-        if epochs and loaded.epochs.changed:
+        if unclean and loaded.epochs.changed:
             self.storage.write_atomic(f"{self.folder}/{EPOCHS}", encode_epochs(loaded.epochs))
             loaded.epochs.changed = False
         self.storage.sync_folder(self.folder)
+        if unclean:
+            self.storage.sync_folder(parent_of(self.folder))
 
 
 class _Scanned:

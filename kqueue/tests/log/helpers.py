@@ -1,0 +1,154 @@
+"""Batches, logs and what must hold of any log, for the tests of this folder."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from kqueue.base.jobs import IoJob
+from kqueue.log.config import LogConfig
+from kqueue.log.log import Appended, Log
+from kqueue.log.producers import Producers
+from kqueue.log.recovery import count_batch
+from kqueue.log.scan import scan
+from kqueue.log.txnindex import AbortedTransaction
+from kqueue.records.batch import BatchHeader, Record, check_crc, control_key_value, iter_batches, iter_records, read_header
+from kqueue.records.builder import BatchBuilder
+from kqueue.storage import MemoryStorage, Storage
+from kqueue.testing.clock import ManualClock
+
+START_MS = 1_700_000_000_000
+
+
+def batch(*values: bytes, time_ms: int = START_MS, step_ms: int = 1, **settings: Any) -> bytearray:
+    """A batch with these values; `settings` are those of BatchBuilder."""
+    builder = BatchBuilder(**settings)
+    for number, value in enumerate(values):
+        builder.append(time_ms + number * step_ms, None, value)
+    return builder.build()
+
+
+def marker(kind: int, producer_id: int, epoch: int = 0, coordinator_epoch: int = 0, time_ms: int = START_MS) -> bytearray:
+    """The control batch that ends a transaction."""
+    builder = BatchBuilder(producer_id=producer_id, epoch=epoch, transactional=True, control=True)
+    builder.append(time_ms, *control_key_value(kind, coordinator_epoch))
+    return builder.build()
+
+
+def append(log: Log, *values: bytes, leader_epoch: int = 0, client: bool = True, **settings: Any) -> Appended:
+    buf = batch(*values, **settings)
+    return log.append(buf, read_header(buf), leader_epoch=leader_epoch, client=client)
+
+
+def end_transaction(log: Log, kind: int, producer_id: int, leader_epoch: int = 0, **settings: Any) -> Appended:
+    buf = marker(kind, producer_id, **settings)
+    return log.append(buf, read_header(buf), leader_epoch=leader_epoch, client=False)
+
+
+def open_log(storage: Storage | None = None, clock: ManualClock | None = None, **settings: Any) -> Log:
+    """A log in the folder ``t-0``; `settings`: of Log.open where it knows them, else of the topic."""
+    known = {name: settings.pop(name) for name in ("recovery_point", "clean", "start_offset", "producer_expiration_ms") if name in settings}
+    rng = random.Random(1)
+    return Log.open(storage or MemoryStorage(), "t-0", LogConfig.of(**settings), clock or ManualClock(START_MS), rng=rng, **known)
+
+
+def run_job(job: IoJob[None] | None) -> None:
+    assert job is not None
+    job.run()
+    job.finish(None, None)
+
+
+def flush(log: Log) -> None:
+    job = log.flush_job()
+    if job is not None:
+        run_job(job)
+
+
+def read_batches(log: Log, max_bytes: int = 1 << 20, end_offset: int | None = None) -> list[tuple[BatchHeader, list[Record]]]:
+    """Everything from the log start on, by following reads."""
+    found = []
+    offset = log.start_offset
+    bound = log.end_offset if end_offset is None else end_offset
+    while fetched := log.read(offset, max_bytes, end_offset=bound, min_one_batch=True):
+        data = fetched.read()
+        assert len(data) == len(fetched)
+        for position, header in iter_batches(data):
+            check_crc(data, position, header)
+            found.append((header, list(iter_records(data, position))))
+        assert fetched.next_offset > offset
+        offset = fetched.next_offset
+    return found
+
+
+def read_records(log: Log, max_bytes: int = 1 << 20, end_offset: int | None = None) -> list[Record]:
+    return [record for _, records in read_batches(log, max_bytes, end_offset) for record in records if record.offset >= log.start_offset]
+
+
+def read_values(log: Log, **bounds: int) -> list[bytes | None]:
+    return [record.value for record in read_records(log, **bounds)]
+
+
+def check_log(log: Log) -> None:
+    """Indexes, epochs, producers and transactions say of the batches what is true. Raises AssertionError."""
+    aborted: list[AbortedTransaction] = []
+    producers = Producers()
+    offset = log._segments[0].base
+    assert log.end_offset >= offset
+    for number, segment in enumerate(log._segments):
+        assert segment.base >= offset
+        units = dict(scan(segment.log, 0, segment.size, check=True))
+        by_last_offset = {unit.last_offset: position for position, unit in units.items()}
+        assert sum(unit.size for unit in units.values()) == segment.size == segment.log.size
+        _check_index(segment, by_last_offset, log.config.index_interval_bytes)
+        _check_timeindex(segment, units, sealed=number + 1 < len(log._segments))
+        own = []
+        for position, unit in units.items():
+            assert isinstance(unit, BatchHeader)
+            assert unit.base_offset >= offset
+            offset = unit.last_offset + 1
+            if unit.base_offset >= log.start_offset:
+                assert log.epochs.epoch_at(unit.base_offset) == unit.leader_epoch
+            one = count_batch(producers, segment.log, position, unit)
+            own += [one] if one is not None else []
+        assert segment.txnindex.read() == own
+        aborted += own
+    assert log.end_offset >= offset
+    assert log.aborted(log.start_offset, log.end_offset) == [one for one in aborted if one.last_offset >= log.start_offset]
+    _check_producers(log.producers, producers)
+    assert log.last_stable_offset == min(producers.first_open(), log.end_offset)
+
+
+def _check_index(segment: Any, by_last_offset: dict[int, int], interval_bytes: int) -> None:
+    index = segment.index
+    index.check()
+    last_position = 0
+    for number in range(index.entries.count):
+        entry = index._at(number)
+        assert by_last_offset[entry.offset] == entry.position
+        assert entry.position - last_position > interval_bytes
+        last_position = entry.position
+    assert bytes(index.entries.view()) == index.entries.file.read_at(0, 1 << 20)
+
+
+def _check_timeindex(segment: Any, units: dict[int, Any], *, sealed: bool) -> None:
+    timeindex = segment.timeindex
+    timeindex.check()
+    for number in range(timeindex.entries.count):
+        entry = timeindex._at(number)
+        so_far = [unit for unit in units.values() if unit.last_offset <= entry.offset]
+        assert max(unit.max_timestamp for unit in so_far) == entry.timestamp == so_far[-1].max_timestamp
+    greatest = max((unit.max_timestamp for unit in units.values()), default=-1)
+    assert segment.max_timestamp == greatest
+    if sealed:
+        assert timeindex.last().timestamp == greatest
+
+
+def _check_producers(found: Producers, expected: Producers) -> None:
+    def facts(producers: Producers) -> dict[int, tuple[object, ...]]:
+        return {
+            producer_id: (one.epoch, [last[:3] for last in one.batches][-1:], one.last_timestamp, one.coordinator_epoch, one.transaction_offset)
+            for producer_id, one in producers.items()
+        }
+
+    assert facts(found) == facts(expected)
+    assert found.first_open() == expected.first_open()
