@@ -87,6 +87,7 @@ def test_old_formats_are_not_for_here(rules: Rules, magic: int) -> None:
         ({"attributes": 0x08}, InvalidTimestamp, "LogAppendTime"),
         ({"attributes": 0x05}, UnsupportedCodec, "id 5"),
         ({"attributes": 0x07}, UnsupportedCodec, "id 7"),
+        ({"producer_id": 0}, InvalidRecord, "sequence -1"),
         ({"producer_id": 3}, InvalidRecord, "sequence -1"),
         ({"max_timestamp": NOW + 3_600_001}, InvalidTimestamp, "after"),
     ],
@@ -94,6 +95,15 @@ def test_old_formats_are_not_for_here(rules: Rules, magic: int) -> None:
 def test_headers_that_are_refused(rules: Rules, fields: dict[str, int], error: type[KqueueError], words: str) -> None:
     with pytest.raises(error, match=words):
         check(sealed(produced(), **fields), rules)
+
+
+@BOTH
+@pytest.mark.parametrize("length", [48, 0, -1, -(2**31)])
+def test_a_length_below_the_headers(rules: Rules, length: int) -> None:
+    batch = produced()
+    batch[8:12] = length.to_bytes(4, signed=True)
+    with pytest.raises(CorruptBatch, match="at least"):
+        check(batch, rules)
 
 
 @BOTH
@@ -150,6 +160,13 @@ def test_a_bound_on_the_past_looks_at_the_oldest_record() -> None:
     check(batch, Rules())
     with pytest.raises(InvalidTimestamp, match="before"):
         check(batch, Rules(before_max_ms=DAY - 1))
+
+
+def test_a_record_too_late_under_a_header_that_hides_it() -> None:
+    batch = sealed(produced(time=NOW + 3_600_001), max_timestamp=NOW)
+    check(batch, Rules())
+    with pytest.raises(InvalidTimestamp, match="after"):
+        check(batch, EVERY)
 
 
 def test_log_append_time_topics_have_no_bounds() -> None:
