@@ -21,6 +21,7 @@ from kqueue.wire.messages.list_offsets import (
 
 VERSIONS = (0, 11)
 VERSION_ONE_OFFSET = 1  # version 0 answers a list of offsets where segments begin
+VERSION_EPOCHS = 4
 READ_COMMITTED = 1
 LATEST = -1
 EARLIEST = -2
@@ -73,9 +74,10 @@ def _answer(name: str, asked: ListOffsetsPartition, request: ListOffsetsRequest,
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, old_style_offsets=offsets)
     end_offset = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
     place = _place(partition, asked.timestamp, end_offset, call.api_version)
-    return ListOffsetsPartitionResponse(
-        partition_index=asked.partition_index, timestamp=place.timestamp, offset=place.offset, leader_epoch=place.leader_epoch
-    )
+    answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index, timestamp=place.timestamp, offset=place.offset)
+    if call.api_version >= VERSION_EPOCHS:
+        answer.leader_epoch = place.leader_epoch
+    return answer
 
 
 def _place(partition: Partition, timestamp: int, end_offset: int, version: int) -> Place:

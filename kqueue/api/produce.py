@@ -53,13 +53,13 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Wait[Produc
         return refuse(request, call.api_version, InvalidRequiredAcks(f"acks is -1, 0 or 1, not {request.acks}"))
     if request.transactional_id is not None:
         return refuse(request, call.api_version, TransactionsNotServed("this broker does not serve transactions"))
-    work = _Work(call)
+    work = _Work(call, waits=request.acks == ACKS_ALL)
     for data in request.topic_data:
         work.append_topic(data)
     if request.acks == ACKS_NONE:
         work.close_if_failed()
         return None
-    if request.acks == ACKS_ALL and not work.is_committed():
+    if work.pending and not work.is_committed():
         keys = tuple(pending.partition for pending in work.pending)
         return Wait(keys, call.deadline_ms(request.timeout_ms), work.retry)
     return work.response
@@ -93,10 +93,11 @@ def _failed(index: int, error: BaseException) -> PartitionProduceResponse:
 class _Work:
     """One request on its way: what was answered so far, and what is not committed yet."""
 
-    __slots__ = ("call", "now_ms", "pending", "response")
+    __slots__ = ("call", "now_ms", "pending", "response", "waits")
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, *, waits: bool) -> None:
         self.call = call
+        self.waits = waits
         self.now_ms = call.broker.clock.wall_ms()
         self.response = ProduceResponse()
         self.pending: list[Pending] = []
@@ -133,7 +134,8 @@ class _Work:
             log_append_time_ms=appended.log_append_time_ms,
             log_start_offset=appended.log_start_offset,
         )
-        self.pending.append(Pending(partition, appended.last_offset + 1, answer))
+        if self.waits:
+            self.pending.append(Pending(partition, appended.last_offset + 1, answer))
         return answer
 
     def _not_leader(self, partition: Partition, error: NotLeader) -> PartitionProduceResponse:

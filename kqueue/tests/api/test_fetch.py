@@ -1,0 +1,418 @@
+"""Fetch at every version: limits, waiting, sessions, epochs, and how each refusal is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kqueue.api import table
+from kqueue.api.errors import ErrorCode
+from kqueue.base.errors import StorageFailed
+from kqueue.records.batch import iter_batches, iter_records
+from kqueue.records.legacy import iter_any_records
+from kqueue.tests.api.harness import Asker, batch, versions_of
+from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
+
+ON_DISK: dict[str, object] = {"kqueue.storage": "local"}
+MODERN = range(4, 19)
+
+
+def want(index: int = 0, offset: int = 0, size: int = 1 << 20, **fields: int) -> FetchPartition:
+    return FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=size, **fields)
+
+
+def request(asker: Asker, version: int, *wanted: FetchPartition, topic: str = "t", **fields: Any) -> FetchRequest:
+    topics = [_named(asker, FetchTopic(partitions=list(wanted)), topic, version)] if wanted else []
+    forget = fields.pop("forget", ())
+    forgotten = [_named(asker, ForgottenTopic(partitions=list(forget)), topic, version)] if forget else []
+    defaults: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1}
+    return FetchRequest(topics=topics, forgotten_topics_data=forgotten, **{**defaults, **fields})
+
+
+def _named(asker: Asker, data: Any, topic: str, version: int) -> Any:
+    if version >= 13:
+        found = asker.sim.broker.topics.find(topic)
+        data.topic_id = found.id if found is not None else b"\x07" * 16
+    else:
+        data.topic = topic
+    return data
+
+
+def fetch(asker: Asker, version: int, *wanted: FetchPartition, **fields: Any) -> FetchResponse:
+    response: FetchResponse = asker.ask(request(asker, version, *wanted, **fields), version)
+    return response
+
+
+def parts(response: FetchResponse) -> list[PartitionData]:
+    return [data for topic in response.responses for data in topic.partitions]
+
+
+def one(response: FetchResponse) -> PartitionData:
+    (data,) = parts(response)
+    return data
+
+
+def values(data: PartitionData) -> list[bytes | None]:
+    return [record.value for record in iter_any_records(bytes(data.records or b""))]
+
+
+@pytest.fixture
+def asker() -> Asker:
+    asker = Asker()
+    asker.sim.topic("t", 3)
+    return asker
+
+
+@pytest.mark.parametrize("version", versions_of("fetch"))
+def test_gives_what_is_there_from_the_offset_on(asker: Asker, version: int) -> None:
+    for value in (b"a", b"b", b"c"):
+        asker.produce("t", batch(value))
+    response = fetch(asker, version, want(offset=1))
+    data = one(response)
+    assert (response.error_code, response.session_id) == (0, 0)
+    assert (data.partition_index, data.error_code, data.high_watermark) == (0, 0, 3)
+    assert data.last_stable_offset == (3 if version >= 4 else -1)
+    assert data.log_start_offset == (0 if version >= 5 else -1)
+    assert (data.preferred_read_replica, data.aborted_transactions or []) == (-1, [])
+    assert values(data) == [b"b", b"c"]
+    (topic,) = response.responses
+    assert (topic.topic, topic.topic_id) == (("", asker.sim.broker.topics.get("t").id) if version >= 13 else ("t", bytes(16)))
+
+
+@pytest.mark.parametrize("version", MODERN)
+def test_batches_go_out_as_they_came_in(asker: Asker, version: int) -> None:
+    sent = batch(b"a" * 100, b"b" * 100, codec="gzip", producer_id=5, epoch=0, base_sequence=0)
+    asker.produce("t", sent)
+    got = bytes(one(fetch(asker, version, want())).records or b"")
+    assert got[16:] == sent[16:]  # all but base offset and leader epoch, which the broker sets
+    ((_, header),) = iter_batches(got)
+    assert (header.base_offset, header.leader_epoch) == (0, asker.sim.broker.leader_epoch)
+
+
+@pytest.mark.parametrize("version", versions_of("fetch"))
+def test_the_end_of_the_log_is_empty_and_what_lies_outside_is_an_error(asker: Asker, version: int) -> None:
+    asker.produce("t", batch(b"a"))
+    empty, above, below = parts(fetch(asker, version, want(offset=1), want(1, 9), want(2, -1)))
+    assert (empty.error_code, empty.high_watermark, bytes(empty.records or b"?")) == (0, 1, b"") or empty.records == b""
+    for outside in (above, below):
+        assert (outside.error_code, outside.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+        assert outside.records is not None
+        assert len(outside.records) == 0
+
+
+@pytest.mark.parametrize("version", versions_of("fetch"))
+def test_what_is_not_there_is_told_for_itself(asker: Asker, version: int) -> None:
+    asker.produce("t", batch(b"a"))
+    fine, lost = parts(fetch(asker, version, want(), want(9)))
+    assert (values(fine), lost.error_code) == ([b"a"], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    nobody = one(fetch(asker, version, want(), topic="nobody"))
+    assert nobody.error_code == (ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_before_sessions_an_unexpected_error_is_told_at_each_partition(asker: Asker, version: int) -> None:
+    response = table.error_response(request(asker, version, want(0), want(1)), version, ZeroDivisionError())
+    assert [data.error_code for data in parts(response)] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+
+
+# --- limits
+
+
+@pytest.mark.parametrize("version", range(3, 19))
+def test_the_first_batch_comes_however_large_and_no_second_one(asker: Asker, version: int) -> None:
+    for partition in (0, 1):
+        asker.produce("t", batch(b"x" * 1000), partition=partition)
+        asker.produce("t", batch(b"y" * 1000), partition=partition)
+    empty, first, second = parts(fetch(asker, version, want(2), want(0, size=10), want(1, size=10)))
+    assert [len(values(data)) for data in (empty, first, second)] == [0, 1, 0]
+    first, second = parts(fetch(asker, version, want(1), want(0), max_bytes=1))
+    assert [len(values(data)) for data in (first, second)] == [1, 0]
+    assert second.error_code == 0
+
+
+@pytest.mark.parametrize("version", MODERN)
+def test_batches_are_given_whole_as_far_as_they_fit(asker: Asker, version: int) -> None:
+    size = len(batch(b"x" * 100))
+    for _ in range(5):
+        asker.produce("t", batch(b"x" * 100))
+        asker.produce("t", batch(b"x" * 100), partition=1)
+    first, second = parts(fetch(asker, version, want(0, size=size * 3 + 5), want(1), max_bytes=size * 5 + 5))
+    assert [len(values(data)) for data in (first, second)] == [3, 2]
+
+
+def test_the_broker_bounds_an_answer_too() -> None:
+    asker = Asker({"fetch.max.bytes": 1024})
+    asker.sim.topic("t", 1)
+    for _ in range(5):
+        asker.produce("t", batch(b"x" * 400))
+    assert len(values(one(fetch(asker, 12, want())))) == 2
+
+
+def test_hostile_numbers_are_answered(asker: Asker) -> None:
+    asker.produce("t", batch(b"a"))
+    for size in (-1, 0, -(2**31), 2**31 - 1):
+        for fields in ({"max_bytes": size}, {"min_bytes": size, "max_wait_ms": 0}, {"max_wait_ms": min(size, 0)}):
+            assert values(one(fetch(asker, 12, want(size=size), **fields))) == [b"a"]
+
+
+# --- waiting
+
+
+def test_waits_for_the_first_record(asker: Asker) -> None:
+    started = asker.start(request(asker, 12, want(0), want(1), max_wait_ms=500), 12)
+    assert started.response is None
+    asker.produce("t", batch(b"a"), partition=1)
+    assert [values(data) for data in parts(started.response)] == [[], [b"a"]]
+
+
+def test_waits_until_there_are_min_bytes(asker: Asker) -> None:
+    size = len(batch(b"x" * 100))
+    started = asker.start(request(asker, 12, want(0), want(1), max_wait_ms=500, min_bytes=size * 3), 12)
+    for partition in (0, 1):
+        asker.produce("t", batch(b"x" * 100), partition=partition)
+        assert started.response is None
+    asker.produce("t", batch(b"x" * 100))
+    assert [len(values(data)) for data in parts(started.response)] == [2, 1]
+
+
+@pytest.mark.parametrize("version", versions_of("fetch"))
+def test_is_answered_at_the_latest_when_time_is_over(asker: Asker, version: int) -> None:
+    asker.produce("t", batch(b"a"))
+    started = asker.start(request(asker, version, want(), max_wait_ms=500, min_bytes=10_000), version)
+    asker.sim.advance(499)
+    assert started.response is None
+    asker.sim.advance(1)
+    assert values(one(started.response)) == [b"a"]
+
+
+def test_min_bytes_above_max_bytes_is_enough_at_max_bytes(asker: Asker) -> None:
+    asker.produce("t", batch(b"x" * 100))
+    started = asker.start(request(asker, 12, want(), max_wait_ms=500, min_bytes=10**6, max_bytes=50), 12)
+    assert values(one(started.response)) == [b"x" * 100]
+
+
+def test_an_error_does_not_wait(asker: Asker) -> None:
+    started = asker.start(request(asker, 12, want(), want(1, 99), max_wait_ms=500), 12)
+    assert [data.error_code for data in parts(started.response)] == [0, ErrorCode.OFFSET_OUT_OF_RANGE]
+
+
+def test_a_partition_that_is_not_there_does_not_keep_the_others_from_waiting(asker: Asker) -> None:
+    """Else a client whose topic went would ask again and again until it hears of it."""
+    started = asker.start(request(asker, 12, want(), want(9), max_wait_ms=500), 12)
+    assert started.response is None
+    asker.produce("t", batch(b"a"))
+    assert [data.error_code for data in parts(started.response)] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert asker.start(request(asker, 12, want(9), max_wait_ms=500), 12).response is not None  # nothing to wait for
+
+
+def test_a_topic_deleted_under_a_waiting_fetch_is_told_at_once(asker: Asker) -> None:
+    started = asker.start(request(asker, 12, want(), max_wait_ms=500), 12)
+    asker.sim.result(asker.sim.broker.topics.delete("t"))
+    asker.sim.settle()
+    assert one(started.response).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_made_anew_is_found_again_by_a_session() -> None:
+    asker = Asker()
+    asker.sim.topic("t")
+    session = fetch(asker, 12, want(), session_epoch=0).session_id
+    asker.sim.result(asker.sim.broker.topics.delete("t"))
+    asker.sim.topic("t")
+    asker.produce("t", batch(b"new"))
+    assert values(one(fetch(asker, 12, session_id=session, session_epoch=1))) == [b"new"]
+
+
+def test_consumers_see_only_what_is_flushed() -> None:
+    asker = Asker(ON_DISK)
+    partition = asker.sim.topic("t").partition(0)
+    asker.sim.settle()
+    from kqueue.tests.api.harness import produce_request
+
+    asker.start(produce_request(asker, "t", batch(b"a"), acks=1), 9)
+    before = asker.start(request(asker, 12, want()), 12)
+    assert (partition.log_end_offset, one(before.response).high_watermark, values(one(before.response))) == (1, 0, [])
+    waiting = asker.start(request(asker, 12, want(), max_wait_ms=500), 12)
+    asker.sim.settle()
+    assert (one(waiting.response).high_watermark, values(one(waiting.response))) == (1, [b"a"])
+
+
+def test_nothing_of_the_frame_is_kept_while_waiting(asker: Asker) -> None:
+    started = asker.start(request(asker, 12, want(), max_wait_ms=500), 12)
+    started.frame.clear()  # BufferError, if anybody still looked at it
+    asker.produce("t", batch(b"a"))
+    assert values(one(started.response)) == [b"a"]
+
+
+def test_a_disk_that_failed_is_told(asker: Asker) -> None:
+    asker.produce("t", batch(b"a"))
+    asker.sim.broker.topics.partition("t", 0).log._fail(StorageFailed("the disk is gone"))
+    assert one(fetch(asker, 12, want())).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+# --- leader epochs
+
+
+@pytest.mark.parametrize("version", range(9, 19))
+def test_clients_of_another_epoch_are_told(asker: Asker, version: int) -> None:
+    asker.sim.broker.leader_epoch = 5
+    response = fetch(asker, version, want(current_leader_epoch=4), want(1, current_leader_epoch=6), want(2, current_leader_epoch=5))
+    old, new, same = parts(response)
+    assert [data.error_code for data in (old, new, same)] == [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, 0]
+    if version >= 16:
+        assert (old.current_leader.leader_id, old.current_leader.leader_epoch) == (1, 5)
+        assert [(node.node_id, node.host, node.port) for node in response.node_endpoints] == [(1, "127.0.0.1", 9092)]
+    else:
+        assert old.current_leader.leader_id == -1
+        assert response.node_endpoints == []
+    assert new.current_leader.leader_id == -1
+
+
+@pytest.mark.parametrize("version", range(12, 19))
+def test_a_client_whose_log_parted_from_ours_is_told_where(asker: Asker, version: int) -> None:
+    broker = asker.sim.broker
+    for epoch, count in ((2, 3), (5, 2)):
+        broker.leader_epoch = epoch
+        for _ in range(count):
+            asker.produce("t", batch(b"a"))
+    for last, offset, expected in ((3, 4, (2, 3)), (2, 4, (2, 3)), (5, 9, (5, 5))):
+        data = one(fetch(asker, version, want(offset=offset, last_fetched_epoch=last)))
+        assert (data.error_code, (data.diverging_epoch.epoch, data.diverging_epoch.end_offset)) == (0, expected)
+        assert (data.high_watermark, data.log_start_offset, data.records) == (5, 0, b"")
+    fine = one(fetch(asker, version, want(offset=3, last_fetched_epoch=2)))
+    assert (len(values(fine)), fine.diverging_epoch.epoch) == (2, -1)
+    unknown = one(fetch(asker, version, want(offset=3, last_fetched_epoch=9)))
+    assert unknown.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+# --- isolation
+
+
+def transaction(value: bytes, producer: int, sequence: int = 0) -> bytes:
+    return batch(value, producer_id=producer, epoch=0, base_sequence=sequence, transactional=True)
+
+
+def append(asker: Asker, raw: bytes) -> None:
+    from kqueue.records.batch import read_header
+
+    buf = memoryview(bytearray(raw))
+    asker.sim.broker.topics.partition("t", 0).append(buf, read_header(buf), client=False)
+
+
+def end_transaction(asker: Asker, producer: int, *, commits: bool) -> None:
+    from kqueue.records.batch import ABORT, COMMIT, control_key_value
+    from kqueue.records.builder import BatchBuilder
+
+    builder = BatchBuilder(producer_id=producer, epoch=0, transactional=True, control=True)
+    builder.append(1, *control_key_value(COMMIT if commits else ABORT, 0))
+    append(asker, bytes(builder.build()))
+
+
+@pytest.mark.parametrize("version", MODERN)
+def test_read_committed_stops_at_open_transactions_and_lists_aborted_ones(asker: Asker, version: int) -> None:
+    """Transactions are not served, but a log that Kafka wrote may hold them."""
+    append(asker, transaction(b"aborted", 1))  # 0
+    append(asker, transaction(b"open", 2))  # 1
+    append(asker, batch(b"plain"))  # 2
+    end_transaction(asker, 1, commits=False)  # 3
+    committed = one(fetch(asker, version, want(), isolation_level=1))
+    assert (committed.last_stable_offset, committed.high_watermark, len(values(committed))) == (1, 4, 1)
+    end_transaction(asker, 2, commits=True)  # 4
+    committed = one(fetch(asker, version, want(), isolation_level=1))
+    assert (committed.last_stable_offset, len(values(committed))) == (5, 5)
+    assert [(one.producer_id, one.first_offset) for one in committed.aborted_transactions or ()] == [(1, 0)]
+    uncommitted = one(fetch(asker, version, want()))
+    assert (uncommitted.aborted_transactions, len(values(uncommitted))) == (None, 5)
+    empty = one(fetch(asker, version, want(offset=5), isolation_level=1))
+    assert empty.aborted_transactions == []
+
+
+# --- sessions
+
+
+@pytest.mark.parametrize("version", range(7, 19))
+def test_a_session_names_only_what_changed(asker: Asker, version: int) -> None:
+    first = fetch(asker, version, want(0), want(1), want(2), session_epoch=0)
+    assert first.session_id > 0
+    assert [data.partition_index for data in parts(first)] == [0, 1, 2]
+    session = {"session_id": first.session_id}
+    second = fetch(asker, version, **session, session_epoch=1)
+    assert (second.error_code, second.session_id, second.responses) == (0, first.session_id, [])
+    asker.produce("t", batch(b"a"), partition=1)
+    third = fetch(asker, version, **session, session_epoch=2)
+    assert [(data.partition_index, values(data)) for data in parts(third)] == [(1, [b"a"])]
+    moved = fetch(asker, version, want(1, 1), **session, session_epoch=3)
+    assert moved.responses == []
+    forgotten = fetch(asker, version, **session, session_epoch=4, forget=[0, 2])
+    assert (forgotten.session_id, forgotten.responses) == (first.session_id, [])
+    ended = fetch(asker, version, **session, session_epoch=5, forget=[1])
+    assert (ended.error_code, ended.session_id) == (0, 0)
+
+
+@pytest.mark.parametrize("version", range(7, 19))
+def test_unknown_sessions_and_wrong_epochs_are_refused(asker: Asker, version: int) -> None:
+    session = fetch(asker, version, want(), session_epoch=0).session_id
+    assert fetch(asker, version, session_id=session, session_epoch=7).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert fetch(asker, version, session_id=session ^ 1, session_epoch=1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_session_by_name_does_not_go_on_by_id(asker: Asker) -> None:
+    session = fetch(asker, 12, want(), session_epoch=0).session_id
+    assert fetch(asker, 13, session_id=session, session_epoch=1).error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_a_waiting_fetch_whose_session_went_on_is_refused(asker: Asker) -> None:
+    session = fetch(asker, 12, want(), session_epoch=0).session_id
+    slow = asker.start(request(asker, 12, session_id=session, session_epoch=1, max_wait_ms=500), 12)
+    fetch(asker, 12, session_id=session, session_epoch=2)
+    asker.produce("t", batch(b"a"))
+    assert slow.response.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_busy_partitions_of_a_session_take_turns(asker: Asker) -> None:
+    for partition in range(3):
+        for _ in range(3):
+            asker.produce("t", batch(b"x" * 100), partition=partition)
+    session = fetch(asker, 12, want(0), want(1), want(2), session_epoch=0, max_bytes=1).session_id
+    order = []
+    for epoch in range(1, 5):
+        response = fetch(asker, 12, session_id=session, session_epoch=epoch, max_bytes=1)
+        order += [data.partition_index for data in parts(response) if values(data)]
+    assert order == [0, 1, 2, 0]
+
+
+@pytest.mark.parametrize("version", range(7, 10))
+def test_a_session_tells_again_of_a_partition_that_its_version_could_not_read(version: int) -> None:
+    asker = Asker()
+    asker.sim.topic("t")
+    asker.produce("t", batch(b"a" * 100, codec="zstd"))
+    response = fetch(asker, version, want(), session_epoch=0)
+    assert one(response).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    moved = fetch(asker, version, want(offset=1), session_id=response.session_id, session_epoch=1)
+    assert (one(moved).error_code, one(moved).high_watermark) == (0, 1)
+
+
+def test_slots_are_bounded() -> None:
+    asker = Asker({"max.incremental.fetch.session.cache.slots": 1})
+    asker.sim.topic("t")
+    assert fetch(asker, 12, want(), session_epoch=0).session_id > 0
+    second = fetch(asker, 12, want(), session_epoch=0)
+    assert (second.error_code, second.session_id, len(parts(second))) == (0, 0, 1)
+
+
+def test_following_a_log_gives_each_record_once(asker: Asker) -> None:
+    """Produce and fetch in turns, as a consumer follows, over segments that roll."""
+    asker.sim.topic("rolling", segment_bytes="500")
+    got: list[bytes | None] = []
+    offset = 0
+    for number in range(40):
+        asker.produce("rolling", batch(b"%d" % number, b"%d+" % number))
+        if number % 3 == 0:
+            while True:
+                data = one(fetch(asker, 12, want(offset=offset, size=300), topic="rolling"))
+                records = [record for at, _ in iter_batches(bytes(data.records or b"")) for record in iter_records(bytes(data.records), at)]
+                if not records:
+                    break
+                got += [record.value for record in records if record.offset >= offset]
+                offset = records[-1].offset + 1
+    assert got == [value for number in range(40) for value in (b"%d" % number, b"%d+" % number)]

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kqueue.api.errors import ErrorCode
+from kqueue.tests.api.harness import Asker, batch, versions_of
+from kqueue.tests.api.test_fetch import append, end_transaction, transaction
+from kqueue.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+NOW_MS = 1_700_000_000_000
+LATEST, EARLIEST, GREATEST_TIME, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
+NOWHERE = (0, -1, -1, -1)
+
+
+def ask(asker: Asker, version: int, *partitions: ListOffsetsPartition, topic: str = "t", isolation: int = 0) -> ListOffsetsResponse:
+    request = ListOffsetsRequest(
+        replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(name=topic, partitions=list(partitions))]
+    )
+    response: ListOffsetsResponse = asker.ask(request, version)
+    return response
+
+
+def one(asker: Asker, version: int, timestamp: int, *, topic: str = "t", index: int = 0, **fields: Any) -> ListOffsetsPartitionResponse:
+    isolation = fields.pop("isolation", 0)
+    asked = ListOffsetsPartition(partition_index=index, timestamp=timestamp, **fields)
+    ((data,),) = (told.partitions for told in ask(asker, version, asked, topic=topic, isolation=isolation).topics)
+    assert data.partition_index == index
+    return data  # type: ignore[no-any-return]
+
+
+def place(asker: Asker, version: int, timestamp: int, **fields: Any) -> tuple[int, int, int, int]:
+    data = one(asker, version, timestamp, **fields)
+    return data.error_code, data.timestamp, data.offset, data.leader_epoch
+
+
+@pytest.fixture
+def asker() -> Asker:
+    """Records at NOW, NOW+1 (offsets 0, 1), NOW+100 (2) and NOW+50 (3)."""
+    asker = Asker()
+    asker.sim.topic("t", 2)
+    asker.sim.broker.leader_epoch = 3
+    asker.produce("t", batch(b"a", b"b"))
+    asker.produce("t", batch(b"c", time_ms=NOW_MS + 100))
+    asker.produce("t", batch(b"d", time_ms=NOW_MS + 50))
+    return asker
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+def test_ends_and_times(asker: Asker, version: int) -> None:
+    epoch = 3 if version >= 4 else -1
+    assert place(asker, version, LATEST) == (0, -1, 4, epoch)
+    assert place(asker, version, EARLIEST) == (0, -1, 0, epoch)
+    for time_ms, expected in ((0, (0, 0)), (1, (1, 1)), (2, (100, 2)), (100, (100, 2)), (-(10**6), (0, 0))):
+        assert place(asker, version, NOW_MS + time_ms) == (0, NOW_MS + expected[0], expected[1], epoch)
+    assert place(asker, version, NOW_MS + 101) == NOWHERE
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+def test_an_empty_partition(asker: Asker, version: int) -> None:
+    epoch = 3 if version >= 4 else -1
+    assert place(asker, version, LATEST, index=1) == (0, -1, 0, epoch)
+    assert place(asker, version, EARLIEST, index=1) == (0, -1, 0, epoch)
+    assert place(asker, version, NOW_MS, index=1) == NOWHERE
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+@pytest.mark.parametrize(
+    ("timestamp", "since", "expected"),
+    [
+        (GREATEST_TIME, 7, (0, NOW_MS + 100, 2, 3)),
+        (EARLIEST_LOCAL, 8, (0, -1, 0, 3)),
+        (LATEST_TIERED, 9, NOWHERE),
+        (EARLIEST_PENDING, 11, NOWHERE),
+        (-7, 99, NOWHERE),
+        (-(2**63), 99, NOWHERE),
+    ],
+)
+def test_other_places_come_with_their_versions(
+    asker: Asker, version: int, timestamp: int, since: int, expected: tuple[int, int, int, int]
+) -> None:
+    if version >= since:
+        assert place(asker, version, timestamp) == expected
+    else:
+        assert place(asker, version, timestamp) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)
+
+
+def test_the_greatest_time_of_an_empty_log_is_nowhere(asker: Asker) -> None:
+    assert place(asker, 11, GREATEST_TIME, index=1) == NOWHERE
+
+
+def test_earliest_is_the_log_start(asker: Asker) -> None:
+    asker.sim.broker.topics.partition("t", 0).log.advance_start(2)
+    assert place(asker, 5, EARLIEST) == (0, -1, 2, 3)
+    assert place(asker, 5, NOW_MS) == (0, NOW_MS + 100, 2, 3)
+
+
+def test_each_offset_has_the_epoch_that_wrote_it(asker: Asker) -> None:
+    asker.sim.broker.leader_epoch = 8
+    asker.produce("t", batch(b"e", time_ms=NOW_MS + 500))
+    assert place(asker, 5, NOW_MS + 100) == (0, NOW_MS + 100, 2, 3)
+    assert place(asker, 5, NOW_MS + 200) == (0, NOW_MS + 500, 4, 8)
+    assert place(asker, 5, LATEST) == (0, -1, 5, 8)
+    assert place(asker, 5, EARLIEST) == (0, -1, 0, 3)
+
+
+@pytest.mark.parametrize("version", range(2, 12))
+def test_read_committed_clients_see_no_further_than_the_last_stable_offset(version: int) -> None:
+    asker = Asker()
+    asker.sim.topic("t")
+    append(asker, transaction(b"open", 1))
+    append(asker, batch(b"plain"))
+    assert one(asker, version, LATEST).offset == 2
+    assert one(asker, version, LATEST, isolation=1).offset == 0
+    assert one(asker, version, NOW_MS).offset == 0
+    assert one(asker, version, NOW_MS, isolation=1).offset == -1
+    end_transaction(asker, 1, commits=True)
+    assert one(asker, version, LATEST, isolation=1).offset == 3
+
+
+def test_nobody_hears_of_what_is_not_flushed() -> None:
+    from kqueue.tests.api.harness import produce_request
+
+    asker = Asker({"kqueue.storage": "local"})
+    asker.sim.topic("t")
+    asker.sim.settle()
+    asker.start(produce_request(asker, "t", batch(b"a"), acks=1), 9)
+
+    def now(timestamp: int, version: int = 8) -> ListOffsetsPartitionResponse:
+        asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        started = asker.start(ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])]), version)
+        return started.response.topics[0].partitions[0]  # type: ignore[no-any-return]
+
+    assert [now(place).offset for place in (LATEST, NOW_MS, GREATEST_TIME)] == [0, -1, -1]
+    assert now(LATEST, 0).old_style_offsets == [0]
+    asker.sim.settle()
+    assert [now(place).offset for place in (LATEST, NOW_MS, GREATEST_TIME)] == [1, 0, 0]
+
+
+@pytest.mark.parametrize("version", versions_of("list_offsets"))
+def test_what_is_not_there_is_told_for_itself(asker: Asker, version: int) -> None:
+    asked = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in (0, 9)]
+    fine, lost = ask(asker, version, *asked).topics[0].partitions
+    assert fine.error_code == 0
+    assert lost.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (lost.offset, lost.timestamp, lost.old_style_offsets) == (-1, -1, [])
+    assert one(asker, version, LATEST, topic="nobody").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_partition_that_stands_twice_is_refused(asker: Asker) -> None:
+    asked = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in (0, 1, 0)]
+    codes = [data.error_code for data in ask(asker, 5, *asked).topics[0].partitions]
+    assert codes == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize("version", range(4, 12))
+def test_clients_of_another_epoch_are_told(asker: Asker, version: int) -> None:
+    assert one(asker, version, LATEST, current_leader_epoch=2).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert one(asker, version, LATEST, current_leader_epoch=4).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert one(asker, version, LATEST, current_leader_epoch=3).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "count", "expected"),
+    [
+        (LATEST, 1, [4]),
+        (LATEST, 100, [4, 3, 2, 0]),
+        (LATEST, 2, [4, 3]),
+        (EARLIEST, 5, [0]),
+        (LATEST, 0, []),
+        (LATEST, -3, []),
+        (NOW_MS - 1, 5, []),
+        (NOW_MS + 10, 5, [4, 0]),
+        (NOW_MS + 100, 5, [4, 3, 2, 0]),
+    ],
+)
+def test_version_0_tells_where_segments_begin(timestamp: int, count: int, expected: list[int]) -> None:
+    asker = Asker()
+    asker.sim.topic("t", segment_bytes="160")
+    asker.produce("t", batch(b"a", b"b"))  # one segment each
+    asker.produce("t", batch(b"c" * 80, time_ms=NOW_MS + 20))
+    asker.produce("t", batch(b"d" * 80, time_ms=NOW_MS + 30))
+    data = one(asker, 0, timestamp, max_num_offsets=count)
+    assert (data.error_code, data.old_style_offsets) == (0, expected)
+
+
+def test_version_0_knows_two_places_only(asker: Asker) -> None:
+    assert one(asker, 0, GREATEST_TIME).error_code == ErrorCode.UNSUPPORTED_VERSION
