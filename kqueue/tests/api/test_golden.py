@@ -1,0 +1,213 @@
+"""Requests that stock clients sent to Kafka 4.3, put to kqueue: the answers are Kafka's, but for ids and places."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from kqueue.api import table
+from kqueue.api.errors import ErrorCode
+from kqueue.broker.topics import NewTopic
+from kqueue.records.batch import read_header
+from kqueue.schema import decode
+from kqueue.tests.api.harness import Asker
+from kqueue.tests.golden import FOLDER
+from kqueue.wire.apis import BY_KEY
+from kqueue.wire.headers import read_request_header, read_response_header
+
+
+class Exchange(NamedTuple):
+    """What a client sent, and what Kafka answered."""
+
+    name: str
+    version: int
+    request: Any
+    response: Any
+
+    def __repr__(self) -> str:
+        return f"{self.name}-v{self.version}"
+
+
+def exchanges() -> Iterator[Exchange]:
+    for line in lzma.decompress((FOLDER / "frames.jsonl.xz").read_bytes()).splitlines():
+        frame = json.loads(line)
+        api, version = BY_KEY.get(frame["api"]), frame["version"]
+        if api is None or not frame["response"] or version > api.versions[1]:
+            continue
+        sent, answered = memoryview(bytearray.fromhex(frame["request"])), memoryview(bytes.fromhex(frame["response"]))
+        request = decode(api.request_class, version, sent[read_request_header(sent)[1] :])
+        response = decode(api.response_class, version, answered[read_response_header(answered, api.key, version)[1] :])
+        yield Exchange(api.name, version, request, response)
+
+
+ALL = list(exchanges())
+
+
+def of(name: str) -> pytest.MarkDecorator:
+    found = [exchange for exchange in ALL if exchange.name == name]
+    assert found
+    return pytest.mark.parametrize("exchange", found, ids=repr)
+
+
+def world(**settings: Any) -> Asker:
+    return Asker({"node.id": 0, "num.partitions": 1, **{key.replace("_", "."): value for key, value in settings.items()}})
+
+
+def test_kqueue_serves_every_version_of_its_apis_that_the_clients_sent() -> None:
+    served = {row.api.name: row.versions for row in table.advertised()}
+    for exchange in ALL:
+        if exchange.name in served:
+            low, high = served[exchange.name]
+            assert low <= exchange.version <= high, exchange
+
+
+@of("Metadata")
+def test_metadata(exchange: Exchange) -> None:
+    asker = world()
+    kafkas = exchange.response
+    asker.sim.broker.endpoints = lambda listener: (kafkas.brokers[0].host, kafkas.brokers[0].port)
+    for topic in kafkas.topics:
+        asker.sim.topic(topic.name, len(topic.partitions))
+    ours = asker.ask(exchange.request, exchange.version)
+    for response in (kafkas, ours):
+        response.topics.sort(key=lambda topic: topic.name)
+        for topic in response.topics:
+            assert (topic.topic_id != bytes(16)) is (exchange.version >= 10)
+            topic.topic_id = bytes(16)
+            topic.partitions.sort(key=lambda partition: partition.partition_index)
+    ours.cluster_id = kafkas.cluster_id
+    assert ours == kafkas
+
+
+@of("DescribeCluster")
+def test_describe_cluster(exchange: Exchange) -> None:
+    asker = world()
+    asker.sim.broker.endpoints = lambda listener: (exchange.response.brokers[0].host, exchange.response.brokers[0].port)
+    ours = asker.ask(exchange.request, exchange.version)
+    ours.cluster_id = exchange.response.cluster_id
+    assert ours == exchange.response
+
+
+@of("CreateTopics")
+def test_create_topics(exchange: Exchange) -> None:
+    ours = world().ask(exchange.request, exchange.version)
+    for response in (ours, exchange.response):
+        for topic in response.topics:
+            assert (topic.topic_id != bytes(16)) is (exchange.version >= 7)
+            topic.topic_id = bytes(16)
+            # Kafka 4.3 sets this one for the whole cluster when it starts
+            topic.configs = [config for config in topic.configs if config.name != "min.insync.replicas"]
+    assert ours == exchange.response
+
+
+@of("DeleteTopics")
+def test_delete_topics(exchange: Exchange) -> None:
+    asker = world()
+    for result in exchange.response.responses:
+        if result.error_code == ErrorCode.NONE:
+            asker.sim.topic(result.name)
+    ours = asker.ask(exchange.request, exchange.version)
+    for response in (ours, exchange.response):
+        response.responses.sort(key=lambda result: result.name)
+        for result in response.responses:
+            result.topic_id = bytes(16)
+            result.error_message = result.error_message and "in our own words"
+    assert ours == exchange.response
+
+
+@of("CreatePartitions")
+def test_create_partitions(exchange: Exchange) -> None:
+    asker = world()
+    for asked, result in zip(exchange.request.topics, exchange.response.results, strict=True):
+        added = len(asked.assignments or [None]) if result.error_code == ErrorCode.NONE else 0
+        asker.sim.topic(asked.name, asked.count - added)
+    ours = asker.ask(exchange.request, exchange.version)
+    for response in (ours, exchange.response):
+        for result in response.results:
+            result.error_message = result.error_message and "in our own words"
+    assert ours == exchange.response
+
+
+@of("DescribeConfigs")
+def test_describe_configs(exchange: Exchange) -> None:
+    asker = world()
+    (kafkas,) = exchange.response.results
+    own = {config.name: config.value for config in kafkas.configs if config.config_source == 1}
+    asker.sim.result(asker.sim.broker.topics.create(NewTopic(kafkas.resource_name, configs=own)))
+    (ours,) = asker.ask(exchange.request, exchange.version).results
+    assert (ours.error_code, ours.error_message) == (kafkas.error_code, kafkas.error_message)
+    told = {config.name: config for config in ours.configs}
+    for config in kafkas.configs:
+        mine = told[config.name]
+        assert (mine.value, mine.read_only, mine.is_sensitive, mine.config_type) == (config.value, False, False, config.config_type)
+        if config.name == "min.insync.replicas":
+            continue  # Kafka 4.3 sets this one for the whole cluster when it starts
+        assert mine.config_source == config.config_source
+        assert [synonym for synonym in config.synonyms if synonym not in mine.synonyms] == []
+
+
+@of("InitProducerId")
+def test_init_producer_id(exchange: Exchange) -> None:
+    ours = world().ask(exchange.request, exchange.version)
+    if exchange.request.transactional_id is not None:
+        assert ours.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    else:
+        assert (ours.error_code, ours.producer_epoch) == (0, 0)
+
+
+@of("Produce")
+def test_produce(exchange: Exchange) -> None:
+    """What real clients send passes our checks."""
+    asker = world()
+    expected = []
+    for data, answer in zip(exchange.request.topic_data, exchange.response.responses, strict=True):
+        topic = asker.sim.topic(data.name or "by-id", 1 + max(one.index for one in data.partition_data))
+        data.topic_id = topic.id if exchange.version >= 13 else data.topic_id
+        for one in data.partition_data:
+            header = read_header(one.records)
+            asker.sim.clock.set_wall(max(header.max_timestamp, 0))
+            refused = header.is_transactional or exchange.request.transactional_id is not None
+            expected.append((one.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if refused else ErrorCode.NONE))
+        assert {one.error_code for one in answer.partition_responses} == {0}
+    ours = asker.ask(exchange.request, exchange.version)
+    got = [(one.index, one.error_code) for topic in ours.responses for one in topic.partition_responses]
+    assert got == expected
+
+
+@of("ListOffsets")
+def test_list_offsets_of_empty_partitions(exchange: Exchange) -> None:
+    asker = world()
+    for topic in exchange.request.topics:
+        asker.sim.topic(topic.name, 1 + max(one.partition_index for one in topic.partitions))
+    ours = asker.ask(exchange.request, exchange.version)
+    for asked, mine, kafkas in zip(exchange.request.topics, ours.topics, exchange.response.topics, strict=True):
+        timestamps = {one.partition_index: one.timestamp for one in asked.partitions}
+        theirs = {one.partition_index: one for one in kafkas.partitions}
+        for one in mine.partitions:
+            if theirs[one.partition_index].offset == 0 and timestamps[one.partition_index] < 0:
+                assert one == theirs[one.partition_index]
+
+
+@of("Fetch")
+def test_fetch_of_empty_partitions(exchange: Exchange) -> None:
+    asker = world()
+    wanted = exchange.request.topics
+    if exchange.request.session_epoch > 0 or any(one.fetch_offset for topic in wanted for one in topic.partitions):
+        ours = asker.ask(exchange.request, exchange.version)  # of a session that we never had, or past our end
+        assert ours is None or ours.error_code in (0, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        return
+    for number, topic in enumerate(wanted):
+        made = asker.sim.topic(topic.topic or f"by-id-{number}", 1 + max(one.partition for one in topic.partitions))
+        topic.topic_id = made.id if exchange.version >= 13 else topic.topic_id
+    started = asker.start(exchange.request, exchange.version)
+    asker.sim.advance(exchange.request.max_wait_ms)
+    kafkas = {one.partition_index: one for topic in exchange.response.responses for one in topic.partitions}
+    for topic in started.response.responses:
+        for mine in topic.partitions:
+            theirs = kafkas.get(mine.partition_index)
+            if theirs is not None and theirs.high_watermark == 0:
+                assert mine == theirs
