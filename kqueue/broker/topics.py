@@ -147,7 +147,7 @@ class Topics:
         if name in INTERNAL_TOPICS and not internal:
             raise InvalidTopic(f"topic {name} is the broker's own: it makes it when it needs it")
         if name in self._topics or name in self._creating:
-            raise TopicAlreadyExists(f"topic {name!r} exists already")
+            raise TopicAlreadyExists(f"topic {name!r} already exists")
         other = self._collisions.get(collision_key(name))
         if other is not None:
             raise InvalidTopic(f"topic {name!r} collides with {other!r}: '.' and '_' are one in the names of metrics")
