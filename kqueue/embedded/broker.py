@@ -145,10 +145,9 @@ class Broker:
         try:
             started.result()
         except BaseException:
-            if started.done():
-                thread.join()
-            else:  # it is our caller who was interrupted, and nobody will wait for this broker any more
-                started.add_done_callback(lambda _: self._ask_to_stop())
+            # it failed, and ends by itself; or it is our caller who was interrupted, and nobody will want this broker any more
+            started.add_done_callback(self._not_wanted)
+            thread.join()
             raise
         self._thread = thread
         _RUNNING.add(self)
@@ -161,6 +160,10 @@ class Broker:
         self._ask_to_stop()
         thread.join()
         self._ended.result()
+
+    def _not_wanted(self, started: Future[None]) -> None:
+        if started.exception() is None:
+            self._ask_to_stop()
 
     def _ask_to_stop(self) -> None:
         with contextlib.suppress(RuntimeError):  # its loop has ended by itself

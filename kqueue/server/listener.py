@@ -25,10 +25,14 @@ logger = logging.getLogger("kqueue.server")
 
 
 class Listener:
-    """One listener. `open` binds it, `start` lets clients in, `close` ends it; its connections live on."""
+    """One listener. `open` binds it, `start` lets clients in, `close` ends it; its connections live on.
+
+    `port` is the real one from `open` on.
+    """
 
     def __init__(self, plan: ListenerPlan, hub: Hub, limits: ConnectionLimits, rate: Rate, config: Config) -> None:
         self.plan = plan
+        self.port = plan.bind.port
         self._hub = hub
         self._limits = limits
         self._rate = rate
@@ -38,19 +42,13 @@ class Listener:
         self._socket: socket.socket | None = None
         self._rest: asyncio.TimerHandle | None = None
 
-    @property
-    def port(self) -> int:
-        """The real port; the listener must be open."""
-        assert self._socket is not None
-        port: int = self._socket.getsockname()[1]
-        return port
-
     def open(self) -> None:
         """Bind and listen; clients can connect from here on, but are only served after `start`. Raises ListenFailed."""
         address = self.plan.bind
         try:
             self._socket = _bind(address, self._receive_bytes)
             self._socket.listen(self._backlog)
+            self.port = self._socket.getsockname()[1]
         except OSError as error:
             self.close()
             raise ListenFailed(f"listener {address} can't be opened: {error.strerror or error}") from None

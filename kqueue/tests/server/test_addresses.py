@@ -30,7 +30,16 @@ def test_addresses_are_read_and_written(text: str, address: Address) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "127.0.0.1:9092", "PLAINTEXT://127.0.0.1", "PLAINTEXT://127.0.0.1:65536", "PLAINTEXT://h:-1", "PLAINTEXT://::1:9092", "A B://h:1", "X://h:1/a"],
+    [
+        "",
+        "127.0.0.1:9092",
+        "PLAINTEXT://127.0.0.1",
+        "PLAINTEXT://127.0.0.1:65536",
+        "PLAINTEXT://h:-1",
+        "PLAINTEXT://::1:9092",
+        "A B://h:1",
+        "X://h:1/a",
+    ],
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(SettingError, match=r"listeners: expected NAME://host:port"):

@@ -21,7 +21,13 @@ def test_the_catalog_holds_the_rows_of_every_floor() -> None:
 
 def test_every_limit_on_clients_is_finite_by_default() -> None:
     config = Config(CATALOG)
-    for name in ("socket.request.max.bytes", "max.connections", "queued.max.request.bytes", "queued.max.requests", "connections.max.idle.ms"):
+    for name in (
+        "socket.request.max.bytes",
+        "max.connections",
+        "queued.max.request.bytes",
+        "queued.max.requests",
+        "connections.max.idle.ms",
+    ):
         assert 0 < config[name] < 2**31 - 1, name
     for name in ("kqueue.slow.reader.timeout.ms", "kqueue.slow.sender.timeout.ms", "kqueue.queued.max.response.bytes"):
         assert 0 < config[name] < 2**31 - 1, name

@@ -42,7 +42,9 @@ def drain(intake: Intake, count_max: int = 10**9) -> list[bytes]:
 
 SIZES = st.one_of(
     st.integers(0, 40),
-    st.sampled_from([HELD_BYTES_MAX - 1, HELD_BYTES_MAX, HELD_BYTES_MAX + 1, RECEIVE_BYTES - 4, RECEIVE_BYTES, RECEIVE_BYTES + 1, 300 * KiB]),
+    st.sampled_from(
+        [HELD_BYTES_MAX - 1, HELD_BYTES_MAX, HELD_BYTES_MAX + 1, RECEIVE_BYTES - 4, RECEIVE_BYTES, RECEIVE_BYTES + 1, 300 * KiB]
+    ),
 )
 
 

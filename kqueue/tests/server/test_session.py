@@ -88,7 +88,9 @@ def test_a_request_larger_than_the_receive_buffer_arrives_whole_and_those_after_
         async with wired() as wiring:
             names: list[str] = []
             wiring.serve("Heartbeat", lambda request, call: names.append(request.member_id) or heartbeat(request, call))
-            wiring.serve("Produce", lambda request, call: names.append(bytes(request.topic_data[0].partition_data[0].records)) or ProduceResponse())
+            wiring.serve(
+                "Produce", lambda request, call: names.append(bytes(request.topic_data[0].partition_data[0].records)) or ProduceResponse()
+            )
             records = bytes(range(256)) * (3 * MiB // 256)
             client, _ = await wiring.connect()
             for number in range(3):
@@ -485,7 +487,7 @@ def test_an_answer_beyond_the_limit_of_one_that_is_not_read_ends_the_connection(
 # --- the end
 
 
-def test_stop_reading_answers_what_has_a_deadline_and_starts_nothing_more() -> None:
+def test_after_stop_reading_nothing_more_starts_and_expire_answers_what_has_a_deadline() -> None:
     async def test() -> None:
         async with wired() as wiring:
             wiring.serve("Heartbeat", waits(wiring))
@@ -494,6 +496,7 @@ def test_stop_reading_answers_what_has_a_deadline_and_starts_nothing_more() -> N
             client.send("Heartbeat", 4, 2, group_id="a", member_id="no deadline")
             await until(lambda: len(wiring.waiting) == 2)
             session.stop_reading()
+            session.expire()
             wiring.hub.flush()
             client.send("Heartbeat", 4, 3, generation_id=5)
             assert await client.receive("Heartbeat", 4) == (1, HeartbeatResponse(error_code=1))

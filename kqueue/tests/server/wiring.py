@@ -7,6 +7,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 from kqueue.api.table import Served
@@ -14,10 +15,12 @@ from kqueue.base.errors import UnsupportedVersion
 from kqueue.base.timers import Timers
 from kqueue.broker.waiting import Waiting
 from kqueue.schema import decode, encode
+from kqueue.server.app import Server
 from kqueue.server.dispatch import Dispatcher
 from kqueue.server.hub import Bounds, Hub
 from kqueue.server.jobs import ThreadJobs
 from kqueue.server.limits import Budget, ClientLog
+from kqueue.server.properties import Given, keyword_name, make_config
 from kqueue.server.session import Session
 from kqueue.server.ticker import Ticker
 from kqueue.testing.clock import ManualClock
@@ -27,9 +30,8 @@ from kqueue.wire.headers import read_response_header, request_header
 KiB = 1024
 MiB = 1024 * KiB
 API = {api.name: api for api in BY_KEY.values()}
-BOUNDS = Bounds(
-    request_bytes=4 * MiB, requests=100, response_bytes=4 * MiB, idle_ms=600_000, slow_reader_ms=30_000, slow_sender_ms=30_000
-)
+BOUNDS = Bounds(request_bytes=4 * MiB, requests=100, response_bytes=4 * MiB, idle_ms=600_000, slow_reader_ms=30_000, slow_sender_ms=30_000)
+FREE_PORT = "PLAINTEXT://127.0.0.1:0"
 
 
 def framed(payload: bytes) -> bytes:
@@ -75,7 +77,7 @@ class Client:
         """What came before the server closed the connection."""
         try:
             return await self.reader.read()
-        except ConnectionResetError:
+        except (ConnectionResetError, BrokenPipeError):
             return b""
 
     async def close(self) -> None:
@@ -169,6 +171,31 @@ async def wired(bounds: Bounds = BOUNDS, budget_bytes: int | None = None) -> Asy
         yield wiring
     finally:
         await wiring.close()
+
+
+_CLIENTS: dict[Server, list[Client]] = {}
+
+
+@contextlib.asynccontextmanager
+async def serving(folder: Path | None = None, **settings: object) -> AsyncIterator[Server]:
+    """A whole server on a free port, in memory or in `folder`; settings as keywords, with underscores for dots."""
+    values = {keyword_name(keyword): value for keyword, value in settings.items()}
+    place = {"kqueue.storage": "memory"} if folder is None else {"log.dirs": [str(folder)]}
+    server = Server(make_config({name: Given(value, "test") for name, value in ({"listeners": FREE_PORT} | place | values).items()}))
+    await server.start()
+    try:
+        yield server
+    finally:
+        for client in _CLIENTS.pop(server, []):
+            await client.close()
+        await server.stop()
+
+
+async def connect(server: Server, listener: str = "PLAINTEXT") -> Client:
+    """A client of a whole server, closed with it."""
+    client = Client(*await asyncio.open_connection(*server.bound(listener), limit=64 * KiB))
+    _CLIENTS.setdefault(server, []).append(client)
+    return client
 
 
 async def until(true: Callable[[], bool], seconds: float = 10) -> None:
