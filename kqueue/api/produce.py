@@ -8,6 +8,7 @@ from kqueue.api.call import Call
 from kqueue.api.errors import ErrorCode, code_of, message_of
 from kqueue.base.errors import (
     AnswerNotExpected,
+    InvalidRecord,
     InvalidRequiredAcks,
     InvalidTopic,
     KqueueError,
@@ -83,11 +84,11 @@ def refuse(request: ProduceRequest, version: int, error: BaseException) -> Produ
 
 def _failed(index: int, error: BaseException) -> PartitionProduceResponse:
     words = message_of(error)
-    record_index = getattr(error, "record_index", None)
-    errors = [] if record_index is None else [BatchIndexAndErrorMessage(batch_index=record_index, batch_index_error_message=words)]
-    return PartitionProduceResponse(
-        index=index, error_code=code_of(error), base_offset=NO_OFFSET, error_message=words, record_errors=errors
-    )
+    answer = PartitionProduceResponse(index=index, error_code=code_of(error), base_offset=NO_OFFSET, error_message=words)
+    if isinstance(error, InvalidRecord) and error.record_index is not None:
+        # clients then blame this one record, and say of the others that they were only in its company
+        answer.record_errors = [BatchIndexAndErrorMessage(batch_index=error.record_index, batch_index_error_message=words)]
+    return answer
 
 
 class _Work:

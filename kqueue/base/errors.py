@@ -36,7 +36,14 @@ class RecordTooLarge(KqueueError):
 
 
 class InvalidRecord(KqueueError):
-    """A well-formed batch that this topic refuses: no key on a compacted topic, a control batch from a client, ..."""
+    """A well-formed batch that this topic refuses: no key on a compacted topic, a control batch from a client, ...
+
+    `record_index`: which record of the batch it is about, counted from 0; None: the batch as a whole.
+    """
+
+    def __init__(self, message: str, record_index: int | None = None) -> None:
+        super().__init__(message)
+        self.record_index = record_index
 
 
 class InvalidTimestamp(KqueueError):

@@ -140,7 +140,7 @@ def _check_records(buf: memoryview, header: BatchHeader, rules: Rules, now_ms: i
     for record in decode_records(decompressed(buf, 0, header, rules.limit_bytes), header):
         offset, time, key, _, _, _ = record
         if keys_required and key is None:
-            raise InvalidRecord(f"record {offset} of the batch has no key, which a compacted topic needs")
+            raise InvalidRecord(f"record {offset} of the batch has no key, which a compacted topic needs", record_index=offset)
         if time > greatest:
             greatest = time
         if time < least and time != NO_TIMESTAMP:

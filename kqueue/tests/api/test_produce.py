@@ -254,8 +254,15 @@ def test_too_large_a_batch_is_refused() -> None:
 def test_a_compacted_topic_wants_keys(version: int) -> None:
     asker = Asker()
     asker.sim.topic("t", cleanup_policy="compact")
-    answer = asker.produce("t", batch(b"a", key=None), version=version)
+    from kqueue.records.builder import BatchBuilder
+
+    builder = BatchBuilder()
+    builder.append(NOW_MS, b"k", b"a")
+    builder.append(NOW_MS, None, b"b")
+    answer = asker.produce("t", bytes(builder.build()), version=version)
     assert answer.error_code == ErrorCode.INVALID_RECORD
+    blamed = [(one.batch_index, "no key" in (one.batch_index_error_message or "")) for one in answer.record_errors]
+    assert blamed == ([(1, True)] if version >= 8 else [])
     assert asker.produce("t", batch(b"a"), version=version).error_code == 0
 
 
