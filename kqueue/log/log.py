@@ -20,7 +20,7 @@ from kqueue.log.epochs import EpochEnd
 from kqueue.log.filenames import SNAPSHOT, file_name
 from kqueue.log.flushing import Flusher
 from kqueue.log.producers import LastBatch, Marker
-from kqueue.log.reading import Fetched, Reader, TimeFound
+from kqueue.log.reading import Fetched, Place, Reader, TimeFound
 from kqueue.log.segment import Segment
 from kqueue.log.snapshots import encode_snapshot
 from kqueue.log.txnindex import AbortedTransaction
@@ -401,7 +401,8 @@ class Log:
             return None
         job = self._flusher.job(self.end_offset, self._active.log, self.epochs, self._flushed)
         if job is not None:
-            self._reader.hint(self.end_offset, self._active, self._active.size)  # the high watermark will be there next
+            # the high watermark will be there next
+            self._reader.hint(self.end_offset, Place(self._active, self._active.size, self.end_offset))
         return job
 
     def _flushed(self, error: BaseException | None) -> None:
@@ -427,8 +428,8 @@ class Log:
             self._close_files()
             return
         try:
-            if self._active.size:
-                self._active.finish_timeindex()
+            self._active.finish_timeindex()
+            if self.end_offset > self.first_base:
                 self._take_snapshot()
             self._flusher.run_now(self.end_offset, self._active, self.epochs)
         except StorageFailed as error:

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from kqueue.log.epochs import LeaderEpochs
+from kqueue.log.scan import first_offset
 from kqueue.log.segment import Segment
 from kqueue.log.txnindex import AbortedTransaction
 from kqueue.records.legacy import iter_any_records
@@ -49,6 +50,14 @@ class TimeFound(NamedTuple):
     leader_epoch: int
 
 
+class Place(NamedTuple):
+    """Where a batch begins: in which segment, at which position, with which offset."""
+
+    segment: Segment
+    position: int
+    offset: int
+
+
 class Reader:
     """Reads the segments of one log, oldest first; the list is the log's own, and grows and shrinks under our eyes.
 
@@ -59,14 +68,14 @@ class Reader:
 
     def __init__(self, segments: list[Segment]) -> None:
         self._segments = segments
-        self._hints: dict[int, tuple[Segment, int]] = {}  # offset -> where its batch begins
+        self._hints: dict[int, Place] = {}
 
     def read(self, offset: int, max_bytes: int, end_offset: int, log_end_offset: int, min_one_batch: bool) -> Fetched:
         """See `Log.read`; `offset` is within the log."""
         if offset >= min(end_offset, log_end_offset):
             active = self._segments[-1]
             return Fetched(None, offset, active.base, active.size)
-        segment, position = self._locate(offset)
+        segment, position, _ = self._locate(offset)
         limit, next_offset = self._limit(segment, end_offset, log_end_offset)
         if limit - position > max_bytes:
             limit, next_offset = segment.cut(position, limit, max_bytes)
@@ -76,32 +85,34 @@ class Reader:
                 limit, next_offset = position + found.unit.size, found.unit.last_offset + 1
         if limit <= position:
             return Fetched(None, offset, segment.base, position)
-        self.hint(next_offset, segment, limit)
+        self.hint(next_offset, Place(segment, limit, next_offset))
         return Fetched(segment.log.region(position, limit - position), next_offset, segment.base, position)
 
-    def hint(self, offset: int, segment: Segment, position: int) -> None:
-        """The batch that holds `offset` begins at `position` of `segment`, or will be appended there."""
+    def hint(self, offset: int, place: Place) -> None:
+        """The batch that holds `offset` begins there, or will be appended there."""
         hints = self._hints
         if len(hints) >= HINTS_MAX and offset not in hints:
             del hints[next(iter(hints))]
-        hints[offset] = (segment, position)
+        hints[offset] = place
 
     def forget_hints(self) -> None:
         """Something was cut off."""
         self._hints.clear()
 
-    def _locate(self, offset: int) -> tuple[Segment, int]:
-        """Where the batch begins that holds `offset`, or the first one after it; the end of the log if there is none."""
+    def _locate(self, offset: int) -> Place:
+        """The batch that holds `offset`, or the first one after it; the end of the log if there is none."""
         hint = self._hints.get(offset)
-        if hint is not None and (hint[1] < hint[0].size or hint[0] is self._segments[-1]):
+        if hint is not None and (hint.position < hint.segment.size or hint.segment is self._segments[-1]):
             return hint
         for number in range(max(self._number(offset), 0), len(self._segments)):
             segment = self._segments[number]
             found = segment.find(offset)
             if found is not None:
-                self.hint(offset, segment, found.position)
-                return segment, found.position
-        return self._segments[-1], self._segments[-1].size
+                place = Place(segment, found.position, first_offset(found.unit))
+                self.hint(offset, place)
+                return place
+        active = self._segments[-1]
+        return Place(active, active.size, offset)
 
     def _limit(self, segment: Segment, end_offset: int, log_end_offset: int) -> tuple[int, int]:
         """Position up to which the segment may be read, and the offset there."""
@@ -109,8 +120,9 @@ class Reader:
         next_base = self._segments[after].base if after < len(self._segments) else log_end_offset
         if end_offset >= next_base:
             return segment.size, next_base
-        end_segment, position = self._locate(end_offset)
-        return (position, end_offset) if end_segment is segment else (segment.size, end_offset)
+        end = self._locate(end_offset)
+        next_offset = min(end_offset, end.offset)
+        return (end.position, next_offset) if end.segment is segment else (segment.size, next_offset)
 
     def _number(self, offset: int) -> int:
         """Number of the last segment that begins at or before `offset`; -1: none does."""

@@ -103,14 +103,22 @@ def load_producers(storage: Storage, folder: str, snapshots: list[int], end_offs
     Raises StorageFailed.
     """
     for offset in [offset for offset in reversed(snapshots) if offset <= end_offset]:
-        path = f"{folder}/{file_name(offset, SNAPSHOT)}"
-        try:
-            return decode_snapshot(storage.read(path), offset)
-        except CorruptIndex as error:
-            logger.warning("%s in %s: %s; an older one will do", path, storage.place, error)
-            storage.remove(path)
-            snapshots.remove(offset)
+        producers = _read_snapshot(storage, folder, offset)
+        if producers is not None:
+            return producers
+        snapshots.remove(offset)
     return Producers()
+
+
+def _read_snapshot(storage: Storage, folder: str, offset: int) -> Producers | None:
+    """What the snapshot says; a broken one is removed, and None returned."""
+    path = f"{folder}/{file_name(offset, SNAPSHOT)}"
+    try:
+        return decode_snapshot(storage.read(path), offset)
+    except CorruptIndex as error:
+        logger.warning("%s in %s: %s; an older one will do", path, storage.place, error)
+        storage.remove(path)
+        return None
 
 
 class _Loader:
@@ -206,11 +214,9 @@ class _Loader:
         except CorruptData as error:
             logger.error("%s in %s was stopped cleanly, and yet: %s; recovering it", self.folder, self.storage.place, error)
             return False
-        if loaded.snapshots:
-            loaded.producers = load_producers(self.storage, self.folder, loaded.snapshots, loaded.end_offset)
-            loaded.producers.end_offset = max(loaded.producers.end_offset, loaded.segments[0].base)
-            replay(loaded.segments, loaded.producers, loaded.end_offset)
-        loaded.producers.end_offset = loaded.end_offset
+        loaded.producers = load_producers(self.storage, self.folder, loaded.snapshots, loaded.end_offset)
+        loaded.producers.end_offset = max(loaded.producers.end_offset, loaded.segments[0].base)
+        replay(loaded.segments, loaded.producers, loaded.end_offset)
         return True
 
     # --- after a crash
@@ -235,6 +241,11 @@ class _Loader:
                 self._drop(loaded, number + 1, why)
                 break
         loaded.end_offset = loaded.producers.end_offset = end_offset
+        for offset in [offset for offset in loaded.snapshots if segments[first].base < offset <= end_offset]:
+            if _read_snapshot(self.storage, self.folder, offset) is None:
+                loaded.snapshots.remove(offset)
+            else:
+                self.storage.open(f"{self.folder}/{file_name(offset, SNAPSHOT)}").sync()
 
     def _is_hole(self, end_offset: int, base: int) -> bool:
         # Compaction may leave gaps between segments. Elsewhere a gap among what was not flushed is a loss, and the rest goes with it.

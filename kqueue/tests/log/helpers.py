@@ -8,7 +8,7 @@ from typing import Any
 from kqueue.base.jobs import IoJob
 from kqueue.log.config import LogConfig
 from kqueue.log.log import Appended, Log
-from kqueue.log.producers import Producers
+from kqueue.log.producers import Producer, Producers
 from kqueue.log.recovery import count_batch
 from kqueue.log.scan import scan
 from kqueue.log.txnindex import AbortedTransaction
@@ -145,10 +145,11 @@ def _check_timeindex(segment: Any, units: dict[int, Any], *, sealed: bool) -> No
 
 def _check_producers(found: Producers, expected: Producers) -> None:
     def facts(producers: Producers) -> dict[int, tuple[object, ...]]:
-        return {
-            producer_id: (one.epoch, [last[:3] for last in one.batches][-1:], one.last_timestamp, one.coordinator_epoch, one.transaction_offset)
-            for producer_id, one in producers.items()
-        }
+        def of(one: Producer) -> tuple[object, ...]:
+            last = [batch[:3] for batch in one.batches][-1:]
+            return one.epoch, last, one.last_timestamp, one.coordinator_epoch, one.transaction_offset
+
+        return {producer_id: of(one) for producer_id, one in producers.items()}
 
     assert facts(found) == facts(expected)
     assert found.first_open() == expected.first_open()

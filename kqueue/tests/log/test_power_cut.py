@@ -199,29 +199,26 @@ def test_a_power_cut_during_recovery_is_as_harmless(seed: int) -> None:
 
 
 def test_a_deleted_partition_is_gone_or_back_whole_at_every_step() -> None:
-    def run(cut_at: int | None, base: FaultyStorage) -> FaultyStorage:
-        storage = base.after_cut(Remains.KEPT, random.Random(0), cut_at=cut_at)
+    def run(storage: FaultyStorage) -> None:
         manager = LogManager([storage], clock=ManualClock(START_MS), rng=random.Random(6))
         job = manager.delete(*KEY)
         assert job is not None
         job.run()
         job.finish(None, None)
-        return storage
 
     world = World(FaultyStorage())
     world.start().create(*KEY, TOPIC_ID)
     world.append(5)
     flush(world.log)
-    steps = run(None, world.storage).steps
+    whole = world.storage.after_cut(Remains.KEPT, random.Random(0))
+    run(whole)
+    steps = whole.steps
     assert {"rename", "remove", "sync_folder"} <= {step.kind for step in steps}
     for cut_at in range(1, len(steps) + 1):
         for seed in range(4):
             storage = world.storage.after_cut(Remains.KEPT, random.Random(0), cut_at=cut_at)
             with pytest.raises(PowerCut):
-                manager = LogManager([storage], clock=ManualClock(START_MS), rng=random.Random(6))
-                job = manager.delete(*KEY)
-                assert job is not None
-                job.run()
+                run(storage)
             left = storage.after_cut(Remains.TORN, random.Random(seed))
             again = LogManager([left], clock=ManualClock(START_MS), rng=random.Random(7))
             assert not [entry.name for entry in left.list("") if entry.name.endswith("-delete")]
