@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import threading
 import time
@@ -10,7 +12,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from kqueue.cli.connect import BOOTSTRAP_TIMEOUT_MS, bootstrap_option, checked_topic, find_broker, need_client, plain_errors
+from kqueue.cli.connect import (
+    BOOTSTRAP_TIMEOUT_MS,
+    bootstrap_option,
+    checked_topic,
+    explain,
+    find_broker,
+    need_client,
+    plain_errors,
+)
 from kqueue.cli.formats import Incoming, formatter, parse_time
 from kqueue.cli.signals import ending
 
@@ -23,6 +33,7 @@ DEFAULT_GROUP = "kqueue-default"
 POLL_MS = 200
 POLL_RECORDS = 1000
 COMMIT_EVERY_S = 1.0
+ANSWER_TIMEOUT_MS = 5000
 
 
 @click.command()
@@ -199,14 +210,24 @@ class _Reading:
         self._stop.set()
 
     def close(self) -> None:
-        """Commit what was printed and leave the group, so that its other members take over at once."""
-        if self._consumer is not None:
-            try:
-                self._commit()
-            finally:
-                self._consumer.close(autocommit=False)
+        """Commit what was printed and leave the group, so that its other members take over at once.
+
+        Raises: ClickException: it could not be committed, and will come again.
+        """
+        from kafka.errors import KafkaError
+
+        if self._consumer is None:
+            return
+        try:
+            self._commit()
+        except KafkaError as error:
+            raise click.ClickException(f"what was printed last could not be committed and will come again: {explain(error)}") from None
+        finally:
+            self._consumer.close(autocommit=False, timeout_ms=ANSWER_TIMEOUT_MS)
 
     def _loop(self) -> None:
+        from kafka.errors import KafkaError
+
         silent_since = time.monotonic()
         while not self._stop.is_set() and (self.max_messages is None or self.printed < self.max_messages):
             wanted = POLL_RECORDS if self.max_messages is None else min(POLL_RECORDS, self.max_messages - self.printed)
@@ -224,34 +245,34 @@ class _Reading:
                 return
             if now_s >= self._next_commit_s:
                 self._next_commit_s = now_s + COMMIT_EVERY_S
-                self._commit()
+                with contextlib.suppress(KafkaError):  # a broker that is away may come back; at the end it counts
+                    self._commit()
 
     def _commit(self) -> None:
         """Commit for each of our partitions what is to be read next, even where nothing has been read yet: a group that
         has begun at the end of a partition must not miss what comes in before it reads again."""
-        if self._in_group:
-            for partition in self.consumer.assignment() - set(self._next):
-                self._next[partition] = self.consumer.position(partition)
-            offsets = self._uncommitted(self.consumer.assignment())
-            if offsets:
-                self.consumer.commit(offsets)
+        if not self._in_group:
+            return
+        ours = self.consumer.assignment()
+        for partition in ours - set(self._next):
+            self._next[partition] = self.consumer.position(partition, timeout_ms=ANSWER_TIMEOUT_MS)
+        changed = self._changed(ours)
+        if changed:
+            self.consumer.commit(_as_commit(changed), timeout_ms=ANSWER_TIMEOUT_MS)
+            self._committed.update(changed)
 
     def _hand_over(self, revoked: Iterable[TopicPartition]) -> None:
         """Commit before the next owner asks; the request goes out ahead of our joining again, on the same connection."""
-        offsets = self._uncommitted(revoked)
-        if offsets:
-            self.consumer.commit_async(offsets)
+        changed = self._changed(revoked)
+        if changed:
+            self.consumer.commit_async(_as_commit(changed))
         for partition in revoked:
             self._next.pop(partition, None)
             self._committed.pop(partition, None)
 
-    def _uncommitted(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
-        from kafka.structs import OffsetAndMetadata
-
+    def _changed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         known = {partition: self._next[partition] for partition in partitions if partition in self._next}
-        changed = {partition: offset for partition, offset in known.items() if offset != self._committed.get(partition)}
-        self._committed.update(changed)
-        return {partition: OffsetAndMetadata(offset, "", -1) for partition, offset in changed.items()}
+        return {partition: offset for partition, offset in known.items() if offset != self._committed.get(partition)}
 
     def _seek(self, partition: TopicPartition, start: Start | None) -> None:
         if start == "earliest":
@@ -284,8 +305,12 @@ class _Reading:
         return partitions[number]
 
 
+def _as_commit(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, Any]:
+    from kafka.structs import OffsetAndMetadata
+
+    return {partition: OffsetAndMetadata(offset, "", -1) for partition, offset in offsets.items()}
+
+
 def _forget_stdout() -> None:
     """The reader of our pipe has gone (``| head``): nothing more can be written, not even by Python's own flush at the end."""
-    import os
-
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -13,7 +13,7 @@ INSIST_AFTER_S = 1.0
 
 
 @contextlib.contextmanager
-def ending(stop: Callable[[], None]) -> Iterator[None]:
+def ending(stop: Callable[[], object]) -> Iterator[None]:
     """Call `stop` on the first Ctrl-C or TERM; one that comes a second later or more insists, and ends the process.
 
     Not at once, because wrappers such as `timeout` hand one Ctrl-C on twice. Off the main thread signals can't be

@@ -162,6 +162,7 @@ async def _read_one(
         if batches:
             heard_s = time.monotonic()
             progress(ledger.read)
+            await asyncio.sleep(0)  # what has been fetched ahead comes without waiting; the other one wants its turn
         elif until is not None and await _at_ends(consumer, ends):
             return  # this one has nothing left; the other reads the rest of the half
         elif time.monotonic() - heard_s > SILENCE_S:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -23,7 +23,7 @@ class Step:
 class Screen:
     """Use as a context manager: the bars live inside."""
 
-    TITLE_WIDTH = 46
+    TITLE_WIDTH = 42
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -31,7 +31,7 @@ class Screen:
             SpinnerColumn(finished_text="✓"),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            MofNCompleteColumn(),
+            TextColumn("{task.fields[count]}", markup=False),
             TimeElapsedColumn(),
             console=console,
             disable=not console.is_terminal,
@@ -51,8 +51,8 @@ class Screen:
     @contextlib.contextmanager
     def step(self, title: str, total: int = 1) -> Iterator[Step]:
         """Show one step; its bar is full when the block ends well."""
-        task = self._bars.add_task(title.ljust(self.TITLE_WIDTH), total=total)
-        step = Step(lambda done: self._bars.update(task, completed=min(done, total)))
+        task = self._bars.add_task(title.ljust(self.TITLE_WIDTH), total=total, count="")
+        step = Step(lambda done: self._show(task, min(done, total), total))
         started_s = time.monotonic()
         try:
             yield step
@@ -61,9 +61,13 @@ class Screen:
         self._finish(task, title, total, step.seconds)
 
     def _finish(self, task: TaskID, title: str, total: int, seconds: float) -> None:
-        self._bars.update(task, completed=total)
+        self._show(task, total, total)
         if not self.console.is_terminal:
             self.say(f"{title}: done in {seconds:.1f} s")
+
+    def _show(self, task: TaskID, done: int, total: int) -> None:
+        count = f"{done:>{len(str(total))}}/{total}" if total > 1 else ""
+        self._bars.update(task, completed=done, count=count)
 
     def table(self, title: str, rows: list[tuple[str, str, str]]) -> None:
         """The result: what, how much, how fast or what to make of it."""

@@ -53,16 +53,16 @@ class Result:
         share = self.disk_bytes / ledger.sent_bytes if ledger.sent_bytes else 0.0
         read_s = before.seconds + after.seconds
         return [
-            ("Records sent", f"{ledger.sent:,}", f"kafka-python, acks=all, idempotent, zstd: {_rate(ledger.sent, self.send_s)}"),
+            ("Records sent", f"{ledger.sent:,}", f"kafka-python, zstd, acks=all: {_rate(ledger.sent, self.send_s)}"),
             ("Records stored", f"{self.stored:,}", f"topic {TOPIC!r}, {PARTITIONS} partitions"),
             ("Read before the restart", f"{before.count:,}", f"group {GROUP!r}: {_shares(before)}"),
-            ("Stop and start again", f"{self.restart_s:.2f} s", f"on the same folder; the group went on at {after.began_at:,}"),
+            ("Stop and start again", f"{self.restart_s:.2f} s", f"same folder; group went on at {after.began_at:,}"),
             ("Read after the restart", f"{after.count:,}", f"group {GROUP!r}: {_shares(after)}"),
             ("Records read", f"{ledger.read:,}", f"{CONSUMERS} aiokafka consumers: {_rate(ledger.read, read_s)}"),
             ("Bytes sent", size_text(ledger.sent_bytes), "keys and values"),
             ("Bytes on disk", size_text(self.disk_bytes), f"{share:.0%} of what was sent"),
             ("Each flight read once", _yes(ledger.complete), "compared by checksum"),
-            ("In order within each key", _yes(not ledger.disordered), f"{ledger.keys:,} keys: carrier and flight number"),
+            ("In order within each key", _yes(not ledger.disordered), f"{ledger.keys:,} keys (carrier and flight)"),
             ("Time, all in all", f"{self.total_s:.1f} s", ""),
         ]
 
@@ -108,11 +108,11 @@ def run(folder: Path, screen: Screen, *, limit: int | None = None) -> Result:
 
 
 def _shares(reading: GroupRead) -> str:
-    return ", ".join(f"consumer {number}: {count:,}" for number, count in enumerate(reading.counts, start=1))
+    return " + ".join(f"{count:,}" for count in reading.counts)
 
 
 def _rate(count: int, seconds: float) -> str:
-    return f"{count / seconds:,.0f} records/s" if seconds > 0 else "at once"
+    return f"{count / seconds:,.0f}/s" if seconds > 0 else "at once"
 
 
 def _yes(good: bool) -> str:

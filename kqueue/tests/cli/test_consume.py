@@ -12,6 +12,9 @@ from datetime import UTC, datetime
 
 import pytest
 from click.testing import Result
+from kafka import KafkaAdminClient
+
+from kqueue import Broker
 
 Kq = Callable[..., Result]
 Done = Callable[..., str]
@@ -158,6 +161,23 @@ def test_a_closed_pipe_ends_it_quietly(done: Done, bootstrap: str, topic: str) -
         assert process.stderr is not None
         assert process.stderr.read() == ""
     assert committed(done, topic) < 20_000, "what nobody took is not committed"
+
+
+def test_ctrl_c_ends_it_when_the_broker_has_gone() -> None:
+    with Broker() as broker:
+        broker.create_topic("orders")
+        process = start(broker.bootstrap, "orders", "-p", "0", "-o", "earliest")
+        group = start(broker.bootstrap, "orders", "-g", "readers", "--from-beginning")
+        with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
+            while "Stable" not in [row["group_state"] for row in admin.list_groups()]:
+                time.sleep(0.05)
+    for reader, status in ((process, 0), (group, 1)):
+        with reader:
+            reader.send_signal(signal.SIGINT)
+            out, err = reader.communicate(timeout=30)
+        assert (reader.returncode, out) == (status, ""), err
+        assert "Traceback" not in err
+    assert err.startswith("Error: what was printed last could not be committed and will come again")
 
 
 def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, topic: str) -> None:

@@ -1,0 +1,77 @@
+"""`kqueue serve`: a broker as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kqueue.base.errors import FolderInUse, KqueueError, ListenFailed, SettingError
+from kqueue.cli.signals import ending
+
+if TYPE_CHECKING:
+    from kqueue.base.settings import Config
+
+REMEDIES: dict[type[Exception], str] = {
+    FolderInUse: "Stop the broker that uses it, or name another folder: kqueue serve --set log.dirs=FOLDER",
+    ListenFailed: "Choose another address: kqueue serve --set listeners=PLAINTEXT://127.0.0.1:PORT (port 0 takes a free one)",
+}
+LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
+
+
+class BadSetting(click.ClickException):
+    """A setting is refused; one sentence without the usage, which would not help."""
+
+    exit_code = 2
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting that wins over file and environment; may be repeated.")
+@click.pass_context
+def serve(ctx: click.Context, file: Path | None, pairs: tuple[str, ...]) -> None:
+    """Run a broker until Ctrl-C or TERM, which end it cleanly.
+
+    \b
+      kqueue serve
+      kqueue serve server.properties
+      kqueue serve --set log.dirs=/var/lib/kqueue --set num.partitions=4
+      KQUEUE_LISTENERS=PLAINTEXT://127.0.0.1:9093 kqueue serve
+
+    Settings have Kafka's names, and FILE has the form of its server.properties. Environment variables win over the
+    file (log.dirs is KQUEUE_LOG_DIRS), --set wins over both. Without any of them the broker listens on
+    127.0.0.1:9092 and keeps its data in ./kqueue-data.
+    """
+    _log_to_stderr(verbose=bool(ctx.find_root().params.get("verbose")))
+    try:
+        from kqueue.server.properties import read_config
+
+        config = read_config(file, os.environ, pairs)
+        asyncio.run(_serve(config))
+    except SettingError as error:
+        raise BadSetting(str(error)) from None
+    except (KqueueError, OSError) as error:
+        remedy = REMEDIES.get(type(error))
+        raise click.ClickException(f"{error}. {remedy}" if remedy else str(error)) from None
+
+
+async def _serve(config: Config) -> None:
+    from kqueue.server.app import Server
+
+    server = Server(config)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    with ending(lambda: loop.call_soon_threadsafe(stop.set)):
+        await server.start()
+        try:
+            await stop.wait()
+        finally:
+            await server.stop()
+
+
+def _log_to_stderr(*, verbose: bool) -> None:
+    logging.basicConfig(format=LOG_FORMAT, level=logging.DEBUG if verbose else logging.INFO, force=True)

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+LISTENS = re.compile(r"serves PLAINTEXT://(127\.0\.0\.1:\d+); data in (\S+)")
+ANY_PORT = "listeners=PLAINTEXT://127.0.0.1:0"
+
+
+class Served:
+    """A `kqueue serve` under way."""
+
+    def __init__(self, process: subprocess.Popen[str], line: str) -> None:
+        self.process = process
+        self.line = line
+        match = LISTENS.search(line)
+        assert match is not None, line
+        self.bootstrap, self.folder = match.groups()
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> str:
+        """Send the signal; returns what came on standard error after the first line."""
+        self.process.send_signal(number)
+        return self.process.communicate(timeout=20)[1]
+
+
+@contextlib.contextmanager
+def serving(*args: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Iterator[Served]:
+    command = [sys.executable, "-m", "kqueue.cli", "serve", *args]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}, cwd=cwd
+    ) as process:
+        try:
+            assert process.stderr is not None
+            yield Served(process, process.stderr.readline())
+        finally:
+            process.kill()
+
+
+def refused(*args: str, env: dict[str, str] | None = None) -> tuple[int, str]:
+    command = [sys.executable, "-m", "kqueue.cli", "serve", *args]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, **(env or {})})
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    return result.returncode, result.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serves_stops_cleanly_and_keeps_what_it_was_given(tmp_path: Path, number: signal.Signals) -> None:
+    folder = tmp_path / "data"
+    for offset in range(2):
+        with serving("--set", f"log.dirs={folder}", "--set", ANY_PORT) as served:
+            assert served.folder == str(folder)
+            assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO    kqueue \d", served.line)
+            producer = KafkaProducer(bootstrap_servers=served.bootstrap)
+            assert producer.send("orders", b"%d" % offset).get(timeout=10).offset == offset
+            producer.close()
+            log = served.end(number)
+        assert served.process.returncode == 0
+        assert [line.split(maxsplit=3)[3] for line in log.splitlines()] == ["stopping", "stopped"]
+        assert (folder / ".kafka_cleanshutdown").exists()
+    with serving("--set", f"log.dirs={folder}", "--set", ANY_PORT) as served:
+        consumer = KafkaConsumer("orders", bootstrap_servers=served.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=10_000)
+        assert [next(consumer).value, next(consumer).value] == [b"0", b"1"]
+        consumer.close()
+
+
+def test_a_stop_does_not_wait_for_consumers_and_they_outlive_it(tmp_path: Path) -> None:
+    with serving("--set", f"log.dirs={tmp_path}", "--set", ANY_PORT) as served:
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap)
+        producer.send("orders", b"first").get(timeout=10)
+        producer.close()
+        command = [sys.executable, "-m", "kqueue.cli", "consume", "orders", "--from-beginning", "-b", served.bootstrap]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as consumer:
+            assert consumer.stdout is not None
+            assert consumer.stdout.readline() == "first\n"
+            served.end()
+            assert served.process.returncode == 0
+            with serving("--set", f"log.dirs={tmp_path}", "--set", f"listeners=PLAINTEXT://{served.bootstrap}") as again:
+                producer = KafkaProducer(bootstrap_servers=again.bootstrap)
+                producer.send("orders", b"second").get(timeout=10)
+                producer.close()
+                assert consumer.stdout.readline() == "second\n"
+                consumer.send_signal(signal.SIGINT)
+                assert consumer.communicate(timeout=20) == ("", "")
+                assert consumer.returncode == 0
+
+
+@pytest.mark.parametrize("winner", ["file", "environment", "set"])
+def test_the_environment_wins_over_the_file_and_set_over_both(tmp_path: Path, winner: str) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"log.dirs={tmp_path / 'file'}\nlisteners=PLAINTEXT://127.0.0.1:0\n")
+    env = {"KQUEUE_LOG_DIRS": str(tmp_path / "environment")} if winner != "file" else {}
+    args = ["--set", f"log.dirs={tmp_path / 'set'}"] if winner == "set" else []
+    with serving(str(file), *args, env=env) as served:
+        assert served.folder == str(tmp_path / winner)
+
+
+def test_settings_of_kafka_without_a_meaning_are_warned_of(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kqueue.cli", "serve", "--set", "zookeeper.connect=zk:2181", "--set", "listeners=nonsense"]
+    text = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=tmp_path).stderr
+    assert "WARNING --set zookeeper.connect=zk:2181: zookeeper.connect is a setting of Kafka that means nothing to kqueue" in text
+
+
+def test_without_settings_the_data_is_in_the_working_folder(tmp_path: Path) -> None:
+    with serving("--set", ANY_PORT, cwd=tmp_path) as served:
+        assert served.folder == str(tmp_path / "kqueue-data")
+
+
+def test_a_second_broker_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    with serving("--set", f"log.dirs={tmp_path}", "--set", ANY_PORT):
+        status, text = refused("--set", f"log.dirs={tmp_path}", "--set", ANY_PORT)
+    assert status == 1
+    assert re.fullmatch(rf"Error: {tmp_path}\S* is locked by another process\. Stop the broker that uses it, .*\n", text)
+
+
+def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, text = refused("--set", f"log.dirs={tmp_path}", "--set", f"listeners=PLAINTEXT://127.0.0.1:{port}")
+    assert status == 1
+    assert re.fullmatch(rf"Error: listener PLAINTEXT://127\.0\.0\.1:{port} can't be opened: .*\. Choose another address: .*\n", text)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--set", "num.partition=3"], "did you mean 'num.partitions'?"),
+        (["--set", "num.partitions=none"], "num.partitions='none': expected a 32-bit number"),
+        (["--set", "num.partitions"], "expected name=value, found 'num.partitions'"),
+        (["no-such-file"], "no-such-file can't be read"),
+        (["--set", "listeners=nonsense"], "listeners"),
+    ],
+)
+def test_a_bad_setting_is_exit_status_2(args: list[str], words: str) -> None:
+    status, text = refused(*args)
+    assert status == 2
+    assert text.startswith("Error: ")
+    assert text.count("\n") == 1
+    assert words in text
+
+
+def test_a_bad_variable_is_named() -> None:
+    status, text = refused(env={"KQUEUE_NUM_PARTITIONS": "many"})
+    assert status == 2
+    assert text.startswith("Error: environment variable KQUEUE_NUM_PARTITIONS: ")
+
+
+def test_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    status, text = refused("--set", f"log.dirs={tmp_path / 'file' / 'data'}", "--set", ANY_PORT)
+    assert status == 1
+    assert text.startswith("Error: ")

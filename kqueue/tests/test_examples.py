@@ -1,0 +1,41 @@
+"""Every example runs, by itself, and ends well; what it prints is what it promises."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PROMISES = {
+    "quickstart.py": [r"a broker listens on 127\.0\.0\.1:\d+", *(rf"offset {n}: hello {n + 1}" for n in range(5))],
+    "acknowledged_queue.py": [
+        r"worker 1 dies while it has job \d+",
+        r"worker 2 did \d+ jobs",
+        "40 of 40 jobs are done, 0 of them more than once",
+    ],
+    "peak_shaving.py": [
+        r"1000 customers came: \d+ orders were accepted, [1-9]\d* refused",
+        "the refused ones were told: 100 orders are waiting",
+        r"the shop handled \d+ orders, never more than 20 at a time",
+    ],
+}
+
+
+def run(name: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=100, check=False)
+
+
+def test_every_example_has_a_promise() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(PROMISES)
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_example(name: str) -> None:
+    result = run(name)
+    assert result.returncode == 0, result.stdout + result.stderr
+    for promise in PROMISES[name]:
+        assert re.search(promise, result.stdout), f"{promise!r} is not in:\n{result.stdout}"
