@@ -30,9 +30,10 @@ def test_members_after_one_another(count: int) -> None:
         CODEC.decompress(b"".join(members), len(whole) - 1)
 
 
-def test_large_members_after_one_another() -> None:
-    members = gzip.compress(DATA, 0) * 3
-    assert CODEC.decompress(members, 3 * len(DATA)) == DATA * 3
+@pytest.mark.parametrize("size", [900, 3000, 10_000, 70_000])
+def test_large_members_after_one_another(size: int) -> None:
+    members = gzip.compress(DATA[:size], 0) * 3
+    assert CODEC.decompress(members, 3 * size) == DATA[:size] * 3
 
 
 def test_a_multitude_of_empty_members_costs_no_square() -> None:
