@@ -84,7 +84,10 @@ def uvarint_text(value: int) -> bytes:
 
 def fail_size(struct_name: str, field: str, size: int, pos: int, end: int) -> NoReturn:
     """A length that is negative, null where null is not allowed, above its limit, or beyond the end."""
-    expected = f"expected a length from 0 to {max(0, end - pos)} (bytes left)"
+    left = max(0, end - pos)
+    expected = f"expected a length from 0 to {left} (bytes left)"
+    if 0 <= size <= left:
+        expected = f"expected a string of at most {STRING_SIZE_MAX} bytes"
     found = "null" if size == -1 else f"{size}"
     raise MalformedMessage(f"{struct_name}.{field}: {expected}, found {found}, at byte {pos} of {end}")
 

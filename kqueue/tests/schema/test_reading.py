@@ -130,6 +130,12 @@ class Numbers:
 
 
 @message(versions="0-1", flexible="1+")
+class Blobs:
+    blob: bytes | None = field(bytes_, "0", nullable="0+")
+    records: Any = field(record_data, "1+")
+
+
+@message(versions="0-1", flexible="1+")
 class Perhaps:
     part: Part | None = field(Part, nullable="1+", default=None)
 
@@ -152,7 +158,7 @@ def test_strings_of_all_sizes(size: int) -> None:
         (Strings, 1, "ffffffff0f", "found 4294967294"),
         (Strings, 1, "ffffffff1f", "expected a varint of at most 32 bits"),
         (Strings, 1, "03 ff62", "expected UTF-8, found byte 0xff at byte 1 of 3"),
-        (Strings, 1, "8180 02" + "61" * 32768 + "00", "found 32768"),
+        (Strings, 1, "8180 02" + "61" * 32768 + "00", "expected a string of at most 32767 bytes, found 32768"),
         (Strings, 1, "02 61 01 00 05 00", r"tag 0: expected a length from 0 to 1 \(bytes left\), found 5"),
         (Strings, 1, "02 61 ffffffff0f", "expected more bytes than the 5 found at byte 2 of 7"),
         (Numbers, 0, "7fffffff 00000000", r"expected a count from 0 to 1 \(what fits into the 4 bytes left\), found 2147483647"),
@@ -160,6 +166,13 @@ def test_strings_of_all_sizes(size: int) -> None:
         (Numbers, 0, "ffffffff", "found null"),
         (Numbers, 1, "00 00", "found null"),
         (Numbers, 1, "03 00000000", r"expected a count from 0 to 1 .* found 2, at byte 1 of 5"),
+        (Numbers, 0, "00000002 00000000 000000", r"expected a count from 0 to 1 .* found 2, at byte 4 of 11"),
+        (Strings, 0, "00c8" + "61" * 199, r"expected a length from 0 to 199 \(bytes left\), found 200, at byte 2 of 201"),
+        (Strings, 1, "c901" + "61" * 199, r"expected a length from 0 to 199 \(bytes left\), found 200, at byte 2 of 201"),
+        (Blobs, 0, "00000003 6162", r"Blobs\.blob: expected a length from 0 to 2 \(bytes left\), found 3, at byte 4 of 6"),
+        (Blobs, 0, "fffffffe", "found -2"),
+        (Blobs, 1, "04 6162", r"Blobs\.records: expected a length from 0 to 2 \(bytes left\), found 3, at byte 1 of 3"),
+        (Blobs, 1, "00 00", "found null"),
         (Perhaps, 1, "00 00", r"expected 1 \(present\) or -1 \(null\), found 0, at byte 0 of 2"),
         (All, 1, NEW[: NEW.index("03 02 04")] + "01 02 05 00000008 00", "expected"),
     ],
