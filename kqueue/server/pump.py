@@ -88,7 +88,7 @@ class Pump:
 
     def flush(self) -> None:
         """Send as much as the socket takes now; the rest follows by itself."""
-        if not (self._registered or self._reading_ahead or self.closed):
+        if (self._chunks or self._current is not None) and not (self._registered or self._reading_ahead or self.closed):
             self._go_on()
 
     def close(self) -> None:
@@ -103,10 +103,13 @@ class Pump:
         turn = TURN_BYTES_MAX
         try:
             while turn > 0:
-                if self._current is None and not self._take():
-                    self._wait_for_room(False)
-                    self._drained()
-                    return
+                if self._current is None:
+                    if not self._chunks:
+                        self._wait_for_room(False)
+                        self._drained()
+                        return
+                    self._take()
+                    continue
                 sent = self._send_memory() if isinstance(self._current, memoryview) else self._send_region()
                 if not sent:
                     break
@@ -124,8 +127,8 @@ class Pump:
 
     # --- one step
 
-    def _take(self) -> bool:
-        """Make the next chunks current, small ones joined; False when there are none."""
+    def _take(self) -> None:
+        """Make the next chunks current, small ones joined; none, if all that was left was empty."""
         joined: list[bytes | bytearray | memoryview] = []
         size = 0
         chunks = self._chunks
@@ -144,7 +147,6 @@ class Pump:
         elif chunks:
             large = chunks.popleft()
             self._current = RegionSender(large) if isinstance(large, Region) else memoryview(large)  # type: ignore[arg-type]
-        return self._current is not None
 
     def _read_small(self, region: Region) -> bytes:
         data = region.read()

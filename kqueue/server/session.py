@@ -35,6 +35,8 @@ class Session:
         "_heard_seen",
         "_hub",
         "_intake",
+        "_owed_bytes_max",
+        "_owed_max",
         "_pump",
         "_reading",
         "_sent_ms",
@@ -60,6 +62,8 @@ class Session:
         self._intake = Intake(hub.received, hub.buffers, hub.budget, self, hub.bounds.request_bytes)
         self._answers: deque[Chunks | Later] = deque()
         self._answers_bytes = 0
+        self._owed_max = hub.bounds.requests
+        self._owed_bytes_max = hub.bounds.response_bytes // 2
         self._closed = self._stopping = self._crowded = False
         self._heard_bytes = self._heard_seen = self._sent_seen = 0
         self._heard_ms = self._sent_ms = hub.clock.monotonic_ms()
@@ -123,15 +127,16 @@ class Session:
             if not isinstance(answer, Later):
                 self._answers_bytes += memory_of(answer)
         else:
-            self._push(answer)
+            self._pump.push(answer)
 
     @property
     def _busy(self) -> bool:
-        if self._closed or self._stopping:
-            return True
-        bounds = self._hub.bounds
-        owed = self._pump.queued_bytes + self._answers_bytes
-        return owed * 2 > bounds.response_bytes or len(self._answers) >= bounds.requests
+        return (
+            self._pump.queued_bytes + self._answers_bytes > self._owed_bytes_max
+            or len(self._answers) >= self._owed_max
+            or self._stopping
+            or self._closed
+        )
 
     # --- answers go out
 

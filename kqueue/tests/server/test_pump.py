@@ -101,6 +101,7 @@ CHUNKS = st.lists(
 @settings(max_examples=25, deadline=None)
 @given(answers=st.lists(CHUNKS, max_size=4))
 @example(answers=[[("cold", 0), ("bytes", 3)]])
+@example(answers=[[("bytes", 0)], [("bytes", JOIN_BYTES_MAX + 1), ("bytes", 0), ("local", STEP_BYTES + 5), ("memory", 0)]])
 def test_whatever_the_chunks_are_the_client_reads_their_bytes_in_order(
     answers: list[list[tuple[str, int]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
