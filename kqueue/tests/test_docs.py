@@ -1,0 +1,175 @@
+"""The README is true: its programs run, each of its commands is executed here, and what it names exists.
+
+Commands run in a folder of their own, against the broker that the README's own `kqueue serve` starts (on a free port).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from configparser import ConfigParser
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kqueue.base.settings import format_value
+from kqueue.server.config import CATALOG
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+SERVES = re.compile(r"serves PLAINTEXT://(\S+?);")
+BY_TOX = "pip install tox && tox"
+DEMO = "pip install '.[demo]' && kqueue demo"
+
+
+class Block(NamedTuple):
+    """A fenced block of the README."""
+
+    language: str
+    text: str
+
+
+def blocks(language: str) -> list[str]:
+    found = [Block(*match) for match in re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)]
+    assert {block.language for block in found} == {"sh", "python"}
+    return [block.text for block in found if block.language == language]
+
+
+def commands() -> list[str]:
+    return [line for text in blocks("sh") for line in text.splitlines()]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Ours, with the `kqueue` of this Python first."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    return {**os.environ, "PATH": path, **more}
+
+
+def serve(command: str, folder: Path) -> subprocess.Popen[str]:
+    """Start a `kqueue serve` line of the README, but on a free port."""
+    return subprocess.Popen(
+        command.split(),
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(KQUEUE_LISTENERS="PLAINTEXT://127.0.0.1:0"),
+    )
+
+
+def where(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    match = SERVES.search(line)
+    assert match is not None, line
+    return match[1]
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    with serve("kqueue serve", tmp_path) as process:
+        yield where(process)
+        end(process)
+    assert (tmp_path / "kqueue-data").is_dir()
+
+
+def test_the_newcomers_two_commands_come_first() -> None:
+    assert commands()[:2] == [DEMO, BY_TOX]
+
+
+def test_the_demo(tmp_path: Path) -> None:
+    result = subprocess.run(["kqueue", "demo"], cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "All 336,776 flights came back, each once and in order." in result.stdout
+    assert result.stderr == ""
+
+
+def test_what_is_to_be_installed_exists() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    named = set(re.findall(r"pip install '(?:\.|kqueue)\[(\w+)\]'", README.read_text()))
+    assert named == {"demo", "cli"}
+    assert named <= set(extras)
+
+
+def test_tox_is_what_the_ci_script_runs_first() -> None:
+    ran = re.findall(r'^run "[^"]+" (.+)$', (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert ran[0] == '"$tox"'
+
+
+def test_every_other_command(served: str, tmp_path: Path) -> None:
+    rest = [line for line in commands() if line not in (DEMO, BY_TOX) and not line.startswith("kqueue serve")]
+    assert len(rest) > 8
+    for line in rest:
+        result = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", line],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=environment(KQUEUE_BOOTSTRAP=served),
+            check=False,
+        )
+        assert result.returncode == 0, f"{line}\n{result.stdout}{result.stderr}"
+        if line.startswith("kqueue consume orders"):
+            assert result.stdout == "two coffees\n"
+
+
+def test_every_way_to_serve(tmp_path: Path) -> None:
+    lines = [line for line in commands() if line.startswith("kqueue serve")]
+    assert len(lines) == 2
+    (tmp_path / "server.properties").write_text("num.partitions=2\n")
+    for line in lines:
+        with serve(line, tmp_path) as process:
+            where(process)
+            end(process)
+
+
+@pytest.mark.parametrize("text", blocks("python"))
+def test_programs(text: str, tmp_path: Path) -> None:
+    result = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == "b'two coffees'\n"
+
+
+def test_settings_exist_and_have_the_defaults_that_are_told() -> None:
+    rows = re.findall(r"^\| `([\w.]+)` \| `([^`]+)` \|", README.read_text(), re.MULTILINE)
+    assert len(rows) == 3
+    for name, default in rows:
+        assert format_value(CATALOG.broker[name].default) == default
+    named = set(re.findall(r"[\" ]([a-z]+(?:\.[a-z]+)+)=", README.read_text())) | {"log.dirs", "num.partitions"}
+    assert named <= set(CATALOG.broker)
+
+
+def test_clients_of_the_table_are_those_of_the_suite() -> None:
+    tox = ConfigParser()
+    tox.read(ROOT / "tox.ini")
+    suites = set(re.findall(r"--client=(\S+)", (ROOT / "tox.ini").read_text()))
+    told = re.findall(r"^\| (\w+-?\w*)(?: \(librdkafka\))? \| ((?:\d|$).*) \|$", README.read_text(), re.MULTILINE)
+    assert {client for client, versions in told} == suites
+    pins = " ".join(value for section in tox.sections() for value in [tox[section].get("deps", "")])
+    for _, versions in told:
+        for version in re.findall(r"\d+\.\d+(?:\.\d+)?", versions.replace("(Python 3.11)", "")):
+            assert version in pins or version == newest(versions), f"{version} is not what tox runs"
+
+
+def newest(versions: str) -> str:
+    """The last number in a row, which is what `latest` was when the row was written."""
+    return re.findall(r"\d+\.\d+(?:\.\d+)?", versions)[-1]
+
+
+@pytest.mark.parametrize("document", sorted(path.name for path in ROOT.glob("*.md")))
+def test_links_lead_somewhere(document: str) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", (ROOT / document).read_text()):
+        assert (ROOT / target).exists(), target
