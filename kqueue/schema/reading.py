@@ -39,9 +39,9 @@ def reader_source(schema: Schema, version: int, flexible: bool) -> Source:
     with source.block("def read(buf, p)"):
         source.line("end = len(buf)")
         with source.block("try"):
-            writer = _Reader(source, version, flexible)
-            made = writer.struct(schema)
-            writer.flush()
+            body = _Reader(source, version, flexible)
+            made = body.struct(schema)
+            body.flush()
             source.line(f"return {made}, p")
         with source.block("except READ_ERRORS as error"):
             source.line(f"raise malformed({schema.name!r}, {version}, error, p, end) from None")

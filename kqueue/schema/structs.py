@@ -105,7 +105,7 @@ def field(
 
 
 class Schema:
-    """What is known of a struct's class. Readers and writers are kept here once compiled, by (version, flexible)."""
+    """What is known of a struct's class: its fields in wire order, over all versions."""
 
     def __init__(self, cls: type[Any], fields: tuple[Field, ...]) -> None:
         self.name = cls.__name__
