@@ -5,31 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kqueue.api.call import Call
-from kqueue.api.errors import ErrorCode, code_of
-from kqueue.api.old_fetch import VERSION_SOFT_LIMITS, VERSION_ZSTD, records_for
+from kqueue.api.errors import code_of
+from kqueue.api.fetch_answer import UNKNOWN, Answer
+from kqueue.api.old_fetch import VERSION_SOFT_LIMITS
 from kqueue.base.errors import KqueueError
 from kqueue.broker.fetch_sessions import FetchContext, Key, Wanted
-from kqueue.broker.fetching import Harvest, Limits, Taken, take
+from kqueue.broker.fetching import Harvest, Limits, take
 from kqueue.broker.waiting import Wait
-from kqueue.schema import Chunk
-from kqueue.wire.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
+from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 VERSIONS = (0, 18)
 VERSION_SESSIONS = 7
 VERSION_IDS = 13
-VERSION_LEADER_HINTS = 16
 READ_COMMITTED = 1
-UNKNOWN = -1
-LEADER_HINT_CODES = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def handle(request: FetchRequest, call: Call) -> FetchResponse | Wait[FetchResponse]:
@@ -82,9 +70,9 @@ def _forgotten(request: FetchRequest, by_id: bool) -> Iterable[Key]:
 
 
 class _Work:
-    """One request until it is answered. Keeps nothing of the request but numbers: its buffer is another's by then."""
+    """One request until it is answered. Keeps nothing of the request but numbers and names: its buffer is another's by then."""
 
-    __slots__ = ("call", "context", "limits", "max_wait_ms", "min_bytes", "missing", "response")
+    __slots__ = ("call", "context", "limits", "max_wait_ms", "min_bytes", "missing")
 
     def __init__(self, request: FetchRequest, call: Call, context: FetchContext) -> None:
         self.call = call
@@ -95,7 +83,6 @@ class _Work:
         self.min_bytes = min(request.min_bytes, max_bytes)
         self.max_wait_ms = request.max_wait_ms
         self.missing = 0
-        self.response = FetchResponse()
 
     def start(self) -> FetchResponse | Wait[FetchResponse]:
         harvest = self._take()
@@ -112,7 +99,7 @@ class _Work:
         return take(self.call.broker.topics, self.context.wanted, self.limits)
 
     def _is_enough(self, harvest: Harvest) -> bool:
-        all_missing = harvest.missing == len(harvest.taken)
+        all_missing = harvest.missing == len(self.context.wanted)
         return harvest.size >= self.min_bytes or harvest.urgent or all_missing or harvest.missing != self.missing
 
     def _respond(self, harvest: Harvest) -> FetchResponse:
@@ -120,70 +107,9 @@ class _Work:
             self.context.check()
         except KqueueError as error:
             return FetchResponse(error_code=code_of(error))
-        topics: dict[str | bytes, FetchableTopicResponse] = {}
+        answer = Answer(self.call, self.context, read_committed=self.limits.read_committed)
         for taken in harvest.taken:
-            data = self._answer(taken)
-            if data is not None:
-                name = taken.wanted.topic
-                topic = topics.get(name)
-                if topic is None:
-                    topic = topics[name] = _topic_response(name)
-                topic.partitions.append(data)
-        self.response.responses = list(topics.values())
-        self.response.session_id = self.context.finish()
-        return self.response
-
-    def _answer(self, taken: Taken) -> PartitionData | None:
-        """What is told of one partition; None where the session's client knows it already."""
-        records = self._records(taken)
-        if taken.read is None:
-            self.context.tells(taken.wanted, UNKNOWN, UNKNOWN, has_records=False, always=True)
-            return self._bad_news(taken)
-        high_watermark, stable, log_start, fetched = taken.read
-        if not self.context.tells(taken.wanted, high_watermark, log_start, has_records=len(fetched) > 0, always=False):
-            return None
-        return PartitionData(
-            partition_index=taken.wanted.index,
-            high_watermark=high_watermark,
-            last_stable_offset=stable,
-            log_start_offset=log_start,
-            aborted_transactions=self._aborted(taken) if self.limits.read_committed else None,
-            records=records,
-        )
-
-    def _records(self, taken: Taken) -> Chunk | None:
-        """The records as this version has them; None where there are none because of an error."""
-        if taken.read is None:
-            return None
-        if self.call.api_version >= VERSION_ZSTD:
-            return taken.read.fetched.data
-        try:
-            return records_for(self.call.api_version, taken)
-        except KqueueError as error:
-            taken.read, taken.error = None, error
-            return None
-
-    def _bad_news(self, taken: Taken) -> PartitionData:
-        code = code_of(taken.error)
-        data = PartitionData(partition_index=taken.wanted.index, error_code=code, high_watermark=UNKNOWN, records=b"")
-        partition = taken.partition
-        if partition is not None and taken.diverging is not None:
-            data.diverging_epoch = EpochEndOffset(epoch=taken.diverging.epoch, end_offset=taken.diverging.end_offset)
-            data.high_watermark, data.last_stable_offset = partition.high_watermark, partition.last_stable_offset
-            data.log_start_offset = partition.log_start_offset
-        if partition is not None and code in LEADER_HINT_CODES and self.call.api_version >= VERSION_LEADER_HINTS:
-            data.current_leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
-            node_id, host, port, rack = self.call.this_node()
-            self.response.node_endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)]
-        return data
-
-    def _aborted(self, taken: Taken) -> list[AbortedTransaction]:
-        assert taken.partition is not None
-        assert taken.read is not None
-        fetched = taken.read.fetched
-        found = taken.partition.log.aborted(taken.wanted.offset, fetched.next_offset) if len(fetched) else []
-        return [AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in found]
-
-
-def _topic_response(topic: str | bytes) -> FetchableTopicResponse:
-    return FetchableTopicResponse(topic_id=topic) if isinstance(topic, bytes) else FetchableTopicResponse(topic=topic)
+            answer.add(taken)
+        for wanted, partition in harvest.idle:
+            answer.add_idle(wanted, partition)
+        return answer.finish()

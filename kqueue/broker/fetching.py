@@ -44,27 +44,36 @@ class Taken:
 
 
 class Harvest(NamedTuple):
-    """One pass. `size`: bytes of records. `missing`: how many partitions there are not.
+    """One pass. `idle`: partitions that are where their client is, with nothing new to read; the others are `taken`.
+
+    `size`: bytes of records. `missing`: how many partitions there are not.
 
     `urgent`: a partition that there is has news that must not wait: an error, or a divergence. That one is not there can wait:
     its client would only ask again at once, until it has heard where its topics are.
     """
 
     taken: list[Taken]
+    idle: list[tuple[Wanted, Partition]]
     size: int
     missing: int
     urgent: bool
 
     def partitions(self) -> tuple[Partition, ...]:
         """Those to wait for."""
-        return tuple(one.partition for one in self.taken if one.partition is not None)
+        idle = [partition for _, partition in self.idle]
+        return (*idle, *(one.partition for one in self.taken if one.partition is not None))
 
 
 def take(topics: Topics, wanted: Sequence[Wanted], limits: Limits) -> Harvest:
     """Read each partition from the offset where its client is. Never raises a KqueueError: each stands with its partition."""
     taken: list[Taken] = []
+    idle: list[tuple[Wanted, Partition]] = []
     size, missing, urgent = 0, 0, False
     for one in wanted:
+        partition = one.partition
+        if partition is not None and _is_idle(one, partition):
+            idle.append((one, partition))
+            continue
         found = _take_one(topics, one, limits, size)
         taken.append(found)
         if found.read is not None:
@@ -73,7 +82,18 @@ def take(topics: Topics, wanted: Sequence[Wanted], limits: Limits) -> Harvest:
             missing += 1
         else:
             urgent = True
-    return Harvest(taken, size, missing, urgent)
+    return Harvest(taken, idle, size, missing, urgent)
+
+
+def _is_idle(one: Wanted, partition: Partition) -> bool:
+    """Whether a partition that was found before has nothing new and nothing wrong: what most of a long session's are, each time."""
+    return (
+        not partition.deleted
+        and one.offset == partition.high_watermark
+        and one.leader_epoch in (NO_EPOCH, partition.leader_epoch)
+        and one.last_fetched_epoch == NO_EPOCH
+        and partition.log.offline is None
+    )
 
 
 def _take_one(topics: Topics, one: Wanted, limits: Limits, size: int) -> Taken:

@@ -9,11 +9,15 @@ from kqueue.api import table
 from kqueue.api.call import Call
 from kqueue.api.errors import ErrorCode
 from kqueue.broker.waiting import Wait
+from kqueue.records.batch import Record, iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
+from kqueue.records.legacy import encode_set
 from kqueue.schema import decode, encode, writer
 from kqueue.testing.simulation import Simulation
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+
+NOW_MS = 1_700_000_000_000  # where a simulation begins
 
 
 class Started:
@@ -92,12 +96,29 @@ def produce_request(
     return ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=[data])
 
 
-def batch(*values: bytes | None, key: bytes | None = b"k", time_ms: int = 1_700_000_000_000, **settings: Any) -> bytes:
+def batch(*values: bytes | None, key: bytes | None = b"k", time_ms: int = NOW_MS, **settings: Any) -> bytes:
     """One batch with these values, one ms after the other; `settings` are those of `BatchBuilder`."""
     builder = BatchBuilder(**settings)
     for number, value in enumerate(values):
         builder.append(time_ms + number, key, value)
     return bytes(builder.build())
+
+
+def old_set(magic: int, *values: bytes, codec_id: int = 0) -> bytes:
+    """A message set of magic 0 or 1 with these values."""
+    return encode_set([Record(number, NOW_MS + number, b"k", value, (), -1) for number, value in enumerate(values)], magic, codec_id)
+
+
+def stored(asker: Asker, topic: str = "t", partition: int = 0) -> list[Record]:
+    """Every record of the log, committed or not."""
+    log = asker.sim.broker.topics.partition(topic, partition).log
+    data = log.read(0, 1 << 30, end_offset=log.end_offset, min_one_batch=True).read() if log.end_offset else b""
+    return [record for position, _ in iter_batches(data) for record in iter_records(data, position)]
+
+
+def values(asker: Asker, topic: str = "t", partition: int = 0) -> list[bytes | None]:
+    """The values of `stored`."""
+    return [record.value for record in stored(asker, topic, partition)]
 
 
 def versions_of(module: str) -> Iterable[int]:
@@ -106,4 +127,6 @@ def versions_of(module: str) -> Iterable[int]:
     return range(low, high + 1)
 
 
-__all__ = ["Asker", "ErrorCode", "ProduceResponse", "Started", "batch", "produce_request", "versions_of"]
+__all__ = [
+    "NOW_MS", "Asker", "ErrorCode", "ProduceResponse", "Started", "batch", "old_set", "produce_request", "stored", "values", "versions_of",
+]  # fmt: skip

@@ -1,8 +1,6 @@
-"""Fetch at every version: limits, waiting, sessions, epochs, and how each refusal is told."""
+"""Fetch at every version: limits, waiting, sessions, and what is not there."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
@@ -10,51 +8,11 @@ from kqueue.api import table
 from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import StorageFailed
 from kqueue.records.batch import iter_batches, iter_records
-from kqueue.records.legacy import iter_any_records
-from kqueue.tests.api.harness import Asker, batch, versions_of
-from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
+from kqueue.tests.api.fetching import fetch, one, parts, request, values, want
+from kqueue.tests.api.harness import Asker, batch, produce_request, versions_of
 
 ON_DISK: dict[str, object] = {"kqueue.storage": "local"}
 MODERN = range(4, 19)
-
-
-def want(index: int = 0, offset: int = 0, size: int = 1 << 20, **fields: int) -> FetchPartition:
-    return FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=size, **fields)
-
-
-def request(asker: Asker, version: int, *wanted: FetchPartition, topic: str = "t", **fields: Any) -> FetchRequest:
-    topics = [_named(asker, FetchTopic(partitions=list(wanted)), topic, version)] if wanted else []
-    forget = fields.pop("forget", ())
-    forgotten = [_named(asker, ForgottenTopic(partitions=list(forget)), topic, version)] if forget else []
-    defaults: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1}
-    return FetchRequest(topics=topics, forgotten_topics_data=forgotten, **{**defaults, **fields})
-
-
-def _named(asker: Asker, data: Any, topic: str, version: int) -> Any:
-    if version >= 13:
-        found = asker.sim.broker.topics.find(topic)
-        data.topic_id = found.id if found is not None else b"\x07" * 16
-    else:
-        data.topic = topic
-    return data
-
-
-def fetch(asker: Asker, version: int, *wanted: FetchPartition, **fields: Any) -> FetchResponse:
-    response: FetchResponse = asker.ask(request(asker, version, *wanted, **fields), version)
-    return response
-
-
-def parts(response: FetchResponse) -> list[PartitionData]:
-    return [data for topic in response.responses for data in topic.partitions]
-
-
-def one(response: FetchResponse) -> PartitionData:
-    (data,) = parts(response)
-    return data
-
-
-def values(data: PartitionData) -> list[bytes | None]:
-    return [record.value for record in iter_any_records(bytes(data.records or b""))]
 
 
 @pytest.fixture
@@ -163,7 +121,7 @@ def test_waits_for_the_first_record(asker: Asker) -> None:
     started = asker.start(request(asker, 12, want(0), want(1), max_wait_ms=500), 12)
     assert started.response is None
     asker.produce("t", batch(b"a"), partition=1)
-    assert [values(data) for data in parts(started.response)] == [[], [b"a"]]
+    assert {data.partition_index: values(data) for data in parts(started.response)} == {0: [], 1: [b"a"]}
 
 
 def test_waits_until_there_are_min_bytes(asker: Asker) -> None:
@@ -227,8 +185,6 @@ def test_consumers_see_only_what_is_flushed() -> None:
     asker = Asker(ON_DISK)
     partition = asker.sim.topic("t").partition(0)
     asker.sim.settle()
-    from kqueue.tests.api.harness import produce_request
-
     asker.start(produce_request(asker, "t", batch(b"a"), acks=1), 9)
     before = asker.start(request(asker, 12, want()), 12)
     assert (partition.log_end_offset, one(before.response).high_watermark, values(one(before.response))) == (1, 0, [])
@@ -248,83 +204,6 @@ def test_a_disk_that_failed_is_told(asker: Asker) -> None:
     asker.produce("t", batch(b"a"))
     asker.sim.broker.topics.partition("t", 0).log._fail(StorageFailed("the disk is gone"))
     assert one(fetch(asker, 12, want())).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-
-
-# --- leader epochs
-
-
-@pytest.mark.parametrize("version", range(9, 19))
-def test_clients_of_another_epoch_are_told(asker: Asker, version: int) -> None:
-    asker.sim.broker.leader_epoch = 5
-    response = fetch(asker, version, want(current_leader_epoch=4), want(1, current_leader_epoch=6), want(2, current_leader_epoch=5))
-    old, new, same = parts(response)
-    assert [data.error_code for data in (old, new, same)] == [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, 0]
-    if version >= 16:
-        assert (old.current_leader.leader_id, old.current_leader.leader_epoch) == (1, 5)
-        assert [(node.node_id, node.host, node.port) for node in response.node_endpoints] == [(1, "127.0.0.1", 9092)]
-    else:
-        assert old.current_leader.leader_id == -1
-        assert response.node_endpoints == []
-    assert new.current_leader.leader_id == -1
-
-
-@pytest.mark.parametrize("version", range(12, 19))
-def test_a_client_whose_log_parted_from_ours_is_told_where(asker: Asker, version: int) -> None:
-    broker = asker.sim.broker
-    for epoch, count in ((2, 3), (5, 2)):
-        broker.leader_epoch = epoch
-        for _ in range(count):
-            asker.produce("t", batch(b"a"))
-    for last, offset, expected in ((3, 4, (2, 3)), (2, 4, (2, 3)), (5, 9, (5, 5))):
-        data = one(fetch(asker, version, want(offset=offset, last_fetched_epoch=last)))
-        assert (data.error_code, (data.diverging_epoch.epoch, data.diverging_epoch.end_offset)) == (0, expected)
-        assert (data.high_watermark, data.log_start_offset, data.records) == (5, 0, b"")
-    fine = one(fetch(asker, version, want(offset=3, last_fetched_epoch=2)))
-    assert (len(values(fine)), fine.diverging_epoch.epoch) == (2, -1)
-    unknown = one(fetch(asker, version, want(offset=3, last_fetched_epoch=9)))
-    assert unknown.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-
-
-# --- isolation
-
-
-def transaction(value: bytes, producer: int, sequence: int = 0) -> bytes:
-    return batch(value, producer_id=producer, epoch=0, base_sequence=sequence, transactional=True)
-
-
-def append(asker: Asker, raw: bytes) -> None:
-    from kqueue.records.batch import read_header
-
-    buf = memoryview(bytearray(raw))
-    asker.sim.broker.topics.partition("t", 0).append(buf, read_header(buf), client=False)
-
-
-def end_transaction(asker: Asker, producer: int, *, commits: bool) -> None:
-    from kqueue.records.batch import ABORT, COMMIT, control_key_value
-    from kqueue.records.builder import BatchBuilder
-
-    builder = BatchBuilder(producer_id=producer, epoch=0, transactional=True, control=True)
-    builder.append(1, *control_key_value(COMMIT if commits else ABORT, 0))
-    append(asker, bytes(builder.build()))
-
-
-@pytest.mark.parametrize("version", MODERN)
-def test_read_committed_stops_at_open_transactions_and_lists_aborted_ones(asker: Asker, version: int) -> None:
-    """Transactions are not served, but a log that Kafka wrote may hold them."""
-    append(asker, transaction(b"aborted", 1))  # 0
-    append(asker, transaction(b"open", 2))  # 1
-    append(asker, batch(b"plain"))  # 2
-    end_transaction(asker, 1, commits=False)  # 3
-    committed = one(fetch(asker, version, want(), isolation_level=1))
-    assert (committed.last_stable_offset, committed.high_watermark, len(values(committed))) == (1, 4, 1)
-    end_transaction(asker, 2, commits=True)  # 4
-    committed = one(fetch(asker, version, want(), isolation_level=1))
-    assert (committed.last_stable_offset, len(values(committed))) == (5, 5)
-    assert [(one.producer_id, one.first_offset) for one in committed.aborted_transactions or ()] == [(1, 0)]
-    uncommitted = one(fetch(asker, version, want()))
-    assert (uncommitted.aborted_transactions, len(values(uncommitted))) == (None, 5)
-    empty = one(fetch(asker, version, want(offset=5), isolation_level=1))
-    assert empty.aborted_transactions == []
 
 
 # --- sessions

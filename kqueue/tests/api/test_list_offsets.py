@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from kqueue.api.errors import ErrorCode
-from kqueue.tests.api.harness import Asker, batch, versions_of
-from kqueue.tests.api.test_fetch import append, end_transaction, transaction
+from kqueue.tests.api.fetching import append, end_transaction, transaction
+from kqueue.tests.api.harness import Asker, batch, produce_request, versions_of
 from kqueue.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -126,8 +126,6 @@ def test_read_committed_clients_see_no_further_than_the_last_stable_offset(versi
 
 
 def test_nobody_hears_of_what_is_not_flushed() -> None:
-    from kqueue.tests.api.harness import produce_request
-
     asker = Asker({"kqueue.storage": "local"})
     asker.sim.topic("t")
     asker.sim.settle()

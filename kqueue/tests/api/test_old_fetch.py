@@ -8,8 +8,8 @@ from kqueue.api.errors import ErrorCode
 from kqueue.records.batch import COMMIT, control_key_value
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.legacy import iter_any_records, iter_units
+from kqueue.tests.api.fetching import append, fetch, one, parts, values, want
 from kqueue.tests.api.harness import Asker, batch
-from kqueue.tests.api.test_fetch import append, fetch, one, parts, values, want
 
 MAGIC = {0: 0, 1: 0, 2: 1, 3: 1}
 

@@ -1,7 +1,8 @@
-"""Produce at every version: what is appended, when it is answered, and how each refusal is told."""
+"""Produce at every version: what is appended, and how each refusal is told; `test_produce_work` has when it is answered."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -11,31 +12,10 @@ from hypothesis import strategies as st
 from kqueue.api import table
 from kqueue.api.call import Call
 from kqueue.api.errors import ErrorCode
-from kqueue.base.errors import AnswerNotExpected, NotLeader, StorageFailed
-from kqueue.broker.partition import Partition
-from kqueue.records.batch import Record, iter_batches, iter_records
-from kqueue.records.legacy import encode_set
-from kqueue.storage import MemoryStorage
-from kqueue.tests.api.harness import Asker, batch, produce_request, versions_of
+from kqueue.records.batch import iter_batches
+from kqueue.records.builder import BatchBuilder
+from kqueue.tests.api.harness import NOW_MS, Asker, batch, old_set, produce_request, stored, values, versions_of
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-
-NOW_MS = 1_700_000_000_000
-ON_DISK: dict[str, object] = {"kqueue.storage": "local"}
-
-
-def stored(asker: Asker, topic: str = "t", partition: int = 0) -> list[Record]:
-    """Every record of the log, committed or not."""
-    log = asker.sim.broker.topics.partition(topic, partition).log
-    data = log.read(0, 1 << 30, end_offset=log.end_offset, min_one_batch=True).read() if log.end_offset else b""
-    return [record for position, _ in iter_batches(data) for record in iter_records(data, position)]
-
-
-def values(asker: Asker, topic: str = "t", partition: int = 0) -> list[bytes | None]:
-    return [record.value for record in stored(asker, topic, partition)]
-
-
-def old_set(magic: int, *values: bytes, codec_id: int = 0) -> bytes:
-    return encode_set([Record(number, NOW_MS + number, b"k", value, (), -1) for number, value in enumerate(values)], magic, codec_id)
 
 
 @pytest.fixture
@@ -85,7 +65,7 @@ def test_from_version_3_on_it_is_exactly_one_batch(asker: Asker, version: int, r
 
 
 def test_a_set_of_several_batches_is_answered_with_its_first_offset_and_waits_for_its_last() -> None:
-    asker = Asker(ON_DISK)
+    asker = Asker({"kqueue.storage": "local"})
     asker.sim.topic("t")
     two = old_set(1, b"a", codec_id=1) + old_set(1, b"b", codec_id=2)
     started = asker.start(produce_request(asker, "t", two, 2), 2)
@@ -119,119 +99,6 @@ def test_each_partition_succeeds_or_fails_for_itself(asker: Asker, version: int)
     assert values(asker, partition=1) == []
 
 
-# --- acks
-
-
-@pytest.mark.parametrize("acks", [2, -2, 5, 32767])
-@pytest.mark.parametrize("version", versions_of("produce"))
-def test_other_acks_are_refused_for_every_partition(asker: Asker, version: int, acks: int) -> None:
-    assert asker.produce("t", batch(b"a"), version=version, acks=acks).error_code == ErrorCode.INVALID_REQUIRED_ACKS
-    assert values(asker) == []
-
-
-@pytest.mark.parametrize("version", versions_of("produce"))
-def test_acks_0_is_never_answered(asker: Asker, version: int) -> None:
-    assert asker.produce("t", batch(b"a"), version=version, acks=0) is None
-    assert values(asker) == [b"a"]
-
-
-def test_an_error_with_acks_0_ends_the_connection(asker: Asker) -> None:
-    request = produce_request(asker, "nobody", batch(b"a"), acks=0)
-    with pytest.raises(AnswerNotExpected, match="nobody"):
-        asker.start(request, 9)
-    with pytest.raises(AnswerNotExpected):
-        table.error_response(request, 9, ZeroDivisionError())
-
-
-def test_acks_all_waits_for_the_flush_and_acks_1_does_not() -> None:
-    asker = Asker(ON_DISK)
-    partition = asker.sim.topic("t").partition(0)
-    asker.sim.settle()
-    all_of_them = asker.start(produce_request(asker, "t", batch(b"a"), acks=-1), 9)
-    leader = asker.start(produce_request(asker, "t", batch(b"b"), acks=1), 9)
-    assert all_of_them.response is None
-    assert leader.response.responses[0].partition_responses[0].base_offset == 1
-    assert partition.high_watermark == 0
-    asker.sim.settle()
-    assert all_of_them.response.responses[0].partition_responses[0].error_code == 0
-    assert partition.high_watermark == 2
-
-
-def test_what_is_not_flushed_in_time_is_told_with_its_offset() -> None:
-    asker = Asker(ON_DISK)
-    asker.sim.topic("t")
-    asker.sim.settle()
-    asker.sim.jobs.submit = lambda job: None  # a disk that never answers
-    started = asker.start(produce_request(asker, "t", batch(b"a"), timeout_ms=30), 9)
-    asker.sim.advance(29)
-    assert started.response is None
-    asker.sim.advance(1)
-    (answer,) = started.response.responses[0].partition_responses
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 0)
-    assert values(asker) == [b"a"]
-
-
-def test_of_two_partitions_only_the_one_that_is_late_is_told_so() -> None:
-    asker = Asker(ON_DISK)
-    topic = asker.sim.topic("t", 2)
-    asker.sim.settle()
-    request = produce_request(asker, "t", batch(b"a"), timeout_ms=30)
-    request.topic_data[0].partition_data.append(PartitionProduceData(index=1, records=batch(b"b")))
-    submit = asker.sim.jobs.submit
-    started = asker.start(request, 9)
-    topic.partition(0).flush()
-    asker.sim.jobs.run_all()
-    asker.sim.jobs.submit = lambda job: None
-    topic.partition(1).flush()
-    asker.sim.jobs.submit = submit
-    asker.sim.advance(30)
-    codes = [one.error_code for one in started.response.responses[0].partition_responses]
-    assert codes == [0, ErrorCode.REQUEST_TIMED_OUT]
-
-
-def test_a_disk_that_fails_is_told() -> None:
-    class Failing(MemoryStorage):
-        broken = False
-
-        def sync_folder(self, folder: str) -> None:
-            if self.broken:
-                raise StorageFailed("no such luck")
-            super().sync_folder(folder)
-
-    from kqueue.testing.simulation import Simulation
-
-    storage = Failing()
-    asker = Asker(sim=Simulation(ON_DISK, storage=storage))
-    asker.sim.topic("t")
-    storage.broken = True
-    assert asker.produce("t", batch(b"a")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert asker.produce("t", batch(b"b"), acks=1).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-
-
-def test_a_topic_deleted_under_a_waiting_request_is_told() -> None:
-    asker = Asker(ON_DISK)
-    asker.sim.topic("t")
-    asker.sim.settle()
-    started = asker.start(produce_request(asker, "t", batch(b"a")), 9)
-    asker.sim.broker.topics.delete("t")
-    while asker.sim.jobs.pending and started.response is None:
-        asker.sim.jobs.step()
-        asker.sim.broker.waiting.run_ready()
-    assert started.response.responses[0].partition_responses[0].error_code in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-
-def test_nothing_of_the_frame_is_kept_while_waiting() -> None:
-    asker = Asker(ON_DISK)
-    asker.sim.topic("t")
-    asker.sim.settle()
-    started = asker.start(produce_request(asker, "t", batch(b"a")), 9)
-    started.frame[:] = bytes(len(started.frame))
-    started.frame.clear()  # BufferError, if anybody still looked at it
-    asker.sim.settle()
-    assert started.response.responses[0].partition_responses[0].error_code == 0
-    assert values(asker) == [b"a"]
-
-
 # --- what the topic's settings ask for
 
 
@@ -254,8 +121,6 @@ def test_too_large_a_batch_is_refused() -> None:
 def test_a_compacted_topic_wants_keys(version: int) -> None:
     asker = Asker()
     asker.sim.topic("t", cleanup_policy="compact")
-    from kqueue.records.builder import BatchBuilder
-
     builder = BatchBuilder()
     builder.append(NOW_MS, b"k", b"a")
     builder.append(NOW_MS, None, b"b")
@@ -335,22 +200,6 @@ def test_transactions_are_refused(asker: Asker, version: int) -> None:
     assert values(asker) == []
 
 
-@pytest.mark.parametrize("version", versions_of("produce"))
-def test_who_leads_instead_is_told_where_the_version_can(asker: Asker, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost(self: Partition, *_: Any, **__: Any) -> None:
-        raise NotLeader("somebody else leads")
-
-    monkeypatch.setattr(Partition, "append", lost)
-    response = asker.ask(produce_request(asker, "t", batch(b"a"), version), version)
-    (answer,) = response.responses[0].partition_responses
-    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if version >= 10:
-        assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (1, asker.sim.broker.leader_epoch)
-        assert [(node.node_id, node.host, node.port) for node in response.node_endpoints] == [(1, "127.0.0.1", 9092)]
-    else:
-        assert response.node_endpoints == []
-
-
 @settings(max_examples=60, deadline=None)
 @given(data=st.binary(max_size=200), version=st.integers(0, 13))
 def test_any_bytes_are_answered(data: bytes, version: int) -> None:
@@ -379,8 +228,6 @@ def test_a_request_of_nothing_is_answered_with_nothing(asker: Asker) -> None:
 
 def test_the_handler_costs_little_beside_the_append(asker: Asker) -> None:
     """A guard against work that creeps into the hot path: counted in calls, so that the machine's load does not matter."""
-    import sys
-
     served = table.lookup(0, 9)
     call = Call(asker.sim.broker, 9)
     requests = [produce_request(asker, "t", None, acks=1) for _ in range(2)]

@@ -8,6 +8,7 @@ from kqueue.base.errors import (
     FencedLeaderEpoch,
     KqueueError,
     OffsetOutOfRange,
+    StorageFailed,
     UnknownLeaderEpoch,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -93,6 +94,37 @@ def test_a_partition_is_looked_up_once_and_again_after_its_topic_went(sim: Simul
         find(sim.broker.topics, wanted)
     again = sim.topic("t").partition(0)
     assert find(sim.broker.topics, wanted) is again
+
+
+def test_a_partition_that_is_where_its_client_is_is_idle_the_second_time(sim: Simulation) -> None:
+    partition = sim.broker.topics.partition("t", 0)
+    wanted = want(0, 2)
+    for expected in (0, 1, 1):
+        harvest = take(sim.broker.topics, [wanted, want(1)], PLENTY)
+        assert len(harvest.idle) == expected
+        assert set(harvest.partitions()) == {partition, sim.broker.topics.partition("t", 1)}
+    append(partition, b"c")
+    assert take(sim.broker.topics, [wanted], PLENTY).size > 0
+
+
+@pytest.mark.parametrize("fields", [{"leader_epoch": 99}, {"last_fetched_epoch": 99}])
+def test_nothing_is_idle_that_has_an_error_to_tell(sim: Simulation, fields: dict[str, int]) -> None:
+    wanted = want(0, 2)
+    take(sim.broker.topics, [wanted], PLENTY)
+    for name, value in fields.items():
+        setattr(wanted, name, value)
+    harvest = take(sim.broker.topics, [wanted], PLENTY)
+    assert (harvest.idle, harvest.urgent) == ([], True)
+
+
+def test_a_failed_disk_and_a_deleted_topic_are_not_idle(sim: Simulation) -> None:
+    failed, deleted = want(0, 2), want(1, 2)
+    take(sim.broker.topics, [failed, deleted], PLENTY)
+    sim.broker.topics.partition("t", 0).log._fail(StorageFailed("gone"))
+    (taken,) = take(sim.broker.topics, [failed], PLENTY).taken
+    assert isinstance(taken.error, StorageFailed)
+    sim.result(sim.broker.topics.delete("t"))
+    assert take(sim.broker.topics, [deleted], PLENTY).missing == 1
 
 
 def test_topics_are_found_by_id(sim: Simulation) -> None:

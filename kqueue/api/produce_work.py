@@ -1,0 +1,135 @@
+"""One produce request on its way: what was appended, what was refused, and what is not committed yet."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kqueue.api.call import Call
+from kqueue.api.errors import ErrorCode, code_of, message_of
+from kqueue.base.errors import AnswerNotExpected, InvalidRecord, InvalidTopic, KqueueError, NotLeader, RequestTimedOut
+from kqueue.broker.partition import Partition
+from kqueue.broker.producing import intake_of
+from kqueue.broker.topics import Topic
+from kqueue.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+VERSION_LEADER_HINTS = 10
+VERSION_IDS = 13
+NO_OFFSET = -1
+
+
+class Pending(NamedTuple):
+    """A partition whose records are appended, but not yet committed up to `end_offset`."""
+
+    partition: Partition
+    end_offset: int
+    answer: PartitionProduceResponse
+
+
+class Work:
+    """`response` is complete once `is_committed`. `waits`: the answer does; else nothing is `pending`."""
+
+    __slots__ = ("call", "now_ms", "pending", "response", "waits")
+
+    def __init__(self, call: Call, *, waits: bool) -> None:
+        self.call = call
+        self.waits = waits
+        self.now_ms = call.broker.clock.wall_ms()
+        self.response = ProduceResponse()
+        self.pending: list[Pending] = []
+
+    def append_topic(self, data: TopicProduceData) -> None:
+        answers: list[PartitionProduceResponse] = []
+        self.response.responses.append(TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=answers))
+        try:
+            topic = self._topic(data)
+        except KqueueError as error:
+            answers += [failed(one.index, error) for one in data.partition_data]
+            return
+        for one in data.partition_data:
+            answers.append(self._append(topic, one))
+
+    def _topic(self, data: TopicProduceData) -> Topic:
+        topics = self.call.broker.topics
+        topic = topics.by_id(data.topic_id) if self.call.api_version >= VERSION_IDS else topics.get(data.name)
+        if topic.is_internal:
+            raise InvalidTopic(f"topic {topic.name} is the broker's own; clients do not write to it")
+        return topic
+
+    def _append(self, topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
+        try:
+            partition = topic.partition(data.index)
+            appended = intake_of(topic.config).append(partition, data.records, now_ms=self.now_ms, produce_version=self.call.api_version)
+        except NotLeader as error:
+            return self._not_leader(topic.partition(data.index), error)
+        except KqueueError as error:
+            return failed(data.index, error)
+        answer = PartitionProduceResponse(
+            index=data.index,
+            base_offset=appended.base_offset,
+            log_append_time_ms=appended.log_append_time_ms,
+            log_start_offset=appended.log_start_offset,
+        )
+        if self.waits:
+            self.pending.append(Pending(partition, appended.last_offset + 1, answer))
+        return answer
+
+    def _not_leader(self, partition: Partition, error: NotLeader) -> PartitionProduceResponse:
+        answer = failed(partition.index, error)
+        if self.call.api_version >= VERSION_LEADER_HINTS:
+            answer.current_leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
+            if not self.response.node_endpoints:
+                node_id, host, port, rack = self.call.this_node()
+                self.response.node_endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)]
+        return answer
+
+    def raise_failure(self) -> None:
+        """Raises AnswerNotExpected: a partition failed, and nobody reads an answer."""
+        for topic in self.response.responses:
+            for answer in topic.partition_responses:
+                if answer.error_code != ErrorCode.NONE:
+                    raise AnswerNotExpected(f"a request with acks=0 failed: {answer.error_message}")
+
+    def is_committed(self) -> bool:
+        """Whether all that was appended is committed, or never will be."""
+        self.pending = [pending for pending in self.pending if not self._settled(pending)]
+        return not self.pending
+
+    def retry(self, expired: bool) -> ProduceResponse | None:
+        if self.is_committed():
+            return self.response
+        if not expired:
+            return None
+        for pending in self.pending:
+            _turn_into(pending.answer, RequestTimedOut("the records were appended, but not committed in time"))
+        return self.response
+
+    def _settled(self, pending: Pending) -> bool:
+        try:
+            return pending.partition.is_committed(pending.end_offset)
+        except KqueueError as error:
+            _turn_into(pending.answer, error)
+            return True
+
+
+def _turn_into(answer: PartitionProduceResponse, error: KqueueError) -> None:
+    answer.error_code = code_of(error)
+    answer.error_message = message_of(error)
+
+
+def failed(index: int, error: BaseException) -> PartitionProduceResponse:
+    """What is told of a partition where nothing was appended."""
+    words = message_of(error)
+    answer = PartitionProduceResponse(index=index, error_code=code_of(error), base_offset=NO_OFFSET, error_message=words)
+    if isinstance(error, InvalidRecord) and error.record_index is not None:
+        # clients then blame this one record, and say of the others that they were only in its company
+        answer.record_errors = [BatchIndexAndErrorMessage(batch_index=error.record_index, batch_index_error_message=words)]
+    return answer
