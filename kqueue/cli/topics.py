@@ -35,8 +35,8 @@ def topics() -> None:
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="How many partitions; the broker's num.partitions if not given.")
-@click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="How many copies; the broker's default if not given.")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), metavar="N", help="How many partitions; the broker's num.partitions if not given.")
+@click.option("-r", "--replication-factor", type=click.IntRange(min=1), metavar="N", help="How many copies; the broker's default if not given.")
 @click.option("-c", "--config", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the topic; may be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="A topic that is already there is no error.")
 @bootstrap_option
@@ -110,7 +110,7 @@ def describe(names: tuple[str, ...], bootstrap: str) -> None:
 
 @topics.command()
 @click.argument("name")
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="The new number of partitions; it can only grow.")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), metavar="N", help="The new number of partitions; it can only grow.")
 @click.option("-c", "--config", "settings", multiple=True, metavar="NAME=VALUE", help="Set a setting of the topic; may be repeated.")
 @click.option("--delete-config", "removed", multiple=True, metavar="NAME", help="Let a setting go back to its default; may be repeated.")
 @bootstrap_option
