@@ -50,7 +50,7 @@ class ListenerPlan(NamedTuple):
     advertised: Address | None
 
     def endpoint(self, bound_port: int) -> tuple[str, int]:
-        """Host and port that clients are told, once the listener has its real port."""
+        """Host and port that clients are told, once the listener has its real port. May ask for the name of this machine, which blocks."""
         told = self.advertised or self.bind
         return told.host or socket.getfqdn(), told.port or bound_port
 

@@ -117,8 +117,7 @@ class Server:
 
     def endpoint(self, listener: str) -> tuple[str, int]:
         """Host and port that clients of this listener are told."""
-        found = self._listeners[listener]
-        return found.plan.endpoint(found.port)
+        return self._listeners[listener].endpoint
 
     async def result(self, ticket: Ticket[T]) -> T:
         """What `ticket` comes to. Raises: the error that it fails with."""
@@ -232,16 +231,19 @@ class Server:
             self.ticker.run_now()
 
     async def _send_answers(self) -> None:
-        """Answer what else is under way and wait until the answers are taken, but not longer than the stop may take."""
+        """Answer what waits for a deadline, and let all answers be taken, but not longer than the stop may take.
+
+        What still waits then, such as a member for the rest of its group, would wait in vain: nobody is read from any more.
+        """
         for session in list(self.hub.sessions):
             session.expire()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.config["kqueue.stop.timeout.ms"] / 1000
         self.hub.flush()
-        while not self.hub.quiet and loop.time() < deadline:
+        while (unsent := self.hub.unsent()) and loop.time() < deadline:
             await asyncio.sleep(STOP_LOOK_S)
-        if not self.hub.quiet:
-            logger.warning("closing %d connections whose requests are still under way", sum(not each.quiet for each in self.hub.sessions))
+        if unsent:
+            logger.warning("closing %d connections that did not take their answers", unsent)
 
 
 def node_id_of(config: Config) -> int:

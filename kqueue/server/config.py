@@ -118,6 +118,14 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "Requests of one connection that may wait for their answer; its next ones are not read before.",
     ),
     Setting(
+        "kqueue.max.waiting.requests",
+        Kind.INT,
+        100_000,
+        at_least(1),
+        Scope.BROKER,
+        "Requests of all connections together that may wait for their answer; beyond it, each connection may have one.",
+    ),
+    Setting(
         "queued.max.request.bytes",
         Kind.LONG,
         256 * MiB,

@@ -25,6 +25,7 @@ class Bounds(NamedTuple):
 
     request_bytes: int
     requests: int
+    requests_of_all: int
     response_bytes: int
     idle_ms: int | None
     slow_reader_ms: int
@@ -36,6 +37,7 @@ class Bounds(NamedTuple):
         return cls(
             request_bytes=config["socket.request.max.bytes"],
             requests=config["queued.max.requests"],
+            requests_of_all=config["kqueue.max.waiting.requests"],
             response_bytes=config["kqueue.queued.max.response.bytes"],
             idle_ms=None if idle_ms == -1 else idle_ms,
             slow_reader_ms=config["kqueue.slow.reader.timeout.ms"],
@@ -52,7 +54,8 @@ class Bounds(NamedTuple):
 class Hub:
     """The middle of a server; everything here runs on the thread of `loop`.
 
-    `start` takes one request (see `Dispatcher.start`). `gone` is called with each connection that has ended.
+    `start` takes one request (see `Dispatcher.start`). `gone` is called with each connection that has ended. `waiting_requests` are those
+    of all connections that wait for their answer.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Hub:
         self.buffers = Buffers()
         self.received = memoryview(bytearray(RECEIVE_BYTES))
         self.sessions: set[Session] = set()
+        self.waiting_requests = 0
         self._gone = gone
         self._timers = timers
         self._sweeper: Timer | None = None
@@ -101,10 +105,9 @@ class Hub:
         while self._answered:
             self._answered.pop().flush()
 
-    @property
-    def quiet(self) -> bool:
-        """Whether no connection has a request under way or an answer to be sent."""
-        return all(session.quiet for session in self.sessions)
+    def unsent(self) -> int:
+        """How many connections have answers that they did not take yet."""
+        return sum(session.owes_answers for session in self.sessions)
 
     def close(self) -> None:
         """Close every connection."""
@@ -118,11 +121,11 @@ class Hub:
         self._sweeper = self._timers.at(self.clock.monotonic_ms() + self.bounds.sweep_ms, self._sweep)
 
     def _sweep(self) -> None:
+        if not self.sessions:
+            self._sweeper = None
+            self.buffers.forget()
+            return
+        self._sweep_later()
         now_ms = self.clock.monotonic_ms()
         for session in list(self.sessions):
             session.check(now_ms)
-        if self.sessions:
-            self._sweep_later()
-        else:
-            self._sweeper = None
-            self.buffers.forget()

@@ -105,6 +105,7 @@ class Intake:
         if self._large is None:
             self.room()
             self.add(0)
+            self._hold(b"")
 
     def next(self) -> memoryview | None:
         """The next whole request, without its length; it may be written into, and is gone after the turn.
@@ -133,21 +134,31 @@ class Intake:
             return
         rest = self._shared[self._at : self._end]
         self._at = self._end = 0
-        self._held = b""
         if len(rest) >= LENGTH_SIZE:
             (size,) = LENGTH.unpack_from(rest)
             if size > HELD_BYTES_MAX and LENGTH_SIZE + size > len(rest):
+                self._hold(b"")
                 self._begin_large(rest[LENGTH_SIZE:], size)
                 return
-        self._held = bytes(rest)
+        self._hold(bytes(rest))
 
     def close(self) -> None:
         """Forget everything."""
-        self._held = b""
+        self._hold(b"")
         self._view = _EMPTY
         self._at = self._end = 0
         if self._large is not None:
             self._drop_large()
+
+    def _hold(self, data: bytes) -> None:
+        """Keep `data` for the next turn. More than the start of one small request is there only in a pause, and counts."""
+        counted = len(data) if len(data) > HELD_BYTES_MAX else 0
+        before = len(self._held) if len(self._held) > HELD_BYTES_MAX else 0
+        self._held = data
+        if counted:
+            self._budget.take(counted)
+        if before:
+            self._budget.give_back(self._who, before)
 
     def _size_at(self, position: int) -> int:
         try:

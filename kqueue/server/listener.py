@@ -27,12 +27,13 @@ logger = logging.getLogger("kqueue.server")
 class Listener:
     """One listener. `open` binds it, `start` lets clients in, `close` ends it; its connections live on.
 
-    `port` is the real one from `open` on.
+    From `open` on, `port` is the real one and `endpoint` what clients are told: host and port.
     """
 
     def __init__(self, plan: ListenerPlan, hub: Hub, limits: ConnectionLimits, rate: Rate, config: Config) -> None:
         self.plan = plan
         self.port = plan.bind.port
+        self.endpoint = ("", 0)
         self._hub = hub
         self._limits = limits
         self._rate = rate
@@ -49,6 +50,7 @@ class Listener:
             self._socket = _bind(address, self._receive_bytes)
             self._socket.listen(self._backlog)
             self.port = self._socket.getsockname()[1]
+            self.endpoint = self.plan.endpoint(self.port)
         except OSError as error:
             self.close()
             raise ListenFailed(f"listener {address} can't be opened: {error.strerror or error}") from None

@@ -36,7 +36,6 @@ class Session:
         "_hub",
         "_intake",
         "_owed_bytes_max",
-        "_owed_max",
         "_pump",
         "_reading",
         "_sent_ms",
@@ -62,7 +61,6 @@ class Session:
         self._intake = Intake(hub.received, hub.buffers, hub.budget, self, hub.bounds.request_bytes)
         self._answers: deque[Chunks | Later] = deque()
         self._answers_bytes = 0
-        self._owed_max = hub.bounds.requests
         self._owed_bytes_max = hub.bounds.response_bytes // 2
         self._closed = self._stopping = self._crowded = False
         self._heard_bytes = self._heard_seen = self._sent_seen = 0
@@ -75,6 +73,11 @@ class Session:
     def quiet(self) -> bool:
         """No request is under way and every answer was sent."""
         return not self._answers and self._pump.idle
+
+    @property
+    def owes_answers(self) -> bool:
+        """Whether there are answers that the client did not take yet."""
+        return not self._pump.idle
 
     # --- requests come in
 
@@ -124,6 +127,7 @@ class Session:
             return
         if self._answers or isinstance(answer, Later):
             self._answers.append(answer)
+            self._hub.waiting_requests += 1
             if not isinstance(answer, Later):
                 self._answers_bytes += memory_of(answer)
         else:
@@ -131,12 +135,11 @@ class Session:
 
     @property
     def _busy(self) -> bool:
-        return (
-            self._pump.queued_bytes + self._answers_bytes > self._owed_bytes_max
-            or len(self._answers) >= self._owed_max
-            or self._stopping
-            or self._closed
-        )
+        if self._answers:
+            bounds = self._hub.bounds
+            if len(self._answers) >= bounds.requests or self._hub.waiting_requests >= bounds.requests_of_all:
+                return True
+        return self._pump.queued_bytes + self._answers_bytes > self._owed_bytes_max or self._stopping or self._closed
 
     # --- answers go out
 
@@ -153,6 +156,7 @@ class Session:
                 chunks = first
                 self._answers_bytes -= memory_of(chunks)
             answers.popleft()
+            self._hub.waiting_requests -= 1
             self._push(chunks)
         self._hub.will_send(self)
 
@@ -205,7 +209,8 @@ class Session:
     # --- the end
 
     def check(self, now_ms: float) -> None:
-        """One look in each sweep: is the client gone, too slow to send, or too slow to read?"""
+        """One look in each sweep: is the client idle, too slow to send, or too slow to read? And may a paused one go on?"""
+        self._resume()
         in_request = self._intake.in_request
         heard = self._heard_bytes - self._heard_seen
         if heard or not self._reading or not (in_request or self.quiet):  # silence counts only while it is the client's turn
@@ -222,13 +227,13 @@ class Session:
             elif self._intake.is_large and self._hub.budget.crowded and heard < CROWDED_BYTES_MIN:
                 self.cut_off("it is slow to send its request while others wait for room (queued.max.request.bytes)")
         elif bounds.idle_ms is not None and silent_ms >= bounds.idle_ms:
-            self.cut_off(f"it was idle for {bounds.idle_ms} ms (connections.max.idle.ms)")
+            self.cut_off(f"it was idle for {bounds.idle_ms} ms (connections.max.idle.ms)", level=logging.INFO)
 
-    def cut_off(self, reason: str, error: BaseException | None = None) -> None:
-        """Say why, send what was answered before, and close."""
+    def cut_off(self, reason: str, error: BaseException | None = None, *, level: int = logging.WARNING) -> None:
+        """Say why, send what was answered before, and close. With an `error` the line shows where it happened."""
         if self._closed:
             return
-        level = logging.ERROR if error is not None else logging.WARNING
+        level = logging.ERROR if error is not None else level
         self._hub.client_log.say(level, self.address, "closed the connection of %s: %s", self.address, reason, error=error)
         self._stopping = True
         self._pump.flush()
@@ -243,6 +248,7 @@ class Session:
         for answer in self._answers:
             if isinstance(answer, Later):
                 answer.cancel()
+        self._hub.waiting_requests -= len(self._answers)
         self._answers.clear()
         self._pump.close()
         self._intake.close()

@@ -134,9 +134,9 @@ def test_requests_under_way_are_answered_before_a_stop(tmp_path: Path) -> None:
     asyncio.run(test())
 
 
-def test_what_can_not_be_answered_holds_a_stop_up_only_so_long(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_member_that_waits_for_its_group_does_not_hold_up_a_stop() -> None:
     async def test() -> None:
-        async with serving(kqueue_stop_timeout_ms=50, group_initial_rebalance_delay_ms=60_000) as server:
+        async with serving(group_initial_rebalance_delay_ms=60_000) as server:
             client = await connect(server)
             client.send(
                 "JoinGroup",
@@ -152,7 +152,20 @@ def test_what_can_not_be_answered_holds_a_stop_up_only_so_long(caplog: pytest.Lo
             assert await client.closed() == b""
 
     asyncio.run(test())
-    assert "closing 1 connections whose requests are still under way" in caplog.text
+
+
+def test_a_client_that_does_not_read_holds_up_a_stop_only_so_long(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with serving(kqueue_stop_timeout_ms=50, socket_send_buffer_bytes=2048) as server:
+            client = await connect(server)
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            for _ in range(20_000):
+                client.send("ApiVersions", 0)
+            await until(lambda: server.hub.unsent() == 1)
+            await asyncio.wait_for(server.stop(), 5)
+
+    asyncio.run(test())
+    assert "closing 1 connections that did not take their answers" in caplog.text
 
 
 def test_a_stopped_server_leaves_no_thread_port_or_lock(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ def test_the_bounds_are_those_of_the_settings() -> None:
     from kqueue.server.config import CATALOG
 
     bounds = Bounds.of(Config(CATALOG, {"socket.request.max.bytes": 2048, "queued.max.requests": 7, "connections.max.idle.ms": -1}))
-    assert bounds == Bounds(2048, 7, 64 << 20, None, 30_000, 30_000)
+    assert bounds == Bounds(2048, 7, 100_000, 64 << 20, None, 30_000, 30_000)
     assert Bounds.of(Config(CATALOG)).idle_ms == 600_000
 
 
@@ -42,7 +42,7 @@ def test_close_ends_every_connection_and_the_sweep() -> None:
         async with wired() as wiring:
             wiring.serve("Heartbeat", heartbeat)
             clients = [(await wiring.connect())[0] for _ in range(5)]
-            assert wiring.hub.quiet
+            assert wiring.hub.unsent() == 0
             wiring.hub.close()
             for client in clients:
                 assert await client.closed() == b""

@@ -216,6 +216,35 @@ def test_no_more_requests_are_read_while_too_many_wait() -> None:
     run(test)
 
 
+def test_when_all_connections_together_wait_too_much_each_may_have_one_request() -> None:
+    async def test() -> None:
+        async with wired(BOUNDS._replace(requests_of_all=4)) as wiring:
+            started: list[int] = []
+            handle = waits(wiring)
+            wiring.serve("Heartbeat", lambda request, call: started.append(request.generation_id) or handle(request, call))
+            greedy, _ = await wiring.connect()
+            for number in range(10):
+                greedy.send("Heartbeat", 4, number, group_id=f"g{number}", generation_id=number)
+            await until(lambda: len(started) == 4)
+            modest, session = await wiring.connect()
+            for number in (100, 101):
+                modest.send("Heartbeat", 4, number, group_id="m", generation_id=number)
+            await until(lambda: not session.quiet)
+            assert started == [0, 1, 2, 3, 100]
+            wiring.waiting.wake("m")
+            assert (await modest.receive("Heartbeat", 4))[0] == 100
+            await until(lambda: started[-1] == 101)
+            for number in range(10):
+                wiring.waiting.wake(f"g{number}")
+                assert (await greedy.receive("Heartbeat", 4))[0] == number
+            assert wiring.hub.waiting_requests == 1
+            await modest.close()
+            await wiring.pass_ms(1000)  # the sweep lets it go on, now that there is room, and so finds its end
+            await until(lambda: wiring.hub.waiting_requests == 0)
+
+    run(test)
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [

@@ -30,7 +30,15 @@ from kqueue.wire.headers import read_response_header, request_header
 KiB = 1024
 MiB = 1024 * KiB
 API = {api.name: api for api in BY_KEY.values()}
-BOUNDS = Bounds(request_bytes=4 * MiB, requests=100, response_bytes=4 * MiB, idle_ms=600_000, slow_reader_ms=30_000, slow_sender_ms=30_000)
+BOUNDS = Bounds(
+    request_bytes=4 * MiB,
+    requests=100,
+    requests_of_all=1000,
+    response_bytes=4 * MiB,
+    idle_ms=600_000,
+    slow_reader_ms=30_000,
+    slow_sender_ms=30_000,
+)
 FREE_PORT = "PLAINTEXT://127.0.0.1:0"
 
 
