@@ -1,0 +1,1 @@
+"""Floor 7: sockets, the event loop and threads; what is below knows none of them."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -64,7 +65,7 @@ def piped(test: Callable[[Pipe], Awaitable[None]], jobs: SteppedJobs | ThreadJob
 
 def pattern(size: int, seed: int = 0) -> bytes:
     """Bytes that look the same nowhere."""
-    return b"".join((number * 2654435761 + seed & 0xFFFFFFFF).to_bytes(4, "big") for number in range(size // 4 + 1))[:size]
+    return random.Random(seed).randbytes(size)
 
 
 class ColdSource:
