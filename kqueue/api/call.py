@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from kqueue.base.errors import KqueueError, RequestTimedOut
 from kqueue.base.tickets import Ticket
 from kqueue.broker.waiting import Wait
 
@@ -59,3 +60,10 @@ def wait_for_all(tickets: tuple[Ticket[T], ...], respond: Callable[[], R], deadl
     if all(ticket.done for ticket in tickets):
         return respond()
     return Wait(tickets, deadline_ms, lambda expired: respond() if expired or all(ticket.done for ticket in tickets) else None)
+
+
+def error_of(outcome: Ticket[Any] | KqueueError | None, late: str) -> KqueueError | None:
+    """What went wrong with one of several changes: refused at once, failed later, or (`late` says so in words) not stored in time."""
+    if not isinstance(outcome, Ticket):
+        return outcome
+    return outcome.error if outcome.done else RequestTimedOut(late)

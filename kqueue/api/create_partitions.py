@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kqueue.api.call import Call, wait_for_all
+from kqueue.api.call import Call, error_of, wait_for_all
 from kqueue.api.errors import code_of, message_of
-from kqueue.base.errors import InvalidRequest, KqueueError, RequestTimedOut
+from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.tickets import Ticket
 from kqueue.broker.topics import Topic
 from kqueue.broker.waiting import Wait
@@ -18,6 +18,7 @@ from kqueue.wire.messages.create_partitions import (
 )
 
 VERSIONS = (0, 3)
+LATE = "the partitions were not stored in time; they may still come to be"
 
 Outcome = Ticket[Topic] | KqueueError | None
 
@@ -55,13 +56,7 @@ def _repeated(name: str) -> KqueueError:
 
 
 def _respond(outcomes: dict[str, Outcome]) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(results=[_result(name, _error(outcome)) for name, outcome in outcomes.items()])
-
-
-def _error(outcome: Outcome) -> KqueueError | None:
-    if not isinstance(outcome, Ticket):
-        return outcome
-    return outcome.error if outcome.done else RequestTimedOut("the partitions were not stored in time; they may still come to be")
+    return CreatePartitionsResponse(results=[_result(name, error_of(outcome, LATE)) for name, outcome in outcomes.items()])
 
 
 def _result(name: str, error: BaseException | None) -> CreatePartitionsTopicResult:

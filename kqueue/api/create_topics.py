@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kqueue.api.call import Call, wait_for_all
+from kqueue.api.call import Call, error_of, wait_for_all
 from kqueue.api.configs import topic_rows
 from kqueue.api.errors import code_of, message_of
-from kqueue.base.errors import InvalidReplicaAssignment, InvalidRequest, KqueueError, RequestTimedOut
+from kqueue.base.errors import InvalidReplicaAssignment, InvalidRequest, KqueueError
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.settings import TopicConfig
 from kqueue.base.tickets import Ticket
@@ -70,10 +70,9 @@ def _respond(outcomes: dict[str, Outcome]) -> CreateTopicsResponse:
 def _result(name: str, outcome: Outcome) -> CreatableTopicResult:
     if not isinstance(outcome, Ticket):
         return outcome
-    if not outcome.done:
-        return _refused(name, RequestTimedOut(f"topic {name!r} was not stored in time; it may still come to be"))
-    if outcome.error is not None:
-        return _refused(name, outcome.error)
+    error = error_of(outcome, "the topic was not stored in time; it may still come to be")
+    if error is not None:
+        return _refused(name, error)
     topic = outcome.result()
     return _created(name, topic.id, len(topic.partitions), topic.config)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from kqueue.api.call import Call, wait_for_all
+from kqueue.api.call import Call, error_of, wait_for_all
 from kqueue.api.errors import code_of, message_of
-from kqueue.base.errors import InvalidRequest, KqueueError, RequestTimedOut, TopicDeletionDisabled
+from kqueue.base.errors import InvalidRequest, KqueueError, TopicDeletionDisabled
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.tickets import Ticket
 from kqueue.broker.waiting import Wait
@@ -16,6 +16,7 @@ from kqueue.wire.messages.delete_topics import DeletableTopicResult, DeleteTopic
 VERSIONS = (0, 6)
 VERSION_IDS = 6
 VERSION_DELETION_DISABLED = 3  # older clients do not know the code
+LATE = "the deletion was not stored in time; it may still happen"
 
 
 class Named(NamedTuple):
@@ -63,13 +64,7 @@ def _delete(named: Named, call: Call, *, once: bool) -> Outcome:
 
 
 def _respond(outcomes: list[Outcome]) -> DeleteTopicsResponse:
-    return DeleteTopicsResponse(responses=[_result(named, _error(what)) for named, what in outcomes])
-
-
-def _error(what: Ticket[None] | KqueueError) -> KqueueError | None:
-    if not isinstance(what, Ticket):
-        return what
-    return what.error if what.done else RequestTimedOut("the deletion was not stored in time; it may still happen")
+    return DeleteTopicsResponse(responses=[_result(named, error_of(what, LATE)) for named, what in outcomes])
 
 
 def _result(named: Named, error: BaseException | None) -> DeletableTopicResult:

@@ -44,7 +44,10 @@ class Asker:
 
         def done(response: Any) -> None:
             chunks: list[Any] = []
-            writer(api.response_class, version)(response, chunks)
+            try:
+                writer(api.response_class, version)(response, chunks)
+            except Exception as error:
+                raise AssertionError(f"the answer can't be written at version {version}: {response}") from error
             raw = b"".join(chunk.read() if getattr(chunk, "is_region", False) else bytes(chunk) for chunk in chunks)
             started.response = decode(api.response_class, version, raw)
 

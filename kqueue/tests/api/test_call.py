@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.api.call import wait_for, wait_for_all
-from kqueue.base.errors import InvalidTopic
+from kqueue.api.call import error_of, wait_for, wait_for_all
+from kqueue.base.errors import InvalidTopic, RequestTimedOut
 from kqueue.base.tickets import Ticket
 from kqueue.broker.waiting import Wait
 
@@ -41,3 +41,15 @@ def test_at_the_deadline_the_answer_is_made_with_what_there_is() -> None:
     assert isinstance(wait, Wait)
     assert wait.retry(False) is None
     assert wait.retry(True) == [True, False]
+
+
+def test_what_went_wrong_is_told_at_each_stage() -> None:
+    refused = InvalidTopic("no")
+    ticket: Ticket[int] = Ticket()
+    late = error_of(ticket, "too late")
+    assert isinstance(late, RequestTimedOut)
+    assert str(late) == "too late"
+    ticket.fail(refused)
+    assert error_of(ticket, "too late") is refused
+    assert error_of(refused, "too late") is refused
+    assert error_of(None, "too late") is None
