@@ -13,6 +13,7 @@ from kqueue.base.errors import KqueueError, MalformedMessage, StorageFailed, Une
 from kqueue.broker.waiting import Wait, Waiter, Waiting
 from kqueue.schema import Chunk, reader, writer
 from kqueue.server.limits import ClientLog
+from kqueue.server.pump import MEMORY
 from kqueue.wire.headers import RequestHeader, request_header_version, response_header
 
 if TYPE_CHECKING:
@@ -188,10 +189,31 @@ def _read_nothing(request_class: type) -> Callable[[memoryview, int], tuple[Any,
 
 
 def _framed(route: Route, correlation_id: int, response: Any) -> Chunks:
-    chunks: Chunks = [b""]
-    route.write(response, chunks)
-    size = 4 + len(route.header_tail) + sum(map(len, chunks))
+    """The whole answer, in as few chunks as its regions allow. Raises UnencodableMessage: it is too large, or a value can't be written."""
+    written: Chunks = []
+    route.write(response, written)
+    try:
+        body: Chunks = [b"".join(written)]  # type: ignore[arg-type]
+        size = 4 + len(route.header_tail) + len(body[0])
+    except TypeError:
+        body = _joined_between_regions(written)
+        size = 4 + len(route.header_tail) + sum(map(len, body))
     if size > RESPONSE_SIZE_MAX:
         raise UnencodableMessage(f"a response has at most {RESPONSE_SIZE_MAX} bytes, this one of {route.served.api.name} has {size}")
-    chunks[0] = SIZE_AND_CORRELATION.pack(size, correlation_id) + route.header_tail
-    return chunks
+    return [SIZE_AND_CORRELATION.pack(size, correlation_id) + route.header_tail, *body]
+
+
+def _joined_between_regions(written: Chunks) -> Chunks:
+    joined: Chunks = []
+    run: list[bytes | bytearray | memoryview] = []
+    for chunk in written:
+        if isinstance(chunk, MEMORY):
+            run.append(chunk)
+            continue
+        if run:
+            joined.append(b"".join(run))
+            run.clear()
+        joined.append(chunk)
+    if run:
+        joined.append(b"".join(run))
+    return joined

@@ -38,12 +38,12 @@ class Caller:
 
 
 class Desk:
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: Any, api: str = "Heartbeat") -> None:
         self.waiting = Waiting(Timers(), SystemClock())
-        served = Served(API["Heartbeat"], (0, 4), handle, None)
+        served = Served(API[api], (0, 4), handle, None)
 
         def lookup(api_key: int, version: int) -> Served:
-            if api_key != 12 or not 0 <= version <= 4:
+            if api_key != API[api].key or not 0 <= version <= 4:
                 raise UnsupportedVersion(f"nobody serves {api_key}")
             return served
 
@@ -174,3 +174,23 @@ def test_every_cut_of_a_request_is_refused() -> None:
         with pytest.raises(MalformedMessage):
             desk.dispatcher.start(memoryview(bytearray(frame[:cut])), desk.caller)
     assert isinstance(desk.dispatcher.start(memoryview(bytearray(frame)), desk.caller), list)
+
+
+def test_regions_go_out_as_they_are_between_what_is_joined() -> None:
+    from kqueue.storage import MemoryStorage
+    from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+
+    file = MemoryStorage().open("log", create=True)
+    file.append(b"0123456789")
+    regions = [file.region(0, 4), file.region(4, 6)]
+    partitions = [PartitionData(partition_index=number, records=region) for number, region in enumerate(regions)]
+    desk = Desk(lambda request, call: FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=partitions)]), "Fetch")
+    frame = bytearray(request_bytes(API["Fetch"], 4, API["Fetch"].request_class(), 5)[4:])
+    chunks = desk.dispatcher.start(memoryview(frame), desk.caller)
+    assert isinstance(chunks, list)
+    assert [chunk for chunk in chunks if not isinstance(chunk, bytes)] == regions
+    assert len(chunks) == 5, "head, body up to a region, region, body, region"
+    whole = join(chunks)
+    assert int.from_bytes(whole[:4], "big") == len(whole) - 4
+    assert whole.endswith(b"456789")
+    assert b"0123" in whole
