@@ -33,6 +33,8 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Wait[Produc
 
 def refuse(request: ProduceRequest, version: int, error: BaseException) -> ProduceResponse:
     """Raises AnswerNotExpected: acks=0, so that nobody reads an answer."""
+    if isinstance(error, AnswerNotExpected):
+        raise error
     if request.acks == ACKS_NONE:
         raise AnswerNotExpected(f"a request with acks=0 failed: {error}")
     return ProduceResponse(

@@ -40,8 +40,11 @@ def test_acks_0_is_never_answered(asker: Asker, version: int) -> None:
 
 def test_an_error_with_acks_0_ends_the_connection(asker: Asker) -> None:
     request = produce_request(asker, "nobody", batch(b"a"), acks=0)
-    with pytest.raises(AnswerNotExpected, match="nobody"):
+    with pytest.raises(AnswerNotExpected, match="nobody") as caught:
         asker.start(request, 9)
+    with pytest.raises(AnswerNotExpected) as again:
+        table.error_response(request, 9, caught.value)
+    assert again.value is caught.value
     with pytest.raises(AnswerNotExpected):
         table.error_response(request, 9, ZeroDivisionError())
 
