@@ -69,6 +69,12 @@ def test_an_offset_that_can_not_follow(offset: int) -> None:
         builder.append(0, None, None, offset=offset)
 
 
+def test_the_farthest_offset() -> None:
+    builder = BatchBuilder(base_offset=100)
+    builder.append(0, None, None, offset=100 + 2**31 - 1)
+    assert [record.offset for record in iter_records(builder.build())] == [100 + 2**31 - 1]
+
+
 def test_a_delete_horizon_is_the_base_of_the_times() -> None:
     builder = BatchBuilder(delete_horizon_ms=5000)
     builder.append(100, b"k", None)
