@@ -62,12 +62,7 @@ class DataFolder:
         Crash: it is whole or not there. Raises StorageFailed: it names another node or cluster.
         """
         place = f"{self.storage.place}: {META_PROPERTIES}"
-        values: dict[str, str] = {}
-        if self.storage.exists(META_PROPERTIES):
-            try:
-                values = checkpoints.decode_properties(self.storage.read(META_PROPERTIES))
-            except CorruptIndex as error:
-                raise StorageFailed(f"{place}: {error}") from error
+        values = read_properties(self.storage)
         holder = values.get("node.id", values.get("broker.id"))
         if holder is not None and holder != str(node_id):
             raise StorageFailed(f"{place} says that this is the folder of node {holder}; node.id is {node_id}")
@@ -182,6 +177,16 @@ class DataFolder:
                 self.storage.write_atomic(CLEAN_SHUTDOWN, checkpoints.encode_clean_shutdown(broker_epoch))
         finally:
             self._lock.release()
+
+
+def read_properties(storage: Storage) -> dict[str, str]:
+    """What meta.properties says; empty if there is none. Raises StorageFailed: it can't be read."""
+    if not storage.exists(META_PROPERTIES):
+        return {}
+    try:
+        return checkpoints.decode_properties(storage.read(META_PROPERTIES))
+    except CorruptIndex as error:
+        raise StorageFailed(f"{storage.place}: {META_PROPERTIES}: {error}") from error
 
 
 def _uuid_of(text: str | None) -> str | None:

@@ -148,7 +148,8 @@ class Log:
         Args: buf: the whole batch and nothing else, checksum and header checked. client: False for the broker's own batches, end
         markers among them: their sequence is not checked.
         Crash: see the module; a process crash costs nothing, recovery cuts a torn batch off.
-        Raises: OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState: nothing was written. StorageFailed: the log is offline.
+        Raises: OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState, CorruptBatch (of a marker): nothing was written.
+        StorageFailed: the log is offline.
         """
         if self.offline is not None:
             raise self.offline
@@ -156,6 +157,7 @@ class Log:
             repeated = self.producers.check(header)
             if repeated is not None:
                 return self._repeated(repeated)
+        marker = Marker.of(next(iter_records(buf))) if header.producer_id >= 0 and header.is_control else None
         offset = self.end_offset
         stamp(buf, 0, offset, leader_epoch)
         append_time_ms = -1
@@ -165,13 +167,15 @@ class Log:
             header = header._replace(max_timestamp=append_time_ms)
         last_offset = offset + header.last_offset_delta
         try:
-            self._write(buf, header, last_offset, leader_epoch)
+            self._write(buf, header, last_offset, leader_epoch, marker)
         except StorageFailed as error:
             self._fail(error)
             raise
         return Appended(offset, last_offset, append_time_ms, self.start_offset, False, last_offset + 1)
 
-    def _write(self, buf: bytearray | memoryview, header: BatchHeader, last_offset: int, leader_epoch: int) -> None:
+    def _write(
+        self, buf: bytearray | memoryview, header: BatchHeader, last_offset: int, leader_epoch: int, marker: Marker | None
+    ) -> None:
         config = self.config
         active = self._active
         max_timestamp = header.max_timestamp
@@ -183,19 +187,17 @@ class Log:
             self.epochs.assign(leader_epoch, self.end_offset)
         active.append(buf, last_offset, max_timestamp, config.index_interval_bytes, config.segment_index_bytes)
         if header.producer_id >= 0:
-            self._count_producer(buf, header, active)
+            self._count_producer(header, marker)
         self.end_offset = last_offset + 1
 
-    def _count_producer(self, buf: bytearray | memoryview, header: BatchHeader, active: Segment) -> None:
+    def _count_producer(self, header: BatchHeader, marker: Marker | None) -> None:
         now_ms = self._clock.wall_ms()
-        if not header.is_control:
-            self.producers.update(header, self.end_offset, now_ms)
-            return
-        marker = Marker.of(next(iter_records(buf)))
         if marker is not None:
             aborted = self.producers.end_transaction(header, marker, self.end_offset, now_ms)
             if aborted is not None:
-                active.txnindex.append(aborted)
+                self._active.txnindex.append(aborted)
+        elif not header.is_control:
+            self.producers.update(header, self.end_offset, now_ms)
 
     def _repeated(self, batch: LastBatch) -> Appended:
         append_time_ms = batch.timestamp if self.config.log_append_time else -1

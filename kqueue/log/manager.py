@@ -18,7 +18,7 @@ from kqueue.base.names import random_uuid, uuid_text
 from kqueue.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kqueue.log.config import LogConfig
 from kqueue.log.filenames import FOLDER_DELETED, PARTITION_METADATA
-from kqueue.log.folders import DataFolder, Found, Key
+from kqueue.log.folders import DataFolder, Found, Key, read_properties
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log, remove_folder
 from kqueue.storage import Storage
 
@@ -54,6 +54,8 @@ class LogManager:
         self._new: set[Key] = set()  # made, and not flushed since
         self._closed = False
         try:
+            known = (read_properties(storage).get("cluster.id") for storage in storages)
+            cluster_id = cluster_id or next((id for id in known if id), None)
             for storage in storages:
                 folder = DataFolder(storage, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng)
                 self._folders.append(folder)

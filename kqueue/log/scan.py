@@ -26,7 +26,7 @@ def scan(file: File, position: int, end: int, *, check: bool = False, chunk_byte
     Raises: CorruptBatch: what stands there is no batch; those before it have been yielded. StorageFailed.
     Allocates no more than the chunk, or one batch that lies whole before `end`.
     """
-    chunk_bytes = chunk_bytes or (CHUNK_BYTES_CHECKED if check else CHUNK_BYTES)
+    chunk_bytes = max(chunk_bytes or (CHUNK_BYTES_CHECKED if check else CHUNK_BYTES), BATCH_OVERHEAD)
     buf, start = b"", position
     while end - position > MAGIC_POSITION:
         if position - start + BATCH_OVERHEAD > len(buf):

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.base.errors import StorageFailed
+from kqueue.log.log import Log
+from kqueue.records.batch import ABORT
+from kqueue.testing.storage import FaultyStorage
+from kqueue.tests.log.helpers import append, end_transaction, flush, open_log, run_job
+
+
+def synced(storage: FaultyStorage) -> list[str]:
+    return [step.path.rpartition("/")[2] or step.path for step in storage.steps if step.kind in ("sync", "sync_folder")]
+
+
+def flushed_log() -> tuple[FaultyStorage, Log]:
+    storage = FaultyStorage()
+    log = open_log(storage, segment_bytes=150, index_interval_bytes=0)
+    append(log, b"first")
+    flush(log)
+    storage.steps.clear()
+    return storage, log
+
+
+def test_one_flush_is_one_fsync_for_all_that_came() -> None:
+    """S5.3"""
+    storage, log = flushed_log()
+    append(log, b"a")
+    log.config = type(log.config).of(segment_bytes=10_000)
+    for _ in range(5):
+        append(log, b"b")
+    assert (log.flushed_offset, log.needs_flush) == (1, True)
+    flush(log)
+    assert (log.flushed_offset, log.end_offset, log.needs_flush) == (7, 7, False)
+    assert synced(storage) == ["00000000000000000000.log"]
+
+
+def test_the_first_flush_takes_along_the_names_and_the_epochs() -> None:
+    storage = FaultyStorage()
+    log = open_log(storage)
+    append(log, b"a")
+    flush(log)
+    assert synced(storage) == ["00000000000000000000.log", "leader-epoch-checkpoint.tmp", "t-0", "t-0", ""] or set(synced(storage)) == {
+        "00000000000000000000.log", "leader-epoch-checkpoint.tmp", "t-0", "",
+    }  # fmt: skip
+
+
+def test_sealed_segments_are_flushed_with_their_indexes_and_snapshots() -> None:
+    storage, log = flushed_log()
+    append(log, b"x" * 100, producer_id=1, epoch=0, base_sequence=0, transactional=True)
+    end_transaction(log, ABORT, 1)
+    append(log, b"x" * 100)
+    assert len(log.segments()) > 2
+    flush(log)
+    names = synced(storage)
+    for segment in log.segments()[:-1]:
+        for suffix in ("log", "index", "timeindex"):
+            assert f"{segment.base:020d}.{suffix}" in names
+    assert any(name.endswith(".txnindex") for name in names)
+    assert sum(name.endswith(".snapshot") for name in names) == len(log.segments()) - 1
+    assert "t-0" in names
+
+
+def test_what_comes_during_a_flush_is_the_next_ones() -> None:
+    _, log = flushed_log()
+    append(log, b"a")
+    job = log.flush_job()
+    append(log, b"b")
+    assert log.flush_job() is None, "one at a time"
+    run_job(job)
+    assert (log.flushed_offset, log.end_offset) == (2, 3)
+    flush(log)
+    assert log.flushed_offset == 3
+    assert log.flush_job() is None, "nothing to do"
+
+
+def test_the_news_comes_after_the_offset_has_moved() -> None:
+    _, log = flushed_log()
+    heard: list[int] = []
+    log.on_flushed = lambda: heard.append(log.flushed_offset)
+    append(log, b"a")
+    job = log.flush_job()
+    assert job is not None
+    job.run()
+    assert heard == []
+    job.finish(None, None)
+    assert heard == [2]
+
+
+def test_a_failed_fsync_takes_the_log_offline_for_good() -> None:
+    storage, log = flushed_log()
+    heard: list[StorageFailed | None] = []
+    log.on_flushed = lambda: heard.append(log.offline)
+    append(log, b"a")
+    storage.fail("sync")
+    job = log.flush_job()
+    assert job is not None
+    with pytest.raises(StorageFailed) as caught:
+        job.run()
+    job.finish(None, caught.value)
+    storage.mend()
+    assert heard == [caught.value]
+    assert log.flushed_offset == 1
+    assert log.flush_job() is None
+    for use in (lambda: append(log, b"b"), lambda: log.read(0, 100, end_offset=2), log.roll, lambda: log.truncate_to(0)):
+        with pytest.raises(StorageFailed, match="can't sync"):
+            use()
+    storage.steps.clear()
+    log.close()
+    assert storage.steps == [], "a log that is offline is left as it is"
+
+
+def test_an_error_of_another_kind_takes_it_offline_too() -> None:
+    _, log = flushed_log()
+    append(log, b"a")
+    job = log.flush_job()
+    assert job is not None
+    job.finish(None, RuntimeError("the worker died"))
+    assert log.offline is not None
+    assert "the worker died" in str(log.offline)
+
+
+def test_a_truncation_during_a_flush_lowers_what_it_has_flushed() -> None:
+    _, log = flushed_log()
+    append(log, b"a")
+    append(log, b"b")
+    job = log.flush_job()
+    log.truncate_to(2)
+    append(log, b"c")
+    run_job(job)
+    assert (log.flushed_offset, log.end_offset) == (2, 3)
+
+
+def test_files_that_a_truncation_removed_need_no_flush() -> None:
+    _, log = flushed_log()
+    for _ in range(4):
+        append(log, b"x" * 100)
+    job = log.flush_job()
+    log.truncate_to(1)
+    run_job(job)
+    assert log.offline is None
+    assert log.flushed_offset == 1
+
+
+def test_two_segments_between_two_flushes_become_durable_in_order() -> None:
+    storage, log = flushed_log()
+    log.roll()
+    assert synced(storage) == []
+    append(log, b"a")
+    log.roll()
+    assert synced(storage) == ["t-0"]
+    created = [number for number, step in enumerate(storage.steps) if step.kind == "create" and step.path.endswith(".log")]
+    syncs = [number for number, step in enumerate(storage.steps) if step.kind == "sync_folder"]
+    assert created[0] < syncs[0] < created[1]
+
+
+def test_closing_flushes_what_is_left_and_touches_nothing_where_nothing_is() -> None:
+    storage, log = flushed_log()
+    append(log, b"a")
+    log.close()
+    assert log.flushed_offset == 2
+    storage.steps.clear()
+    again = open_log(storage, clean=True)
+    again.close()
+    assert storage.steps == []

@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from kqueue.base.errors import FolderInUse, StorageFailed
+from kqueue.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, decode_offsets
+from kqueue.log.config import LogConfig
+from kqueue.log.log import Log
+from kqueue.log.manager import LogManager
+from kqueue.storage import LocalStorage, MemoryStorage, Storage
+from kqueue.testing.clock import ManualClock
+from kqueue.testing.storage import FaultyStorage, Remains
+from kqueue.tests.log.helpers import START_MS, append, flush, read_values, run_job
+
+ID = bytes(range(16))
+OTHER_ID = bytes(16)
+CONFIG = LogConfig.of()
+
+
+def start(*storages: Storage, **settings: object) -> LogManager:
+    return LogManager(storages, clock=ManualClock(START_MS), rng=random.Random(3), **settings)  # type: ignore[arg-type]
+
+
+def log_of(manager: LogManager, topic: str = "t", partition: int = 0) -> Log:
+    return manager.open(topic, partition, ID, CONFIG)
+
+
+def test_logs_are_opened_once_and_found_again_after_a_restart() -> None:
+    storage = MemoryStorage()
+    manager = start(storage)
+    log = log_of(manager)
+    assert log_of(manager) is log
+    append(log, b"hello")
+    manager.close({("t", 0): 1})
+    manager = start(storage)
+    assert not manager.was_unclean
+    assert manager.found() == {("t", 0): ("t-0", ID)}
+    assert manager.has("t", 0)
+    assert not manager.has("t", 1)
+    assert manager.checkpointed_high_watermark("t", 0) == 1
+    assert manager.checkpointed_high_watermark("u", 0) is None
+    assert read_values(log_of(manager)) == [b"hello"]
+
+
+def test_making_a_partition_makes_its_folder_and_no_log() -> None:
+    storage = MemoryStorage()
+    manager = start(storage)
+    manager.create("t", 3, ID)
+    assert [entry.name for entry in storage.list("t-3")] == ["partition.metadata"]
+    log_of(manager, "t", 3)
+    assert len(storage.list("t-3")) == 4
+
+
+def test_new_partitions_go_to_the_emptiest_folder_and_stay_there() -> None:
+    storages = [MemoryStorage(), MemoryStorage()]
+    manager = start(*storages)
+    for number in range(5):
+        manager.create("t", number, ID)
+    counts = [sum(entry.is_folder for entry in storage.list("")) for storage in storages]
+    assert sorted(counts) == [2, 3]
+    append(log_of(manager, "t", 4), b"x")
+    manager.close({})
+    manager = start(*reversed(storages))
+    assert len(manager.found()) == 5
+    assert read_values(log_of(manager, "t", 4)) == [b"x"]
+
+
+def test_folders_of_one_broker_share_the_cluster() -> None:
+    storages = [MemoryStorage(), MemoryStorage()]
+    manager = start(*storages)
+    assert storages[0].read("meta.properties") != storages[1].read("meta.properties"), "each has its own directory.id"
+    cluster_id = manager.cluster_id
+    manager.close({})
+    manager = start(MemoryStorage(), *storages)
+    assert manager.cluster_id == cluster_id, "also where a new folder comes first"
+    manager.close({})
+    with pytest.raises(StorageFailed, match="belongs to cluster"):
+        start(MemoryStorage(), storages[1], cluster_id="B" * 22)
+
+
+def test_a_partition_in_two_folders_is_an_error() -> None:
+    storages = [MemoryStorage(), MemoryStorage()]
+    for storage in storages:
+        storage.make_folder("t-0")
+    with pytest.raises(StorageFailed, match="t-0 is in"):
+        start(*storages)
+    start(storages[0])
+
+
+def test_the_folders_are_locked_between_start_and_close(tmp_path: Path) -> None:
+    manager = start(LocalStorage(tmp_path))
+    with pytest.raises(FolderInUse):
+        start(LocalStorage(tmp_path))
+    manager.close({})
+    manager.close({})
+    start(LocalStorage(tmp_path)).close({})
+
+
+def test_another_topics_folder_is_not_opened() -> None:
+    manager = start(MemoryStorage())
+    manager.create("t", 0, OTHER_ID)
+    with pytest.raises(StorageFailed, match="t-0 is of topic id"):
+        log_of(manager)
+
+
+def test_a_folder_without_an_id_gets_the_topics() -> None:
+    storage = MemoryStorage()
+    storage.make_folder("t-0")
+    manager = start(storage)
+    log_of(manager)
+    manager.close({})
+    assert start(storage).found()[("t", 0)].topic_id == ID
+
+
+def test_deleting_takes_the_partition_away_at_once_and_its_files_in_a_job() -> None:
+    storage = FaultyStorage()
+    manager = start(storage)
+    log = log_of(manager)
+    append(log, b"x")
+    job = manager.delete("t", 0)
+    assert job is not None
+    assert manager.found() == {}
+    with pytest.raises(StorageFailed):
+        append(log, b"y")
+    (left,) = [entry.name for entry in storage.list("") if entry.is_folder]
+    assert left.startswith("t-0.")
+    assert left.endswith("-delete")
+    assert log_of(manager).end_offset == 0, "a new one of the same name begins empty"
+    run_job(job)
+    assert [entry.name for entry in storage.list("") if entry.is_folder] == ["t-0"]
+    assert manager.delete("nothing", 0) is None
+
+
+def test_a_deletion_that_fails_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    manager = start(MemoryStorage())
+    manager.create("t", 0, ID)
+    job = manager.delete("t", 0)
+    assert job is not None
+    job.finish(None, StorageFailed("EIO"))
+    assert "could not be removed, the next start tries again" in caplog.text
+
+
+def test_a_flush_that_meets_a_deletion_does_no_harm() -> None:
+    manager = start(FaultyStorage())
+    log = log_of(manager)
+    append(log, b"x")
+    flushing = log.flush_job()
+    deleting = manager.delete("t", 0)
+    run_job(flushing)
+    run_job(deleting)
+
+
+def test_strays_are_set_aside_and_not_found_again() -> None:
+    storage = MemoryStorage()
+    manager = start(storage)
+    append(log_of(manager), b"x")
+    path = manager.set_aside("t", 0)
+    assert path.endswith("-stray")
+    assert storage.exists(path)
+    manager.close({})
+    assert start(storage).found() == {}
+
+
+def test_checkpoints_hold_what_is_flushed_and_keep_what_was_not_opened() -> None:
+    storage = MemoryStorage()
+    manager = start(storage)
+    append(log_of(manager, "old"), b"x", b"y")
+    manager.close({("old", 0): 2})
+    manager = start(storage)
+    log = log_of(manager)
+    append(log, b"a")
+    flush(log)
+    append(log, b"b")
+    manager.checkpoint_recovery_points()
+    manager.checkpoint_high_watermarks({("t", 0): 1, ("gone", 0): 9})
+    assert decode_offsets(storage.read(RECOVERY_POINTS)) == {("old", 0): 2, ("t", 0): 1}
+    assert decode_offsets(storage.read(HIGH_WATERMARKS)) == {("old", 0): 2, ("t", 0): 1}
+    manager.delete("old", 0)
+    manager.checkpoint_recovery_points()
+    assert decode_offsets(storage.read(RECOVERY_POINTS)) == {("t", 0): 1}
+
+
+def test_log_starts_survive_once_checkpointed() -> None:
+    storage = MemoryStorage()
+    manager = start(storage)
+    log = log_of(manager)
+    append(log, b"a")
+    append(log, b"b")
+    manager.checkpoint_recovery_points()
+    assert storage.read(LOG_STARTS) == b"0\n0\n"
+    log.advance_start(1)
+    manager.close({})
+    assert storage.read(LOG_STARTS) == b"0\n1\nt 0 1\n"
+    assert log_of(start(storage)).start_offset == 1
+
+
+def test_truncation_lowers_the_recovery_point_on_disk_first() -> None:
+    storage = FaultyStorage()
+    manager = start(storage)
+    log = log_of(manager)
+    append(log, b"a")
+    append(log, b"b")
+    flush(log)
+    manager.checkpoint_recovery_points()
+    storage.steps.clear()
+    log.truncate_to(1)
+    assert decode_offsets(storage.read(RECOVERY_POINTS)) == {("t", 0): 1}
+    kinds = [(step.kind, step.path) for step in storage.steps]
+    assert kinds.index(("rename", RECOVERY_POINTS + ".tmp")) < kinds.index(("truncate", "t-0/00000000000000000000.log"))
+
+
+def test_a_crash_is_noticed_and_recovery_waits_for_the_first_use() -> None:
+    storage = FaultyStorage()
+    manager = start(storage)
+    for topic in ("t", "u"):
+        append(log_of(manager, topic), b"x")
+        flush(log_of(manager, topic))
+    crashed = storage.after_cut(Remains.KEPT, random.Random(1))
+    manager = start(crashed)
+    assert manager.was_unclean
+    assert read_values(log_of(manager)) == [b"x"]
+    manager.close({})
+    again = start(crashed)
+    assert again.was_unclean, "u was never looked at, so the stop does not count as clean"
+    log_of(again)
+    log_of(again, "u")
+    again.close({})
+    assert not start(crashed).was_unclean
+
+
+def test_a_log_that_failed_keeps_the_stop_from_being_clean() -> None:
+    storage = FaultyStorage()
+    manager = start(storage)
+    append(log_of(manager), b"x")
+    append(log_of(manager, "u"), b"x")
+    storage.fail("sync", lambda path: path.startswith("t-0/"))
+    manager.close({})
+    storage.mend()
+    manager = start(storage)
+    assert manager.was_unclean
+    assert read_values(log_of(manager, "u")) == [b"x"]
+
+
+def test_a_disk_that_takes_no_checkpoint_is_told_and_the_folder_unlocked() -> None:
+    storage = FaultyStorage()
+    manager = start(storage)
+    append(log_of(manager), b"x")
+    storage.fail("append", lambda path: "checkpoint" in path)
+    with pytest.raises(StorageFailed, match="can't append"):
+        manager.close({})
+    storage.mend()
+    assert start(storage).was_unclean
+
+
+@pytest.mark.parametrize("kind", ["create", "append", "sync", "rename", "sync_folder"])
+def test_a_data_folder_that_fails_is_a_clear_error(kind: str) -> None:
+    storage = FaultyStorage()
+    storage.fail(kind)
+    with pytest.raises(StorageFailed, match=f"can't {kind}"):
+        start(storage)
+
+
+def test_the_highest_epoch_of_all_partitions_is_known_without_opening_them() -> None:
+    storages = [MemoryStorage(), MemoryStorage()]
+    manager = start(*storages)
+    assert manager.highest_epoch() == -1
+    for number, epoch in enumerate((3, 8, 5)):
+        append(log_of(manager, "t", number), b"x", leader_epoch=epoch)
+    manager.close({})
+    assert start(*storages).highest_epoch() == 8
+
+
+def test_ids_are_random_and_from_the_given_source() -> None:
+    assert start(MemoryStorage()).new_id() == start(MemoryStorage()).new_id()
+    manager = start(MemoryStorage())
+    assert manager.new_id() != manager.new_id()
+
+
+def test_silent_producers_of_all_open_logs_are_forgotten() -> None:
+    clock = ManualClock(START_MS)
+    manager = LogManager([MemoryStorage()], clock=clock, rng=random.Random(1), producer_expiration_ms=100)
+    for number in range(3):
+        append(log_of(manager, "t", number), b"x", producer_id=number, epoch=0, base_sequence=0)
+    clock.advance(100)
+    assert manager.expire_producers() == 3
+
+
+def test_thousands_of_partitions_are_found_without_being_opened(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    manager = start(storage)
+    for number in range(1500):
+        manager.create("t", number, ID)
+    manager.close({})
+    manager = start(LocalStorage(tmp_path))
+    assert len(manager.found()) == 1500
+    assert not manager._logs
+    manager.close({})
