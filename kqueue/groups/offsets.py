@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kqueue.groups.group import Group
 from kqueue.groups.records import CommittedOffset
@@ -26,10 +26,6 @@ class OffsetStore:
     def of(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """All offsets of a group; empty if there are none. A view: it lives until the next change."""
         return self._committed.get(group_id, _NONE)
-
-    def group_ids(self) -> Iterator[str]:
-        """Groups that have offsets."""
-        return iter(self._committed)
 
     def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
         self._committed.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
@@ -61,10 +57,6 @@ class OffsetStore:
                 under_way[key] -= 1
         if not under_way:
             del self._under_way[group_id]
-
-    def is_under_way(self, group_id: str) -> bool:
-        """Whether an offset of this group is being written."""
-        return group_id in self._under_way
 
     def keys(self, group_id: str) -> set[TopicPartition]:
         """Everything that a deletion has to take back: what is committed, and what is being written."""

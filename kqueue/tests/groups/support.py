@@ -64,6 +64,7 @@ class World:
     def __init__(self, log: HeldLog | None = None, clock: ManualClock | None = None, seed: int = 1, **settings: object) -> None:
         values = {"group.initial.rebalance.delay.ms": 0, **{name.replace("_", "."): value for name, value in settings.items()}}
         self.config = Config(CATALOG, values)
+        self.seed = seed
         self.clock = clock or ManualClock()
         self.timers = Timers()
         self.log = log or HeldLog()
@@ -88,7 +89,7 @@ class World:
         """Another coordinator that starts from what the log holds."""
         log = HeldLog(self.log.partition_count)
         log.partitions = self.log.partitions
-        return World(log, self.clock, seed=2, **settings)
+        return World(log, self.clock, seed=self.seed + 1, **settings)
 
     def join(
         self,

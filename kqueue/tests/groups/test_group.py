@@ -50,6 +50,15 @@ def test_the_first_member_leads_and_the_oldest_follows_it() -> None:
     assert group.leader_id is None
 
 
+def test_who_has_gone_is_no_longer_expected_for_its_assignment() -> None:
+    group = new_group()
+    member = add(group, "a", instance_id="i")
+    group.unsynced.add("a")
+    group.remove(member)
+    assert group.unsynced == set()
+    assert group.static_ids == {}
+
+
 def test_a_leader_that_has_not_joined_is_replaced() -> None:
     group = new_group()
     add(group, "a")

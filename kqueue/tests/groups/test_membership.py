@@ -337,6 +337,17 @@ def test_an_old_leader_that_comes_back_does_not_learn_that_it_leads() -> None:
     assert world.groups.sync("g", 1, back.member_id, "i", {}).result().assignment == b"i"
 
 
+def test_coming_back_begins_a_new_session() -> None:
+    world = World()
+    leader, _ = stable_static(world, session_ms=10_000)
+    world.advance(9_000)
+    beat(world, leader, instance_id="i")
+    back = world.join(instance_id="j", session_ms=10_000).result()
+    world.advance(9_000)
+    beat(world, leader, instance_id="i")
+    beat(world, back, instance_id="j")
+
+
 def test_the_former_holder_of_an_instance_is_fenced() -> None:
     world = World()
     leader, _ = stable_static(world)

@@ -1,0 +1,634 @@
+"""Commits, deletion, expiry, and what a restart brings back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kqueue.base import errors
+from kqueue.groups import records
+from kqueue.groups.coordinator import Commit, Described, Listed
+from kqueue.groups.member import Leaving
+from kqueue.groups.records import CommittedOffset
+from kqueue.groups.schemas import GroupMetadataValue
+from kqueue.groups.states import State
+from kqueue.tests.golden import data_folder
+from kqueue.tests.groups.support import HeldLog, World
+from kqueue.tests.groups.test_records import golden, partition_count
+
+WEEK_MS = 7 * 24 * 3_600_000
+DAY_MS = 24 * 3_600_000
+CHECK_MS = 600_000
+
+
+def simple(world: World, number: int = 1, topic: str = "t", partition: int = 0, group_id: str = "g", **options: Any) -> Any:
+    """A commit of a consumer without group management."""
+    return world.groups.commit(group_id, -1, "", None, [Commit(topic, partition, number)], **options)
+
+
+def offsets(world: World, group_id: str = "g") -> dict[tuple[str, int], int]:
+    found = world.groups.offsets(group_id)
+    return {(topic, partition): one.offset for topic, partitions in found.items() for partition, one in partitions.items()}
+
+
+def there(world: World) -> set[str]:
+    return {group.group_id for group in world.groups.groups()}
+
+
+# --- commits
+
+
+def test_a_commit_is_answered_when_it_is_in_the_log() -> None:
+    world = World()
+    world.log.hold = True
+    ticket = simple(world, 7)
+    assert not ticket.done
+    assert offsets(world) == {}
+    assert there(world) == set()
+    world.log.release()
+    assert ticket.result() == [None]
+    assert world.woken == [ticket]
+    assert offsets(world) == {("t", 0): 7}
+    assert world.state() == "Empty"
+
+
+def test_a_commit_says_all_that_is_known() -> None:
+    world = World()
+    topic_id = bytes(range(16))
+    world.groups.commit("g", -1, "", None, [Commit("t", 3, 7, 5, "note", topic_id)])
+    expected = CommittedOffset(7, 5, "note", world.clock.wall_ms(), None, topic_id)
+    assert world.groups.offsets("g") == {"t": {3: expected}}
+    assert world.restarted().groups.offsets("g") == {"t": {3: expected}}
+
+
+def test_old_clients_say_when_they_committed_and_how_long_it_counts() -> None:
+    world = World()
+    now = world.clock.wall_ms()
+    world.groups.commit("g", -1, "", None, [Commit("t", 0, 7, committed_ms=now - 50)], 1000)
+    expected = CommittedOffset(7, -1, "", now - 50, now + 1000)
+    assert world.groups.offsets("g") == world.restarted().groups.offsets("g") == {"t": {0: expected}}
+
+
+def test_a_commit_that_can_not_be_written_changes_nothing() -> None:
+    world = World()
+    simple(world, 1)
+    world.log.hold = True
+    tickets = [simple(world, 2), simple(world, 3, group_id="other")]
+    world.log.fail(errors.StorageFailed("disk"))
+    assert [type(ticket.error) for ticket in tickets] == [errors.NotCoordinator] * 2
+    assert offsets(world) == {("t", 0): 1}
+    assert there(world) == {"g"}
+    world.log.hold = False
+    simple(world, 4)
+    assert offsets(world) == offsets(world.restarted()) == {("t", 0): 4}
+
+
+def test_commits_take_effect_in_the_order_of_the_log() -> None:
+    world = World()
+    world.log.hold = True
+    tickets = [simple(world, number) for number in range(5)]
+    for number in range(5):
+        world.log.release(1)
+        assert offsets(world) == {("t", 0): number}
+        assert [ticket.done for ticket in tickets] == [True] * (number + 1) + [False] * (4 - number)
+
+
+def test_too_much_metadata_is_refused_for_its_partition_alone() -> None:
+    world = World(offset_metadata_max_bytes=4)
+    commits = [Commit("t", 0, 1, metadata="12345"), Commit("t", 1, 1, metadata="1234")]
+    refused, accepted = world.groups.commit("g", -1, "", None, commits).result()
+    assert isinstance(refused, errors.OffsetMetadataTooLarge)
+    assert accepted is None
+    assert offsets(world) == {("t", 1): 1}
+
+
+def test_nothing_to_write_writes_nothing() -> None:
+    world = World(offset_metadata_max_bytes=4)
+    assert world.groups.commit("g", -1, "", None, []).result() == []
+    [refused] = world.groups.commit("g", -1, "", None, [Commit("t", 0, 1, metadata="12345")]).result()
+    assert isinstance(refused, errors.OffsetMetadataTooLarge)
+    assert list(world.log.records()) == []
+    assert there(world) == set()
+
+
+def test_a_member_commits_in_its_generation() -> None:
+    world = World()
+    [leader] = world.stable()
+    world.groups.commit("g", 1, leader.member_id, None, [Commit("t", 0, 5)])
+    assert offsets(world) == {("t", 0): 5}
+
+
+def test_a_member_may_commit_while_the_others_gather() -> None:
+    world = World()
+    [leader] = world.stable()
+    world.join()
+    world.groups.commit("g", 1, leader.member_id, None, [Commit("t", 0, 5)])
+    assert offsets(world) == {("t", 0): 5}
+
+
+def test_a_commit_shows_that_a_member_is_alive() -> None:
+    world = World()
+    [leader] = world.stable(session_ms=10_000)
+    for _ in range(5):
+        world.advance(9_000)
+        world.groups.commit("g", 1, leader.member_id, None, [Commit("t", 0, 5)])
+    assert world.state() == "Stable"
+
+
+@pytest.mark.parametrize(
+    ("changes", "refusal"),
+    [
+        ({"generation": 2}, errors.IllegalGeneration),
+        ({"generation": -1}, errors.IllegalGeneration),
+        ({"member_id": "x"}, errors.UnknownMember),
+        ({"member_id": "x", "generation": -1}, errors.UnknownMember),
+        ({"member_id": "", "generation": -1}, errors.UnknownMember),
+        ({"member_id": "", "generation": -1, "instance_id": "i"}, errors.UnknownMember),
+        ({"group_id": "other"}, errors.GroupIdNotFound),
+    ],
+)
+def test_commits_to_a_group_with_members_are_for_members(changes: dict[str, Any], refusal: type[Exception]) -> None:
+    world = World()
+    [leader] = world.stable()
+    call = {"group_id": "g", "generation": 1, "member_id": leader.member_id, "instance_id": None, "commits": [Commit("t", 0, 5)]}
+    with pytest.raises(refusal):
+        world.groups.commit(**{**call, **changes})
+    assert offsets(world) == {}
+
+
+def test_nobody_commits_between_joining_and_the_assignment() -> None:
+    world = World()
+    ticket = world.join()
+    world.settle()
+    with pytest.raises(errors.RebalanceInProgress):
+        world.groups.commit("g", 1, ticket.result().member_id, None, [Commit("t", 0, 5)])
+    with pytest.raises(errors.UnknownMember):
+        simple(world)
+
+
+def test_anyone_commits_to_a_group_without_members() -> None:
+    world = World()
+    [leader] = world.stable()
+    world.groups.leave("g", [Leaving(leader.member_id)])
+    simple(world, 5)
+    world.groups.commit("g", -1, "whoever", None, [Commit("t", 1, 6)])
+    assert offsets(world) == {("t", 0): 5, ("t", 1): 6}
+    with pytest.raises(errors.UnknownMember):
+        world.groups.commit("g", 2, leader.member_id, None, [Commit("t", 0, 9)])
+
+
+def test_groups_lie_where_their_name_says() -> None:
+    world = World()
+    for number in range(20):
+        simple(world, group_id=f"group-{number}")
+    for partition, found in enumerate(world.log.partitions):
+        assert found
+        for key, _ in found:
+            assert records.partition_of(records.read_key(key).group, 3) == partition  # type: ignore[union-attr]
+
+
+# --- looking
+
+
+def test_only_a_stable_group_shows_protocol_and_metadata() -> None:
+    world = World()
+    ticket = world.join()
+    world.settle()
+    joined = ticket.result()
+    described = world.groups.describe("g")
+    assert described[:3] == (State.COMPLETING_REBALANCE, "consumer", "")
+    assert [(member.member_id, member.metadata) for member in described.members] == [(joined.member_id, b"")]
+    world.sync(joined, {joined.member_id: b"mine"})
+    described = world.groups.describe("g")
+    assert described[:3] == (State.STABLE, "consumer", "range")
+    [member] = described.members
+    assert member == (joined.member_id, None, "client", "/127.0.0.1", joined.members[0].metadata, b"mine")
+
+
+def test_a_simple_group_has_no_protocol() -> None:
+    world = World()
+    simple(world)
+    assert world.groups.describe("g") == Described(State.EMPTY, "", "", [])
+    with pytest.raises(errors.GroupIdNotFound):
+        world.groups.describe("other")
+
+
+@pytest.mark.parametrize(
+    ("states", "types", "found"),
+    [
+        ((), (), {"s", "g"}),
+        (("empty",), (), {"s"}),
+        (("STABLE", "Dead"), (), {"g"}),
+        (("bogus",), (), set()),
+        ((), ("Classic",), {"s", "g"}),
+        ((), ("consumer",), set()),
+        (("Empty",), ("consumer", "classic"), {"s"}),
+    ],
+)
+def test_groups_are_listed_by_state_and_type(states: tuple[str, ...], types: tuple[str, ...], found: set[str]) -> None:
+    world = World()
+    simple(world, group_id="s")
+    world.stable()
+    listed = world.groups.groups(states, types)
+    assert {group.group_id for group in listed} == found
+    assert set(listed) <= {Listed("s", "", State.EMPTY), Listed("g", "consumer", State.STABLE)}
+
+
+# --- deletion
+
+
+def test_a_deleted_group_is_gone_for_good() -> None:
+    world = World()
+    simple(world, 1)
+    simple(world, 2, "u", 5)
+    simple(world, 3, group_id="other")
+    world.log.hold = True
+    ticket = world.groups.delete("g")
+    assert not ticket.done
+    assert offsets(world) == {("t", 0): 1, ("u", 5): 2}, "as long as it is not in the log, it may come back"
+    world.log.release()
+    assert ticket.result() is None
+    assert there(world) == there(world.restarted()) == {"other"}
+    assert offsets(world) == offsets(world.restarted()) == {}
+
+
+def test_deletion_writes_a_tombstone_for_every_record() -> None:
+    world = World()
+    [leader] = world.stable()
+    world.groups.leave("g", [Leaving(leader.member_id)])
+    simple(world, 1)
+    world.groups.delete("g")
+    left = dict(world.log.records())
+    assert left == {records.group_key("g"): None, records.offset_key("g", "t", 0): None}
+
+
+@pytest.mark.parametrize("there_is", [False, True])
+def test_a_group_is_deleted_once(there_is: bool) -> None:
+    world = World()
+    if there_is:
+        simple(world)
+        world.groups.delete("g")
+    with pytest.raises(errors.GroupIdNotFound):
+        world.groups.delete("g")
+
+
+def test_a_group_with_members_stays() -> None:
+    world = World()
+    ticket = world.join()
+    for _ in range(2):
+        with pytest.raises(errors.NonEmptyGroup):
+            world.groups.delete("g")
+        world.settle()
+    world.sync(ticket.result())
+    with pytest.raises(errors.NonEmptyGroup):
+        world.groups.delete("g")
+
+
+def test_a_group_under_deletion_serves_nobody() -> None:
+    world = World()
+    simple(world)
+    world.log.hold = True
+    world.groups.delete("g")
+    calls: list[Callable[[], object]] = [
+        world.join,
+        lambda: world.groups.sync("g", 0, "m", None, {}),
+        lambda: world.groups.heartbeat("g", 0, "m", None),
+        lambda: world.groups.leave("g", [Leaving("m")]),
+        lambda: simple(world),
+    ]
+    for call in calls:
+        with pytest.raises(errors.CoordinatorNotAvailable):
+            call()
+    with pytest.raises(errors.GroupIdNotFound):
+        world.groups.delete("g")
+    assert world.state() == "Dead"
+    world.log.release()
+    world.log.hold = False
+    simple(world, 9)
+    assert offsets(world) == offsets(world.restarted()) == {("t", 0): 9}
+
+
+def test_a_deletion_that_can_not_be_written_is_undone() -> None:
+    world = World()
+    simple(world, 5)
+    world.log.hold = True
+    ticket = world.groups.delete("g")
+    world.log.fail(errors.StorageFailed("disk"))
+    assert isinstance(ticket.error, errors.NotCoordinator)
+    assert world.state() == "Empty"
+    assert offsets(world) == {("t", 0): 5}
+
+
+def test_a_deletion_that_is_undone_does_not_prolong_the_offsets_life() -> None:
+    world = World()
+    [leader] = world.stable()
+    world.groups.commit("g", 1, leader.member_id, None, [Commit("t", 0, 5)])
+    world.groups.leave("g", [Leaving(leader.member_id)])
+    world.advance(DAY_MS)
+    world.log.hold = True
+    world.groups.delete("g")
+    world.log.fail(errors.StorageFailed("disk"))
+    world.log.hold = False
+    world.advance(WEEK_MS - DAY_MS)
+    assert there(world) == set()
+
+
+def test_deletion_takes_back_commits_that_are_being_written() -> None:
+    world = World()
+    simple(world, 1)
+    world.log.hold = True
+    commit = simple(world, 2, "u")
+    world.groups.delete("g")
+    world.log.release()
+    assert commit.result() == [None]
+    assert there(world) == there(world.restarted()) == set()
+    assert offsets(world.restarted()) == {}
+
+
+def test_an_id_that_was_handed_out_dies_with_its_group() -> None:
+    world = World()
+    with pytest.raises(errors.MemberIdRequired) as refusal:
+        world.join(id_required=True)
+    world.groups.delete("g")
+    with pytest.raises(errors.UnknownMember):
+        world.join(member_id=refusal.value.member_id)
+    world.advance(20_000)
+    assert there(world) == set()
+
+
+def test_a_deleted_topic_takes_its_offsets_along() -> None:
+    world = World()
+    for number in range(10):
+        simple(world, 1, "t", number, group_id=f"g{number}")
+        simple(world, 2, "u", number, group_id=f"g{number}")
+    world.log.hold = True
+    under_way = simple(world, 3, "t", 99)
+    world.groups.delete_topic("t")
+    world.log.release()
+    assert under_way.result() == [None]
+    for reborn in (world, world.restarted()):
+        assert [offsets(reborn, f"g{number}") for number in range(10)] == [{("u", number): 2} for number in range(10)]
+        assert offsets(reborn) == {}
+    world.groups.delete_topic("nobody's")
+
+
+# --- expiry
+
+
+def test_a_simple_consumers_offsets_expire_after_its_commit() -> None:
+    world = World()
+    simple(world, 1)
+    world.advance(DAY_MS)
+    simple(world, 2, "u")
+    world.advance(WEEK_MS - DAY_MS - CHECK_MS)
+    assert offsets(world) == {("t", 0): 1, ("u", 0): 2}
+    world.advance(CHECK_MS)
+    assert offsets(world) == {("u", 0): 2}
+    world.advance(DAY_MS)
+    assert there(world) == there(world.restarted()) == set()
+    assert offsets(world.restarted()) == {}
+
+
+def test_a_groups_offsets_expire_after_its_last_member_left() -> None:
+    world = World()
+    [leader] = world.stable(session_ms=1_800_000)
+    world.groups.commit("g", 1, leader.member_id, None, [Commit("t", 0, 5)])
+    for _ in range(1000):
+        world.advance(1_000_000)
+        world.groups.heartbeat("g", 1, leader.member_id, None)
+    world.groups.leave("g", [Leaving(leader.member_id)])
+    world.advance(WEEK_MS - CHECK_MS)
+    assert offsets(world) == {("t", 0): 5}
+    world.advance(2 * CHECK_MS)
+    assert there(world) == set()
+
+
+def test_a_topic_that_is_no_longer_read_expires_though_members_are_there() -> None:
+    world = World()
+    [leader] = world.stable(session_ms=1_800_000)
+    world.groups.commit("g", 1, leader.member_id, None, [Commit("t", 0, 5), Commit("left", 0, 6)])
+    for _ in range(WEEK_MS // 1_000_000 + 1):
+        world.advance(1_000_000)
+        world.groups.heartbeat("g", 1, leader.member_id, None)
+    assert offsets(world) == offsets(world.restarted()) == {("t", 0): 5}
+
+
+def test_members_that_are_no_consumers_keep_all_offsets_while_they_are_there() -> None:
+    world = World()
+    [leader] = world.stable(session_ms=1_800_000, protocol_type="connect", protocols={"x": b"?"})
+    world.groups.commit("g", 1, leader.member_id, None, [Commit("t", 0, 5)])
+    for _ in range(WEEK_MS // 1_000_000 + 1):
+        world.advance(1_000_000)
+        world.groups.heartbeat("g", 1, leader.member_id, None)
+    assert offsets(world) == {("t", 0): 5}
+
+
+def test_a_retention_of_the_clients_own_goes_before() -> None:
+    world = World()
+    simple(world, 1, "short", retention_ms=CHECK_MS)
+    simple(world, 2, "long", retention_ms=2 * WEEK_MS)
+    world.advance(CHECK_MS)
+    assert offsets(world) == {("long", 0): 2}
+    world.advance(WEEK_MS + CHECK_MS)
+    assert offsets(world) == {("long", 0): 2}
+    world.advance(WEEK_MS)
+    assert there(world) == set()
+
+
+def test_expiry_that_can_not_be_written_is_tried_again() -> None:
+    world = World(offsets_retention_minutes=1)
+    simple(world, 1)
+    world.log.broken = errors.StorageFailed("disk")
+    world.advance(CHECK_MS)
+    assert offsets(world) == {("t", 0): 1}
+    assert world.state() == "Empty"
+    world.log.broken = None
+    world.advance(CHECK_MS)
+    assert there(world) == set()
+
+
+def test_a_group_whose_offsets_are_being_committed_does_not_expire() -> None:
+    world = World(offsets_retention_minutes=1)
+    simple(world, 1)
+    world.log.hold = True
+    commit = simple(world, 2, "u")
+    world.advance(CHECK_MS)
+    world.log.release()
+    assert commit.result() == [None]
+    assert offsets(world) == offsets(world.restarted()) == {("u", 0): 2}
+
+
+def test_empty_groups_without_offsets_go_at_the_next_check_unless_somebody_is_coming() -> None:
+    world = World()
+    [leader] = world.stable()
+    world.groups.leave("g", [Leaving(leader.member_id)])
+    with pytest.raises(errors.MemberIdRequired):
+        world.join("h", id_required=True, session_ms=1_800_000)
+    world.advance(CHECK_MS)
+    assert there(world) == {"h"}
+
+
+def test_the_check_interval_is_a_setting() -> None:
+    world = World(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1000)
+    simple(world, 1)
+    world.advance(59_999)
+    assert offsets(world) == {("t", 0): 1}
+    world.advance(1)
+    assert offsets(world) == {}
+
+
+# --- restarts
+
+
+def test_a_stable_group_goes_on_after_a_restart() -> None:
+    world = World()
+    leader, other = world.stable(2, session_ms=10_000)
+    before = world.groups.describe("g")
+    world = world.restarted()
+    assert world.groups.describe("g") == before
+    world.groups.heartbeat("g", 1, leader.member_id, None)
+    assert world.sync(other).result().assignment == b"1"
+    world.advance(9_999)
+    world.groups.heartbeat("g", 1, leader.member_id, None)
+    world.advance(1)
+    assert [member.member_id for member in world.groups.describe("g").members] == [leader.member_id]
+
+
+def test_members_that_died_with_the_broker_fall_silent() -> None:
+    world = World()
+    world.stable(2, session_ms=10_000)
+    world = world.restarted()
+    world.advance(10_000)
+    assert world.state() == "Empty"
+
+
+def test_a_group_that_gathers_is_what_it_was_before() -> None:
+    world = World()
+    leader, _ = world.stable(2)
+    world.join()
+    world = world.restarted()
+    assert world.state() == "Stable"
+    world.groups.heartbeat("g", 1, leader.member_id, None)
+
+
+def test_a_new_group_is_written_before_it_has_members() -> None:
+    world = World()
+    world.join()
+    [(key, value)] = world.log.records()
+    assert key == records.group_key("g")
+    assert value is not None
+    assert records.read_group(value) == GroupMetadataValue(current_state_timestamp=world.clock.wall_ms())
+    assert world.restarted().groups.describe("g") == Described(State.EMPTY, "", "", [])
+
+
+def test_a_new_group_that_can_not_be_written_sends_its_members_away() -> None:
+    world = World()
+    world.log.hold = True
+    ticket = world.join()
+    world.log.fail(errors.StorageFailed("disk"))
+    assert isinstance(ticket.error, errors.NotCoordinator)
+    assert there(world) == set()
+    world.advance(1_000_000)
+
+
+def test_static_members_and_their_places_survive() -> None:
+    world = World()
+    ticket = world.join(instance_id="i")
+    world.settle()
+    member_id = ticket.result().member_id
+    world.groups.sync("g", 1, member_id, "i", {member_id: b"mine"})
+    world = world.restarted()
+    back = world.join(instance_id="i").result()
+    assert back.member_id != member_id
+    assert world.groups.sync("g", 1, back.member_id, "i", {}).result().assignment == b"mine"
+
+
+def test_offsets_without_a_group_make_one() -> None:
+    world = World()
+    simple(world, 5)
+    [leader] = world.stable()
+    world.log.partitions = [[(key, value) for key, value in found if key != records.group_key("g")] for found in world.log.partitions]
+    assert leader
+    world = world.restarted()
+    assert world.state() == "Empty"
+    assert offsets(world) == {("t", 0): 5}
+
+
+def test_records_of_other_group_types_are_left_alone() -> None:
+    log = HeldLog(1)
+    log.partitions[0] = [(b"\x00\x03\x00\x01g", b"anything"), (records.offset_key("g", "t", 0), records.offset_value(_offset(3)))]
+    world = World(log)
+    assert offsets(world) == {("t", 0): 3}
+
+
+def test_a_record_that_can_not_be_read_is_named() -> None:
+    log = HeldLog(1)
+    log.partitions[0] = [(records.offset_key("g", "t", 0), b"\x00\x04?")]
+    with pytest.raises(errors.MalformedMessage, match="partition 0 of the offsets topic"):
+        World(log)
+
+
+@pytest.mark.parametrize("change", [{"member_id": "i2"}, {"group_instance_id": "i1"}])
+def test_members_that_can_not_be_together_are_refused(change: dict[str, str]) -> None:
+    world = World()
+    world.stable(2)
+    [*_, (key, value)] = world.log.partitions[records.partition_of("g", 3)]
+    assert value is not None
+    saved = records.read_group(value)
+    for member, name in zip(saved.members, ("1", "2"), strict=True):
+        member.member_id, member.group_instance_id = f"i{name}", f"i{name}"
+    changed = saved.members[0] if "member_id" in change else saved.members[1]
+    for name, text in change.items():
+        setattr(changed, name, text)
+    log = HeldLog(1)
+    log.partitions[0] = [(key, records.group_value(saved))]
+    with pytest.raises(errors.MalformedMessage, match="twice"):
+        World(log)
+
+
+def test_the_oldest_keys_count_in_their_order() -> None:
+    log = HeldLog(1)
+    old_key = b"\x00\x00" + records.offset_key("g", "t", 0)[2:]
+    log.partitions[0] = [
+        (records.offset_key("g", "t", 0), records.offset_value(_offset(1))),
+        (old_key, records.offset_value(_offset(2))),
+        (records.offset_key("g", "t", 0), records.offset_value(_offset(3))),
+    ]
+    assert offsets(World(log)) == {("t", 0): 3}
+    log.partitions[0].reverse()
+    assert offsets(World(log)) == {("t", 0): 1}
+
+
+@pytest.mark.parametrize("version", ["2.8", "4.3"])
+def test_kafkas_own_offsets_topic_is_taken_over(version: str) -> None:
+    assert data_folder(version).exists()
+    log = HeldLog(partition_count(version))
+    for partition, key, value in golden(version):
+        log.partitions[partition].append((key, value))
+    world = World(log)
+    assert offsets(world, "golden-v2-gzip") == {("v2-gzip", 0): 123}
+    assert world.state("golden-v2-gzip") == "Empty"
+
+
+# --- sizes
+
+
+def test_a_thousand_members_cost_a_thousand_times_one() -> None:
+    world = World()
+    joined = world.stable(1000, session_ms=60_000)
+    assert len(joined[0].members) == 1000
+    again = [world.join(member_id=one.member_id, session_ms=60_000) for one in joined]
+    assert {ticket.result().generation for ticket in again} == {2}
+    world.groups.leave("g", [Leaving(one.member_id) for one in joined])
+    assert world.state() == "Empty"
+
+
+def _offset(number: int) -> CommittedOffset:
+    return CommittedOffset(number, -1, "", 1000)
+
+
+def test_the_configuration_is_the_given_one() -> None:
+    assert dataclasses.asdict(World(group_max_size=7).groups.config)["members_max"] == 7
