@@ -26,7 +26,7 @@ EXTERNAL_SESSION_MS = 6_000  # Kafka's own minimum
 _numbers = itertools.count(1)
 
 # The clients' own habits are not what is tested here.
-THEIR_WARNINGS = ("ignore::DeprecationWarning", "ignore::ImportWarning")
+THEIR_WARNINGS = ("ignore::DeprecationWarning", "ignore::ImportWarning", "ignore::ResourceWarning")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -103,6 +103,17 @@ def topic(broker: Running, name: Callable[[str], str]) -> Callable[..., str]:
         return chosen
 
     return make
+
+
+@pytest.fixture
+def serves(broker: Running) -> Callable[[int], None]:
+    """Skip the test where the broker does not have this API (`test_versions` says which it must have)."""
+
+    def check(api_key: int) -> None:
+        if api_key not in raw.served_apis(broker.bootstrap):
+            pytest.skip(f"the broker does not serve API {api_key}")
+
+    return check
 
 
 class Connect:

@@ -12,7 +12,7 @@ from compat_tests.clients.contract import Place, Refused
 
 CALL_TIMEOUT_S = 20
 FRAME_BYTES_MAX = 64 * 2**20
-FETCH, METADATA, CREATE_TOPICS = 1, 3, 19
+FETCH, METADATA, API_VERSIONS, CREATE_TOPICS = 1, 3, 18, 19
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 # A batch begins: base offset, length, leader epoch, magic, CRC, attributes (of which the low three bits name the codec).
@@ -104,6 +104,20 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, settings: Mappi
         while _leaders(wire, name) != partitions:
             assert time.monotonic() < deadline, f"topic {name} has no leaders after {CALL_TIMEOUT_S} s"
             time.sleep(0.02)
+
+
+def served_apis(bootstrap: str) -> dict[int, tuple[int, int]]:
+    """What the broker advertises: API key -> lowest and highest version."""
+    with Wire(bootstrap) as wire:
+        reader = wire.call(API_VERSIONS, 0, b"")
+    code = reader.number("h")
+    if code:
+        raise Refused(code, "asking for the versions")
+    found = {}
+    for _ in range(reader.number("i")):
+        key, low, high = reader.fields("hhh")
+        found[key] = (low, high)
+    return found
 
 
 def _leaders(wire: Wire, topic: str) -> int:

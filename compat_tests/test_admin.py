@@ -33,6 +33,8 @@ from compat_tests.scenario import collect, nothing_more, numbered, send_all
 Topic = Callable[..., str]
 Name = Callable[[str], str]
 Needs = Callable[[str], None]
+Serves = Callable[[int], None]
+DELETE_RECORDS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 21, 33, 44
 
 
 def test_a_topic_from_birth_to_death(connect: Connect, broker: Running, name: Name) -> None:
@@ -120,12 +122,18 @@ def test_more_partitions(connect: Connect, broker: Running, topic: Topic, needs:
 
 def test_the_settings_of_a_topic(connect: Connect, broker: Running, topic: Topic, needs: Needs) -> None:
     needs(ADMIN_CONFIGS)
-    admin = connect.admin(broker.bootstrap)
-    chosen = topic(**{"retention.ms": "3600000", "cleanup.policy": "compact"})
-    settings = admin.topic_settings(chosen)
+    settings = connect.admin(broker.bootstrap).topic_settings(topic(**{"retention.ms": "3600000", "cleanup.policy": "compact"}))
     assert settings["retention.ms"] == "3600000"
     assert settings["cleanup.policy"] == "compact"
     assert settings["segment.bytes"] == str(2**30)
+
+
+def test_the_settings_of_a_topic_change(connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves) -> None:
+    needs(ADMIN_CONFIGS)
+    serves(ALTER_CONFIGS)
+    serves(INCREMENTAL_ALTER_CONFIGS)
+    admin = connect.admin(broker.bootstrap)
+    chosen = topic(**{"retention.ms": "3600000", "cleanup.policy": "compact"})
     admin.alter_topic(chosen, {"retention.ms": "7200000", "max.message.bytes": "2000"})
     eventually(lambda: admin.topic_settings(chosen)["retention.ms"] == "7200000", "the new retention time")
     assert admin.topic_settings(chosen)["max.message.bytes"] == "2000"
@@ -159,8 +167,9 @@ def test_groups_are_listed_described_and_deleted(connect: Connect, broker: Runni
         assert connect.consumer(broker.bootstrap, group=group).committed(Place(chosen, 0)) is None
 
 
-def test_records_are_deleted(connect: Connect, broker: Running, topic: Topic, needs: Needs) -> None:
+def test_records_are_deleted(connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves) -> None:
     needs(ADMIN_DELETE_RECORDS)
+    serves(DELETE_RECORDS)
     place = Place(topic(), 0)
     send_all(connect.producer(broker.bootstrap), place.topic, numbered(20))
     connect.admin(broker.bootstrap).delete_records(place, 15)

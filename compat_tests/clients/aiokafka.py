@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, TypeVar
 
@@ -229,7 +230,9 @@ class _Consumer:
         return set(_call(self._consumer.partitions_for_topic, topic) or ())
 
     def close(self) -> None:
-        run(self._consumer.stop())
+        # stop() passes on the cancellation of its own fetcher, where that was waiting to try again.
+        with suppress(CancelledError):
+            run(self._consumer.stop())
 
 
 class AioKafka(Client):

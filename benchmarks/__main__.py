@@ -1,0 +1,92 @@
+"""The one command: `python -m benchmarks`, against a broker of its own or the one at --bootstrap."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import frames, loads, rdkafka
+from benchmarks.results import Machine, Report, Row, save, show
+from benchmarks.served import OwnBroker, Served, external, warm_pages
+
+Step = tuple[str, Callable[[], Row]]
+ONE_DEEP, FIVE_DEEP, LIBRDKAFKA = 10_000, 40_000, 40_000
+PLAIN_WIDTH = 120
+CPU_US_FIVE_DEEP, CPU_US_ONE_DEEP = 10, 16
+
+
+def steps(served: Served) -> Iterator[Step]:
+    """What is measured on any broker, in order: idle first, before loads have grown its memory."""
+    if served.pid is not None:
+        yield "memory", lambda: loads.idle_memory(served)
+    raw = frames.create_topic(served.bootstrap, "bulk-raw")
+    yield "bulk produce, raw", lambda: loads.bulk_produce(served, raw)
+    yield "bulk fetch, raw", lambda: loads.bulk_fetch(served, raw)
+    frames.delete_topic(served.bootstrap, raw)
+    stock = frames.create_topic(served.bootstrap, "bulk-librdkafka")
+    yield "bulk produce, librdkafka", lambda: rdkafka.bulk_produce(served, stock)
+    yield "bulk fetch, librdkafka", lambda: rdkafka.bulk_fetch(served, stock)
+    frames.delete_topic(served.bootstrap, stock)
+    yield "requests, 5 deep", lambda: loads.one_record_requests(served, 5, FIVE_DEEP, CPU_US_FIVE_DEEP)
+    yield "requests, 1 deep", lambda: loads.one_record_requests(served, 1, ONE_DEEP, CPU_US_ONE_DEEP)
+    yield "requests, librdkafka", lambda: rdkafka.one_record_requests(served, LIBRDKAFKA)
+
+
+def flushed_steps(served: OwnBroker) -> Iterator[Step]:
+    """What differs where nobody is told of a record before it is on disk."""
+    aims = loads.latency_aims_us(served.folder)
+    yield "latency, flush=group", lambda: loads.latency(served, "kqueue.flush=group (aim: one fsync more)", aims)
+    topic = frames.create_topic(served.bootstrap, "bulk-group")
+    yield "bulk produce, flush=group", lambda: loads.bulk_produce(served, topic, name=", kqueue.flush=group", acks=-1, aims=False)
+
+
+def measure(report: Report, console: Console, found: Iterator[Step]) -> None:
+    for name, step in found:
+        with console.status(name):
+            report.rows.append(step())
+
+
+def _drop_aims(report: Report) -> None:
+    """They are kqueue's; another broker's figures stand for themselves."""
+    for figure in (figure for row in report.rows for figure in row.figures):
+        figure.at_most = figure.at_least = None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="measure the broker that is there, instead of a new kqueue")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="save the figures there too")
+    options = parser.parse_args(arguments)
+    console = Console(stderr=True)
+    broker = options.bootstrap or "kqueue"
+    report = Report(broker, time.strftime("%Y-%m-%d %H:%M:%S"), Machine.look({os.getpid()}))
+    with console.status("warming the page cache"):
+        warm_pages(4 * 10**9)
+    if options.bootstrap:
+        there = external(options.bootstrap)
+        measure(report, console, steps(there))
+        measure(report, console, iter([("latency", lambda: loads.latency(there, "as it is set", loads.latency_aims_us(None)))]))
+        _drop_aims(report)
+    else:
+        measure(report, console, iter([("start", loads.start_time)]))
+        with OwnBroker("kafka") as own:
+            measure(report, console, steps(own))
+            aims = loads.latency_aims_us(None)
+            measure(report, console, iter([("latency", lambda: loads.latency(own, "kqueue.flush=kafka", aims))]))
+        with OwnBroker("group") as own:
+            measure(report, console, flushed_steps(own))
+    report.after = Machine.look({os.getpid()})
+    show(report, Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH))
+    if options.json:
+        save(report, options.json)
+    return 0 if all(figure.passed is not False for row in report.rows for figure in row.figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

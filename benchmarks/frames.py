@@ -1,0 +1,155 @@
+"""Requests made once and sent many times, so that a load costs the sender next to nothing; and one plain connection."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import struct
+import time
+from types import TracebackType
+from typing import Any
+
+from kqueue.records.builder import build_batch
+from kqueue.records.record import Record
+from kqueue.schema import decode, encode
+from kqueue.wire.headers import request_header
+from kqueue.wire.messages import api_versions, create_topics, delete_topics, fetch, list_offsets, metadata, produce
+
+CLIENT_ID = "benchmarks"
+CALL_TIMEOUT_S = 60
+LATEST = -1
+_numbers = itertools.count(1)
+
+# Versions that are not flexible and that both kqueue and Kafka 4 serve.
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 7, 11, 4, 8, 2, 4, 3
+
+# Fetch 11 of one partition: everything before its records, when its topic's name is `name` bytes long.
+#   size 4, correlation id 4, throttle 4, error 2, session 4, topics 4, name 2 + n, partitions 4,
+#   index 4, error 2, high watermark 8, last stable 8, log start 8, aborted 4, read replica 4, records size 4
+_FETCH_HEAD_BYTES = 4 + 4 + 4 + 2 + 4 + 4 + 2 + 4 + 4 + 2 + 8 + 8 + 8 + 4 + 4 + 4
+
+
+class Connection:
+    """A blocking connection; `call` for what is asked once, `socket` for loads."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=CALL_TIMEOUT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def call(self, api_key: int, version: int, request: Any, answer: type[Any]) -> Any:
+        self.socket.sendall(frame(api_key, version, request))
+        reply = self.read_reply()
+        return decode(answer, version, memoryview(reply)[4:])
+
+    def read_reply(self) -> bytes:
+        """The next answer without its size: correlation id and body."""
+        return self.read_exactly(struct.unpack(">i", self.read_exactly(4))[0])
+
+    def read_exactly(self, size: int) -> bytes:
+        found = bytearray(size)
+        view = memoryview(found)
+        while view:
+            got = self.socket.recv_into(view)
+            if not got:
+                raise ConnectionError("the broker closed the connection")
+            view = view[got:]
+        return bytes(found)
+
+
+def frame(api_key: int, version: int, request: Any) -> bytes:
+    """A request with its size in front; its correlation id is always 1."""
+    body = request_header(api_key, version, 1, CLIENT_ID) + encode(request, version)
+    return struct.pack(">i", len(body)) + body
+
+
+def batch(count: int, value: bytes) -> bytes:
+    now_ms = int(time.time() * 1000)
+    return bytes(build_batch([Record(index, now_ms, None, value, (), -1) for index in range(count)]))
+
+
+def produce_frame(topic: str, data: bytes, acks: int = 1) -> bytes:
+    partition = produce.PartitionProduceData(index=0, records=memoryview(data))
+    request = produce.ProduceRequest(
+        acks=acks, timeout_ms=30_000, topic_data=[produce.TopicProduceData(name=topic, partition_data=[partition])]
+    )
+    return frame(0, PRODUCE, request)
+
+
+def fetch_frame(topic: str, offset: int, *, max_bytes: int, max_wait_ms: int = 500) -> bytes:
+    partition = fetch.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
+    request = fetch.FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        session_epoch=-1,
+        topics=[fetch.FetchTopic(topic=topic, partitions=[partition])],
+    )
+    return frame(1, FETCH, request)
+
+
+def fetch_head_bytes(topic: str) -> int:
+    """Bytes of an answer to `fetch_frame` before its records begin; the last four of them are the records' size."""
+    return _FETCH_HEAD_BYTES + len(topic)
+
+
+def create_topic(bootstrap: str, stem: str) -> str:
+    """A new topic of one partition, ready to be used; returns its name."""
+    name = f"benchmark-{stem}-{time.time_ns()}-{next(_numbers)}"
+    creatable = create_topics.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    with Connection(bootstrap) as connection:
+        answer = connection.call(
+            19, CREATE_TOPICS, create_topics.CreateTopicsRequest(topics=[creatable], timeout_ms=30_000), create_topics.CreateTopicsResponse
+        )
+        _check(answer.topics[0].error_code, f"creating {name}")
+        deadline = time.monotonic() + CALL_TIMEOUT_S
+        asked = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=name)])
+        while connection.call(3, METADATA, asked, metadata.MetadataResponse).topics[0].error_code:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"topic {name} is not ready")
+            time.sleep(0.02)
+    return name
+
+
+def delete_topic(bootstrap: str, name: str) -> None:
+    with Connection(bootstrap) as connection:
+        connection.call(
+            20, DELETE_TOPICS, delete_topics.DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), delete_topics.DeleteTopicsResponse
+        )
+
+
+def end_offset(bootstrap: str, topic: str) -> int:
+    partition = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+    request = list_offsets.ListOffsetsRequest(replica_id=-1, topics=[list_offsets.ListOffsetsTopic(name=topic, partitions=[partition])])
+    with Connection(bootstrap) as connection:
+        found = connection.call(2, LIST_OFFSETS, request, list_offsets.ListOffsetsResponse).topics[0].partitions[0]
+    _check(found.error_code, f"asking for the end of {topic}")
+    return int(found.offset)
+
+
+def settled_end(bootstrap: str, topic: str, wanted: int) -> int:
+    """The end of the topic once it has reached `wanted`; what was acknowledged with acks=1 may not be there for readers yet."""
+    deadline = time.monotonic() + CALL_TIMEOUT_S
+    while (found := end_offset(bootstrap, topic)) < wanted and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return found
+
+
+def greet(connection: Connection) -> None:
+    """What every client asks first: the versions, and who is there."""
+    connection.call(18, API_VERSIONS, api_versions.ApiVersionsRequest(), api_versions.ApiVersionsResponse)
+    connection.call(3, METADATA, metadata.MetadataRequest(topics=[]), metadata.MetadataResponse)
+
+
+def _check(code: int, doing: str) -> None:
+    if code:
+        raise RuntimeError(f"{doing}: error {code}")

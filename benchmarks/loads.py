@@ -1,0 +1,224 @@
+"""Loads through raw sockets: what the broker yields when the client is not the bottleneck."""
+
+from __future__ import annotations
+
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks import frames
+from benchmarks.frames import Connection
+from benchmarks.results import Figure, Row
+from benchmarks.served import Served, fsync_ms
+
+GB = 1e9
+RECORD = bytes(range(256)) * 4
+BATCH_RECORDS = 1_000
+BULK_BATCHES = 1_000
+BULK_DEPTH = 5
+FETCH_BYTES = 16 * 2**20
+ROUNDS = 3
+IDLE_CONNECTIONS = 400
+LATENCY_SAMPLES = 1_200
+START_ROUNDS = 3
+
+
+def pump(sock: socket.socket, frame: bytes, reply_bytes: int, count: int, depth: int) -> float:
+    """Send `frame` `count` times with up to `depth` unanswered; returns the seconds until the last answer.
+
+    All answers must be of one size, which they are: same request, same fields.
+    """
+    several = [frame * number for number in range(depth + 1)]
+    room = bytearray(1 << 16)
+    sent = min(depth, count)
+    done = spare = 0
+    started = time.perf_counter()
+    sock.sendall(several[sent])
+    while done < count:
+        got = sock.recv_into(room)
+        if not got:
+            raise ConnectionError("the broker closed the connection")
+        fresh, spare = divmod(spare + got, reply_bytes)
+        done += fresh
+        more = min(fresh, count - sent)
+        if more:
+            sock.sendall(several[more])
+            sent += more
+    return time.perf_counter() - started
+
+
+def produce_many(served: Served, topic: str, data: bytes, count: int, depth: int, acks: int = 1) -> tuple[float, float]:
+    """Produce one batch `count` times; returns seconds and the broker's CPU seconds. Raises: not all of it was stored."""
+    frame = frames.produce_frame(topic, data, acks)
+    before = frames.end_offset(served.bootstrap, topic)
+    with Connection(served.bootstrap) as connection:
+        connection.socket.sendall(frame)
+        reply_bytes = 4 + len(connection.read_reply())
+        per_batch = frames.settled_end(served.bootstrap, topic, before + 1) - before
+        cpu_s = served.cpu_s()
+        seconds = pump(connection.socket, frame, reply_bytes, count, depth)
+        cpu_s = served.cpu_s() - cpu_s
+    stored = frames.settled_end(served.bootstrap, topic, before + per_batch * (count + 1)) - before
+    if stored != per_batch * (count + 1):
+        raise RuntimeError(f"{count + 1} batches were sent and {stored} records are there")
+    return seconds, cpu_s
+
+
+def bulk_produce(served: Served, topic: str, *, name: str = "", acks: int = 1, aims: bool = True) -> Row:
+    data = frames.batch(BATCH_RECORDS, RECORD)
+    size = len(data) * BULK_BATCHES
+    best = min(produce_many(served, topic, data, BULK_BATCHES, BULK_DEPTH, acks) for _ in range(ROUNDS))
+    return Row(
+        f"bulk produce, 1 KB records, raw socket{name}",
+        [
+            Figure(size / 1e6 / best[0], "MB/s", at_least=800 if aims else None),
+            Figure(best[1] / (size / GB), "CPU s/GB", at_most=0.60 if aims else None),
+        ],
+        f"batches of {BATCH_RECORDS}, {BULK_DEPTH} unanswered, acks={acks}",
+    )
+
+
+def bulk_fetch(served: Served, topic: str) -> Row:
+    """Reads what `bulk_produce` has written, twice: the broker has the pages in memory by then."""
+    best = min(_fetch_all(served, topic) for _ in range(ROUNDS))
+    return Row(
+        "bulk fetch, raw socket",
+        [
+            Figure(best[2] / 1e6 / best[0], "MB/s", at_least=1_000),
+            Figure(best[1] / (best[2] / GB), "CPU s/GB", at_most=0.60),
+        ],
+        f"fetches of {FETCH_BYTES >> 20} MiB, the next one sent before the last is read",
+    )
+
+
+def _fetch_all(served: Served, topic: str) -> tuple[float, float, int]:
+    """Seconds, the broker's CPU seconds, bytes."""
+    end = frames.end_offset(served.bootstrap, topic)
+    batch_bytes = len(frames.batch(BATCH_RECORDS, RECORD))
+    head_bytes = frames.fetch_head_bytes(topic)
+    room = bytearray(1 << 20)
+    total = offset = 0
+    with Connection(served.bootstrap) as connection:
+        sock = connection.socket
+        cpu_s = served.cpu_s()
+        started = time.perf_counter()
+        sock.sendall(frames.fetch_frame(topic, offset, max_bytes=FETCH_BYTES))
+        while offset < end:
+            head = connection.read_exactly(head_bytes)
+            size = struct.unpack_from(">i", head, head_bytes - 4)[0]
+            batches = size // batch_bytes  # a broker may add the beginning of one more
+            if not batches:
+                raise RuntimeError(f"an answer with {size} bytes of records, expected batches of {batch_bytes}")
+            offset += batches * BATCH_RECORDS
+            if offset < end:
+                sock.sendall(frames.fetch_frame(topic, offset, max_bytes=FETCH_BYTES))
+            left = size
+            while left:
+                left -= sock.recv_into(room, min(left, len(room)))
+            total += batches * batch_bytes
+        seconds = time.perf_counter() - started
+        return seconds, served.cpu_s() - cpu_s, total
+
+
+def one_record_requests(served: Served, depth: int, count: int, cpu_us_aim: float | None) -> Row:
+    topic = frames.create_topic(served.bootstrap, f"one-{depth}-deep")
+    data = frames.batch(1, RECORD[:100])
+    produce_many(served, topic, data, count // 10, depth)
+    seconds, cpu_s = min(produce_many(served, topic, data, count, depth) for _ in range(ROUNDS))
+    return Row(
+        f"one-record Produce requests, {depth} deep",
+        [
+            Figure(cpu_s / count * 1e6, "CPU µs/request", at_most=cpu_us_aim),
+            Figure(count / seconds, "requests/s"),
+        ],
+        "100 bytes each, acks=1, one connection",
+    )
+
+
+def latency(served: Served, name: str, aims_us: tuple[float, float]) -> Row:
+    """From before a produce is sent until a consumer that waits has all of the record."""
+    topic = frames.create_topic(served.bootstrap, "latency")
+    frame = frames.produce_frame(topic, frames.batch(1, RECORD[:100]))
+    taken_us = []
+    with Connection(served.bootstrap) as producer, Connection(served.bootstrap) as consumer:
+        for offset in range(LATENCY_SAMPLES + 100):
+            consumer.socket.sendall(frames.fetch_frame(topic, offset, max_bytes=2**20, max_wait_ms=5_000))
+            time.sleep(0.0005)  # by then the fetch waits at the broker
+            started = time.perf_counter()
+            producer.socket.sendall(frame)
+            reply = consumer.read_reply()
+            taken_us.append((time.perf_counter() - started) * 1e6)
+            if len(reply) < len(frame) - 60:
+                raise RuntimeError("the consumer was answered without the record")
+            producer.read_reply()
+    p50, p99 = quantiles(taken_us[100:])
+    return Row(
+        f"produce -> consume, {name}",
+        [Figure(p50, "µs p50", at_most=aims_us[0]), Figure(p99, "µs p99", at_most=aims_us[1])],
+        f"{LATENCY_SAMPLES} records one by one, the consumer waiting",
+    )
+
+
+def latency_aims_us(folder: Path | None) -> tuple[float, float]:
+    """With a folder: one fsync in it comes on top."""
+    p50_ms, p99_ms = quantiles(fsync_ms(folder)) if folder is not None else (0.0, 0.0)
+    return 250 + p50_ms * 1000, 800 + p99_ms * 1000
+
+
+def quantiles(values: list[float]) -> tuple[float, float]:
+    """The median, and what 99 of 100 stay below."""
+    cuts = statistics.quantiles(values, n=100)
+    return cuts[49], cuts[98]
+
+
+def idle_memory(served: Served) -> Row:
+    with Connection(served.bootstrap) as connection:
+        frames.greet(connection)
+        time.sleep(0.2)
+        alone = served.memory_bytes()
+        several = [Connection(served.bootstrap) for _ in range(IDLE_CONNECTIONS)]
+        for each in several:
+            frames.greet(each)
+        time.sleep(0.2)
+        together = served.memory_bytes()
+        for each in several:
+            each.close()
+    return Row(
+        "memory: idle broker, idle connection",
+        [
+            Figure(alone / 1e6, "MB", at_most=45),
+            Figure((together - alone) / IDLE_CONNECTIONS / 1e3, "KB/connection", at_most=20),
+        ],
+        f"resident; {IDLE_CONNECTIONS} connections that have asked for versions and metadata",
+    )
+
+
+_START = """
+import time
+begun = time.perf_counter()
+import kqueue
+imported = time.perf_counter()
+with kqueue.Broker():
+    first = time.perf_counter()
+again = time.perf_counter()
+with kqueue.Broker():
+    second = time.perf_counter()
+print(imported - begun, first - imported, second - again)
+"""
+
+
+def start_time() -> Row:
+    found = []
+    for _ in range(START_ROUNDS):
+        printed = subprocess.run([sys.executable, "-c", _START], capture_output=True, text=True, check=True, timeout=60).stdout
+        found.append([float(part) * 1000 for part in printed.split()])
+    imported, first, second = (min(column) for column in zip(*found, strict=True))
+    return Row(
+        "start of kqueue.Broker()",
+        [Figure(first, "ms, the first", at_most=500), Figure(second, "ms, another one"), Figure(imported, "ms, import kqueue")],
+        "in memory; the first one imports what it needs",
+    )

@@ -1,0 +1,131 @@
+"""Loads through librdkafka, by confluent-kafka: what a fast stock client gets."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from benchmarks import frames
+from benchmarks.loads import GB, RECORD, ROUNDS
+from benchmarks.results import Figure, Row
+from benchmarks.served import Served
+
+BULK_RECORDS = 800_000
+CHUNK = 10_000
+QUIET = {"log_level": 2}
+
+
+def bulk_produce(served: Served, topic: str) -> Row:
+    best = min(_produce(served, topic) for _ in range(ROUNDS))
+    size = BULK_RECORDS * len(RECORD)
+    return Row(
+        "bulk produce, 1 KB records, librdkafka",
+        [Figure(size / 1e6 / best[0], "MB/s", at_least=800), Figure(best[1] / (size / GB), "CPU s/GB", at_most=0.60)],
+        "acks=1; the client runs on the same cores",
+    )
+
+
+def _produce(served: Served, topic: str) -> tuple[float, float]:
+    producer = Producer(
+        {
+            **QUIET,
+            "bootstrap.servers": served.bootstrap,
+            "acks": 1,
+            "linger.ms": 5,
+            "batch.size": 1_000_000,
+            "batch.num.messages": 10_000,
+            "queue.buffering.max.messages": 200_000,
+            "queue.buffering.max.kbytes": 400_000,
+        }
+    )
+    producer.produce(topic, RECORD, partition=0)
+    producer.flush(30)
+    before = frames.end_offset(served.bootstrap, topic)
+    several = [{"value": RECORD}] * CHUNK
+    cpu_s = served.cpu_s()
+    started = time.perf_counter()
+    left = BULK_RECORDS
+    while left:
+        try:
+            left -= producer.produce_batch(topic, several[: min(left, CHUNK)], partition=0)
+        except BufferError:
+            producer.poll(0.01)
+        while len(producer) > 150_000:
+            producer.poll(0.005)
+    producer.flush(60)
+    seconds = time.perf_counter() - started
+    cpu_s = served.cpu_s() - cpu_s
+    stored = frames.settled_end(served.bootstrap, topic, before + BULK_RECORDS) - before
+    if stored != BULK_RECORDS:
+        raise RuntimeError(f"{BULK_RECORDS} records were sent and {stored} are there")
+    return seconds, cpu_s
+
+
+def bulk_fetch(served: Served, topic: str) -> Row:
+    best = min(_fetch(served, topic) for _ in range(ROUNDS))
+    size = BULK_RECORDS * len(RECORD)
+    return Row(
+        "bulk fetch, 1 KB records, librdkafka",
+        [Figure(size / 1e6 / best[0], "MB/s"), Figure(best[1] / (size / GB), "CPU s/GB", at_most=0.60)],
+        "the client makes a Python object of each record",
+    )
+
+
+def _fetch(served: Served, topic: str) -> tuple[float, float]:
+    consumer = Consumer(
+        {
+            **QUIET,
+            "bootstrap.servers": served.bootstrap,
+            "group.id": "not used",
+            "enable.auto.commit": False,
+            "fetch.max.bytes": 50 * 2**20,
+            "max.partition.fetch.bytes": 8 * 2**20,
+            "queued.max.messages.kbytes": 200_000,
+            "queued.min.messages": 200_000,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        cpu_s = served.cpu_s()
+        started = time.perf_counter()
+        got = 0
+        while got < BULK_RECORDS:
+            found = consumer.consume(min(CHUNK, BULK_RECORDS - got), 10)
+            if not found:
+                raise RuntimeError(f"no more records after {got}")
+            got += len(found)
+        return time.perf_counter() - started, served.cpu_s() - cpu_s
+    finally:
+        consumer.close()
+
+
+def one_record_requests(served: Served, count: int) -> Row:
+    topic = frames.create_topic(served.bootstrap, "librdkafka-one")
+    producer = Producer(
+        {
+            **QUIET,
+            "bootstrap.servers": served.bootstrap,
+            "acks": 1,
+            "linger.ms": 0,
+            "batch.num.messages": 1,
+            "queue.buffering.max.messages": 200_000,
+        }
+    )
+    producer.produce(topic, RECORD[:100], partition=0)
+    producer.flush(30)
+    several = [{"value": RECORD[:100]}] * count
+    cpu_s = served.cpu_s()
+    started = time.perf_counter()
+    queued = producer.produce_batch(topic, several, partition=0)
+    producer.flush(60)
+    seconds = time.perf_counter() - started
+    cpu_s = served.cpu_s() - cpu_s
+    stored = frames.settled_end(served.bootstrap, topic, count + 1) - 1
+    if not queued == stored == count:
+        raise RuntimeError(f"{queued} of {count} records were sent and {stored} are there")
+    return Row(
+        "one-record requests, librdkafka",
+        [Figure(count / seconds, "requests/s", at_least=25_000), Figure(cpu_s / count * 1e6, "CPU µs/request")],
+        "100 bytes each, acks=1, batch.num.messages=1",
+    )

@@ -1,0 +1,128 @@
+"""Figures, their aims, and how they are shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+BUSY_PERCENT = 5.0
+
+
+@dataclass
+class Figure:
+    """One number. `at_most`, `at_least`: its aim; without either it only informs."""
+
+    value: float
+    unit: str
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @property
+    def passed(self) -> bool | None:
+        """None where there is no aim."""
+        if self.at_most is not None:
+            return self.value <= self.at_most
+        if self.at_least is not None:
+            return self.value >= self.at_least
+        return None
+
+    @property
+    def aim(self) -> str:
+        if self.at_most is not None:
+            return f"<= {_short(self.at_most)}"
+        return f">= {_short(self.at_least)}" if self.at_least is not None else ""
+
+
+@dataclass
+class Row:
+    """What was measured, and its figures; `note` says how, where that is not plain."""
+
+    name: str
+    figures: list[Figure]
+    note: str = ""
+
+
+@dataclass
+class Machine:
+    """What the figures were taken on, and who else was busy there."""
+
+    cpus: int
+    python: str
+    system: str
+    load: list[float]
+    busy: list[str]
+
+    @classmethod
+    def look(cls, ours: set[int]) -> Machine:
+        return cls(os.cpu_count() or 0, platform.python_version(), platform.platform(), list(os.getloadavg()), busy_processes(ours))
+
+
+@dataclass
+class Report:
+    broker: str
+    started_at: str
+    before: Machine
+    after: Machine | None = None
+    rows: list[Row] = field(default_factory=list)
+
+
+def busy_processes(ours: set[int], seconds: float = 0.5) -> list[str]:
+    """Processes that use a noticeable share of a core and are none of `ours`, the busiest first."""
+    watched = {}
+    for process in psutil.process_iter(["pid", "name"]):
+        if process.pid not in ours:
+            try:
+                process.cpu_percent()
+                watched[process.pid] = process
+            except psutil.Error:
+                continue
+    time.sleep(seconds)
+    found = []
+    for process in watched.values():
+        try:
+            found.append((process.cpu_percent(), process.info["name"] or "?"))
+        except psutil.Error:
+            continue
+    return [f"{name} {percent:.0f}%" for percent, name in sorted(found, reverse=True)[:5] if percent >= BUSY_PERCENT]
+
+
+def _short(value: float | None) -> str:
+    if value is None or value != value:
+        return "?"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def show(report: Report, console: Console) -> None:
+    table = Table(title=f"{report.broker}, {report.started_at}", title_justify="left")
+    for heading, justify in (("", "left"), ("measured", "right"), ("", "left"), ("aim", "right"), ("", "left")):
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    for row in report.rows:
+        for number, figure in enumerate(row.figures):
+            verdict = {None: "", True: "[green]ok[/]", False: "[red]missed[/]"}[figure.passed]
+            name = row.name if number == 0 else (f"  [dim]{row.note}[/]" if number == 1 else "")
+            table.add_row(name, _short(figure.value), figure.unit, figure.aim, verdict)
+        if row.note and len(row.figures) == 1:
+            table.add_row(f"  [dim]{row.note}[/]")
+        table.add_section()
+    console.print(table)
+    for when, machine in (("before", report.before), ("after", report.after)):
+        if machine is not None:
+            load = " ".join(f"{value:.2f}" for value in machine.load)
+            busy = ", ".join(machine.busy) or "nobody"
+            console.print(f"{when}: load {load} on {machine.cpus} cores; others busy: {busy}")
+
+
+def save(report: Report, path: Path) -> None:
+    data = asdict(report)
+    for row, source in zip(data["rows"], report.rows, strict=True):
+        for figure, from_ in zip(row["figures"], source.figures, strict=True):
+            figure["passed"] = from_.passed
+    path.write_text(json.dumps(data, indent=2) + "\n")

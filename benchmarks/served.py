@@ -1,0 +1,128 @@
+"""The broker under measure: a `kqueue serve` of our own, or one that is there already; and what it costs the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+START_TIMEOUT_S = 30
+WARM_CHUNK = bytes(2**20)
+
+
+class Served:
+    """A broker: where it listens and which process it is. `pid` None: its process is not on this machine, or not ours to see."""
+
+    def __init__(self, bootstrap: str, pid: int | None) -> None:
+        self.bootstrap = bootstrap
+        self.pid = pid
+
+    def cpu_s(self) -> float:
+        """CPU time of all its threads so far, to the nanosecond where Linux tells it, else in ticks of 10 ms."""
+        if self.pid is None:
+            return float("nan")
+        ran_ns = 0
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            for task in Path(f"/proc/{self.pid}/task").iterdir():
+                ran_ns += int((task / "schedstat").read_text().split()[0])
+            return ran_ns / 1e9
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
+    def memory_bytes(self) -> int:
+        return int(psutil.Process(self.pid).memory_info().rss) if self.pid is not None else 0
+
+
+class OwnBroker(Served):
+    """`kqueue serve` with its data in a temporary folder, which goes when it ends. `flush`: kafka or group."""
+
+    def __init__(self, flush: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="kqueue-benchmark-"))
+        port = free_port()
+        self._log = (self.folder / "server.log").open("w")
+        settings = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "log.dirs": str(self.folder / "data"),
+            "kqueue.flush": flush,
+        }
+        pairs = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+        self._process = subprocess.Popen([sys.executable, "-m", "kqueue.cli", "serve", *pairs], stdout=self._log, stderr=self._log)
+        super().__init__(f"127.0.0.1:{port}", self._process.pid)
+        try:
+            self._wait(port)
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self) -> OwnBroker:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(START_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _wait(self, port: int) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the broker did not start:\n{(self.folder / 'server.log').read_text()}")
+            time.sleep(0.02)
+
+
+def external(bootstrap: str) -> Served:
+    """The broker at this address; its process is looked up by its port."""
+    port = int(bootstrap.rpartition(":")[2])
+    with contextlib.suppress(psutil.Error):
+        for connection in psutil.net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+                return Served(bootstrap, connection.pid)
+    return Served(bootstrap, None)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def warm_pages(size: int) -> None:
+    """Touch as much page cache as the loads will: on a fresh virtual machine a page's first use costs more than all we measure."""
+    with tempfile.TemporaryFile() as file:
+        for _ in range(size // len(WARM_CHUNK)):
+            file.write(WARM_CHUNK)
+
+
+def fsync_ms(folder: Path, rounds: int = 200) -> list[float]:
+    """What an append of 1 KB and its fsync take in this folder, each round in milliseconds."""
+    found = []
+    path = folder / "fsync-probe"
+    with path.open("wb", buffering=0) as file:
+        for _ in range(rounds):
+            started = time.perf_counter()
+            file.write(bytes(1024))
+            os.fdatasync(file.fileno()) if hasattr(os, "fdatasync") else os.fsync(file.fileno())
+            found.append((time.perf_counter() - started) * 1000)
+    path.unlink()
+    return found
