@@ -36,6 +36,14 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         Scope.BROKER,
         "Partitions of all topics together; a request for more is refused, so that no client can exhaust memory by creating topics.",
     ),
+    Setting(
+        "kqueue.max.decompressed.bytes",
+        Kind.INT,
+        32 * MiB,
+        at_least(1024),
+        Scope.BROKER,
+        "Most bytes that one batch may decompress to, where the broker has to look at its records; a bomb is refused there.",
+    ),
     Setting("fetch.max.bytes", Kind.INT, 55 * MiB, between(1024, 2 * GiB - 1), Scope.BROKER, "Most bytes of records in one Fetch answer."),
     Setting(
         "max.incremental.fetch.session.cache.slots",

@@ -35,6 +35,7 @@ class Intake:
             log_append_time=config["message.timestamp.type"] == "LogAppendTime",
             before_max_ms=config["message.timestamp.before.max.ms"],
             after_max_ms=config["message.timestamp.after.max.ms"],
+            limit_bytes=config.broker["kqueue.max.decompressed.bytes"],
         )
 
     def append(self, partition: Partition, records: memoryview | None, *, now_ms: int, produce_version: int) -> Appended:

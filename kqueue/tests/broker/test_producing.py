@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from kqueue.base.errors import InvalidRecord, TransactionsNotServed
+from kqueue.base.errors import CorruptBatch, InvalidRecord, TransactionsNotServed
 from kqueue.broker import producing
 from kqueue.broker.producing import intake_of
 from kqueue.broker.topics import Topic
@@ -40,8 +40,16 @@ def test_the_rules_are_the_topics_settings() -> None:
         message_timestamp_after_max_ms="6",
     )
     assert intake_of(topic.config).rules == Rules(
-        max_batch_bytes=77, keys_required=True, log_append_time=True, before_max_ms=5, after_max_ms=6
+        max_batch_bytes=77, keys_required=True, log_append_time=True, before_max_ms=5, after_max_ms=6, limit_bytes=32 << 20
     )
+
+
+def test_a_bomb_is_refused_where_its_records_have_to_be_looked_at() -> None:
+    sim = Simulation({"kqueue.max.decompressed.bytes": 5000})
+    topic = sim.topic("t", cleanup_policy="compact")
+    append(topic, raw(b"x" * 4000, codec="zstd"))
+    with pytest.raises(CorruptBatch, match="5000"):
+        append(topic, raw(b"x" * 6000, codec="zstd"))
 
 
 def test_an_intake_is_made_once_for_a_configuration_and_goes_with_it() -> None:
