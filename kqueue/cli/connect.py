@@ -34,6 +34,7 @@ EXPLAINED = {
     "MessageSizeTooLargeError": "a record is larger than the topic allows (max.message.bytes)",
     "RecordListTooLargeError": "a request is larger than the broker allows",
     "InvalidRecordError": "the topic refuses such records (a compacted topic needs a key on each)",
+    "KafkaTimeoutError": "the broker does not answer",
     "IncompatibleBrokerVersion": "this broker does not serve what the command needs",
 }
 
@@ -130,7 +131,7 @@ def plain_errors(bootstrap: str) -> Iterator[None]:
     except KafkaTimeoutError as error:
         if "bootstrap" in str(error):
             raise no_broker(bootstrap, "something listens there, but it does not speak Kafka's protocol in time") from None
-        raise click.ClickException(f"the broker at {bootstrap} did not answer in time: {_words(error)}") from None
+        raise click.ClickException(f"the broker at {bootstrap} did not answer in time ({_words(error)})") from None
     except KafkaConnectionError as error:
         raise click.ClickException(f"the connection to {bootstrap} broke: {_words(error)}") from None
     except KafkaError as error:

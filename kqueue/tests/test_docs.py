@@ -48,7 +48,8 @@ def commands() -> list[str]:
 def environment(**more: str) -> dict[str, str]:
     """Ours, with the `kqueue` of this Python first."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    return {**os.environ, "PATH": path, **more}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("KQUEUE_")}
+    return {**ours, "PATH": path, **more}
 
 
 def serve(command: str, folder: Path) -> subprocess.Popen[str]:

@@ -1,4 +1,4 @@
-"""A broker for the commands to talk to: an embedded one, or, in KQUEUE_TEST_BOOTSTRAP, any other that speaks Kafka's protocol."""
+"""A broker for the commands to talk to: an embedded one, or, in TEST_BOOTSTRAP, any other that speaks Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -15,9 +15,16 @@ Kqueue = Callable[..., Result]
 _numbers = itertools.count(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_from_outside() -> None:
+    """Our own variables, set by whoever runs the tests, would be settings of every broker and command here."""
+    for name in [name for name in os.environ if name.startswith("KQUEUE_")]:
+        del os.environ[name]
+
+
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
-    given = os.environ.get("KQUEUE_TEST_BOOTSTRAP")
+    given = os.environ.get("TEST_BOOTSTRAP")
     if given:
         yield given
         return
