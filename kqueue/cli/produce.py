@@ -193,7 +193,7 @@ class _Sending:
     def report(self) -> None:
         """One line on standard error. Raises ClickException: some were refused, and why the first was; Exit after Ctrl-C."""
         if self.reason is not None:
-            raise click.ClickException(f"{self.refused:,} of {counted(self.sent, 'record')} were not taken: {explain(self.reason)}")
+            raise click.ClickException(f"{self.refused:,} of {counted(self.sent, 'record')} not taken: {explain(self.reason)}")
         click.echo(f"Sent {counted(self.sent, 'record')} to {self.topic} in {self.seconds:.1f} s.", err=True)
         if self.interrupted:
             raise click.exceptions.Exit(INTERRUPTED)

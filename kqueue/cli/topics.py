@@ -35,8 +35,8 @@ def topics() -> None:
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("-p", "--partitions", type=click.IntRange(min=1), metavar="N", help="How many partitions; the broker's num.partitions if not given.")
-@click.option("-r", "--replication-factor", type=click.IntRange(min=1), metavar="N", help="How many copies; the broker's default if not given.")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), metavar="N", help="How many; the broker's num.partitions if not given.")
+@click.option("-r", "--replication-factor", type=click.IntRange(min=1), metavar="N", help="Copies; the broker's default if not given.")
 @click.option("-c", "--config", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the topic; may be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="A topic that is already there is no error.")
 @bootstrap_option

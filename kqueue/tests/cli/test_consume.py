@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -11,14 +10,10 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-import click
 import pytest
 from click.testing import Result
-from kafka import TopicPartition
-from kafka.errors import KafkaTimeoutError
 
 from kqueue import Broker
-from kqueue.cli.consume import _Reading
 
 Kq = Callable[..., Result]
 Done = Callable[..., str]
@@ -183,37 +178,6 @@ def test_ctrl_c_ends_it_when_the_broker_has_gone(done: Done) -> None:
             reader.send_signal(signal.SIGINT)
             assert reader.communicate(timeout=30) == ("", "")
         assert reader.returncode == 0
-
-
-class LostConsumer:
-    """A consumer whose broker has gone."""
-
-    def __init__(self, place: TopicPartition) -> None:
-        self.place = place
-        self.closed = False
-
-    def assignment(self) -> set[TopicPartition]:
-        return {self.place}
-
-    def commit(self, offsets: object, timeout_ms: int) -> None:
-        raise KafkaTimeoutError("no answer")
-
-    def close(self, autocommit: bool, timeout_ms: int) -> None:
-        assert not autocommit
-        self.closed = True
-
-
-def test_what_could_not_be_committed_is_said() -> None:
-    place = TopicPartition("orders", 0)
-    consumer = LostConsumer(place)
-    reading = _Reading("orders", lambda record: b"", io.BytesIO(), None, None)
-    reading._consumer, reading._in_group = consumer, True
-    reading._next[place] = 7
-    with pytest.raises(click.ClickException, match="could not be committed and will come again: the broker does not answer"):
-        reading.close()
-    assert consumer.closed
-    reading._committed[place] = 7
-    reading.close()  # nothing is left to commit
 
 
 def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, topic: str) -> None:

@@ -105,7 +105,7 @@ def test_batches_that_are_too_large_are_halved_until_they_fit(kq: Kq, done: Done
     done("topics", "create", fresh, "-c", "max.message.bytes=300")
     result = kq("produce", fresh, input="".join(f"{n}\n" for n in range(500)) + "x" * 400 + "\n")
     assert result.exit_code == 1
-    assert result.stderr == "Error: 1 of 501 records were not taken: a record is larger than the topic allows (max.message.bytes)\n"
+    assert result.stderr == "Error: 1 of 501 records not taken: a record is larger than the topic allows (max.message.bytes)\n"
     assert {row["value"] for row in read_back(done, fresh, 500)} == {str(n) for n in range(500)}
 
 
@@ -113,7 +113,7 @@ def test_what_the_topic_refuses_is_counted(kq: Kq, done: Done, fresh: str) -> No
     done("topics", "create", fresh, "-c", "cleanup.policy=compact")
     result = kq("produce", fresh, input="no key\n")
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: 1 of 1 record were not taken: ")
+    assert result.stderr.startswith("Error: 1 of 1 record not taken: ")
     assert "Traceback" not in result.output
 
 

@@ -1,0 +1,134 @@
+"""What is hard to bring about from outside; the rest is in test_consume.py, against a broker."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+import pytest
+from kafka import TopicPartition
+from kafka.errors import KafkaTimeoutError
+
+from kqueue.cli import reading
+from kqueue.cli.formats import formatter
+from kqueue.cli.reading import Reading
+
+PLACE = TopicPartition("orders", 0)
+
+
+class LostConsumer:
+    """A consumer whose broker has gone."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def assignment(self) -> set[TopicPartition]:
+        return {PLACE}
+
+    def commit(self, offsets: object, timeout_ms: int) -> None:
+        raise KafkaTimeoutError("no answer")
+
+    def close(self, autocommit: bool, timeout_ms: int) -> None:
+        assert not autocommit
+        self.closed = True
+
+
+def opened(consumer: object, out: object = None, **ends: int) -> Reading:
+    """A reading as it is after `open` in a group."""
+    made = Reading("orders", formatter("value"), out or io.BytesIO(), ends.get("max_messages"), ends.get("timeout_ms"))  # type: ignore[arg-type]
+    made._consumer, made._in_group = consumer, True
+    return made
+
+
+def test_what_could_not_be_committed_is_said() -> None:
+    consumer = LostConsumer()
+    lost = opened(consumer)
+    lost._next[PLACE] = 7
+    with pytest.raises(click.ClickException, match="could not be committed and will come again: the broker does not answer"):
+        lost.close()
+    assert consumer.closed
+    lost._committed[PLACE] = 7
+    lost.close()  # nothing is left to commit
+
+
+class Message:
+    """A record of `PLACE`."""
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+        self.value = b"%d" % offset
+
+
+class SlowGroup:
+    """A consumer that is given its partition at the third poll, under a clock that each poll moves by a second."""
+
+    def __init__(self, clock: list[float], joins: bool = True) -> None:
+        self.clock = clock
+        self.joins = joins
+        self.polls = 0
+        self.committed: list[Any] = []
+
+    def poll(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Message]]:
+        self.polls += 1
+        self.clock[0] += 1
+        return {PLACE: [Message(4), Message(5)]} if self.joins and self.polls == 4 else {}
+
+    def assignment(self) -> set[TopicPartition]:
+        return {PLACE} if self.joins and self.polls >= 3 else set()
+
+    def position(self, partition: TopicPartition, timeout_ms: int) -> int:
+        return 4
+
+    def commit(self, offsets: dict[TopicPartition, Any], timeout_ms: int) -> None:
+        self.committed.append({place: offset.offset for place, offset in offsets.items()})
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now_s = [100.0]
+    monkeypatch.setattr("kqueue.cli.reading.time.monotonic", lambda: now_s[0])
+    return now_s
+
+
+def test_joining_is_no_silence(clock: list[float]) -> None:
+    group, out = SlowGroup(clock), io.BytesIO()
+    opened(group, out, timeout_ms=1500).run()
+    assert out.getvalue() == b"4\n5\n"
+    assert group.polls == 6, "two seconds of silence after the records"
+    assert group.committed == [{PLACE: 4}, {PLACE: 6}], "where the group began, and what was printed"
+
+
+def test_a_member_that_is_given_nothing_ends_too(clock: list[float]) -> None:
+    group = SlowGroup(clock, joins=False)
+    opened(group, timeout_ms=1500).run()
+    assert group.polls == reading.JOIN_S + 1
+
+
+class FullPipe(io.BytesIO):
+    """Takes one line; then its reader has gone."""
+
+    def writelines(self, lines: Iterable[Any]) -> None:
+        for line in lines:
+            if self.getvalue():
+                raise BrokenPipeError
+            self.write(line)
+
+
+def test_what_could_not_be_printed_is_not_committed(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten: list[Callable[[], None] | None] = []
+    monkeypatch.setattr(reading, "_forget_stdout", lambda: forgotten.append(None))
+    group = SlowGroup(clock)
+    broken = opened(group, FullPipe())
+    broken.run()
+    broken._commit()
+    assert forgotten == [None]
+    assert group.committed == [{PLACE: 4}]
+
+
+def test_what_another_member_may_have_read_is_forgotten() -> None:
+    made = opened(LostConsumer())
+    made._next[PLACE] = made._committed[PLACE] = 7
+    made._hand_over([PLACE])
+    assert (made._next, made._committed) == ({}, {})
