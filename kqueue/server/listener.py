@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import socket
@@ -19,7 +18,6 @@ from kqueue.server.session import Session
 ACCEPTS_MAX = 100
 """So many connections are accepted before those that are there have their turn."""
 REST_AFTER_TROUBLE_S = 1.0
-_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _CLIENT_GONE = (BlockingIOError, InterruptedError, ConnectionAbortedError)
 logger = logging.getLogger("kqueue.server")
 
@@ -89,9 +87,7 @@ class Listener:
             client, name = self._socket.accept()
         except _CLIENT_GONE:
             return False
-        except OSError as error:
-            if error.errno not in _NO_ROOM:
-                raise
+        except OSError as error:  # no descriptors left, most likely
             logger.error("no more connections can be accepted for now: %s", error.strerror)
             self._pause(REST_AFTER_TROUBLE_S)
             return False
@@ -111,7 +107,12 @@ class Listener:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._send_bytes != -1:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_bytes)
-        Session(self._hub, client, host, port, self.plan.bind.name)
+        try:
+            Session(self._hub, client, host, port, self.plan.bind.name)
+        except OSError as error:  # the system watches no more sockets for us
+            self._limits.leave(host)
+            client.close()
+            logger.error("the connection of %s:%d can't be served: %s", host, port, error.strerror)
 
     def _pause(self, seconds: float) -> None:
         assert self._socket is not None

@@ -145,8 +145,14 @@ class Pump:
         if size:
             self._current = memoryview(joined[0] if len(joined) == 1 else b"".join(joined))
         elif chunks:
-            large = chunks.popleft()
-            self._current = RegionSender(large) if isinstance(large, Region) else memoryview(large)  # type: ignore[arg-type]
+            self._take_large(chunks.popleft())
+
+    def _take_large(self, chunk: Chunk) -> None:
+        if isinstance(chunk, MEMORY):
+            self._current = memoryview(chunk)
+        else:
+            assert isinstance(chunk, Region)
+            self._current = RegionSender(chunk)
 
     def _read_small(self, region: Region) -> bytes:
         data = region.read()

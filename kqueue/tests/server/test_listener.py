@@ -122,6 +122,25 @@ def test_a_system_without_descriptors_left_is_waited_for(monkeypatch: pytest.Mon
     asyncio.run(test())
 
 
+def test_a_connection_that_the_loop_can_not_watch_is_closed_and_not_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def test() -> None:
+        async with serving(max_connections=1) as server:
+            with monkeypatch.context() as patch:
+                patch.setattr(server.hub.loop, "add_reader", refuse)
+                client = await connect(server)
+                assert await client.closed() == b""
+            assert not server.hub.sessions
+            await (await connect(server)).ask("ApiVersions", 0)
+
+    asyncio.run(test())
+    assert len(lines(caplog, "can't be served: No space left on device")) == 1
+
+
 def test_socket_buffers_are_set_where_asked_for() -> None:
     async def test() -> None:
         async with serving(socket_send_buffer_bytes=20_000, socket_receive_buffer_bytes=10_000) as server:

@@ -16,7 +16,7 @@ from kqueue.base.timers import Timers
 from kqueue.broker.waiting import Waiting
 from kqueue.schema import decode, encode
 from kqueue.server.app import Server
-from kqueue.server.dispatch import Dispatcher
+from kqueue.server.dispatch import Chunks, Connection, Dispatcher, Later
 from kqueue.server.hub import Bounds, Hub
 from kqueue.server.jobs import ThreadJobs
 from kqueue.server.limits import Budget, ClientLog
@@ -30,6 +30,7 @@ from kqueue.wire.headers import read_response_header, request_header
 KiB = 1024
 MiB = 1024 * KiB
 API = {api.name: api for api in BY_KEY.values()}
+Start = Callable[[memoryview, Connection], Chunks | Later | None]
 BOUNDS = Bounds(
     request_bytes=4 * MiB,
     requests=100,
@@ -49,6 +50,18 @@ def framed(payload: bytes) -> bytes:
 def request_bytes(api: Api, version: int, request: object, correlation_id: int = 1, client_id: str = "test") -> bytes:
     """A whole request as a client sends it, its length included."""
     return framed(request_header(api.key, version, correlation_id, client_id) + encode(request, version))
+
+
+def overwriting(start: Start) -> Start:
+    """`start`, after which nothing of the request is left: whoever kept a view of it, instead of a copy, would be found out."""
+
+    def start_and_overwrite(frame: memoryview, connection: Connection) -> Chunks | Later | None:
+        try:
+            return start(frame, connection)
+        finally:
+            frame[:] = b"\xdd" * len(frame)
+
+    return start_and_overwrite
 
 
 class Client:
@@ -116,7 +129,7 @@ class Wiring:
             bounds,
             self.budget,
             client_log,
-            self.dispatcher.start,
+            overwriting(self.dispatcher.start),
             lambda session: self.gone.append(session.host),
         )
         self.ticker = Ticker(loop, self.clock, self.timers, self.waiting, self.hub.flush)
@@ -191,6 +204,7 @@ async def serving(folder: Path | None = None, **settings: object) -> AsyncIterat
     place = {"kqueue.storage": "memory"} if folder is None else {"log.dirs": [str(folder)]}
     server = Server(make_config({name: Given(value, "test") for name, value in ({"listeners": FREE_PORT} | place | values).items()}))
     await server.start()
+    server.hub.start = overwriting(server.hub.start)
     try:
         yield server
     finally:
