@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -200,39 +201,37 @@ def test_a_second_broker_on_the_same_folder_is_refused_and_leaves_no_port(tmp_pa
     asyncio.run(test())
 
 
-def broken_store(tmp_path: Path) -> dict[str, object]:
-    tmp_path.mkdir()
-    (tmp_path / "kqueue.db").write_bytes(b"no database" * 1000)
-    return {}
+@contextlib.contextmanager
+def broken_store(folder: Path) -> Iterator[dict[str, object]]:
+    folder.mkdir()
+    store = folder / "kqueue.db"
+    store.write_bytes(b"no database" * 1000)
+    yield {}
+    store.unlink()
 
 
-def taken_port(tmp_path: Path) -> dict[str, object]:
-    blocker = socket.create_server(("127.0.0.1", 0))
-    threading.current_thread().blocker = blocker  # type: ignore[attr-defined]
-    return {"listeners": f"PLAINTEXT://127.0.0.1:{blocker.getsockname()[1]}"}
+@contextlib.contextmanager
+def taken_port(folder: Path) -> Iterator[dict[str, object]]:
+    with socket.create_server(("127.0.0.1", 0)) as blocker:
+        yield {"listeners": f"PLAINTEXT://127.0.0.1:{blocker.getsockname()[1]}"}
 
 
-@pytest.mark.parametrize(("prepare", "error"), [(broken_store, StorageFailed), (taken_port, ListenFailed)])
+@pytest.mark.parametrize(("trouble", "error"), [(broken_store, StorageFailed), (taken_port, ListenFailed)])
 def test_a_start_that_fails_leaves_nothing_behind(
-    prepare: Callable[[Path], dict[str, object]], error: type[Exception], tmp_path: Path
+    trouble: Callable[[Path], contextlib.AbstractContextManager[dict[str, object]]], error: type[Exception], tmp_path: Path
 ) -> None:
     folder = tmp_path / "data"
     before = set(threading.enumerate())
 
     async def test() -> None:
-        settings = prepare(folder)
-        with pytest.raises(error):
+        with trouble(folder) as settings, pytest.raises(error):
             async with serving(folder, **settings):
                 pass
-        (folder / "kqueue.db").unlink(missing_ok=True)
         async with serving(folder):
             pass
 
     asyncio.run(test())
     assert set(threading.enumerate()) == before
-    blocker = threading.current_thread().__dict__.pop("blocker", None)
-    if blocker is not None:
-        blocker.close()
 
 
 def test_settings_are_checked_before_the_disk_is_touched(tmp_path: Path) -> None:

@@ -282,3 +282,30 @@ def test_after_close_nothing_is_sent_not_even_what_a_job_has_read() -> None:
 
 def test_memory_of_counts_bytes_but_no_regions() -> None:
     assert memory_of([b"abc", bytearray(2), memoryview(b"1"), Region(ColdSource(b""), 0, 50)]) == 6
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no way to drop a file from memory here")
+def test_a_file_that_fell_out_of_memory_is_read_ahead_and_then_sent(tmp_path: Path) -> None:
+    jobs = SteppedJobs()
+
+    async def test(pipe: Pipe) -> None:
+        file = LocalStorage(str(tmp_path)).open("log", create=True)
+        data = pattern(2 * STEP_BYTES)
+        file.append(data)
+        file.sync()
+        region = file.region(0, len(data))
+        descriptor = region.fileno()
+        assert descriptor is not None
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        if region.is_cached():
+            pytest.skip("this file system keeps it")
+        pipe.pump.push([region])
+        pipe.pump.flush()
+        assert len(jobs.pending) == 1
+        reading = asyncio.ensure_future(pipe.read(len(data)))
+        while not reading.done():
+            jobs.run_all()
+            await asyncio.sleep(0)
+        assert await reading == data
+
+    piped(test, jobs)
