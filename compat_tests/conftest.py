@@ -20,13 +20,9 @@ from compat_tests import clients, raw
 from compat_tests.brokers import DISK, EXTERNAL, MEMORY, Running, serving
 from compat_tests.clients.contract import Admin, Client, Consumer, ConsumerOptions, Place, Producer, ProducerOptions
 
-TEST_TIMEOUT_S = 90
 SESSION_MS = 2_000
 EXTERNAL_SESSION_MS = 6_000  # Kafka's own minimum
 _numbers = itertools.count(1)
-
-# The clients' own habits are not what is tested here.
-THEIR_WARNINGS = ("ignore::DeprecationWarning", "ignore::ImportWarning", "ignore::ResourceWarning")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,18 +30,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--client", choices=sorted(clients.MODULES), default="kafka-python", help="the client to run (default: %(default)s)")
     group.addoption("--bootstrap", metavar="HOST:PORT", help="a broker that is already there, instead of kqueue in this process")
     group.addoption("--session-ms", type=int, help="the shortest session that the broker at --bootstrap allows")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    for line in THEIR_WARNINGS:
-        config.addinivalue_line("filterwarnings", line)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
