@@ -161,13 +161,14 @@ class Membership:
         """A static member came back under a new id: fence the old one. A stable group goes on as it is if its protocol stays."""
         former = Former(member.member_id, member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         fenced = FencedInstanceId(f"instance id {joining.instance_id!r} of group {group.group_id!r} has joined anew as {member_id!r}")
+        is_settled = group.state is State.STABLE and member.join_ticket is None  # else an earlier return is still being written
         self._rebalance.refuse_join(group, member, fenced)
         self._rebalance.refuse_sync(member, fenced)
         group.rename(member, member_id)
         group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
         self._rebalance.extend_session(member)
         ticket = self._rebalance.wait_for_join(group, member)
-        if group.state is State.STABLE and group.select_protocol() == group.protocol_name:
+        if is_settled and group.select_protocol() == group.protocol_name:
             self._keep_generation(group, member, former, ticket, can_skip=can_skip)
         else:
             # While the leader makes the assignment, it knows the old id only: everybody has to join again.

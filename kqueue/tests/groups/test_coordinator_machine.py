@@ -38,6 +38,7 @@ class Client:
         self.join: Ticket[Joined] | None = None
         self.sync: Ticket[Any] | None = None
         self.synced_as: Joined | None = None
+        self.joined_before: Joined | None = None  # of this broker's life: a generation without assignment dies with it
         self.waits = False
 
 
@@ -240,7 +241,7 @@ class Coordination(RuleBasedStateMachine):
         self.commits.clear()
         self.deletions.clear()
         for client in self.clients:
-            client.join = client.sync = None
+            client.join = client.sync = client.joined_before = None
 
     # --- what must hold
 
@@ -300,7 +301,8 @@ class Coordination(RuleBasedStateMachine):
             assert joined.leader == group.leader_id
             assert bool(joined.members) is (joined.leader == joined.member_id)
             assert {member.member_id for member in joined.members} in (set(), set(group.members))
-        before = client.joined
+        before = client.joined_before
+        client.joined_before = joined
         if before is not None and before.member_id == joined.member_id:
             assert joined.generation > before.generation or (joined.generation == before.generation and not client.waits)
 
@@ -345,7 +347,8 @@ class Coordination(RuleBasedStateMachine):
         assert group.joined_count == sum(member.join_ticket is not None for member in members.values())
         assert group.unsynced <= set(members)
         assert not group.pending.keys() & members.keys()
-        assert len(members) <= self.options["group_max_size"] or group.state is State.PREPARING_REBALANCE
+        dynamic = sum(not member.is_static for member in members.values())  # static ones that are away keep their place
+        assert dynamic <= self.options["group_max_size"] or group.state is State.PREPARING_REBALANCE
 
     def check_state(self, group: Group) -> None:
         members = group.members.values()

@@ -421,6 +421,19 @@ def test_a_return_is_answered_by_the_rebalance_that_overtakes_it() -> None:
     assert back.result().generation == new.result().generation == 2
 
 
+def test_a_second_return_before_the_first_is_written_rebalances() -> None:
+    world = World()
+    leader, _ = stable_static(world)
+    world.log.hold = True
+    first, second = world.join(instance_id="j"), world.join(instance_id="j")
+    assert isinstance(first.error, errors.FencedInstanceId)
+    assert world.state() == "PreparingRebalance"
+    world.log.release()
+    assert not second.done
+    world.join(member_id=leader.member_id, instance_id="i")
+    assert second.result().generation == 2
+
+
 def test_a_return_that_took_long_to_write_is_watched_again() -> None:
     world = World()
     leader, _ = stable_static(world, session_ms=10_000)
