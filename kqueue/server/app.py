@@ -167,7 +167,7 @@ class Server:
             Bounds.of(self.config),
             Budget(None if budget_bytes == -1 else budget_bytes),
             client_log,
-            Dispatcher(broker, broker.waiting, client_log).start,
+            Dispatcher(broker, broker.waiting, client_log, plain_bytes_max=self.config["kqueue.request.max.bytes"]).start,
             gone=lambda session: self._gone(session, limits),
         )
 

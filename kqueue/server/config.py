@@ -46,6 +46,14 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "Largest request; a longer one closes its connection before anything is allocated for it.",
     ),
     Setting(
+        "kqueue.request.max.bytes",
+        Kind.INT,
+        16 * MiB,
+        at_least(1024),
+        Scope.BROKER,
+        "Largest request that carries no records (all but Produce): its many small parts take many times its size once they are decoded.",
+    ),
+    Setting(
         "socket.send.buffer.bytes",
         Kind.INT,
         -1,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from kqueue.api import table
 from kqueue.api.call import Call
 from kqueue.base.errors import KqueueError, MalformedMessage, StorageFailed, UnencodableMessage
+from kqueue.base.settings import MiB
 from kqueue.broker.waiting import Wait, Waiter, Waiting
 from kqueue.schema import Chunk, reader, writer
 from kqueue.server.limits import ClientLog
@@ -25,6 +26,8 @@ KEY_AND_VERSION = struct.Struct(">hh")
 SIZE_AND_CORRELATION = struct.Struct(">Ii")
 """How every response begins: its size without these first four bytes, and the request's own number."""
 RESPONSE_SIZE_MAX = 2**31 - 1
+PRODUCE_KEY = 0
+PLAIN_BYTES_MAX_DEFAULT = 16 * MiB
 
 
 class Connection(Protocol):
@@ -89,15 +92,22 @@ class Route(NamedTuple):
 
 
 class Dispatcher:
-    """Starts requests; `lookup` is the table of APIs."""
+    """Starts requests; `lookup` is the table of APIs, `plain_bytes_max` bounds requests other than Produce."""
 
     def __init__(
-        self, broker: Broker, waiting: Waiting, client_log: ClientLog, lookup: Callable[[int, int], table.Served] = table.lookup
+        self,
+        broker: Broker,
+        waiting: Waiting,
+        client_log: ClientLog,
+        lookup: Callable[[int, int], table.Served] = table.lookup,
+        *,
+        plain_bytes_max: int = PLAIN_BYTES_MAX_DEFAULT,
     ) -> None:
         self._broker = broker
         self._waiting = waiting
         self._client_log = client_log
         self._lookup = lookup
+        self._plain_bytes_max = plain_bytes_max
         self._routes: dict[tuple[int, int], Route] = {}
 
     def start(self, frame: memoryview, connection: Connection) -> Chunks | Later | None:
@@ -109,6 +119,10 @@ class Dispatcher:
         if len(frame) < KEY_AND_VERSION.size:
             raise MalformedMessage(f"expected a request with a key and a version, found {len(frame)} bytes")
         key_and_version = KEY_AND_VERSION.unpack_from(frame)
+        if len(frame) > self._plain_bytes_max and key_and_version[0] != PRODUCE_KEY:
+            # its many small parts would take many times its size once decoded
+            bound = f"at most {self._plain_bytes_max} bytes (kqueue.request.max.bytes)"
+            raise MalformedMessage(f"expected {bound} for a request without records, found {len(frame)}")
         route = self._routes.get(key_and_version) or self._find(*key_and_version)
         header, position = route.read_header(frame, 0)
         version, client_id = header.api_version, header.client_id

@@ -176,6 +176,20 @@ def test_every_cut_of_a_request_is_refused() -> None:
     assert isinstance(desk.dispatcher.start(memoryview(bytearray(frame)), desk.caller), list)
 
 
+def test_a_large_request_is_refused_before_it_is_decoded_unless_it_brings_records() -> None:
+    desk = Desk(lambda request, call: HeartbeatResponse())
+    frame = request_bytes(API["Heartbeat"], 4, HeartbeatRequest(group_id="g" * 300))[4:]
+    desk.dispatcher._plain_bytes_max = len(frame)
+    assert isinstance(desk.dispatcher.start(memoryview(bytearray(frame)), desk.caller), list)
+    desk.dispatcher._plain_bytes_max -= 1
+    with pytest.raises(MalformedMessage, match=r"kqueue\.request\.max\.bytes"):
+        desk.dispatcher.start(memoryview(bytearray(frame)), desk.caller)
+    produce = Desk(lambda request, call: API["Produce"].response_class(), "Produce")
+    produce.dispatcher._plain_bytes_max = 1
+    frame = request_bytes(API["Produce"], 4, API["Produce"].request_class(acks=1))[4:]
+    assert isinstance(produce.dispatcher.start(memoryview(bytearray(frame)), produce.caller), list)
+
+
 def test_regions_go_out_as_they_are_between_what_is_joined() -> None:
     from kqueue.storage import MemoryStorage
     from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
