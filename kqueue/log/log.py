@@ -355,7 +355,6 @@ class Log:
         self._active = self._segments[-1]
         dropped = self._active.truncate_to(offset, index_bytes_max=self.config.segment_index_bytes)
         end_offset = offset if dropped is None else dropped
-        self._remove_snapshots(end_offset)
         self.end_offset = end_offset
         self.epochs.truncate_from_end(end_offset)
         self._flusher.truncated(end_offset)

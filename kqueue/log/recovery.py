@@ -230,6 +230,7 @@ class _Loader:
         loaded.producers.end_offset = max(loaded.producers.end_offset, segments[0].base)
         replay(segments[:first], loaded.producers, segments[first].base)
         end_offset = segments[first].base
+        epochs_before, epochs_changed = loaded.epochs.entries(), loaded.epochs.changed
         loaded.epochs.truncate_from_end(end_offset)  # the file may know epochs that were cut off; the batches know better
         for number in range(first, len(segments)):
             segment = segments[number]
@@ -241,6 +242,7 @@ class _Loader:
                 self._drop(loaded, number + 1, why)
                 break
         loaded.end_offset = loaded.producers.end_offset = end_offset
+        loaded.epochs.changed = epochs_changed or loaded.epochs.entries() != epochs_before
         for offset in [offset for offset in loaded.snapshots if segments[first].base < offset <= end_offset]:
             if _read_snapshot(self.storage, self.folder, offset) is None:
                 loaded.snapshots.remove(offset)

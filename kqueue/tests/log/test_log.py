@@ -155,6 +155,14 @@ def test_changed_settings_hold_from_the_next_batch_on() -> None:
     assert len(log.segments()) == 2
 
 
+def test_closing_ends_the_time_index_of_the_active_segment() -> None:
+    log = open_log()
+    append(log, b"a", time_ms=START_MS + 7)
+    append(log, b"b", time_ms=START_MS)
+    log.close()
+    assert log._storage.read("t-0/00000000000000000000.timeindex").hex() == f"{START_MS + 7:016x}" + "00000000"
+
+
 # --- transactions
 
 

@@ -96,7 +96,8 @@ def script(world: World) -> None:
     world.truncate(6)
     world.append(2, leader_epoch=5)
     world.log.roll()
-    world.append(2, leader_epoch=5)
+    for _ in range(3):
+        world.append(1, leader_epoch=5)
     manager.checkpoint_high_watermarks({KEY: world.log.flushed_offset})
     manager.close({KEY: world.log.end_offset})
     manager = world.start()

@@ -67,6 +67,19 @@ def test_many_readers_at_many_places_all_get_theirs(searches: list[int]) -> None
     assert len(log._reader._hints) <= HINTS_MAX
 
 
+def test_places_that_were_remembered_are_forgotten_when_something_is_cut() -> None:
+    log = open_log()
+    for number in range(6):
+        append(log, b"%d" % number)
+    for offset in range(6):
+        log.read(offset, 1, end_offset=6)
+    log.truncate_to(2)
+    for number in range(2, 6):
+        append(log, b"new %d" % number * 30)
+    for offset in (5, 4, 3, 2):
+        assert b"new %d" % offset in log.read(offset, 1, end_offset=6).read()
+
+
 def test_an_answer_ends_with_its_segment() -> None:
     log = open_log(segment_bytes=300)
     for number in range(12):

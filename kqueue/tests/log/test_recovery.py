@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import random
 
 import pytest
 
@@ -9,7 +10,7 @@ from kqueue.log.filenames import SNAPSHOT, file_name
 from kqueue.log.log import Log
 from kqueue.records.batch import ABORT
 from kqueue.storage import File, MemoryStorage
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.storage import FaultyStorage, Remains
 from kqueue.tests.log.helpers import START_MS, append, batch, check_log, end_transaction, flush, open_log, read_values
 
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 100}
@@ -176,9 +177,10 @@ def test_offsets_that_run_backwards_end_the_log() -> None:
     storage = MemoryStorage()
     log = open_log(storage)
     append(log, b"a", b"b")
+    size = log.size
     storage.open(path(0, ".log")).append(batch(b"c", base_offset=1))
     log = open_log(storage)
-    assert log.end_offset == 2
+    assert (log.end_offset, log.size) == (2, size)
 
 
 def test_leftovers_are_cleared_away() -> None:
@@ -219,9 +221,9 @@ def test_epochs_of_what_was_cut_off_are_forgotten() -> None:
     log = filled(storage)
     flush(log)
     log.truncate_to(9)
-    append(log, b"other", leader_epoch=2)
+    append(log, b"other", leader_epoch=3)
     log = open_log(storage, recovery_point=9, **SETTINGS)
-    assert log.epochs.entries() == [(0, 0), (1, 4), (2, 8)]
+    assert log.epochs.entries() == [(0, 0), (1, 4), (2, 8), (3, 9)], "not from 12 on, as the file says still"
     check_log(log)
 
 
@@ -285,7 +287,21 @@ def test_what_recovery_found_is_flushed() -> None:
     assert log.flushed_offset == log.end_offset == 14
     synced = {step.path for step in storage.steps if step.kind == "sync"}
     assert {path(segment.base, ".log") for segment in log.segments()} <= synced
+    assert {path(segment.base, SNAPSHOT) for segment in log.segments()[1:]} <= synced
     assert {step.path for step in storage.steps if step.kind == "sync_folder"} == {"t-0", ""}
+
+
+def test_names_that_a_crash_left_unsynced_are_synced() -> None:
+    storage = FaultyStorage()
+    log = open_log(storage, **SETTINGS)
+    append(log, b"a")
+    flush(log)
+    log.roll()
+    append(log, b"b")
+    log = open_log(storage, recovery_point=1, **SETTINGS)
+    assert log.flushed_offset == 2
+    left = storage.after_cut(Remains.LOST, random.Random(1))
+    assert read_values(open_log(left, recovery_point=2, **SETTINGS)) == [b"a", b"b"]
 
 
 def test_only_segments_from_the_recovery_point_on_are_touched() -> None:
