@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -244,13 +245,19 @@ def test_a_forked_child_can_connect_to_it_but_not_stop_it() -> None:
         assert topic_error(broker.bootstrap, "orders") == 0
 
 
+def wait_in_child(is_there: Any, go_on: Any) -> None:
+    is_there.set()
+    go_on.wait(20)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_does_not_hold_the_port() -> None:
     with kqueue.Broker() as broker:
         context = multiprocessing.get_context("fork")
-        go_on = context.Event()
-        child = context.Process(target=go_on.wait, args=(20,))
+        is_there, go_on = context.Event(), context.Event()
+        child = context.Process(target=wait_in_child, args=(is_there, go_on))
         child.start()
+        assert is_there.wait(20)
         port = broker.port
         broker.stop()
         with pytest.raises(ConnectionRefusedError):
