@@ -37,6 +37,11 @@ class Flusher:
         """These were written and won't be any more; the next flush has to sync them."""
         self._files += files
 
+    @property
+    def has_files(self) -> bool:
+        """Whether any that were added wait for a flush."""
+        return bool(self._files)
+
     def names_changed(self, *, parent: bool = False) -> None:
         """Files were made in the folder, or (`parent`) the folder itself was."""
         self._names = True

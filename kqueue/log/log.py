@@ -393,6 +393,11 @@ class Log:
         """Whether `flush_job` would have something to do, now or once the job under way is done."""
         return self.offline is None and self._flusher.flushed_offset < self.end_offset
 
+    @property
+    def has_unflushed_segments(self) -> bool:
+        """Whether segments were ended since the last flush; under `kqueue.flush=kafka` too they are due to be flushed then."""
+        return self.offline is None and self._flusher.has_files
+
     def flush_job(self) -> IoJob[None] | None:
         """A job that makes all appended so far survive a power cut; None: nothing to do, or such a job is under way, or offline.
 

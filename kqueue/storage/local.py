@@ -24,11 +24,26 @@ try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
+try:
+    import resource
+except ImportError:
+    resource = None  # type: ignore[assignment]
 
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 _EMPTY = memoryview(b"")
+DESCRIPTORS_MIN = 32
 DESCRIPTORS_DEFAULT = 512
+
+
+def default_limit() -> int:
+    """How many descriptors one storage keeps by default: an eighth of what the process may have, since sockets need theirs."""
+    if resource is None:
+        return DESCRIPTORS_MIN
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if allowed == resource.RLIM_INFINITY:
+        return DESCRIPTORS_DEFAULT
+    return min(max(allowed // 8, DESCRIPTORS_MIN), DESCRIPTORS_DEFAULT)
 
 
 def _sync_descriptor(fd: int) -> None:
@@ -205,12 +220,13 @@ class LocalFile:
 class Descriptors:
     """Bounds how many files of a storage are open at once; the ones not used for longest are closed first (second chance).
 
-    Files with unsynced bytes are spared as long as there are fewer than twice `limit` open. The lock serves opening alone.
+    Files with unsynced bytes are spared as long as there are fewer than twice `limit` open; then the oldest is synced first,
+    on the spot. `limit` None: see `default_limit`. The lock serves opening alone.
     """
 
-    def __init__(self, limit: int = DESCRIPTORS_DEFAULT) -> None:
-        assert limit >= 4
-        self.limit = limit
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = default_limit() if limit is None else limit
+        assert self.limit >= 4
         self._open_files: deque[LocalFile] = deque()
         self._lock = threading.Lock()
 
@@ -376,8 +392,9 @@ class LocalStorage:
         full = self._full(path)
         temporary = full + TEMPORARY_SUFFIX
         try:
-            with open(temporary, "wb", buffering=0) as file:
+            with open(temporary, "wb") as file:
                 file.write(data)
+                file.flush()
                 _sync_descriptor(file.fileno())
             os.replace(temporary, full)  # noqa: PTH105
         except OSError as error:

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 
 from kqueue.base.errors import StorageFailed
+from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.records.batch import ABORT
+from kqueue.storage import LocalStorage
+from kqueue.storage.local import Descriptors
+from kqueue.testing.clock import ManualClock
 from kqueue.testing.storage import FaultyStorage
-from kqueue.tests.log.helpers import append, end_transaction, flush, open_log, run_job
+from kqueue.tests.log.helpers import START_MS, append, check_log, end_transaction, flush, open_log, read_values, run_job
 
 
 def synced(storage: FaultyStorage) -> list[str]:
@@ -59,6 +66,43 @@ def test_sealed_segments_are_flushed_with_their_indexes_and_snapshots() -> None:
     assert any(name.endswith(".txnindex") for name in names)
     assert sum(name.endswith(".snapshot") for name in names) == len(log.segments()) - 1
     assert "t-0" in names
+
+
+def test_ended_segments_are_due_to_be_flushed() -> None:
+    _, log = flushed_log()
+    append(log, b"a")
+    assert not log.has_unflushed_segments
+    log.roll()
+    append(log, b"a")
+    assert log.has_unflushed_segments
+    flush(log)
+    assert not log.has_unflushed_segments
+
+
+def test_appends_go_on_while_other_threads_flush(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path, Descriptors(4))
+    config = LogConfig.of(segment_bytes=2000, index_interval_bytes=100)
+    logs = [Log.open(storage, f"t-{number}", config, ManualClock(START_MS)) for number in range(6)]
+    with ThreadPoolExecutor(2) as pool:
+        flushing = {}
+        for number in range(600):
+            log = logs[number % len(logs)]
+            append(log, b"%d" % number)
+            for other, (job, done) in list(flushing.items()):
+                if done.done():
+                    del flushing[other]
+                    job.finish(done.result(), None)
+            new = log.flush_job()
+            if new is not None:
+                flushing[log.folder] = (new, pool.submit(new.run))
+        for job, done in flushing.values():
+            job.finish(done.result(), None)
+    for number, log in enumerate(logs):
+        flushed = log.flushed_offset
+        assert flushed > 90
+        again = Log.open(storage, log.folder, config, ManualClock(START_MS), recovery_point=flushed)
+        assert read_values(again) == [b"%d" % value for value in range(number, 600, len(logs))]
+        check_log(again)
 
 
 def test_what_comes_during_a_flush_is_the_next_ones() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.storage import STORAGES, LocalStorage, MemoryStorage, Region, Storage
+from kqueue.storage import STORAGES, LocalStorage, MemoryStorage, Storage
 from kqueue.testing.storage import FaultyStorage
 from kqueue.testing.storage_check import STORAGE_CHECKS, check_storage
 
@@ -45,10 +45,3 @@ def test_the_checker_notices_a_storage_that_forgets_what_is_closed() -> None:
 def test_storages_are_registered_by_name(tmp_path: Path) -> None:
     assert STORAGES.get("local")(str(tmp_path)).place == str(tmp_path)
     assert STORAGES.get("memory")("anywhere").place == "memory"
-
-
-def test_a_region_reads_its_stretch_of_the_source() -> None:
-    file = MemoryStorage().open("a", create=True)
-    file.append(b"0123456789")
-    region = Region(file, 2, 5)
-    assert (len(region), region.read(), region.fileno(), region.is_cached()) == (5, b"23456", None, True)

@@ -235,3 +235,16 @@ def test_the_folder_is_made_and_its_place_is_its_path(tmp_path: Path) -> None:
     assert (tmp_path / "x" / "y").is_dir()
     assert storage.place == str(tmp_path / "x" / "y")
     assert storage.free_bytes() is None or storage.free_bytes() > 0  # type: ignore[operator]
+
+
+def test_descriptors_are_a_part_of_what_the_process_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    for allowed, limit in ((1024, 128), (64, 32), (10**6, 512), (resource.RLIM_INFINITY, 512)):
+        monkeypatch.setattr(resource, "getrlimit", lambda kind, allowed=allowed: (allowed, allowed))
+        assert Descriptors().limit == limit
+
+
+def test_an_atomic_write_is_not_cut_short(tmp_path: Path) -> None:
+    data = bytes(range(256)) * 40_000
+    LocalStorage(tmp_path).write_atomic("big", data)
+    assert (tmp_path / "big").read_bytes() == data
