@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kqueue.api.call import Call
 from kqueue.api.errors import ErrorCode, code_of
-from kqueue.api.old_fetch import VERSION_ZSTD, records_for
+from kqueue.api.old_fetch import VERSION_BATCHES, records_for
 from kqueue.base.errors import KqueueError
 from kqueue.broker.fetch_sessions import FetchContext, Wanted
 from kqueue.broker.fetching import Taken
@@ -86,7 +86,7 @@ class Answer:
         """The records as this version has them; None where there are none because of an error."""
         if taken.read is None:
             return None
-        if self._call.api_version >= VERSION_ZSTD:
+        if self._call.api_version >= VERSION_BATCHES:
             return taken.read.fetched.data
         try:
             return records_for(self._call.api_version, taken)

@@ -51,7 +51,8 @@ def serve(ctx: click.Context, file: Path | None, pairs: tuple[str, ...]) -> None
         from kqueue.server.properties import read_config
 
         config = read_config(file, os.environ, pairs)
-        asyncio.run(_serve(config))
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:  # Windows would take one without add_reader
+            runner.run(_serve(config))
     except SettingError as error:
         raise BadSetting(str(error)) from None
     except (KqueueError, OSError) as error:
@@ -61,12 +62,15 @@ def serve(ctx: click.Context, file: Path | None, pairs: tuple[str, ...]) -> None
 
 async def _serve(config: Config) -> None:
     from kqueue.server.app import Server
+    from kqueue.server.process import raise_open_files_limit, settle_garbage_collector
 
+    raise_open_files_limit()
     server = Server(config)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     with ending(lambda: loop.call_soon_threadsafe(stop.set)):
         await server.start()
+        settle_garbage_collector()
         try:
             await stop.wait()
         finally:

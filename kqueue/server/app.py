@@ -17,7 +17,7 @@ from kqueue.base.clock import Clock, SystemClock
 from kqueue.base.errors import SettingError
 from kqueue.base.settings import Config
 from kqueue.base.tickets import Ticket
-from kqueue.broker.broker import Broker
+from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.waiting import Wait
 from kqueue.log.manager import LogManager
 from kqueue.replication.memory import MemoryStore
@@ -143,7 +143,13 @@ class Server:
         loop = asyncio.get_running_loop()
         self.jobs = ThreadJobs(loop, config["background.threads"])
         cleanup.callback(self.jobs.stop)
-        logs = LogManager(self._storages or self._open_storages(), clock=self.clock, rng=self._rng, node_id=node_id_of(config))
+        logs = LogManager(
+            self._storages or self._open_storages(),
+            clock=self.clock,
+            rng=self._rng,
+            node_id=node_id(config),
+            producer_expiration_ms=config["producer.id.expiration.ms"],
+        )
         cleanup.callback(logs.close)
         store = self._store or self._open_store(cleanup)
         self.broker = Broker(config, logs, store, clock=self.clock, jobs=self.jobs, rng=self._rng)
@@ -244,13 +250,6 @@ class Server:
             await asyncio.sleep(STOP_LOOK_S)
         if unsent:
             logger.warning("closing %d connections that did not take their answers", unsent)
-
-
-def node_id_of(config: Config) -> int:
-    """The number of this broker; `broker.id` is its older name."""
-    name = "node.id" if config.is_set("node.id") or not config.is_set("broker.id") else "broker.id"
-    number: int = config[name]
-    return number
 
 
 def parse_overrides(entries: Sequence[str]) -> dict[str, int]:

@@ -46,7 +46,13 @@ class Simulation:
         self.jobs = SteppedJobs()
         rng = random.Random(seed)
         config = Config(CATALOG, self.settings)
-        self.logs = LogManager([self.storage], clock=self.clock, rng=rng, node_id=node_id(config))
+        self.logs = LogManager(
+            [self.storage],
+            clock=self.clock,
+            rng=rng,
+            node_id=node_id(config),
+            producer_expiration_ms=config["producer.id.expiration.ms"],
+        )
         self.broker = Broker(config, self.logs, self.store, clock=self.clock, jobs=self.jobs, rng=rng)
         self.broker.endpoints = lambda listener: ("127.0.0.1", 9092)
         self.broker.start()

@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import FolderInUse
+from kqueue.records.batch import Record, read_header
+from kqueue.records.builder import build_batch
 from kqueue.storage import MemoryStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.test_partition import append, values
@@ -121,3 +123,14 @@ def test_folders_of_no_known_topic_are_set_aside_and_not_deleted() -> None:
     assert names[0].endswith("-stray")
     again.topic("later")
     assert values(again.broker.topics.partition("later", 0)) == []
+
+
+def test_silent_producers_are_forgotten() -> None:
+    sim = Simulation({"producer.id.expiration.ms": 5000, "producer.id.expiration.check.interval.ms": 1000})
+    partition = sim.topic("orders").partition(0)
+    batch = build_batch([Record(0, sim.clock.wall_ms(), None, b"a")], producer_id=7, epoch=0, base_sequence=0)
+    partition.append(memoryview(batch), read_header(batch))
+    sim.advance(4000)
+    assert len(partition.log.producers) == 1
+    sim.advance(3000)
+    assert len(partition.log.producers) == 0
