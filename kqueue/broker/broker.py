@@ -62,7 +62,9 @@ class Broker:
         self.rack: str | None = config["broker.rack"]
         self.leader_epoch = 0
         # memory has nothing to flush: what was appended is as safe as it will ever be
-        self.flush_before_visible = config["kqueue.storage"] != "memory" and config["kqueue.flush"] == "group"
+        on_disk = config["kqueue.storage"] != "memory"
+        self.flush_before_visible = on_disk and config["kqueue.flush"] == "group"
+        self.flush_by_policy = on_disk and not self.flush_before_visible
         self.endpoints: Endpoints = _no_endpoints
         self.metadata = Metadata(store, jobs, self.waiting)
         self.topics = Topics(config, self.metadata, self, rng, made=self._made, gone=self._gone)

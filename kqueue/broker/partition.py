@@ -34,7 +34,8 @@ class Host(Protocol):
     jobs: Jobs
     node_id: int
     leader_epoch: int
-    flush_before_visible: bool
+    flush_before_visible: bool  # group mode
+    flush_by_policy: bool  # kafka mode; memory has neither
 
     def open_log(self, topic: str, index: int) -> Log: ...
 
@@ -138,7 +139,8 @@ class Partition:
             self._flush_soon()
         else:
             self._advance(log.end_offset)
-            self._flush_by_policy(log)
+            if self._host.flush_by_policy:
+                self._flush_by_policy(log)
         return appended
 
     def is_committed(self, offset: int) -> bool:
@@ -196,7 +198,8 @@ class Partition:
 
     def _flush_by_policy(self, log: Log) -> None:
         config = log.config
-        if log.end_offset - log.flushed_offset >= config.flush_messages:
+        # an ended segment (or a new partition's folder) is flushed too, so that a recovery has the active segment to read at most
+        if log.end_offset - log.flushed_offset >= config.flush_messages or log.has_unflushed_segments:
             self._flush_soon()
         elif self._flush_timer is None and config.flush_ms < FLUSH_NEVER_MS:
             self._flush_timer = self._host.timers.at(self._host.clock.monotonic_ms() + config.flush_ms, self.flush)

@@ -126,9 +126,8 @@ class Dispatcher:
         route = self._routes.get(key_and_version) or self._find(*key_and_version)
         header, position = route.read_header(frame, 0)
         version, client_id = header.api_version, header.client_id
-        request, end = route.read(frame, position)
-        if end != len(frame):
-            raise MalformedMessage(f"{len(frame) - end} bytes are left over after {route.served.api.name} version {version}")
+        # what is left over after the body is ignored, as Kafka does: librdkafka's Metadata for all topics leaves 3 bytes
+        request, _ = route.read(frame, position)
         call = connection.call
         if call is None or call.api_version != version or call.client_id != client_id:
             call = connection.call = Call(self._broker, version, client_id, connection.client_host, connection.listener, connection)

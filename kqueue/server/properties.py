@@ -59,6 +59,10 @@ def read_config(
     return make_config(given)
 
 
+GUARDS = {"authorizer.class.name": "a check of who may do what", "ssl.client.auth": "clients that show a certificate"}
+"""Settings that keep people out: to leave them out with a warning would let in whoever they were set against."""
+
+
 def make_config(given: Mapping[str, Given]) -> Config:
     """Check every value against its row; see `read_config`."""
     known = {}
@@ -69,6 +73,8 @@ def make_config(given: Mapping[str, Given]) -> Config:
             except SettingError as error:
                 raise SettingError(f"{origin}: {error}") from None
             known[name] = value
+        elif name in GUARDS and value not in (None, "", "none"):
+            raise SettingError(f"{origin}: {name} asks for {GUARDS[name]}, which kqueue does not have yet; take it out to serve without")
         elif has_no_meaning(name):
             logger.warning("%s: %s is a setting of Kafka that means nothing to kqueue; it is left out", origin, name)
         else:

@@ -64,6 +64,13 @@ def test_without_group_flush_what_is_appended_is_seen_at_once(settings: dict[str
     end = append(partition, b"a")
     assert partition.is_committed(end)
     assert values(partition) == [b"a"]
+
+
+def test_memory_is_never_flushed() -> None:
+    sim = Simulation({"kqueue.storage": "memory", "log.flush.interval.messages": 1, "log.segment.bytes": 100})
+    partition = sim.topic("orders").partition(0)
+    for _ in range(3):
+        append(partition, b"a" * 100)
     sim.broker.waiting.run_ready()
     assert not sim.jobs.pending
 
@@ -71,17 +78,37 @@ def test_without_group_flush_what_is_appended_is_seen_at_once(settings: dict[str
 def test_kafka_mode_flushes_by_count_and_by_time() -> None:
     sim = Simulation({"kqueue.flush": "kafka", "log.flush.interval.messages": 3, "log.flush.interval.ms": 1000})
     partition = sim.topic("orders").partition(0)
+    append(partition, b"first")
+    sim.settle()
+    assert partition.log.flushed_offset == 1, "the first flush makes the folder durable"
     append(partition, b"a", b"b")
     sim.settle()
-    assert partition.log.flushed_offset == 0
+    assert partition.log.flushed_offset == 1
     append(partition, b"c")
     sim.settle()
-    assert partition.log.flushed_offset == 3, "S5.3: by count"
+    assert partition.log.flushed_offset == 4, "S5.3: by count"
     append(partition, b"d")
     sim.advance(999)
-    assert partition.log.flushed_offset == 3
+    assert partition.log.flushed_offset == 4
     sim.advance(1)
-    assert partition.log.flushed_offset == 4, "S5.3: by time"
+    assert partition.log.flushed_offset == 5, "S5.3: by time"
+
+
+def test_kafka_mode_flushes_a_segment_that_was_ended() -> None:
+    sim = Simulation({"kqueue.flush": "kafka", "log.segment.bytes": 300})
+    partition = sim.topic("orders").partition(0)
+    append(partition, b"w" * 20)
+    sim.settle()
+    append(partition, b"x" * 10)
+    sim.settle()
+    assert partition.log.flushed_offset == 1
+    append(partition, b"y" * 100)
+    assert len(partition.log.segments()) == 2
+    sim.settle()
+    assert partition.log.flushed_offset == 3
+    append(partition, b"z" * 10)
+    sim.settle()
+    assert partition.log.flushed_offset == 3
 
 
 def test_who_waits_at_the_partition_is_woken_when_the_high_watermark_moves() -> None:
