@@ -1,0 +1,114 @@
+"""Members of groups, as clients of any version are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kqueue.tests.api.harness import Asker, Started
+from kqueue.wire.messages.heartbeat import HeartbeatRequest
+from kqueue.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kqueue.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kqueue.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kqueue.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+
+RANGE = b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"
+
+
+def world(**settings: Any) -> Asker:
+    """A broker with topic ``t`` of two partitions, whose groups don't wait for more members."""
+    asker = Asker({"group.initial.rebalance.delay.ms": 0, **{key.replace("_", "."): value for key, value in settings.items()}})
+    asker.sim.topic("t", 2)
+    return asker
+
+
+def join_request(version: int, member_id: str = "", **fields: Any) -> JoinGroupRequest:
+    given = {
+        "group_id": "g",
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 20_000 if version >= 1 else -1,
+        "protocol_type": "consumer",
+        "protocols": [JoinGroupRequestProtocol(name="range", metadata=RANGE)],
+    }
+    return JoinGroupRequest(member_id=member_id, **{**given, **fields})
+
+
+def join(asker: Asker, version: int = 9, member_id: str = "", **fields: Any) -> JoinGroupResponse:
+    """Join as a client does: again with the id, if one was given."""
+    started = start_join(asker, version, member_id, **fields)
+    asker.sim.advance(0)
+    response: JoinGroupResponse = started.response
+    return response
+
+
+def start_join(asker: Asker, version: int = 9, member_id: str = "", **fields: Any) -> Started:
+    started = asker.start(join_request(version, member_id, **fields), version)
+    asker.sim.settle()
+    if started.response is not None and started.response.error_code == 79:
+        started = asker.start(join_request(version, started.response.member_id, **fields), version)
+        asker.sim.settle()
+    return started
+
+
+def sync_request(version: int, joined: Any, made: dict[str, bytes] | None = None, **fields: Any) -> SyncGroupRequest:
+    given = {
+        "group_id": "g",
+        "generation_id": joined.generation_id,
+        "member_id": joined.member_id,
+        "protocol_type": "consumer" if version >= 5 else None,
+        "protocol_name": "range" if version >= 5 else None,
+        "assignments": [SyncGroupRequestAssignment(member_id=name, assignment=data) for name, data in (made or {}).items()],
+    }
+    return SyncGroupRequest(**{**given, **fields})
+
+
+def sync(asker: Asker, joined: Any, made: dict[str, bytes] | None = None, version: int = 5, **fields: Any) -> SyncGroupResponse:
+    response: SyncGroupResponse = asker.ask(sync_request(version, joined, made, **fields), version)
+    return response
+
+
+def stable(asker: Asker, **fields: Any) -> JoinGroupResponse:
+    """A group of one member, whose assignment is ``mine``."""
+    joined = join(asker, **fields)
+    sync(asker, joined, {joined.member_id: b"mine"}, group_id=fields.get("group_id", "g"))
+    return joined
+
+
+def heartbeat(asker: Asker, joined: Any, version: int = 4, **fields: Any) -> int:
+    given = {"group_id": "g", "generation_id": joined.generation_id, "member_id": joined.member_id}
+    code: int = asker.ask(HeartbeatRequest(**{**given, **fields}), version).error_code
+    return code
+
+
+def leave(asker: Asker, *members: MemberIdentity, version: int = 5, group_id: str = "g") -> Any:
+    return asker.ask(LeaveGroupRequest(group_id=group_id, members=list(members)), version)
+
+
+def commit_request(
+    asker: Asker, version: int, offsets: dict[tuple[str, int], int], metadata: str | None = "", **fields: Any
+) -> OffsetCommitRequest:
+    """Topics that are not there have an id of their own from version 10 on."""
+    topics: dict[str, OffsetCommitRequestTopic] = {}
+    for (name, partition), offset in offsets.items():
+        if name not in topics:
+            found = asker.sim.broker.topics.find(name)
+            named = {"topic_id": found.id if found else b"\x07" * 16} if version >= 10 else {"name": name}
+            topics[name] = OffsetCommitRequestTopic(**named)
+        topics[name].partitions.append(
+            OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata=metadata)
+        )
+    return OffsetCommitRequest(**{"group_id": "g", "topics": list(topics.values()), **fields})
+
+
+def commit(asker: Asker, offsets: dict[tuple[str, int], int], version: int = 9, **fields: Any) -> dict[tuple[int, int], int]:
+    """Position of the topic in the request and partition -> error code."""
+    response = asker.ask(commit_request(asker, version, offsets, **fields), version)
+    return codes(response)
+
+
+def codes(response: Any) -> dict[tuple[int, int], int]:
+    return {(number, one.partition_index): one.error_code for number, topic in enumerate(response.topics) for one in topic.partitions}
+
+
+def committed(asker: Asker, group_id: str = "g") -> dict[tuple[str, int], int]:
+    found = asker.sim.broker.groups.offsets(group_id)
+    return {(topic, partition): one.offset for topic, partitions in found.items() for partition, one in partitions.items()}
