@@ -25,7 +25,7 @@ from kqueue.base.errors import (
     UnknownMember,
 )
 from kqueue.base.names import UUID_ZERO
-from kqueue.base.settings import Config
+from kqueue.base.settings import LONG_MAX, Config
 from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timers
 from kqueue.groups import records
@@ -242,7 +242,7 @@ class GroupCoordinator:
         elif generation >= 0:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
         now_ms = self._clock.wall_ms()
-        expires_ms = None if retention_ms is None else now_ms + retention_ms
+        expires_ms = None if retention_ms is None else min(now_ms + retention_ms, LONG_MAX)
         answers: list[RequestRefused | None] = []
         accepted: list[tuple[TopicPartition, CommittedOffset]] = []
         for one in commits:
@@ -286,6 +286,9 @@ class GroupCoordinator:
         if not accepted:
             ticket.resolve(answers)
             return ticket
+        written: GroupRecords = [
+            (records.offset_key(group_id, topic, partition), records.offset_value(committed)) for (topic, partition), committed in accepted
+        ]
         keys = [key for key, _ in accepted]
         self._offsets.begin(group_id, keys)
 
@@ -299,14 +302,7 @@ class GroupCoordinator:
                 ticket.resolve(answers)
             self._wake(ticket)
 
-        self._write(
-            group_id,
-            [
-                (records.offset_key(group_id, topic, partition), records.offset_value(committed))
-                for (topic, partition), committed in accepted
-            ],
-            done,
-        )
+        self._write(group_id, written, done)
         return ticket
 
     def offsets(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:

@@ -40,6 +40,10 @@ NEW_MEMBER_TIMEOUT_MS = 300_000
 """How long a newcomer's first join may take; it can't send heartbeats before it knows its id. Source: Kafka."""
 
 
+MEMBER_NAME_LENGTH_MAX = 4096
+"""How much of a client id or instance id goes into a member id, which has to fit into a string of the protocol whatever it is made of."""
+
+
 class Former(NamedTuple):
     """What a static member was before it was replaced, should the replacement not reach the log."""
 
@@ -101,7 +105,7 @@ class Membership:
 
     def _join_new(self, group: Group, joining: Joining, *, id_required: bool, can_skip: bool) -> Ticket[Joined]:
         name = joining.client_id if joining.instance_id is None else joining.instance_id
-        member_id = f"{name}-{uuid.UUID(bytes=self._rng.randbytes(16), version=4)}"
+        member_id = f"{name[:MEMBER_NAME_LENGTH_MAX]}-{uuid.UUID(bytes=self._rng.randbytes(16), version=4)}"
         if joining.instance_id is None:
             if not id_required:
                 return self._add(group, member_id, joining)

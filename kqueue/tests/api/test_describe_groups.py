@@ -51,6 +51,12 @@ def test_groups_come_in_the_order_asked_for(version: int) -> None:
     assert [group.group_state for group in found] == ["Empty", "Dead", "Stable", "Dead"]
 
 
+def test_a_group_that_is_named_twice_is_described_once() -> None:
+    asker = world()
+    stable(asker)
+    assert [group.group_id for group in describe(asker, 6, "g", "nobody", "g", "nobody")] == ["g", "nobody"]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_group_that_is_not_there_is_dead_and_from_version_6_on_an_error(version: int) -> None:
     [group] = describe(world(), version, "nobody", operations=version >= 3)

@@ -134,6 +134,14 @@ def test_a_client_without_a_name_gets_an_id_all_the_same() -> None:
     assert len(response.member_id) > 36
 
 
+@pytest.mark.parametrize("name", ["x" * 32767, "\U0001d11e" * 8191])
+def test_a_name_of_any_length_makes_an_id_that_fits(name: str) -> None:
+    asker = world()
+    joined = join(asker, group_instance_id=name)
+    assert joined.member_id.startswith(name[:1000])
+    assert sync(asker, joined, {joined.member_id: b"mine"}, group_instance_id=name).assignment == b"mine"
+
+
 def test_the_metadata_outlives_the_frame_that_brought_it() -> None:
     asker = world()
     started = start_join(asker)

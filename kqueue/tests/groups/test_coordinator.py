@@ -72,6 +72,15 @@ def test_old_clients_say_when_they_committed_and_how_long_it_counts() -> None:
     assert world.groups.offsets("g") == world.restarted().groups.offsets("g") == {"t": {0: expected}}
 
 
+@pytest.mark.parametrize(("retention_ms", "lasts"), [(2**63 - 1, True), (-(2**63), False), (0, False)])
+def test_a_retention_may_be_any_number(retention_ms: int, lasts: bool) -> None:
+    world = World()
+    simple(world, 1, retention_ms=retention_ms)
+    assert offsets(world) == offsets(world.restarted()) == {("t", 0): 1}
+    world.advance(WEEK_MS + CHECK_MS)
+    assert offsets(world) == ({("t", 0): 1} if lasts else {})
+
+
 def test_a_commit_that_can_not_be_written_changes_nothing() -> None:
     world = World()
     simple(world, 1)
