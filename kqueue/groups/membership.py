@@ -170,7 +170,6 @@ class Membership:
         self._rebalance.refuse_sync(member, fenced)
         group.rename(member, member_id)
         group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
-        self._rebalance.extend_session(member)
         ticket = self._rebalance.wait_for_join(group, member)
         if is_settled and group.select_protocol() == group.protocol_name:
             self._keep_generation(group, member, former, ticket, can_skip=can_skip)
