@@ -105,7 +105,7 @@ class Reading:
         if self._consumer is None:
             return
         try:
-            self._commit()
+            self._commit_at_last()
         except KafkaError as error:
             raise click.ClickException(f"what was printed last could not be committed and will come again: {explain(error)}") from None
         finally:
@@ -151,6 +151,32 @@ class Reading:
         if changed:
             self.consumer.commit(_as_commit(changed), timeout_ms=ANSWER_TIMEOUT_MS)
             self._committed.update(changed)
+
+    def _commit_at_last(self) -> None:
+        """Commit; where the group is just rebalancing (another member leaves too), go along with it and commit then.
+
+        What a poll brings meanwhile is not printed, so nothing but what had been printed before is committed.
+        """
+        from kafka.errors import CommitFailedError, IllegalGenerationError, RebalanceInProgressError
+
+        deadline_s = time.monotonic() + JOIN_S
+        try:
+            self._commit()
+            return
+        except (CommitFailedError, IllegalGenerationError, RebalanceInProgressError):
+            printed = self._changed(self.consumer.assignment())
+        while True:
+            self.consumer.poll(timeout_ms=POLL_MS, max_records=1)
+            ours = {partition: offset for partition, offset in printed.items() if partition in self.consumer.assignment()}
+            try:
+                if ours:
+                    self.consumer.commit(_as_commit(ours), timeout_ms=ANSWER_TIMEOUT_MS)
+                    return
+            except (CommitFailedError, IllegalGenerationError, RebalanceInProgressError):
+                if time.monotonic() >= deadline_s:
+                    raise
+            if (self.consumer.assignment() and not ours) or time.monotonic() >= deadline_s:
+                return  # the partitions are another's now; they were handed over
 
     def _hand_over(self, revoked: Iterable[TopicPartition]) -> None:
         """Commit before the next owner asks; the request goes out ahead of our joining again, on the same connection."""
