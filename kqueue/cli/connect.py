@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,7 @@ DEFAULT_BOOTSTRAP = "localhost:9092"
 BOOTSTRAP_TIMEOUT_MS = 10_000
 PROBE_TIMEOUT_S = 3.0
 FLUSH_AGAIN_S = 0.01
+OLDEST_CLIENT = (3, 0, 10)  # those before can't add partitions
 F = TypeVar("F", bound=Callable[..., Any])
 
 # What to say for the errors of the protocol that a user meets; anything else is shown as the client words it.
@@ -80,11 +82,11 @@ def need(module: str, extra: str) -> None:
 
 
 def need_client() -> None:
-    """Stop with a plain sentence unless kafka-python 3 or newer is there."""
+    """Stop with a plain sentence unless a kafka-python is there that does what the commands need."""
     need("kafka", "cli")
     from kafka.version import __version__
 
-    if int(__version__.split(".", 1)[0]) < 3:
+    if tuple(map(int, re.findall(r"\d+", __version__)[:3])) < OLDEST_CLIENT:
         raise click.ClickException(f"kafka-python {__version__} is too old for this command; get it with: pip install 'kqueue[cli]'")
 
 

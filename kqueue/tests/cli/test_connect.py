@@ -68,9 +68,13 @@ def test_a_missing_package_is_said_with_the_way_to_get_it(monkeypatch: pytest.Mo
         connect.need("kafka", "cli")
 
 
-def test_an_old_client_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka.version.__version__", "2.0.2")
-    with pytest.raises(click.ClickException, match=r"kafka-python 2\.0\.2 is too old"):
+@pytest.mark.parametrize(("version", "is_good"), [("2.3", False), ("3.0.9", False), ("3.0.10", True), ("3.1.0.dev1", True), ("4.0", True)])
+def test_an_old_client_library_is_refused(monkeypatch: pytest.MonkeyPatch, version: str, is_good: bool) -> None:
+    monkeypatch.setattr("kafka.version.__version__", version)
+    if is_good:
+        connect.need_client()
+        return
+    with pytest.raises(click.ClickException, match=f"kafka-python {version} is too old"):
         connect.need_client()
 
 
