@@ -188,14 +188,14 @@ class _Consumer:
         self._seek(place, OFFSET_END)
 
     def _seek(self, place: Place, offset: int) -> None:
-        """librdkafka refuses to seek a partition until its fetcher, another thread, has begun with it."""
+        """librdkafka refuses to seek a partition until its fetcher, another thread, has begun with it, or while it begins anew."""
         deadline = time.monotonic() + CALL_TIMEOUT_S
         while True:
             try:
                 self._consumer.seek(TopicPartition(*place, offset))
                 return
             except KafkaException as error:
-                if error.args[0].code() != KafkaError._STATE or time.monotonic() > deadline:
+                if error.args[0].code() not in (KafkaError._STATE, KafkaError._OUTDATED) or time.monotonic() > deadline:
                     raise
             time.sleep(0.02)
 
