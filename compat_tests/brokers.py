@@ -41,6 +41,5 @@ def serving(storage: str, folder: Path, session_ms: int) -> Iterator[Running]:
     """kqueue in a thread of this process, on a free port."""
     import kqueue
 
-    where = {"path": folder} if storage == DISK else {}
-    with kqueue.Broker(settings=SETTINGS, **where) as broker:
+    with kqueue.Broker(folder if storage == DISK else None, settings=SETTINGS) as broker:
         yield Running(storage, broker.bootstrap, session_ms, broker)

@@ -88,7 +88,7 @@ def test_what_cannot_be_created(connect: Connect, broker: Running, topic: Topic,
         (name("topic"), INVALID_CONFIG, {"settings": {"retention.ms": "soon"}}),
     ):
         with pytest.raises(Refused) as refusal:
-            admin.create_topic(chosen, **options)  # type: ignore[arg-type]
+            admin.create_topic(chosen, **options)
         assert refusal.value.code == code, f"{chosen} {options}: {refusal.value}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from compat_tests.brokers import Running
-from compat_tests.clients.contract import STATIC_MEMBERS, Client, ConsumerOptions, Place
+from compat_tests.clients.contract import STATIC_MEMBERS, Client, ConsumerOptions, Place, Record
 from compat_tests.conftest import Connect
 from compat_tests.members import Member, MemberProcess, eventually
 from compat_tests.scenario import collect, nothing_more, numbered, send_all
@@ -120,7 +120,7 @@ def test_commits_by_hand(connect: Connect, broker: Running, topic: Topic, name: 
     send_all(connect.producer(broker.bootstrap), chosen, numbered(100))
     first = connect.consumer(broker.bootstrap, chosen, group=group, session_ms=broker.session_ms, poll_records_max=10)
     assert first.committed(place) is None
-    found = []
+    found: list[Record] = []
     while len(found) < 30:
         found += first.poll(0.2)
     first.commit({place: 30})

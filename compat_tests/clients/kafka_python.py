@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import kafka
@@ -228,11 +229,8 @@ class KafkaPython(Client):
         return _Consumer(bootstrap, options)
 
     def admin(self, bootstrap: str) -> Admin:
-        if VERSION >= (3,):
-            from compat_tests.clients import kafka_python_admin3 as admins
-        else:
-            from compat_tests.clients import kafka_python_admin2 as admins
-        return admins.Admin(bootstrap)
+        admin: Admin = import_module(f"compat_tests.clients.kafka_python_admin{3 if VERSION >= (3,) else 2}").Admin(bootstrap)
+        return admin
 
 
 def _features() -> Iterator[str]:
