@@ -148,6 +148,10 @@ class _Consumer:
         )
 
     def subscribe(self, topics: Sequence[str]) -> None:
+        if VERSION >= (3,):
+            # A leader that joins before it has heard of a topic assigns nobody to it, and at times never mends that: on Kafka too.
+            for topic in topics:
+                self._consumer.partitions_for_topic(topic)
         self._consumer.subscribe(list(topics))
 
     def subscribe_pattern(self, pattern: str) -> None:
