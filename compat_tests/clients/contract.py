@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
-ACKS_NONE = "acks=0 (kafka-python 2.1 to 2.3 leave such a request in their buffer until another one follows)"
+ACKS_NONE = "acks=0 (kafka-python 2.3 leaves such a request in its buffer)"
 IDEMPOTENCE = "an idempotent producer"
 STATIC_MEMBERS = "static group members"
 READ_COMMITTED = "isolation levels"
