@@ -27,6 +27,7 @@ class Worker(threading.Thread):
         self.bootstrap = bootstrap
         self.done = done
         self.dies_after = dies_after
+        self.at_work = threading.Event()
 
     def run(self) -> None:
         consumer = KafkaConsumer(
@@ -41,6 +42,7 @@ class Worker(threading.Thread):
         while len(self.done) < JOBS:
             for messages in consumer.poll(timeout_ms=200).values():
                 for message in messages:
+                    self.at_work.set()
                     if handled == self.dies_after:
                         print(f"{self.name} dies while it has {message.value.decode()}")
                         consumer.close(autocommit=False)
@@ -66,6 +68,7 @@ def main() -> None:
         workers = [Worker("worker 1", broker.bootstrap, done, dies_after=3), Worker("worker 2", broker.bootstrap, done)]
         for worker in workers:
             worker.start()
+            worker.at_work.wait()  # so that each gets some of the jobs
         for worker in workers:
             worker.join()
 
