@@ -71,7 +71,7 @@ def shop(bootstrap: str, closing: threading.Event, handled: list[str]) -> None:
         orders = consumer.poll(timeout_ms=200).get(PLACE, [])
         if not orders and closing.is_set():
             break
-        time.sleep(0.02)  # the work
+        time.sleep(0.1)  # the work
         handled.extend(order.value.decode() for order in orders)
         consumer.commit()
     consumer.close(autocommit=False)
