@@ -15,6 +15,8 @@ from kqueue.log.manager import LogManager
 logger = logging.getLogger("kqueue.broker")
 PRODUCER_ID_AFTER_ADOPTION = 1 << 40
 ADOPTED_KEY = "/adopted"
+NO_TOPICS = {"__cluster_metadata"}
+"""Logs that Kafka keeps beside its topics: neither served nor touched, so that Kafka finds them again."""
 CONFIG_OF_INTERNAL = {"cleanup.policy": "compact", "compression.type": "producer"}
 
 
@@ -27,7 +29,7 @@ def adopt(metadata: Metadata, logs: LogManager, config: Config) -> None:
     if metadata.get(ADOPTED_KEY) is not None:
         return
     puts = {ADOPTED_KEY: b"{}"}
-    found = logs.found()
+    found = {key: folder for key, folder in logs.found().items() if key[0] not in NO_TOPICS}
     counts: dict[str, int] = {}
     for topic, index in found:
         counts[topic] = max(counts.get(topic, 0), index + 1)
@@ -47,6 +49,8 @@ def set_strays_aside(topics: Topics, logs: LogManager) -> None:
     They come of a deletion that a crash cut short, or of a store older than the logs; as nobody can tell which, nothing is deleted.
     """
     for (name, index), folder in logs.found().items():
+        if name in NO_TOPICS:
+            continue
         topic = topics.find(name)
         if topic is None or index >= len(topic.partitions) or folder.topic_id not in (None, topic.id):
             aside = logs.set_aside(name, index)

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 from kqueue.replication.memory import MemoryStore
-from kqueue.storage import MemoryStorage
+from kqueue.storage import LocalStorage, MemoryStorage
+from kqueue.testing.clock import ManualClock
 from kqueue.testing.simulation import Simulation
+from kqueue.tests import golden
 from kqueue.tests.broker.test_partition import append, values
 
 
@@ -45,3 +49,18 @@ def test_folders_of_no_known_topic_are_set_aside_and_not_deleted() -> None:
     assert names[0].endswith("-stray")
     again.topic("later")
     assert values(again.broker.topics.partition("later", 0)) == []
+
+
+def test_a_folder_of_kafka_opens_as_it_is(tmp_path: Path) -> None:
+    """S3.6: topics, records and committed offsets of a stopped Kafka 4.3 are served; its own metadata log is left alone."""
+    folder = golden.copy_folder("4.3", tmp_path / "data")
+    sim = Simulation(storage=LocalStorage(folder), clock=ManualClock(1_800_000_000_000))
+    topics = sim.broker.topics
+    assert "__cluster_metadata" not in topics.names()
+    assert (folder / "__cluster_metadata-0").is_dir()
+    assert {"v2-gzip", "v2-three-partitions", "compacted", "txn", "__consumer_offsets"} <= set(topics.names())
+    expected = golden.expected("4.3")["v2-gzip"].of_partition(0)
+    assert values(topics.partition("v2-gzip", 0)) == [record.value for record in expected]
+    assert sim.broker.groups.offsets("golden-v2-gzip")["v2-gzip"][0].offset == 123
+    sim.stop()
+    assert "v2-gzip" in sim.restarted().broker.topics.names()
