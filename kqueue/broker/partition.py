@@ -214,7 +214,7 @@ class Partition:
             return
         if self._host.flush_before_visible:
             self._advance(log.flushed_offset)
-            if log.flushed_offset < log.end_offset:
+            if log.needs_flush:
                 self._flush_soon()
 
     def _advance(self, offset: int) -> None:

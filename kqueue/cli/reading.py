@@ -165,7 +165,7 @@ class Reading:
             return
         except (CommitFailedError, IllegalGenerationError, RebalanceInProgressError):
             printed = self._changed(self.consumer.assignment())
-        while True:
+        while printed:
             self.consumer.poll(timeout_ms=POLL_MS, max_records=1)
             ours = {partition: offset for partition, offset in printed.items() if partition in self.consumer.assignment()}
             try:

@@ -297,7 +297,7 @@ _DEFAULTS: dict[str, Any] = {row.name: row.default for row in TOPIC_SETTINGS}
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """What a log and those who append to it read again and again; see the rows for meanings. Sizes in bytes, times in ms."""
+    """What a log reads again and again; see the rows for meanings. Sizes in bytes, times in ms."""
 
     segment_bytes: int
     segment_ms: int
@@ -306,12 +306,8 @@ class LogConfig:
     index_interval_bytes: int
     flush_messages: int
     flush_ms: int
-    max_message_bytes: int
-    timestamp_before_max_ms: int
-    timestamp_after_max_ms: int
     log_append_time: bool
     compacted: bool
-    compression_type: str
 
     @classmethod
     def from_values(cls, values: TopicConfig | Mapping[str, Any]) -> LogConfig:
@@ -324,12 +320,8 @@ class LogConfig:
             index_interval_bytes=values["index.interval.bytes"],
             flush_messages=values["flush.messages"],
             flush_ms=values["flush.ms"],
-            max_message_bytes=values["max.message.bytes"],
-            timestamp_before_max_ms=values["message.timestamp.before.max.ms"],
-            timestamp_after_max_ms=values["message.timestamp.after.max.ms"],
             log_append_time=values["message.timestamp.type"] == LOG_APPEND_TIME,
             compacted="compact" in values["cleanup.policy"],
-            compression_type=values["compression.type"],
         )
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptIndex, StorageFailed
-from kqueue.base.names import parse_partition_folder, parse_uuid, random_uuid, uuid_text
+from kqueue.base.names import parse_partition_folder, parse_uuid, partition_folder, random_uuid, uuid_text
 from kqueue.log import checkpoints
 from kqueue.log.checkpoints import CLEAN_SHUTDOWN, HIGH_WATERMARKS, LOCK, LOG_STARTS, META_PROPERTIES, RECOVERY_POINTS, Offsets
 from kqueue.log.epochs import UNKNOWN, decode_epochs
@@ -125,7 +125,7 @@ class DataFolder:
 
     def make(self, key: Key, topic_id: bytes) -> Found:
         """Make a partition's folder, with its topic's id. Crash: the first flush of its log makes it durable; before, it may be gone."""
-        path = f"{key[0]}-{key[1]}"
+        path = partition_folder(*key)
         self.storage.make_folder(path)
         return self.identify(key, path, topic_id)
 

@@ -190,12 +190,6 @@ class Segment:
             self._load_max_timestamp()
         return self._max_timestamp
 
-    @property
-    def max_timestamp_offset(self) -> int:
-        """Last offset of the batch that holds `max_timestamp`."""
-        self.max_timestamp  # noqa: B018  reads both
-        return self._max_timestamp_offset
-
     def since(self, timestamp: int, start_offset: int) -> Iterator[Found]:
         """The batches from the one that holds `start_offset` on that have a record at `timestamp` or later, in order of offset.
 

@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 from kqueue.base.errors import MalformedMessage, UnencodableMessage, UnsupportedVersion
 
 STRING_SIZE_MAX = 32767  # also where the length is a varint; source: Kafka's generated readers and writers
-SIZE_MAX = 2**31 - 1
 TEXT = tuple(struct.Struct(f"{size}s").unpack_from for size in range(128))
 """By size, what takes so many bytes out of a buffer."""
 COMPACT_TEXT = (TEXT[0], *TEXT)
