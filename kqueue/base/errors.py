@@ -276,3 +276,11 @@ class NotCoordinator(RequestRefused):
 
 class ListenFailed(KqueueError):
     """An address on which the broker can't listen: it is taken, not ours, or not allowed."""
+
+
+class JobCancelled(KqueueError):
+    """Work in a process of its own was cut short because the broker stops; nobody needs its result any more."""
+
+
+class JobFailed(KqueueError):
+    """Work in a process of its own ended without a result: it could not be started there, or the process died."""

@@ -21,9 +21,24 @@ class IoJob(Generic[T]):
     finish: Callable[[T | None, BaseException | None], None]
 
 
-class Jobs(Protocol):
-    """Whoever runs jobs: the server's thread pool; in simulation, a list that the test steps through."""
+@dataclass(slots=True)
+class CpuJob(Generic[T]):
+    """Work that keeps a core busy: `task` in a process of its own, then `finish` as of an `IoJob`.
 
-    def submit(self, job: IoJob[T]) -> None:
+    `task` can be pickled (an object of a class at the top of a module, with `__call__`), and so can its result; it knows of the broker
+    only what it carries, and touches files that nobody changes. `shared` False: those files are in this process's memory, so
+    it runs in a thread of it. A job that is cut short by the end of the broker finishes with JobCancelled.
+    """
+
+    name: str
+    task: Callable[[], T]
+    finish: Callable[[T | None, BaseException | None], None]
+    shared: bool = True
+
+
+class Jobs(Protocol):
+    """Whoever runs jobs: the server's threads and processes; in simulation, a list that the test steps through."""
+
+    def submit(self, job: IoJob[T] | CpuJob[T]) -> None:
         """Take the job; `finish` is called later, never from within `submit`."""
         ...

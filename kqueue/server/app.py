@@ -98,6 +98,7 @@ class Server:
                 listener.close()
             for session in list(self.hub.sessions):
                 session.stop_reading()
+            self.jobs.cancel_cpu()
             await self._finish_jobs()
             await self._send_answers()
             self.hub.close()

@@ -1,4 +1,4 @@
-"""The threads that run `IoJob`s, and the way of their results back to the owner thread."""
+"""The threads and processes that run jobs, and the way of their results back to the owner thread."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import contextlib
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from kqueue.base.jobs import IoJob
+from kqueue.base.errors import JobFailed
+from kqueue.base.jobs import CpuJob, IoJob
+from kqueue.server.processes import Processes
 
 T = TypeVar("T")
 logger = logging.getLogger("kqueue.server")
 
 
 class ThreadJobs:
-    """Runs jobs in at most `threads_max` threads of its own, each started when first needed; implements `kqueue.base.jobs.Jobs`.
+    """Runs `IoJob`s in at most `threads_max` threads of its own, each started when first needed; implements `kqueue.base.jobs.Jobs`.
 
-    `submit`, `drain` and `stop` belong to the thread of `loop`; every `finish` is called there, in the order in which the jobs end.
-    The threads are daemons: an interpreter that ends without a stop does not hang on a slow disk.
+    A `CpuJob` has a process of its own, and a thread that waits for it; whoever submits them takes care that they are few.
+    `submit`, `cancel_cpu`, `drain` and `stop` belong to the thread of `loop`; every `finish` is called there, in the order in which the
+    jobs end. The threads are daemons: an interpreter that ends without a stop does not hang on a slow disk.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads_max: int, name: str = "kqueue") -> None:
@@ -28,19 +32,29 @@ class ThreadJobs:
         self._threads_max = threads_max
         self._name = name
         self._todo: SimpleQueue[IoJob[Any] | None] = SimpleQueue()
-        self._ended: deque[tuple[IoJob[Any], Any, BaseException | None]] = deque()
+        self._ended: deque[tuple[IoJob[Any] | CpuJob[Any], Any, BaseException | None]] = deque()
+        self._processes = Processes()
         self._threads: list[threading.Thread] = []
         self._idle: asyncio.Event | None = None
+        self._io_under_way = 0
         self.under_way = 0
 
-    def submit(self, job: IoJob[T]) -> None:
+    def submit(self, job: IoJob[T] | CpuJob[T]) -> None:
         self.under_way += 1
-        if self.under_way > len(self._threads) and len(self._threads) < self._threads_max:
+        if isinstance(job, CpuJob):
+            self._start_cpu(job)
+            return
+        self._io_under_way += 1
+        if self._io_under_way > len(self._threads) and len(self._threads) < self._threads_max:
             self._start_thread()
         self._todo.put(job)
         if not self._threads:  # the interpreter is ending and allows no more threads: what must be flushed still is
             self._todo.put(None)
             self._work()
+
+    def cancel_cpu(self) -> None:
+        """End what runs in processes; it finishes with JobCancelled, and so does what is submitted from now on."""
+        self._processes.cancel()
 
     async def drain(self) -> None:
         """Return once no job is under way, those that `finish` calls submit included."""
@@ -62,20 +76,37 @@ class ThreadJobs:
             thread.start()
             self._threads.append(thread)
 
+    def _start_cpu(self, job: CpuJob[Any]) -> None:
+        thread = threading.Thread(target=self._run_cpu, args=(job,), name=f"{self._name}-cpu", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the interpreter is ending
+            self._end(job, None, JobFailed(f"no thread could be started: {error}"))
+
     def _work(self) -> None:
         while (job := self._todo.get()) is not None:
-            result, error = None, None
-            try:
-                result = job.run()
-            except BaseException as raised:  # whatever it was, the owner thread hears of it
-                error = raised
-            self._ended.append((job, result, error))
-            with contextlib.suppress(RuntimeError):  # the loop was closed without a drain: nobody is left to hear of it
-                self._loop.call_soon_threadsafe(self._finish_next)
+            self._run(job, job.run)
+
+    def _run_cpu(self, job: CpuJob[Any]) -> None:
+        self._run(job, (lambda: self._processes.run(job.task)) if job.shared else job.task)
+
+    def _run(self, job: IoJob[Any] | CpuJob[Any], run: Callable[[], Any]) -> None:
+        result, error = None, None
+        try:
+            result = run()
+        except BaseException as raised:  # whatever it was, the owner thread hears of it
+            error = raised
+        self._end(job, result, error)
+
+    def _end(self, job: IoJob[Any] | CpuJob[Any], result: Any, error: BaseException | None) -> None:
+        self._ended.append((job, result, error))
+        with contextlib.suppress(RuntimeError):  # the loop was closed without a drain: nobody is left to hear of it
+            self._loop.call_soon_threadsafe(self._finish_next)
 
     def _finish_next(self) -> None:
         job, result, error = self._ended.popleft()
         self.under_way -= 1
+        self._io_under_way -= isinstance(job, IoJob)
         try:
             job.finish(result, error)
         except Exception:

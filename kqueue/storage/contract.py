@@ -79,6 +79,11 @@ class Storage(Protocol):
         """Where this is, for people (a path, or "memory")."""
         ...
 
+    @property
+    def shared_root(self) -> str | None:
+        """The path under which `LocalStorage` finds the same files in another process; None: they are in this process alone."""
+        ...
+
     def open(self, path: str, *, create: bool = False, size: int | None = None) -> File:
         """The file of this name. Its descriptor is opened on first use.
 

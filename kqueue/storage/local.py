@@ -323,6 +323,10 @@ class LocalStorage:
     def place(self) -> str:
         return self._root
 
+    @property
+    def shared_root(self) -> str:
+        return self._root
+
     def open(self, path: str, *, create: bool = False, size: int | None = None) -> LocalFile:
         full = self._full(path)
         if create:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kqueue.base.errors import FolderInUse, StorageFailed
 from kqueue.storage.contract import Entry, Storage
+from kqueue.storage.local import LocalStorage
 
 
 def check_storage(make: Callable[[], Storage]) -> None:
@@ -171,6 +172,12 @@ def free_bytes_are_a_number(storage: Storage) -> None:
     assert storage.place
 
 
+def a_shared_root_shows_the_same_files(storage: Storage) -> None:
+    if storage.shared_root is not None:
+        storage.open("shared", create=True).append(b"seen")
+        assert LocalStorage(storage.shared_root).read("shared") == b"seen"
+
+
 def _raises(kind: type[BaseException], run: Callable[[], object]) -> None:
     try:
         run()
@@ -194,4 +201,5 @@ STORAGE_CHECKS: tuple[Callable[[Storage], None], ...] = (
     locks_exclude,
     paths_stay_inside,
     free_bytes_are_a_number,
+    a_shared_root_shows_the_same_files,
 )

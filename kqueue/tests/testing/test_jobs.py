@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kqueue.base.jobs import IoJob
+from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.testing.jobs import SteppedJobs
 
 
@@ -32,3 +32,24 @@ def test_a_job_may_submit_the_next() -> None:
     jobs.submit(IoJob("first", lambda: 1, again))
     assert jobs.run_all() == 3
     assert ran == [1, 2, 3]
+
+
+class Double:
+    """A task that notices where it was copied."""
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+
+    def __call__(self) -> list[int]:
+        self.calls.append(len(self.calls))
+        return self.calls
+
+
+def test_the_task_of_a_cpu_job_is_pickled_where_it_would_leave_the_process() -> None:
+    jobs, results, here, away = SteppedJobs(), list[object](), Double(), Double()
+    jobs.submit(CpuJob("here", here, lambda result, error: results.append(result), shared=False))
+    jobs.submit(CpuJob("away", away, lambda result, error: results.append(result)))
+    assert jobs.run_all() == 2
+    assert results == [[0], [0]]
+    assert here.calls == [0]
+    assert away.calls == []
