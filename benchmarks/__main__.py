@@ -1,4 +1,4 @@
-"""The one command: `python -m benchmarks`, against a broker of its own or the one at --bootstrap."""
+"""The one command: `python -m benchmarks`: a broker of its own or the one at --bootstrap, and the log engine by itself."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import frames, loads, rdkafka
+from benchmarks import frames, loads, log, rdkafka
 from benchmarks.results import Machine, Report, Row, save, show
 from benchmarks.served import OwnBroker, Served, external, warm_pages
+from kqueue.server.process import raise_open_files_limit
 
 Step = tuple[str, Callable[[], Row]]
 ONE_DEEP, FIVE_DEEP, LIBRDKAFKA = 10_000, 40_000, 40_000
 PLAIN_WIDTH = 120
+WARM_BYTES = 4 * 10**9
+BROKER, LOG = "broker", "log"
 CPU_US_FIVE_DEEP, CPU_US_ONE_DEEP = 10, 16
 
 
@@ -58,29 +61,42 @@ def _drop_aims(report: Report) -> None:
         figure.at_most = figure.at_least = None
 
 
+def _measure_there(bootstrap: str, report: Report, console: Console) -> None:
+    there = external(bootstrap)
+    measure(report, console, steps(there))
+    measure(report, console, iter([("latency", lambda: loads.latency(there, "as it is set", loads.latency_aims_us(None)))]))
+    _drop_aims(report)
+
+
+def _measure_broker(report: Report, console: Console) -> None:
+    measure(report, console, iter([("start", loads.start_time)]))
+    with OwnBroker("kafka") as own:
+        measure(report, console, steps(own))
+        aims = loads.latency_aims_us(None)
+        measure(report, console, iter([("latency", lambda: loads.latency(own, "kqueue.flush=kafka", aims))]))
+    with OwnBroker("group") as own:
+        measure(report, console, flushed_steps(own))
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="measure the broker that is there, instead of a new kqueue")
+    parser.add_argument("--only", choices=(BROKER, LOG), help="one of the two groups")
+    parser.add_argument("--quick", action="store_true", help="the log group at a hundredth of its sizes: to see that it runs")
     parser.add_argument("--json", metavar="FILE", type=Path, help="save the figures there too")
     options = parser.parse_args(arguments)
     console = Console(stderr=True)
-    broker = options.bootstrap or "kqueue"
-    report = Report(broker, time.strftime("%Y-%m-%d %H:%M:%S"), Machine.look({os.getpid()}))
+    report = Report(options.bootstrap or "kqueue", time.strftime("%Y-%m-%d %H:%M:%S"), Machine.look({os.getpid()}))
     with console.status("warming the page cache"):
-        warm_pages(4 * 10**9)
+        warm_pages(WARM_BYTES // (100 if options.quick else 1))
     if options.bootstrap:
-        there = external(options.bootstrap)
-        measure(report, console, steps(there))
-        measure(report, console, iter([("latency", lambda: loads.latency(there, "as it is set", loads.latency_aims_us(None)))]))
-        _drop_aims(report)
+        _measure_there(options.bootstrap, report, console)
     else:
-        measure(report, console, iter([("start", loads.start_time)]))
-        with OwnBroker("kafka") as own:
-            measure(report, console, steps(own))
-            aims = loads.latency_aims_us(None)
-            measure(report, console, iter([("latency", lambda: loads.latency(own, "kqueue.flush=kafka", aims))]))
-        with OwnBroker("group") as own:
-            measure(report, console, flushed_steps(own))
+        if options.only != LOG:
+            _measure_broker(report, console)
+        if options.only != BROKER:
+            raise_open_files_limit()
+            measure(report, console, log.steps(log.QUICK if options.quick else log.Sizes()))
     report.after = Machine.look({os.getpid()})
     show(report, Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH))
     if options.json:
