@@ -5,14 +5,17 @@ Some rows are here because Kafka's tools show and set them, although nothing rea
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kqueue.base.errors import PluginError, SettingError
 from kqueue.base.settings import (
     ANY,
     LONG_MAX,
     GiB,
+    KiB,
     Kind,
     MiB,
     Rule,
@@ -20,11 +23,11 @@ from kqueue.base.settings import (
     Setting,
     Synonym,
     TopicConfig,
-    all_of,
     at_least,
     between,
     one_of,
 )
+from kqueue.log.policies import POLICIES
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -37,6 +40,16 @@ LOG_APPEND_TIME = "LogAppendTime"
 def _row(name: str, kind: Kind, default: Any, valid: Rule, doc: str, *synonyms: str | Synonym) -> Setting:
     named = tuple(Synonym(item) if isinstance(item, str) else item for item in synonyms)
     return Setting(name, kind, default, valid, Scope.TOPIC, doc, named)
+
+
+def _policies(value: list[str]) -> bool:
+    """Whether each is the name of a cleanup policy that can be used. Raises SettingError: which is not, and which there are."""
+    for name in value:
+        try:
+            POLICIES.get(name)
+        except PluginError as error:
+            raise SettingError(f"cleanup.policy={','.join(value)}: {error}") from None
+    return bool(value) and len(set(value)) == len(value)
 
 
 def _gzip_level(value: int) -> bool:
@@ -116,7 +129,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         Kind.STRING,
         "producer",
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        f"Codec of the stored batches; producer: as they come. {NOT_YET} Batches stay as they come.",
+        "Codec of the stored batches; producer: as they come.",
         "compression.type",
     ),
     _row(
@@ -124,7 +137,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         Kind.INT,
         -1,
         Rule("from 1 to 9, or -1", _gzip_level),
-        f"Level where the broker compresses with gzip. {NOT_YET}",
+        "Level where the broker compresses with gzip.",
         "compression.gzip.level",
     ),
     _row(
@@ -132,7 +145,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         Kind.INT,
         9,
         between(1, 17),
-        f"Level where the broker compresses with lz4. {NOT_YET}",
+        "Level where the broker compresses with lz4.",
         "compression.lz4.level",
     ),
     _row(
@@ -140,7 +153,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         Kind.INT,
         3,
         between(-131072, 22),
-        f"Level where the broker compresses with zstd. {NOT_YET}",
+        "Level where the broker compresses with zstd.",
         "compression.zstd.level",
     ),
     # what is kept
@@ -148,8 +161,9 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "cleanup.policy",
         Kind.LIST,
         ["delete"],
-        all_of("compact", "delete"),
-        f"delete: drop old segments; compact: keep each key's last value. {NOT_YET} Keys are demanded on compacted topics already.",
+        Rule("names of cleanup policies", _policies),
+        "delete: drop old segments; compact: keep each key's last value, and demand keys; consumed: drop what the groups of "
+        "kqueue.consumed.groups have consumed. Several may be named, those of plugins too.",
         "log.cleanup.policy",
     ),
     _row(
@@ -157,7 +171,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         Kind.LONG,
         7 * DAY_MS,
         at_least(-1),
-        f"Drop segments whose records are all older; -1: never. {NOT_YET}",
+        "With cleanup.policy=delete: drop segments whose records are all older; -1: never.",
         "log.retention.ms",
         Synonym("log.retention.minutes", MINUTE_MS),
         Synonym("log.retention.hours", HOUR_MS),
@@ -167,7 +181,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         Kind.LONG,
         -1,
         at_least(-1),
-        f"Drop the oldest segments while the rest stays at or above this size; -1: no limit. {NOT_YET}",
+        "With cleanup.policy=delete: drop the oldest segments while the rest stays at or above this size; -1: no limit.",
         "log.retention.bytes",
     ),
     _row(
@@ -175,7 +189,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         Kind.LONG,
         DAY_MS,
         at_least(0),
-        f"How long compaction keeps a tombstone. {NOT_YET}",
+        "How long compaction keeps a tombstone, once it has met it.",
         "log.cleaner.delete.retention.ms",
     ),
     _row(
@@ -183,7 +197,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         Kind.LONG,
         MINUTE_MS,
         at_least(0),
-        f"How long files stay under their .deleted name. {NOT_YET}",
+        "How long the files of dropped and rewritten segments stay under their .deleted names.",
         "log.segment.delete.delay.ms",
     ),
     _row(
@@ -191,7 +205,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         Kind.DOUBLE,
         0.5,
         between(0, 1),
-        f"Compact when this share of the log is dirty. {NOT_YET}",
+        "Compact when more than this share of the log is dirty, which is to say, not compacted yet.",
         "log.cleaner.min.cleanable.ratio",
     ),
     _row(
@@ -199,7 +213,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         Kind.LONG,
         0,
         at_least(0),
-        f"Leave records alone for this long before compacting. {NOT_YET}",
+        "Leave segments alone that have a record younger than this.",
         "log.cleaner.min.compaction.lag.ms",
     ),
     _row(
@@ -207,8 +221,16 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         Kind.LONG,
         LONG_MAX,
         at_least(1),
-        f"Compact records at the latest after this long. {NOT_YET}",
+        "Compact records at the latest after this long, however little is dirty; segments of compacted topics end after it.",
         "log.cleaner.max.compaction.lag.ms",
+    ),
+    _row(
+        "kqueue.consumed.groups",
+        Kind.LIST,
+        [],
+        ANY,
+        "With cleanup.policy=consumed: drop sealed segments once all these groups have committed offsets beyond them. A group that "
+        "has no offset holds everything; without any group named here nothing is dropped.",
     ),
     # replicas
     _row(
@@ -289,6 +311,44 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         Scope.BROKER,
         "How often expired producers are looked for.",
     ),
+    Setting(
+        "log.retention.check.interval.ms",
+        Kind.LONG,
+        5 * MINUTE_MS,
+        at_least(1),
+        Scope.BROKER,
+        "How often it is looked for segments that retention, or another cleanup policy, lets go.",
+    ),
+    Setting("log.cleaner.enable", Kind.BOOLEAN, True, ANY, Scope.BROKER, "Compact the topics whose cleanup.policy asks for it."),
+    Setting("log.cleaner.threads", Kind.INT, 1, at_least(0), Scope.BROKER, "Logs that are compacted at the same time."),
+    Setting("log.cleaner.backoff.ms", Kind.LONG, 15_000, at_least(1), Scope.BROKER, "How often it is looked for logs to compact."),
+    Setting(
+        "log.cleaner.dedupe.buffer.size",
+        Kind.LONG,
+        128 * MiB,
+        at_least(1024),
+        Scope.BROKER,
+        "Most bytes of memory for the keys of all compactions at the same time, 24 for each key.",
+    ),
+    Setting(
+        "log.cleaner.io.buffer.load.factor",
+        Kind.DOUBLE,
+        0.9,
+        Rule("above 0, and at most 1", lambda value: 0 < value <= 1),
+        Scope.BROKER,
+        "How full the table of keys may get, as a share of it; fuller takes more keys at once, and more time for each.",
+    ),
+    Setting(
+        "log.cleaner.io.buffer.size", Kind.INT, 512 * KiB, at_least(1024), Scope.BROKER, "Bytes that all compactions read ahead together."
+    ),
+    Setting(
+        "log.cleaner.io.max.bytes.per.second",
+        Kind.DOUBLE,
+        sys.float_info.max,
+        Rule("above 0", lambda value: value > 0),
+        Scope.BROKER,
+        "Most bytes that all compactions read and write in a second.",
+    ),
 )
 
 SETTINGS: tuple[Setting, ...] = TOPIC_SETTINGS + BROKER_SETTINGS
@@ -308,20 +368,23 @@ class LogConfig:
     flush_ms: int
     log_append_time: bool
     compacted: bool
+    file_delete_delay_ms: int
 
     @classmethod
     def from_values(cls, values: TopicConfig | Mapping[str, Any]) -> LogConfig:
         """Take the values out of a topic's settings, or of any mapping that has every topic row."""
+        compacted = "compact" in values["cleanup.policy"]
         return cls(
             segment_bytes=values["segment.bytes"],
-            segment_ms=values["segment.ms"],
+            segment_ms=min(values["segment.ms"], values["max.compaction.lag.ms"]) if compacted else values["segment.ms"],
             segment_jitter_ms=values["segment.jitter.ms"],
             segment_index_bytes=values["segment.index.bytes"],
             index_interval_bytes=values["index.interval.bytes"],
             flush_messages=values["flush.messages"],
             flush_ms=values["flush.ms"],
             log_append_time=values["message.timestamp.type"] == LOG_APPEND_TIME,
-            compacted="compact" in values["cleanup.policy"],
+            compacted=compacted,
+            file_delete_delay_ms=values["file.delete.delay.ms"],
         )
 
     @classmethod

@@ -41,9 +41,7 @@ WITHOUT_MEANING = _names(
     group.streams.max.standby.replicas group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms
     group.streams.min.session.timeout.ms group.streams.num.standby.replicas group.streams.session.timeout.ms
     initial.broker.registration.timeout.ms inter.broker.listener.name kafka.metrics.polling.interval.secs kafka.metrics.reporters
-    leader.imbalance.check.interval.seconds log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.enable
-    log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
-    log.dir.failure.timeout.ms log.flush.start.offset.checkpoint.interval.ms log.retention.check.interval.ms
+    leader.imbalance.check.interval.seconds log.dir.failure.timeout.ms log.flush.start.offset.checkpoint.interval.ms
     max.request.partition.size.limit metadata.log.dir metadata.log.max.record.bytes.between.snapshots
     metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
     metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ KAFKA = {  # Kafka 4.3's topic settings with their defaults
 
 
 def test_every_topic_setting_of_kafka_is_a_row_with_its_default() -> None:
-    assert {row.name: format_value(row.default) for row in TOPIC_SETTINGS} == KAFKA
+    assert {row.name: format_value(row.default) for row in TOPIC_SETTINGS if not row.name.startswith("kqueue.")} == KAFKA
     assert all(row.scope is Scope.TOPIC and row.doc for row in TOPIC_SETTINGS)
 
 
@@ -64,6 +65,39 @@ def test_a_log_reads_its_values_from_the_topic() -> None:
     assert (found.segment_bytes, found.compacted, found.log_append_time, found.index_interval_bytes) == (5000, True, True, 10)
     assert found.flush_ms == LogConfig.of().flush_ms
     assert not LogConfig.of().compacted
+
+
+def test_segments_of_compacted_topics_end_in_time_to_be_compacted() -> None:
+    """S3.5, S5.2"""
+    assert LogConfig.of(cleanup_policy="compact,delete", max_compaction_lag_ms=5000).segment_ms == 5000
+    assert LogConfig.of(cleanup_policy="compact", max_compaction_lag_ms=5000, segment_ms=4000).segment_ms == 4000
+    assert LogConfig.of(cleanup_policy="delete", max_compaction_lag_ms=5000, segment_ms=6000).segment_ms == 6000
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("delete", ["delete"]),
+        ("compact,delete", ["compact", "delete"]),
+        ("[delete, consumed]", ["delete", "consumed"]),
+    ],
+)
+def test_a_topic_may_have_several_policies(text: str, names: list[str]) -> None:
+    assert Config(Catalog(SETTINGS)).for_topic({"cleanup.policy": text})["cleanup.policy"] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("compect", "no cleanup policy is called 'compect'; did you mean 'compact'? (there are: compact, consumed, delete"),
+        ("delete,shred", "cleanup.policy=delete,shred: no cleanup policy is called 'shred'"),
+        ("delete,delete", "expected a comma-separated list, names of cleanup policies"),
+        ("", "expected a comma-separated list, names of cleanup policies"),
+    ],
+)
+def test_policies_that_are_not_there_are_refused_with_those_that_are(text: str, words: str) -> None:
+    with pytest.raises(SettingError, match=re.escape(words)):
+        Config(Catalog(SETTINGS), {"log.cleanup.policy": text})
 
 
 def test_keywords_are_checked_like_settings() -> None:

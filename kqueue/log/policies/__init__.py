@@ -1,0 +1,17 @@
+"""Cleanup policies, by the names that stand in a topic's `cleanup.policy`."""
+
+from __future__ import annotations
+
+from kqueue.base.registry import Registry
+from kqueue.log.policies.compact import CompactPolicy
+from kqueue.log.policies.consumed import ConsumedPolicy
+from kqueue.log.policies.contract import Cleanup, CleanupPolicy, Compact, Drop, LogView, Progress, RecordFilter, SegmentView
+from kqueue.log.policies.delete import DeletePolicy
+
+__all__ = ["POLICIES", "Cleanup", "CleanupPolicy", "Compact", "Drop", "LogView", "Progress", "RecordFilter", "SegmentView"]
+
+POLICIES: Registry[CleanupPolicy] = Registry("kqueue.cleanup_policies", "cleanup policy")
+
+_BUILT_IN: tuple[CleanupPolicy, ...] = (DeletePolicy(), CompactPolicy(), ConsumedPolicy())
+for _policy in _BUILT_IN:
+    POLICIES.add(_policy.name, _policy)

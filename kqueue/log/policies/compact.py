@@ -1,0 +1,68 @@
+"""`cleanup.policy=compact`: each key keeps its last value (SPEC S5.2). Here is when; how is in `kqueue.log.compaction`.
+
+    log:  | clean: compacted before | dirty: not yet | not now: younger than min.compaction.lag.ms, not stable, or active |
+                                    first_dirty      upto
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kqueue.base.settings import LONG_MAX, TopicConfig
+from kqueue.log.policies.contract import Compact, LogView, Progress, SegmentView
+
+
+class Dirt(NamedTuple):
+    """How dirty a log is. `upto`: offset where cleaning has to end; `clean_bytes`, `dirty_bytes`: of the segments before it, of which
+    one that is dirty in part counts as dirty; `overdue`: `max.compaction.lag.ms` is over for a dirty record.
+    """
+
+    upto: int
+    clean_bytes: int
+    dirty_bytes: int
+    overdue: bool
+
+    @property
+    def ratio(self) -> float:
+        """From 0 to 1; 0 where there is nothing."""
+        return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
+
+
+class CompactPolicy:
+    """Compacts where more than `min.cleanable.dirty.ratio` of what can be cleaned is dirty, or `max.compaction.lag.ms` is over.
+
+    Source: Kafka LogCleanerManager.grabFilthiestCompactedLog, cleanableOffsets.
+    """
+
+    name = "compact"
+
+    def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Compact | None:
+        dirt = dirt_of(log, config, now_ms)
+        if dirt.dirty_bytes == 0:
+            return None
+        if dirt.overdue:
+            return Compact(upto_offset=dirt.upto, why="max.compaction.lag.ms is over")
+        if dirt.ratio > config["min.cleanable.dirty.ratio"]:
+            return Compact(upto_offset=dirt.upto, why=f"{dirt.ratio:.0%} of it is dirty")
+        return None
+
+
+def dirt_of(log: LogView, config: TopicConfig, now_ms: int) -> Dirt:
+    """What of the log is dirty, and can be cleaned now."""
+    lag_min_ms: int = config["min.compaction.lag.ms"]
+    upto = _upto(log, now_ms - lag_min_ms if lag_min_ms else LONG_MAX)
+    clean = sum(segment.size for segment in log.segments if segment.end_offset <= log.first_dirty)
+    dirty = [segment for segment in log.segments if log.first_dirty < segment.end_offset <= upto]
+    lag_max_ms: int = config["max.compaction.lag.ms"]
+    overdue = lag_max_ms < LONG_MAX and any(0 <= segment.first_timestamp < now_ms - lag_max_ms for segment in dirty)
+    return Dirt(upto, clean, sum(segment.size for segment in dirty), overdue)
+
+
+def _upto(log: LogView, before_ms: int) -> int:
+    """Where the first segment begins that can't be cleaned yet."""
+    return next(segment.base_offset for segment in log.segments if not _cleanable(log, segment, before_ms))
+
+
+def _cleanable(log: LogView, segment: SegmentView, before_ms: int) -> bool:
+    too_young = segment.end_offset > log.first_dirty and segment.time_ms > before_ms
+    return not segment.is_active and not too_young and segment.end_offset <= min(log.high_watermark, log.stable_offset)

@@ -1,0 +1,114 @@
+"""What a cleanup policy is: it says which part of a log may go. Plugins bring theirs under the entry-point group
+`kqueue.cleanup_policies`: an instance, which `kqueue.testing.policies.check_policy` tests. A topic's `cleanup.policy` names it.
+
+A policy can't do harm beyond its word: the broker drops and rewrites whole sealed segments below the high watermark alone, never
+moves the log start back, and leaves a log alone whose policy raises. It runs on the broker's own thread: it must be quick, and
+keep its hands off files and sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from kqueue.base.settings import TopicConfig
+from kqueue.records.batch import Record
+
+RecordFilter = Callable[[Record], bool]
+"""Whether a record stays. Runs in another process: it can be pickled, and knows only what it carries."""
+
+
+class SegmentView(NamedTuple):
+    """One segment of a log. Times are in ms since 1970.
+
+    end_offset: exclusive, the base of the next segment. size: bytes of batches. max_timestamp: greatest time of a record, -1: none has
+    one (format 0, or no records). is_active: batches are appended to it. time_ms: `max_timestamp`, or where there is none
+    when the broker ended or opened the segment. first_timestamp: of its first batch; -1: none, or not read: it is where the segment
+    lies at or above `LogView.first_dirty` and the topic sets `max.compaction.lag.ms`.
+    """
+
+    base_offset: int
+    end_offset: int
+    size: int
+    max_timestamp: int
+    is_active: bool
+    time_ms: int
+    first_timestamp: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LogView:
+    """A log as it is at this moment.
+
+    segments: oldest first, never empty, the active one last. start_offset: what lies below can't be read any more. high_watermark: what
+    lies at or above may not be kept for good yet, and stays. stable_offset: first offset of an open transaction, or the high
+    watermark. first_dirty: compaction has been over all below, up to this offset.
+    """
+
+    topic: str
+    partition: int
+    segments: tuple[SegmentView, ...]
+    start_offset: int
+    high_watermark: int
+    stable_offset: int
+    first_dirty: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of batches in all segments."""
+        return sum(segment.size for segment in self.segments)
+
+
+class Progress(Protocol):
+    """How far consumer groups are."""
+
+    def committed(self, group: str, topic: str, partition: int) -> int | None:
+        """The offset that the group would go on at, as it is on disk; None: it has none there (any more)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Let go of the segments that end at or before `before_offset`. `why`: for the log line, e.g. ``older than retention.ms``.
+
+    roll_active: where `before_offset` reaches the end of the log, begin a new segment, so that the active one can go too.
+    """
+
+    before_offset: int
+    why: str
+    roll_active: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """Rewrite the sealed segments without the records that needn't stay.
+
+    keep: which do; None: the last one of each key does. upto_offset: leave the segments that end above it alone; None: all sealed ones.
+    """
+
+    keep: RecordFilter | None = None
+    upto_offset: int | None = None
+    why: str = ""
+
+
+Cleanup = Drop | Compact
+
+
+class CleanupPolicy(Protocol):
+    """Without state: one instance serves all logs."""
+
+    @property
+    def name(self) -> str:
+        """As it stands in `cleanup.policy`, in small letters."""
+        ...
+
+    def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Cleanup | None:
+        """What is to be done to the log now; None: nothing.
+
+        Asked often: every `log.retention.check.interval.ms` for drops, every `log.cleaner.backoff.ms` for compaction; whichever kind it
+        is not asked for is passed over. Where several policies are named, the drop that reaches furthest holds. A compaction
+        where nothing is dirty is done every `log.retention.check.interval.ms` at most.
+        Args: config: the topic's settings by name. now_ms: wall clock, which may be set back.
+        """
+        ...

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.log.policies import Drop
+from kqueue.log.policies.consumed import ConsumedPolicy
+from kqueue.tests.log.policies.views import NOW_MS, Committed, settings, view
+
+
+@pytest.mark.parametrize(
+    ("groups", "committed", "before"),
+    [
+        ("mail", {"mail": 0}, None),
+        ("mail", {"mail": 9}, None),
+        ("mail", {"mail": 10}, 10),
+        ("mail", {"mail": 25}, 20),
+        ("mail", {"mail": 30}, 20),
+        ("mail,bill", {"mail": 30, "bill": 10}, 10),
+        ("mail,bill", {"mail": 30, "bill": 9}, None),
+        ("mail,bill", {"mail": 30}, None),
+        ("mail", {"other": 30}, None),
+    ],
+)
+def test_what_every_named_group_has_consumed_goes(groups: str, committed: dict[str, int], before: int | None) -> None:
+    """S5.4: whole sealed segments below what all have committed; a group that never committed holds everything."""
+    config = settings(cleanup_policy="consumed", kqueue_consumed_groups=groups)
+    found = ConsumedPolicy().plan(view([100, 100, 100]), Committed(**committed), config, NOW_MS)
+    assert found == (None if before is None else Drop(before, f"consumed by {groups.replace(',', ', ')}"))
+
+
+def test_without_a_group_nothing_goes() -> None:
+    """S5.4"""
+    assert ConsumedPolicy().plan(view([1, 1, 1]), Committed(mail=30), settings(cleanup_policy="consumed"), NOW_MS) is None
