@@ -1,6 +1,6 @@
 """The small text files of a data folder, each read and written whole.
 
-    recovery-point-, replication-, log-start-offset-checkpoint: "0" (version), number of lines, then "topic partition offset" lines
+    recovery-point-, replication-, log-start-, cleaner-offset-checkpoint: "0" (version), count, then lines of "topic partition offset"
     meta.properties: key=value lines after comments; `cluster.id`, `node.id`, `directory.id`, `version`
     partition.metadata, in each partition's folder: "version: 0" and "topic_id: <22 characters>"
     .kafka_cleanshutdown: {"version":0,"brokerEpoch":n}
@@ -20,6 +20,8 @@ from kqueue.base.names import parse_uuid, uuid_text
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+OFFSET_CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANER_OFFSETS)
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptIndex, StorageFailed
+from kqueue.base.jobs import Jobs
 from kqueue.base.names import parse_partition_folder, parse_uuid, partition_folder, random_uuid, uuid_text
 from kqueue.log import checkpoints
-from kqueue.log.checkpoints import CLEAN_SHUTDOWN, HIGH_WATERMARKS, LOCK, LOG_STARTS, META_PROPERTIES, RECOVERY_POINTS, Offsets
+from kqueue.log.checkpoints import (
+    CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOCK,
+    LOG_STARTS,
+    META_PROPERTIES,
+    OFFSET_CHECKPOINTS,
+    RECOVERY_POINTS,
+    Offsets,
+)
 from kqueue.log.epochs import UNKNOWN, decode_epochs
 from kqueue.log.filenames import EPOCHS, FOLDER_DELETED, PARTITION_METADATA
 from kqueue.log.log import remove_folder
+from kqueue.log.saving import CheckpointFile, Done
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
@@ -31,11 +42,13 @@ class Found(NamedTuple):
 class DataFolder:
     """Opened by being made, which locks it. `clean`: whether the last stop was, or nothing was there; `found`: the partitions in it.
 
-    `recovery_points`, `high_watermarks`, `log_starts`: what the checkpoints say; `write` puts them back.
+    `recovery_points`, `high_watermarks`, `log_starts`, `cleaner_offsets`: what the checkpoints say; `save` puts them back.
     Raises FolderInUse, StorageFailed (another node's folder, a file that can't be read or written).
     """
 
-    def __init__(self, storage: Storage, *, node_id: int, cluster_id: str | None, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, storage: Storage, *, node_id: int, cluster_id: str | None, clock: Clock, rng: random.Random, jobs: Jobs | None = None
+    ) -> None:
         self.storage = storage
         self.clock = clock
         self._lock = storage.lock(LOCK)
@@ -44,7 +57,8 @@ class DataFolder:
             self.recovery_points = self._read_offsets(RECOVERY_POINTS)
             self.high_watermarks = self._read_offsets(HIGH_WATERMARKS)
             self.log_starts = self._read_offsets(LOG_STARTS)
-            self._written: dict[str, bytes] = {}
+            self.cleaner_offsets = self._read_offsets(CLEANER_OFFSETS)
+            self._files = {name: CheckpointFile(storage, name, jobs) for name in OFFSET_CHECKPOINTS}
             self.found: dict[Key, Found] = {}
             self._list()
             self.clean = self._take_marker() or not self.found
@@ -147,8 +161,8 @@ class DataFolder:
         tail = f"-{key[1]}.{unique}{suffix}"
         path = key[0][: 255 - len(tail)] + tail  # the longest name that file systems take
         self.storage.rename(found.path, path)
-        for table in (self.recovery_points, self.high_watermarks, self.log_starts):
-            table.pop(key, None)
+        for name in OFFSET_CHECKPOINTS:
+            self._table(name).pop(key, None)
         return path
 
     def newest_epoch(self, found: Found) -> int:
@@ -160,18 +174,25 @@ class DataFolder:
 
     # --- checkpoints
 
-    def write(self, name: str, offsets: Mapping[Key, int]) -> None:
+    def _table(self, name: str) -> Offsets:
+        tables = (self.recovery_points, self.high_watermarks, self.log_starts, self.cleaner_offsets)
+        return dict(zip(OFFSET_CHECKPOINTS, tables, strict=True))[name]
+
+    def save(self, name: str, done: Done) -> None:
+        """Write a checkpoint, if it says anything new, in a job; then call `done`, as `CheckpointFile.save`. Crash: old or new."""
+        self._files[name].save(checkpoints.encode_offsets(self._table(name)), done)
+
+    def save_now(self, name: str) -> None:
         """Write a checkpoint, if it says anything new. Blocks. Crash: old or new. Raises StorageFailed."""
-        data = checkpoints.encode_offsets(offsets)
-        if self._written.get(name) != data:
-            self.storage.write_atomic(name, data)
-            self._written[name] = data
+        self._files[name].save_now(checkpoints.encode_offsets(self._table(name)))
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
         """Leave the folder; `clean`: all logs were flushed and closed, or were not touched since the last clean stop.
 
         Crash: before the marker is on disk, the next start counts as unclean. Raises StorageFailed.
         """
+        for file in self._files.values():
+            file.close()
         try:
             if clean:
                 self.storage.write_atomic(CLEAN_SHUTDOWN, checkpoints.encode_clean_shutdown(broker_epoch))

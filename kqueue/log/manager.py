@@ -10,27 +10,45 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import StorageFailed
-from kqueue.base.jobs import IoJob
+from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import random_uuid, uuid_text
-from kqueue.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from kqueue.log.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kqueue.log.config import LogConfig
-from kqueue.log.filenames import FOLDER_DELETED, PARTITION_METADATA
+from kqueue.log.filenames import FOLDER_DELETED, LOG, PARTITION_METADATA
 from kqueue.log.folders import DataFolder, Found, Key, read_properties
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log, remove_folder
+from kqueue.log.saving import Done
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
 FOLDER_STRAY = "-stray"
 
 
+class LogDir(NamedTuple):
+    """What may be told of a data folder; `error` None: it serves.
+
+    `directory_id` None: it could not be read. `total_bytes`, `usable_bytes`: of the volume, None: not known.
+    `partitions`: bytes of batches in each.
+    """
+
+    place: str
+    directory_id: str | None
+    error: StorageFailed | None
+    total_bytes: int | None
+    usable_bytes: int | None
+    partitions: dict[Key, int]
+
+
 class LogManager:
     """Owns the data folders from being made to `close`. Belongs to one thread.
 
     Args: storages: one per data folder. node_id: must be the folders'. cluster_id: for new folders; None = as the others say, else random.
-    rng: for ids and jitter. Raises FolderInUse, StorageFailed: a folder can't be read or written, or is another node's.
+    rng: for ids and jitter. jobs: who writes checkpoints; None: they are written at once.
+    Raises FolderInUse, StorageFailed: a folder can't be read or written, or is another node's.
     """
 
     def __init__(
@@ -43,6 +61,7 @@ class LogManager:
         cluster_id: str | None = None,
         broker_epoch: int = -1,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
+        jobs: Jobs | None = None,
     ) -> None:
         assert storages, "a broker needs a data folder"
         self._clock = clock
@@ -57,7 +76,7 @@ class LogManager:
             known = (read_properties(storage).get("cluster.id") for storage in storages)
             cluster_id = cluster_id or next((id for id in known if id), None)
             for storage in storages:
-                folder = DataFolder(storage, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng)
+                folder = DataFolder(storage, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng, jobs=jobs)
                 self._folders.append(folder)
                 cluster_id = folder.cluster_id
             self._check_found_once()
@@ -212,26 +231,80 @@ class LogManager:
     # --- checkpoints
 
     def checkpoint_recovery_points(self) -> None:
-        """Write how far logs are flushed, and where they start. Blocks. Crash: old or new, which costs time alone. Raises StorageFailed."""
+        """Write how far logs are flushed, and where they start, in jobs. Crash: old or new, which costs time alone."""
+        self.save_recovery_points(lambda error: None)
         for folder in self._folders:
-            self._note_offsets(folder)
-            folder.write(RECOVERY_POINTS, folder.recovery_points)
-            folder.write(LOG_STARTS, folder.log_starts)
+            folder.save(LOG_STARTS, self._told(folder, LOG_STARTS))
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[Key, int]) -> None:
-        """Write the high watermarks of these partitions; others keep theirs. Blocks. Crash: old or new. Raises StorageFailed."""
+        """Write the high watermarks of these partitions, in jobs; others keep theirs. Crash: old or new."""
         for folder in self._folders:
             for key in folder.found:
                 if key in high_watermarks:
                     folder.high_watermarks[key] = high_watermarks[key]
-            folder.write(HIGH_WATERMARKS, folder.high_watermarks)
+            folder.save(HIGH_WATERMARKS, self._told(folder, HIGH_WATERMARKS))
+
+    def save_recovery_points(self, done: Done) -> None:
+        """Write how far all logs are flushed, in jobs.
+
+        `done(error or None)` is called on the owner thread once all folders have it, or the first that could not; at once where nothing
+        is new. Crash: old or new, which costs time alone.
+        """
+        finish = _all_of(len(self._folders), done)
+        for folder in self._folders:
+            self._note_offsets(folder)
+            folder.save(RECOVERY_POINTS, self._told(folder, RECOVERY_POINTS, finish))
+
+    def save_log_starts(self, key: Key, done: Done) -> None:
+        """Write where the partition's log (and its neighbours) start, in a job; `done` as in `save_recovery_points`.
+
+        Crash: old or new; once `done(None)` is called the start that the log has now is never forgotten. A partition that is gone is fine.
+        """
+        folder = self._folder_of(key)
+        if folder is None:
+            done(None)
+            return
+        self._note_offsets(folder)
+        folder.save(LOG_STARTS, self._told(folder, LOG_STARTS, done))
+
+    def cleaner_offset(self, key: Key) -> int | None:
+        """The first offset of the partition that compaction has not seen, as checkpointed; None: it was never compacted."""
+        folder = self._folder_of(key)
+        return folder.cleaner_offsets.get(key) if folder is not None else None
+
+    def save_cleaner_offset(self, key: Key, offset: int | None, done: Done) -> None:
+        """Write how far a partition is compacted (None: not at all), in a job; `done` as in `save_recovery_points`.
+
+        Crash: old or new; the old one costs another look at what is clean. A partition that is gone is fine.
+        """
+        folder = self._folder_of(key)
+        if folder is None:
+            done(None)
+            return
+        if offset is None:
+            folder.cleaner_offsets.pop(key, None)
+        else:
+            folder.cleaner_offsets[key] = offset
+        folder.save(CLEANER_OFFSETS, self._told(folder, CLEANER_OFFSETS, done))
+
+    def _told(self, folder: DataFolder, name: str, done: Done | None = None) -> Done:
+        """`done`, but for a log line where the checkpoint could not be written: the next one tries again, with a new file."""
+
+        def tell(error: BaseException | None) -> None:
+            if error is not None:
+                logger.error("%s: %s could not be written, the old one still holds: %s", folder.storage.place, name, error)
+            if done is not None:
+                done(error)
+
+        return tell
 
     def _note_offsets(self, folder: DataFolder) -> None:
         for key in folder.found:
             log = self._logs.get(key)
             if log is not None:
                 folder.recovery_points[key] = log.flushed_offset
-                if log.start_offset > log.first_base:
+                if log.start_offset > 0:
+                    # also where the first segment begins there: the files before it may not be gone for good
                     folder.log_starts[key] = log.start_offset
                 else:
                     folder.log_starts.pop(key, None)
@@ -239,7 +312,23 @@ class LogManager:
     def _lower_recovery_point(self, folder: DataFolder, key: Key, offset: int) -> None:
         if folder.recovery_points.get(key, 0) > offset:
             folder.recovery_points[key] = offset
-            folder.write(RECOVERY_POINTS, folder.recovery_points)
+            folder.save_now(RECOVERY_POINTS)
+
+    def log_dirs(self) -> list[LogDir]:
+        """All data folders, in order. Lists the folder of every partition that is not open. Blocks."""
+        return [self._log_dir(folder) for folder in self._folders]
+
+    def _log_dir(self, folder: DataFolder) -> LogDir:
+        storage = folder.storage
+        sizes: dict[Key, int] = {}
+        error: StorageFailed | None = None
+        for key, found in folder.found.items():
+            log = self._logs.get(key)
+            try:
+                sizes[key] = log.size if log is not None else _batch_bytes(storage, found.path)
+            except StorageFailed as failed:
+                error = error or failed
+        return LogDir(storage.place, folder.properties["directory.id"], error, storage.total_bytes(), storage.free_bytes(), sizes)
 
     def expire_producers(self) -> int:
         """Forget silent producers of all open logs; returns how many."""
@@ -262,9 +351,8 @@ class LogManager:
                 clean = self._close_logs(folder)
                 self._note_offsets(folder)
                 folder.high_watermarks.update({key: high for key, high in (high_watermarks or {}).items() if key in folder.found})
-                folder.write(RECOVERY_POINTS, folder.recovery_points)
-                folder.write(LOG_STARTS, folder.log_starts)
-                folder.write(HIGH_WATERMARKS, folder.high_watermarks)
+                for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
+                    folder.save_now(name)
             except StorageFailed as error:
                 logger.error("%s: %s", folder.storage.place, error)
                 failed, clean = failed or error, False
@@ -287,4 +375,23 @@ class LogManager:
         return clean
 
 
-__all__ = ["Found", "LogManager"]
+def _all_of(count: int, done: Done) -> Done:
+    """Calls `done` once it was called `count` times itself, with the first error."""
+    errors: list[BaseException | None] = []
+
+    def one(error: BaseException | None) -> None:
+        errors.append(error)
+        if len(errors) == count:
+            done(next((error for error in errors if error is not None), None))
+
+    return one
+
+
+def _batch_bytes(storage: Storage, path: str) -> int:
+    try:
+        return sum(entry.size for entry in storage.list(path) if entry.name.endswith(LOG))
+    except FileNotFoundError:
+        return 0
+
+
+__all__ = ["Found", "LogDir", "LogManager"]

@@ -150,6 +150,7 @@ class Server:
             rng=self._rng,
             node_id=node_id(config),
             producer_expiration_ms=config["producer.id.expiration.ms"],
+            jobs=self.jobs,
         )
         cleanup.callback(logs.close)
         store = self._store or self._open_store(cleanup)

@@ -135,3 +135,7 @@ class Storage(Protocol):
     def free_bytes(self) -> int | None:
         """Bytes that can still be written; None: no bound known."""
         ...
+
+    def total_bytes(self) -> int | None:
+        """Bytes of the whole volume, used ones too; None: no bound known."""
+        ...

@@ -418,6 +418,12 @@ class LocalStorage:
             return status.f_bavail * status.f_frsize
         return None
 
+    def total_bytes(self) -> int | None:
+        with contextlib.suppress(OSError, AttributeError):
+            status = os.statvfs(self._root)
+            return status.f_blocks * status.f_frsize
+        return None
+
     def _full(self, path: str) -> str:
         return f"{self._root}/{check_path(path)}" if path else self._root
 

@@ -155,6 +155,9 @@ class MemoryStorage:
     def free_bytes(self) -> int | None:
         return None
 
+    def total_bytes(self) -> int | None:
+        return None
+
     def _entry(self, path: str, name: str) -> Entry:
         file = self._files.get(path)
         return Entry(name, file.size, False) if file is not None else Entry(name, 0, True)

@@ -52,6 +52,7 @@ class Simulation:
             rng=rng,
             node_id=node_id(config),
             producer_expiration_ms=config["producer.id.expiration.ms"],
+            jobs=self.jobs,
         )
         self.broker = Broker(config, self.logs, self.store, clock=self.clock, jobs=self.jobs, rng=rng)
         self.broker.endpoints = lambda listener: ("127.0.0.1", 9092)

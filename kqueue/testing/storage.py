@@ -380,6 +380,9 @@ class FaultyStorage:
     def free_bytes(self) -> int | None:
         return self.room()
 
+    def total_bytes(self) -> int | None:
+        return self.capacity_bytes
+
     def _node(self, path: str) -> _Inode | _Folder | None:
         node: _Inode | _Folder | None = self._root
         for name in check_path(path).split("/") if path else ():

@@ -169,6 +169,8 @@ def paths_stay_inside(storage: Storage) -> None:
 def free_bytes_are_a_number(storage: Storage) -> None:
     free = storage.free_bytes()
     assert free is None or free >= 0
+    total = storage.total_bytes()
+    assert total is None or free is None or total >= free
     assert storage.place
 
 

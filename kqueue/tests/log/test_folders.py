@@ -132,11 +132,13 @@ def test_a_broken_checkpoint_is_told_and_done_without(caplog: pytest.LogCaptureF
 def test_a_checkpoint_that_says_nothing_new_is_not_written() -> None:
     storage = FaultyStorage()
     folder = open_folder(storage)
-    folder.write(checkpoints.RECOVERY_POINTS, {("t", 0): 5})
+    folder.recovery_points[("t", 0)] = 5
+    folder.save_now(checkpoints.RECOVERY_POINTS)
     storage.steps.clear()
-    folder.write(checkpoints.RECOVERY_POINTS, {("t", 0): 5})
+    folder.save_now(checkpoints.RECOVERY_POINTS)
     assert storage.steps == []
-    folder.write(checkpoints.RECOVERY_POINTS, {("t", 0): 6})
+    folder.recovery_points[("t", 0)] = 6
+    folder.save_now(checkpoints.RECOVERY_POINTS)
     assert storage.read(checkpoints.RECOVERY_POINTS) == b"0\n1\nt 0 6\n"
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from kqueue.base.errors import FolderInUse, StorageFailed
-from kqueue.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, decode_offsets
+from kqueue.log.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, decode_offsets
 from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
 from kqueue.testing.clock import ManualClock
+from kqueue.testing.jobs import SteppedJobs
 from kqueue.testing.storage import FaultyStorage, Remains
 from kqueue.tests.log.helpers import START_MS, append, flush, read_values, run_job
 
@@ -195,6 +196,93 @@ def test_log_starts_survive_once_checkpointed() -> None:
     manager.close({})
     assert storage.read(LOG_STARTS) == b"0\n1\nt 0 1\n"
     assert log_of(start(storage)).start_offset == 1
+
+
+def test_checkpoints_are_written_in_jobs_and_told_when_they_are_safe() -> None:
+    """S5.3: the recovery points of all folders, before `done`."""
+    storages, jobs = [FaultyStorage(), FaultyStorage()], SteppedJobs()
+    manager = start(*storages, jobs=jobs)
+    told: list[BaseException | None] = []
+    for number in range(2):
+        log = log_of(manager, "t", number)
+        append(log, b"x")
+        flush(log)
+    manager.save_recovery_points(told.append)
+    jobs.step()
+    assert told == []
+    jobs.run_all()
+    assert told == [None]
+    found = {key: offset for storage in storages for key, offset in decode_offsets(storage.read(RECOVERY_POINTS)).items()}
+    assert found == {("t", 0): 1, ("t", 1): 1}
+    storages[1].fail("sync")
+    append(log_of(manager, "t", 0), b"y")
+    flush(log_of(manager, "t", 0))
+    manager.save_recovery_points(told.append)
+    append(log_of(manager, "t", 1), b"y")
+    jobs.run_all()
+    assert told == [None, None], "a folder that has nothing new to say can't fail"
+
+
+def test_a_log_start_is_safe_once_told_also_where_the_first_segment_begins_there() -> None:
+    storage, jobs = FaultyStorage(), SteppedJobs()
+    manager = start(storage, jobs=jobs)
+    log = log_of(manager)
+    append(log, b"a")
+    log.roll()
+    append(log, b"b")
+    flush(log)
+    log.advance_start(1)
+    told: list[BaseException | None] = []
+    manager.save_log_starts(("t", 0), told.append)
+    jobs.run_all()
+    assert told == [None]
+    assert decode_offsets(storage.after_cut(Remains.LOST, random.Random(1)).read(LOG_STARTS)) == {("t", 0): 1}
+    storage.fail("rename", lambda path: LOG_STARTS in path)
+    append(log, b"c")
+    log.advance_start(2)
+    manager.save_log_starts(("t", 0), told.append)
+    jobs.run_all()
+    assert isinstance(told[-1], StorageFailed)
+    manager.save_log_starts(("gone", 0), told.append)
+    assert told[-1] is None
+
+
+def test_cleaner_offsets_live_with_their_partition() -> None:
+    """S5.2"""
+    storage, jobs = FaultyStorage(), SteppedJobs()
+    manager = start(storage, jobs=jobs)
+    for number in range(2):
+        manager.create("t", number, ID)
+        assert manager.cleaner_offset(("t", number)) is None
+        manager.save_cleaner_offset(("t", number), 5 + number, lambda error: None)
+    jobs.run_all()
+    assert storage.read(CLEANER_OFFSETS) == b"0\n2\nt 0 5\nt 1 6\n"
+    manager.save_cleaner_offset(("t", 0), None, lambda error: None)
+    manager.save_cleaner_offset(("gone", 0), 7, lambda error: None)
+    jobs.run_all()
+    manager.close({})
+    manager = start(storage)
+    assert [manager.cleaner_offset(("t", number)) for number in range(2)] == [None, 6]
+
+
+def test_data_folders_tell_what_they_hold() -> None:
+    """S3.1"""
+    storages = [FaultyStorage(capacity_bytes=100_000), MemoryStorage()]
+    manager = start(*storages)
+    for number in range(2):
+        append(log_of(manager, "t", number), b"x")
+    size = log_of(manager).size
+    sizes = [folder.partitions for folder in manager.log_dirs()]
+    assert sizes == [{("t", 0): size}, {("t", 1): size}]
+    manager.close({})
+    manager = start(*storages)
+    first, second = manager.log_dirs()
+    assert [first.partitions, second.partitions] == sizes, "also of logs that were not opened"
+    assert (first.place, first.total_bytes, first.error) == ("faulty storage", 100_000, None)
+    assert first.usable_bytes is not None
+    assert 0 < first.usable_bytes < 100_000
+    assert (second.total_bytes, second.usable_bytes) == (None, None)
+    assert first.directory_id != second.directory_id
 
 
 def test_truncation_lowers_the_recovery_point_on_disk_first() -> None:
