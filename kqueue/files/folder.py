@@ -1,0 +1,229 @@
+"""A partition's folder, opened read only: its segments, batches and records, of a running or stopped Kafka or kqueue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from kqueue.base.errors import CorruptBatch, CorruptIndex, OffsetOutOfRange, StorageFailed
+from kqueue.base.names import parse_partition_folder
+from kqueue.files.lookup import end_of, position_of
+from kqueue.files.segments import Batch, Gap, Segment
+from kqueue.files.transactions import Transactions
+from kqueue.log.checkpoints import LOG_STARTS, decode_offsets, decode_partition_metadata
+from kqueue.log.damage import Damage
+from kqueue.log.filenames import LOG, PARTITION_METADATA, SWAP, parse_file_name
+from kqueue.records.batch import DECOMPRESSED_BYTES_MAX
+from kqueue.records.record import Record
+from kqueue.storage import Entry, LocalStorage, Storage
+
+OnDamage = Literal["raise", "skip"] | Callable[[Damage], object]
+Isolation = Literal["read_uncommitted", "read_committed"]
+ISOLATIONS = ("read_uncommitted", "read_committed")
+
+
+def open_log(folder: str | Path) -> LogFolder:
+    """Open the folder of a partition, such as ``data/orders-0``, to read it; iterating gives its records.
+
+    Nothing is written or locked, so the folder may belong to a running broker, Kafka or kqueue, or lie on a read-only disk. What
+    is there is listed once, now: open it again to see what has come since.
+
+    Raises: StorageFailed: there is no such folder, it can't be read, or it holds no log.
+    """
+    path = Path(folder).resolve()
+    if not path.is_dir():
+        raise StorageFailed(f"{folder} is a file, expected the folder of a partition" if path.exists() else f"there is no folder {folder}")
+    return LogFolder(LocalStorage(path.parent), path.name)
+
+
+class LogFolder:
+    """A partition's log. `topic`, `partition`: what the folder's name says, None: it is no partition's name.
+
+    `segments`: oldest first; `topic_id`: 16 bytes, None: the folder does not say.
+    """
+
+    def __init__(self, storage: Storage, folder: str) -> None:
+        """Open `folder` of `storage`. Raises: as `open_log`."""
+        self.storage = storage
+        self.folder = folder
+        named = parse_partition_folder(folder)
+        self.topic: str | None = named[0] if named else None
+        self.partition: int | None = named[1] if named else None
+        self.segments = _find_segments(storage, folder)
+        if not self.segments:
+            raise StorageFailed(f"{self.place} holds no log: expected files such as 00000000000000000000{LOG}")
+
+    def __repr__(self) -> str:
+        return f"<log {self.place}, {len(self.segments)} segments>"
+
+    def __iter__(self) -> Iterator[Record]:
+        return self.records()
+
+    @property
+    def place(self) -> str:
+        """The folder, for people."""
+        return f"{self.storage.place}/{self.folder}"
+
+    @property
+    def topic_id(self) -> bytes | None:
+        """The 16-byte id that partition.metadata names; None: there is no such file, or it can't be read."""
+        try:
+            return decode_partition_metadata(self.storage.read(f"{self.folder}/{PARTITION_METADATA}"))
+        except (FileNotFoundError, CorruptIndex):
+            return None
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that counts: the first segment's, or a later one up to which records were deleted.
+
+        The latter stands in the log-start-offset-checkpoint beside the folder, which a running broker writes once a minute.
+        """
+        first = self.segments[0].base_offset
+        try:
+            offsets = decode_offsets(self.storage.read(LOG_STARTS))
+        except (FileNotFoundError, CorruptIndex, StorageFailed):
+            return first
+        return max(first, offsets.get((self.topic or "", self.partition or 0), first))
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last whole batch; a batch that is being appended does not count. Raises StorageFailed."""
+        return end_of(self.segments[-1])
+
+    def batches(
+        self,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        check: bool = True,
+        on_damage: OnDamage = "raise",
+    ) -> Iterator[Batch]:
+        """The batches, in order, from the one that holds `start_offset` to the last that begins before `end_offset`.
+
+        Args:
+            start_offset, end_offset: None = the log's own; in a gap that compaction left the next batch counts.
+            check: compare checksums, which reads every byte; else only headers are read.
+            on_damage: "raise"; "skip": go on with the next sound batch; or a function that is told, and then as "skip".
+        Raises: CorruptBatch: names file, position, what was expected and found. OffsetOutOfRange: below the log's start or
+        negative. StorageFailed. FileNotFoundError: a running broker has deleted a segment meanwhile.
+        """
+        start = self._checked_start(start_offset)
+        return self._batches(start, end_offset, check, on_damage)
+
+    def records(
+        self,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        isolation: Isolation = "read_uncommitted",
+        check: bool = True,
+        on_damage: OnDamage = "raise",
+        limit_bytes: int = DECOMPRESSED_BYTES_MAX,
+    ) -> Iterator[Record]:
+        """The records with start_offset <= offset < end_offset, in order, without the brokers' own control records.
+
+        Args:
+            isolation: "read_committed" leaves out aborted transactions, and ends before the first that is open; it looks
+                through the headers of the log first. The memory it takes grows with the number of aborted transactions.
+            limit_bytes: what one batch may decompress to.
+            others: as `batches`.
+        Raises: as `batches`; UnsupportedCodec.
+        """
+        if isolation not in ISOLATIONS:
+            raise ValueError(f"isolation is one of {', '.join(ISOLATIONS)}, not {isolation!r}")
+        start = self._checked_start(start_offset)
+        end = end_offset
+        aborted = None
+        if isolation == "read_committed":
+            aborted = Transactions(self._batches(start, None, False, on_damage))
+            if aborted.stable_end is not None:
+                end = aborted.stable_end if end is None else min(end, aborted.stable_end)
+        return self._records(self._batches(start, end, check, on_damage), start, end, aborted, on_damage, limit_bytes)
+
+    def _checked_start(self, start_offset: int | None) -> int:
+        first = self.start_offset
+        if start_offset is None:
+            return first
+        if start_offset < first:
+            raise OffsetOutOfRange(f"offset {start_offset} lies before the start of {self.place}, which is {first}")
+        return start_offset
+
+    def _batches(self, start: int, end_offset: int | None, check: bool, on_damage: OnDamage) -> Iterator[Batch]:
+        for segment, following in pairwise((*self.segments, None)):
+            assert segment is not None
+            if (following is not None and following.base_offset <= start) or (end_offset is not None and segment.base_offset >= end_offset):
+                continue
+            for found in segment.walk(position_of(segment, start), check=check):
+                if isinstance(found, Gap) or not found.is_valid:
+                    if isinstance(found, Batch) or not (found.is_tail and following is None):
+                        _report(segment, found, on_damage)
+                elif end_offset is not None and found.base_offset >= end_offset and found.magic == 2:
+                    return
+                elif found.last_offset >= start:
+                    yield found
+
+    def _records(
+        self,
+        batches: Iterable[Batch],
+        start: int,
+        end: int | None,
+        aborted: Transactions | None,
+        on_damage: OnDamage,
+        limit_bytes: int,
+    ) -> Iterator[Record]:
+        for batch in batches:
+            if batch.is_control or (aborted is not None and aborted.is_aborted(batch)):
+                continue
+            whole = batch.magic == 2 and batch.base_offset >= start and (end is None or batch.last_offset < end)
+            try:
+                if whole:
+                    yield from batch.records(limit_bytes=limit_bytes)
+                    continue
+                for record in batch.records(limit_bytes=limit_bytes):
+                    if record.offset >= start and (end is None or record.offset < end):
+                        yield record
+            except CorruptBatch as error:
+                if on_damage == "raise":
+                    raise
+                if callable(on_damage):
+                    on_damage(Damage(batch.place, batch.position, "records as its header counts them", str(error)))
+
+
+def _report(segment: Segment, found: Gap | Batch, on_damage: OnDamage) -> None:
+    expected, what = ("a sound batch", found.problem or "") if isinstance(found, Batch) else (found.expected, found.found)
+    damage = Damage(segment.place(), found.position, expected, what)
+    if on_damage == "raise":
+        raise CorruptBatch(str(damage))
+    if callable(on_damage):
+        on_damage(damage)
+
+
+def _find_segments(storage: Storage, folder: str) -> tuple[Segment, ...]:
+    """The segments, oldest first.
+
+    Where compaction was cut short after its point of no return, the `.swap` files stand for the segments that they cover: of
+    these some may be gone already.
+    """
+    kept: dict[int, Segment] = {}
+    swapped: list[Segment] = []
+    files: dict[tuple[int, bool], dict[str, Entry]] = {}
+    for entry in storage.list(folder):
+        is_swap = entry.name.endswith(SWAP)
+        parsed = None if entry.is_folder else parse_file_name(entry.name.removesuffix(SWAP))
+        if parsed is not None:
+            files.setdefault((parsed[0], is_swap), {})[parsed[1]] = entry
+    for (offset, is_swap), entries in sorted(files.items()):
+        if LOG not in entries:
+            continue
+        names = {suffix: entry.name for suffix, entry in entries.items()}
+        segment = Segment(storage, folder, offset, names, entries[LOG].size)
+        if is_swap:
+            swapped.append(segment)
+        else:
+            kept[offset] = segment
+    for segment in swapped:
+        end = end_of(segment)
+        kept = {offset: old for offset, old in kept.items() if not segment.base_offset <= offset < end} | {segment.base_offset: segment}
+    return tuple(kept[offset] for offset in sorted(kept))

@@ -1,0 +1,244 @@
+"""The segments of a partition's folder as they stand on disk, and the way over the batches of one, damaged ones included.
+
+Nothing here writes, locks or keeps a descriptor for long; a running broker may append to the files meanwhile.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kqueue.base.errors import CorruptBatch
+from kqueue.log.filenames import LOG, file_name
+from kqueue.records.batch import (
+    BATCH_OVERHEAD,
+    DECOMPRESSED_BYTES_MAX,
+    HEADER,
+    MAGIC_POSITION,
+    BatchHeader,
+    check_crc,
+    iter_records,
+    read_header,
+)
+from kqueue.records.legacy import LegacyEntry, check_entry, entry_records
+from kqueue.records.message_set import read_entry
+from kqueue.records.record import Record
+from kqueue.storage import File, Storage
+
+Unit = BatchHeader | LegacyEntry
+FRAME = struct.Struct(">qi")
+LENGTH_END = FRAME.size  # the length counts from here, in every magic
+LENGTH_MIN = (14, 22, BATCH_OVERHEAD - LENGTH_END)  # by magic
+CHUNK_BYTES = 1024 * 1024
+CHUNK_BYTES_UNCHECKED = 64 * 1024
+_LEGACY = struct.Struct(">qiIbbq")
+
+
+class Gap(NamedTuple):
+    """Bytes of a log file in which no batch begins: `size` of them from `position` on.
+
+    `is_tail`: the file ends with them, and they are the beginning of a batch, or zeros that were allocated beforehand: what
+    a crash or a broker at work leaves. Otherwise they are damage.
+    """
+
+    position: int
+    size: int
+    expected: str
+    found: str
+    is_tail: bool
+
+
+class Batch:
+    """A batch, or a message of the old formats, as it stands in a file.
+
+    `unit`: its header or entry, which share `size`, `magic`, `crc`, `codec_id`, `last_offset`, `max_timestamp` and more; `place`: the
+    file's name for people; `position`: bytes in it; `problem`: what is wrong with it, None: nothing, or it was not checked.
+    """
+
+    __slots__ = ("_data", "_file", "place", "position", "problem", "unit")
+
+    def __init__(self, unit: Unit, file: File, place: str, position: int, data: memoryview | None, problem: str | None) -> None:
+        self.unit = unit
+        self.place = place
+        self.position = position
+        self.problem = problem
+        self._file = file
+        self._data = data
+
+    def __repr__(self) -> str:
+        return f"<batch {self.base_offset}..{self.last_offset} at {self.position} of {self.place}{'' if self.is_valid else ', damaged'}>"
+
+    @property
+    def is_valid(self) -> bool:
+        """Its checksum and header are right, as far as they were checked."""
+        return self.problem is None
+
+    @property
+    def base_offset(self) -> int:
+        """Offset at which it begins; of a compressed message of old format, which knows only its last, that one."""
+        return self.unit.base_offset if isinstance(self.unit, BatchHeader) else self.unit.offset
+
+    @property
+    def last_offset(self) -> int:
+        return self.unit.last_offset
+
+    @property
+    def next_offset(self) -> int:
+        return self.unit.next_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.unit.size
+
+    @property
+    def end(self) -> int:
+        """The position after it."""
+        return self.position + self.unit.size
+
+    @property
+    def magic(self) -> int:
+        return self.unit.magic
+
+    @property
+    def is_control(self) -> bool:
+        return isinstance(self.unit, BatchHeader) and self.unit.is_control
+
+    @property
+    def is_transactional(self) -> bool:
+        return isinstance(self.unit, BatchHeader) and self.unit.is_transactional
+
+    def data(self) -> memoryview:
+        """All its bytes. Raises CorruptBatch: the file has been cut meanwhile. StorageFailed."""
+        if self._data is None:
+            self._data = memoryview(self._file.read_at(self.position, self.size))
+            if len(self._data) != self.size:
+                raise CorruptBatch(f"{self.where}: {self.size} bytes were here, now there are {len(self._data)}")
+        return self._data
+
+    @property
+    def where(self) -> str:
+        return f"{self.place}, position {self.position}"
+
+    def records(self, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
+        """Its records, in order, those of control batches too.
+
+        Args: limit_bytes: what it may decompress to.
+        Raises: CorruptBatch: names file and position; records before the damage may have been yielded. UnsupportedCodec.
+        """
+        if self.problem is not None:
+            raise CorruptBatch(f"{self.where}: {self.problem}")
+        try:
+            if isinstance(self.unit, BatchHeader):
+                yield from iter_records(self.data(), 0, limit_bytes=limit_bytes)
+            else:
+                yield from entry_records(self.unit, limit_bytes)
+        except CorruptBatch as error:
+            raise CorruptBatch(f"{self.where}: {error}") from error
+
+
+class Segment:
+    """A segment's files: `base_offset` from their name; `names`: suffix -> file name of those that are there."""
+
+    __slots__ = ("base_offset", "folder", "names", "size", "storage")
+
+    def __init__(self, storage: Storage, folder: str, base_offset: int, names: Mapping[str, str], size: int) -> None:
+        self.storage = storage
+        self.folder = folder
+        self.base_offset = base_offset
+        self.names = names
+        self.size = size  # bytes of the log file, when the folder was listed
+
+    def __repr__(self) -> str:
+        return f"<segment {self.place()}, {self.size} bytes>"
+
+    def path(self, suffix: str = LOG) -> str:
+        """Path of one of its files in the storage, whether it is there or not."""
+        name = self.names.get(suffix) or file_name(self.base_offset, suffix)
+        return f"{self.folder}/{name}" if self.folder else name
+
+    def place(self, suffix: str = LOG) -> str:
+        """Name of one of its files for people."""
+        return f"{self.storage.place}/{self.path(suffix)}"
+
+    def walk(self, position: int = 0, end: int | None = None, *, check: bool = True) -> Iterator[Batch | Gap]:
+        """As `walk`, over its log file. Raises StorageFailed, FileNotFoundError (the broker has deleted it meanwhile)."""
+        file = self.storage.open(self.path(), size=self.size)
+        try:
+            yield from walk(file, self.place(), position, self.size if end is None else end, check=check)
+        finally:
+            file.close()
+
+
+def walk(file: File, place: str, position: int, end: int, *, check: bool = True) -> Iterator[Batch | Gap]:
+    """What stands in a log file from `position`, where a batch begins, to `end`: batches, and after them perhaps one gap, to the end.
+
+    A batch whose checksum or header is wrong comes with its `problem` and is passed over by the length that it claims.
+
+    Args: check: compare checksums, which reads all bytes; else only headers are read.
+    Raises: StorageFailed. Allocates no more than a chunk of 1 MiB, or one batch that lies whole before `end`.
+    """
+    chunk_bytes = CHUNK_BYTES if check else CHUNK_BYTES_UNCHECKED
+    buf, start = b"", position
+    while position < end:
+        if position - start + BATCH_OVERHEAD > len(buf):
+            buf, start = file.read_at(position, min(chunk_bytes, end - position)), position
+        at = position - start
+        left = min(len(buf) - at, end - position)
+        if left <= MAGIC_POSITION:
+            yield Gap(position, end - position, "a batch", f"the last {left} bytes of the file", True)
+            return
+        length = FRAME.unpack_from(buf, at)[1]
+        magic = buf[at + MAGIC_POSITION]
+        size = length + LENGTH_END
+        if magic > 2 or length < LENGTH_MIN[magic]:
+            zeros = length == 0 and is_zero(file, position, end)
+            found = f"{end - position} zero bytes" if zeros else f"length {length}, magic {magic}"
+            yield Gap(position, end - position, "a batch", found, zeros)
+            return
+        if size > end - position:
+            yield Gap(position, end - position, f"a batch of {size} bytes", f"{end - position} bytes until the end", True)
+            return
+        if (check or magic < 2) and at + size > len(buf):
+            buf, start, at = file.read_at(position, min(max(chunk_bytes, size), end - position)), position, 0
+            if len(buf) < size:
+                yield Gap(position, end - position, f"a batch of {size} bytes", "a file that has been cut meanwhile", True)
+                return
+        unit, problem = _unit(buf, at, magic, check)
+        data = memoryview(buf)[at : at + size] if at + size <= len(buf) else None
+        yield Batch(unit, file, place, position, data, problem)
+        position += size
+
+
+def is_zero(file: File, position: int, end: int) -> bool:
+    """Whether nothing but zeros stands between `position` and `end`."""
+    zeros = bytes(CHUNK_BYTES)
+    while position < end:
+        buf = file.read_at(position, min(CHUNK_BYTES, end - position))
+        if not buf or buf != zeros[: len(buf)]:
+            return False
+        position += len(buf)
+    return True
+
+
+def _unit(buf: bytes, at: int, magic: int, check: bool) -> tuple[Unit, str | None]:
+    """The header or entry, and what is wrong with it."""
+    if magic == 2:
+        try:
+            header = read_header(buf, at)
+            if check:
+                check_crc(buf, at, header)
+        except CorruptBatch as error:
+            return BatchHeader(*HEADER.unpack_from(buf, at)), str(error)
+        return header, None
+    size = FRAME.unpack_from(buf, at)[1] + LENGTH_END
+    try:
+        entry = read_entry(buf, at, at + size)
+        assert entry is not None, "it lies whole in the buffer"
+        if check:
+            check_entry(buf, entry)
+    except CorruptBatch as error:
+        offset, _, crc, _, attributes, timestamp = _LEGACY.unpack_from(buf, at)
+        return LegacyEntry(offset, at, size, magic, crc, attributes, timestamp if magic else -1, None, None), str(error)
+    return entry, None
