@@ -10,11 +10,10 @@ import re
 import struct
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.log.scan import Unit, first_offset
+from kqueue.log.scan import Readable, Unit, first_offset
 from kqueue.records.batch import BATCH_OVERHEAD, MAGIC_POSITION, check_crc, read_header
 from kqueue.records.legacy import check_entry
 from kqueue.records.message_set import read_entry
-from kqueue.storage import File
 
 CHUNK_BYTES = 1024 * 1024
 BATCH_BYTES_MAX = 128 * 1024 * 1024  # no batch is believed to be larger
@@ -27,7 +26,7 @@ _LENGTH_END = 12
 _START_BYTES = MAGIC_POSITION + 1
 
 
-def next_batch(file: File, position: int, end: int, *, after_offset: int) -> int | None:
+def next_batch(file: Readable, position: int, end: int, *, after_offset: int) -> int | None:
     """Find where the next whole batch with a right checksum begins.
 
     Args: position, end: bytes of the file to search; the batch lies between them. after_offset: all its offsets are greater, and by less
@@ -38,7 +37,7 @@ def next_batch(file: File, position: int, end: int, *, after_offset: int) -> int
     return _Search(file, position, end, after_offset).run()
 
 
-def batch_at(file: File, position: int, end: int) -> Unit | None:
+def batch_at(file: Readable, position: int, end: int) -> Unit | None:
     """The whole batch with a right checksum that begins at `position`; None: there is none. Raises StorageFailed."""
     start = file.read_at(position, _START_BYTES)
     if len(start) < _START_BYTES:
@@ -66,7 +65,7 @@ def _whole(data: bytes, magic: int) -> Unit | None:
 class _Search:
     """One search. A pattern finds the places whose offset, length and magic could be a batch's; the checksum decides."""
 
-    def __init__(self, file: File, position: int, end: int, after_offset: int) -> None:
+    def __init__(self, file: Readable, position: int, end: int, after_offset: int) -> None:
         self.file = file
         self.position = position
         self.end = end

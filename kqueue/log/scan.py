@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Protocol
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.records.batch import BATCH_OVERHEAD, MAGIC_POSITION, BatchHeader, check_crc, read_header
 from kqueue.records.legacy import LegacyEntry, check_entry
 from kqueue.records.message_set import read_entry
-from kqueue.storage import File
 
 Unit = BatchHeader | LegacyEntry
 _LENGTH = struct.Struct(">i")
@@ -19,7 +19,13 @@ CHUNK_BYTES = 64 * 1024
 CHUNK_BYTES_CHECKED = 1024 * 1024
 
 
-def scan(file: File, position: int, end: int, *, check: bool = False, chunk_bytes: int | None = None) -> Iterator[tuple[int, Unit]]:
+class Readable(Protocol):
+    """A file, or an open one that a region holds."""
+
+    def read_at(self, position: int, size: int) -> bytes: ...
+
+
+def scan(file: Readable, position: int, end: int, *, check: bool = False, chunk_bytes: int | None = None) -> Iterator[tuple[int, Unit]]:
     """(position, header or entry) of each whole batch between `position`, where one begins, and `end`; stops where the last is cut off.
 
     Args: check: compare checksums, which reads all bytes. chunk_bytes: how much to read at a time (more where a batch needs it).
