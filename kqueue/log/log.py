@@ -8,6 +8,7 @@ write says the same of itself. A failed write or fsync takes the log offline for
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,13 +17,14 @@ from kqueue.base.errors import CorruptData, OffsetOutOfRange, StorageFailed
 from kqueue.base.jobs import IoJob
 from kqueue.log import recovery
 from kqueue.log.config import LogConfig
+from kqueue.log.dropping import Dropped, remove_folder
 from kqueue.log.epochs import EpochEnd
-from kqueue.log.filenames import SNAPSHOT, file_name
 from kqueue.log.flushing import Flusher
+from kqueue.log.policies import SegmentView
 from kqueue.log.producers import LastBatch, Marker
 from kqueue.log.reading import Fetched, Place, Reader, TimeFound
 from kqueue.log.segment import Segment
-from kqueue.log.snapshots import encode_snapshot
+from kqueue.log.snapshots import SnapshotFiles
 from kqueue.log.txnindex import AbortedTransaction
 from kqueue.records.batch import BatchHeader, iter_records, set_log_append_time, stamp
 from kqueue.storage import Storage
@@ -96,7 +98,7 @@ class Log:
         self._producer_expiration_ms = producer_expiration_ms
         self._segments = loaded.segments
         self._active = loaded.segments[-1]
-        self._snapshots = loaded.snapshots
+        self._snapshots = SnapshotFiles(storage, folder, loaded.snapshots)
         self._reader = Reader(loaded.segments)
         self._flusher = Flusher(storage, folder, loaded.end_offset)
         self._jitter_ms = self._draw_jitter()
@@ -125,9 +127,9 @@ class Log:
         Raises StorageFailed.
         """
         now_ms = clock.wall_ms()
-        loaded = recovery.load(
-            storage, folder, config, now_ms, recovery_point=recovery_point, clean=clean, start_offset=start_offset
-        )
+        # what lies below the log start need not be whole: the files there may be half gone
+        flushed = max(recovery_point, start_offset)
+        loaded = recovery.load(storage, folder, config, now_ms, recovery_point=flushed, clean=clean, start_offset=start_offset)
         loaded.producers.expire(now_ms, producer_expiration_ms)
         log = cls(
             storage, folder, config, clock, loaded, topic_id=topic_id, producer_expiration_ms=producer_expiration_ms, rng=rng
@@ -222,6 +224,7 @@ class Log:
         old = self._active
         self._flusher.before_new_name()
         old.seal()
+        old.ended_ms = self._clock.wall_ms()
         self._take_snapshot()
         self._flusher.add(*old.files())
         self._flusher.names_changed()
@@ -231,20 +234,10 @@ class Log:
         self._jitter_ms = self._draw_jitter()
 
     def _take_snapshot(self) -> None:
-        """Write what is known of producers. Crash: a torn snapshot is noticed, an older one and the batches since give the same."""
-        offset = self.end_offset
-        if offset == (self._snapshots[-1] if self._snapshots else 0):
-            return
-        path = f"{self.folder}/{file_name(offset, SNAPSHOT)}"
-        file = self._storage.open(path, create=True)
-        file.truncate(0)
-        file.append(encode_snapshot(self.producers))
-        self._flusher.add(file)
-        self._flusher.names_changed()
-        if self._snapshots and all(segment.base != self._snapshots[-1] for segment in self._segments):
-            # that of an earlier clean stop; those at the start of a segment stay as long as it does
-            self._storage.remove(f"{self.folder}/{file_name(self._snapshots.pop(), SNAPSHOT)}")
-        self._snapshots.append(offset)
+        file = self._snapshots.take(self.producers, self.end_offset, {segment.base for segment in self._segments})
+        if file is not None:
+            self._flusher.add(file)
+            self._flusher.names_changed()
 
     def _draw_jitter(self) -> int:
         jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
@@ -316,6 +309,18 @@ class Log:
         """First offset of the oldest segment; the log starts there or later."""
         return self._segments[0].base
 
+    def segment_views(self, first_timestamps_from: int | None = None) -> tuple[SegmentView, ...]:
+        """All segments as cleanup policies see them; `first_timestamps_from`: see `SegmentView`, None: they are not read.
+
+        Raises: StorageFailed, CorruptData.
+        """
+        ends = [*(segment.base for segment in self._segments[1:]), self.end_offset]
+        now_ms = self._clock.wall_ms()
+        return tuple(
+            segment.view(end, segment is self._active, now_ms, with_first=first_timestamps_from is not None and end > first_timestamps_from)
+            for segment, end in zip(self._segments, ends, strict=True)
+        )
+
     def segments(self) -> list[SegmentInfo]:
         """All segments, oldest first; the last is the active one. Raises: StorageFailed, CorruptIndex."""
         return [SegmentInfo(segment.base, segment.size, segment.max_timestamp) for segment in self._segments]
@@ -350,7 +355,7 @@ class Log:
         self._reader.forget_hints()
         while len(self._segments) > 1 and self._segments[-1].base > offset:
             self._segments.pop().remove()
-        self._remove_snapshots(offset)
+        self._snapshots.remove_above(offset)
         self._storage.sync_folder(self.folder)  # before the cut, so that no later segment can outlive what it followed
         self._active = self._segments[-1]
         dropped = self._active.truncate_to(offset, index_bytes_max=self.config.segment_index_bytes)
@@ -358,13 +363,9 @@ class Log:
         self.end_offset = end_offset
         self.epochs.truncate_from_end(end_offset)
         self._flusher.truncated(end_offset)
-        self.producers = recovery.load_producers(self._storage, self.folder, self._snapshots, end_offset)
+        self.producers = recovery.load_producers(self._storage, self.folder, self._snapshots.offsets, end_offset)
         self.producers.end_offset = max(self.producers.end_offset, self._segments[0].base)
         recovery.replay(self._segments, self.producers, end_offset)
-
-    def _remove_snapshots(self, offset: int) -> None:
-        while self._snapshots and self._snapshots[-1] > offset:
-            self._storage.remove(f"{self.folder}/{file_name(self._snapshots.pop(), SNAPSHOT)}")
 
     def advance_start(self, offset: int) -> None:
         """Records below `offset` are gone for readers; it never goes back. Their segments stay until they are cleaned.
@@ -376,6 +377,32 @@ class Log:
         if offset > self.start_offset:
             self.start_offset = offset
             self.epochs.truncate_from_start(offset)
+
+    def drop_before(self, offset: int, *, high_watermark: int, why: str) -> Dropped | None:
+        """Let go of the sealed segments that end at or below both offsets; the log starts after them.
+
+        Returns: what is left to be done to their files (see `dropping`); None: there is no such segment. Who reads them goes on.
+        Crash: the segments are back unless the log start checkpoint was written since. Touches no file, and never blocks.
+        """
+        count = bisect_right(self._segments, min(offset, high_watermark), key=lambda segment: segment.base) - 1
+        if count <= 0 or self.offline is not None:
+            return None
+        gone = self._segments[:count]
+        del self._segments[:count]
+        self.advance_start(self.first_base)
+        files = self._leave(gone, gone)
+        size = sum(segment.size for segment in gone)
+        return Dropped(
+            self._storage, self.folder, files, base_offset=gone[0].base, end_offset=self.first_base, count=count, size=size, why=why
+        )
+
+    def _leave(self, segments: list[Segment], without_snapshot: list[Segment]) -> list[str]:
+        """Have nothing more to do with the segments; returns the names of their files."""
+        self._reader.forget(segments)
+        for segment in segments:
+            segment.close()  # before anybody renames them
+        names = [name for segment in segments for name in segment.names()]
+        return names + self._snapshots.give_up({segment.base for segment in without_snapshot})
 
     def expire_producers(self) -> int:
         """Forget the producers that have been silent for producer.id.expiration.ms; returns how many."""
@@ -457,18 +484,6 @@ class Log:
     def _close_files(self) -> None:
         for segment in self._segments:
             segment.close()
-
-
-def remove_folder(storage: Storage, folder: str) -> None:
-    """Remove a folder and the files in it; one that is not there is fine. Raises StorageFailed."""
-    if not storage.exists(folder):
-        return
-    for entry in storage.list(folder):
-        if entry.is_folder:
-            remove_folder(storage, f"{folder}/{entry.name}")
-        else:
-            storage.remove(f"{folder}/{entry.name}")
-    storage.remove(folder)
 
 
 __all__ = ["Appended", "Fetched", "Log", "SegmentInfo", "TimeFound", "remove_folder"]

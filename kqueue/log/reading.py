@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Collection
 from typing import NamedTuple
 
 from kqueue.log.epochs import LeaderEpochs
@@ -98,6 +99,10 @@ class Reader:
     def forget_hints(self) -> None:
         """Something was cut off."""
         self._hints.clear()
+
+    def forget(self, segments: Collection[Segment]) -> None:
+        """These are no part of the log any more."""
+        self._hints = {offset: place for offset, place in self._hints.items() if place.segment not in segments}
 
     def _locate(self, offset: int) -> Place:
         """The batch that holds `offset`, or the first one after it; the end of the log if there is none."""

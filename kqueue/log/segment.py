@@ -16,6 +16,7 @@ from kqueue.base.errors import CorruptBatch, CorruptIndex
 from kqueue.log.filenames import INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
 from kqueue.log.index import ENTRY as INDEX_ENTRY
 from kqueue.log.index import RELATIVE_OFFSET_MAX, OffsetIndex
+from kqueue.log.policies import SegmentView
 from kqueue.log.scan import Unit, first_offset, scan
 from kqueue.log.timeindex import ENTRY as TIME_ENTRY
 from kqueue.log.timeindex import NO_TIMESTAMP, TimeIndex
@@ -35,11 +36,14 @@ class Found(NamedTuple):
 
 
 class Segment:
-    """One segment. `base`: its first offset; `size`: bytes in its log; `created_ms`: wall clock when this object was made."""
+    """One segment. `base`: its first offset; `size`: bytes in its log; `created_ms`: wall clock when this object was made.
+
+    `ended_ms`: wall clock when it was sealed, else as `created_ms`.
+    """
 
     __slots__ = (
         "_folder", "_max_timestamp", "_max_timestamp_offset", "_rolling_timestamp", "_storage", "_unindexed", "base",
-        "created_ms", "index", "indexes_full", "log", "size", "timeindex", "txnindex",
+        "created_ms", "ended_ms", "index", "indexes_full", "log", "size", "timeindex", "txnindex",
     )  # fmt: skip
 
     def __init__(
@@ -60,7 +64,7 @@ class Segment:
         self._storage = storage
         self._folder = folder
         self.base = base
-        self.created_ms = created_ms
+        self.created_ms = self.ended_ms = created_ms
         self.log: File = storage.open(path(LOG), create=create, size=size(LOG))
         self.index = OffsetIndex(storage, path(INDEX), base, create=create, size=size(INDEX))
         self.timeindex = TimeIndex(storage, path(TIMEINDEX), base, create=create, size=size(TIMEINDEX))
@@ -115,9 +119,7 @@ class Segment:
             return False
         if self.size + size > bytes_max or self.indexes_full or last_offset - self.base > RELATIVE_OFFSET_MAX:
             return True
-        first = self._rolling_timestamp
-        if first == _UNREAD:
-            first = self._load_rolling_timestamp()
+        first = self.first_timestamp
         waited_ms = max_timestamp - first if first >= 0 else clock.wall_ms() - self.created_ms
         return waited_ms > age_max_ms
 
@@ -132,6 +134,11 @@ class Segment:
         if self._max_timestamp != _UNREAD:
             self.timeindex.entries.load()
             self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+
+    def names(self) -> list[str]:
+        """The names of its files, the log's first: without it the others count for nothing."""
+        suffixes = (LOG, INDEX, TIMEINDEX) if self.txnindex.file is None else (LOG, INDEX, TIMEINDEX, TXNINDEX)
+        return [file_name(self.base, suffix) for suffix in suffixes]
 
     def files(self) -> list[File]:
         """All files of the segment, to sync or to close."""
@@ -189,6 +196,17 @@ class Segment:
         if self._max_timestamp == _UNREAD:
             self._load_max_timestamp()
         return self._max_timestamp
+
+    @property
+    def first_timestamp(self) -> int:
+        """Greatest timestamp of the first batch, in ms; -1: it has none, or there is no batch. Raises CorruptBatch, StorageFailed."""
+        return self._rolling_timestamp if self._rolling_timestamp != _UNREAD else self._load_rolling_timestamp()
+
+    def view(self, end_offset: int, is_active: bool, now_ms: int, *, with_first: bool) -> SegmentView:
+        """The segment as cleanup policies see it; `with_first`: its first timestamp too. Raises CorruptData, StorageFailed."""
+        greatest = self.max_timestamp
+        time_ms = greatest if greatest >= 0 else now_ms if is_active else self.ended_ms
+        return SegmentView(self.base, end_offset, self.size, greatest, is_active, time_ms, self.first_timestamp if with_first else -1)
 
     def since(self, timestamp: int, start_offset: int) -> Iterator[Found]:
         """The batches from the one that holds `start_offset` on that have a record at `timestamp` or later, in order of offset.
@@ -256,9 +274,8 @@ class Segment:
     def remove(self) -> None:
         """Remove the files, the log first. Crash: indexes that stay behind without a log are removed at the next start."""
         self.close()
-        suffixes = (LOG, INDEX, TIMEINDEX, TXNINDEX) if self.txnindex.file is not None else (LOG, INDEX, TIMEINDEX)
-        for suffix in suffixes:
-            self._storage.remove(f"{self._folder}/{file_name(self.base, suffix)}")
+        for name in self.names():
+            self._storage.remove(f"{self._folder}/{name}")
 
     def close(self) -> None:
         for file in self.files():

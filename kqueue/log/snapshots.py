@@ -10,11 +10,14 @@ Of the remembered batches only the last is written. Source: Kafka ProducerStateM
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 
 from crc32c import crc32c
 
 from kqueue.base.errors import CorruptIndex
+from kqueue.log.filenames import SNAPSHOT, file_name
 from kqueue.log.producers import NONE, LastBatch, Producer, Producers
+from kqueue.storage import File, Storage
 
 VERSION = 1
 HEADER = struct.Struct(">hIi")
@@ -75,3 +78,45 @@ def _add(
     producer.coordinator_epoch = coordinator_epoch
     producer.transaction_offset = transaction_offset
     producers.add(producer_id, producer)
+
+
+class SnapshotFiles:
+    """The snapshots of one log: one where each segment begins but the first, and one where a clean stop was. `offsets` rise."""
+
+    __slots__ = ("_folder", "_storage", "offsets")
+
+    def __init__(self, storage: Storage, folder: str, offsets: list[int]) -> None:
+        self._storage = storage
+        self._folder = folder
+        self.offsets = offsets
+
+    def take(self, producers: Producers, offset: int, bases: Collection[int]) -> File | None:
+        """Write what is known of producers at the log's end `offset`; returns what is to be synced, with its name; None: it is there.
+
+        `bases`: where segments begin. Crash: a torn snapshot is noticed, an older one and the batches since give the same. Raises
+        StorageFailed.
+        """
+        if offset == (self.offsets[-1] if self.offsets else 0):
+            return None
+        file = self._storage.open(self._path(offset), create=True)
+        file.truncate(0)
+        file.append(encode_snapshot(producers))
+        if self.offsets and self.offsets[-1] not in bases:
+            # that of an earlier clean stop; those at the start of a segment stay as long as it does
+            self._storage.remove(self._path(self.offsets.pop()))
+        self.offsets.append(offset)
+        return file
+
+    def remove_above(self, offset: int) -> None:
+        """The log ends at `offset` now. Raises StorageFailed."""
+        while self.offsets and self.offsets[-1] > offset:
+            self._storage.remove(self._path(self.offsets.pop()))
+
+    def give_up(self, bases: Collection[int]) -> list[str]:
+        """No segment begins at these any more: forget their snapshots, but not the newest; returns the names of the files."""
+        gone = [offset for offset in self.offsets[:-1] if offset in bases]
+        self.offsets[:] = [offset for offset in self.offsets if offset not in gone]
+        return [file_name(offset, SNAPSHOT) for offset in gone]
+
+    def _path(self, offset: int) -> str:
+        return f"{self._folder}/{file_name(offset, SNAPSHOT)}"
