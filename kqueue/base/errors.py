@@ -284,3 +284,7 @@ class JobCancelled(KqueueError):
 
 class JobFailed(KqueueError):
     """Work in a process of its own ended without a result: it could not be started there, or the process died."""
+
+
+class NotALogFolder(KqueueError):
+    """A path that is neither a partition's folder nor a data folder."""

@@ -1,0 +1,103 @@
+"""`kqueue log verify`: are these files sound?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kqueue.base.errors import KqueueError, NotALogFolder
+from kqueue.cli.output import counted, size_text
+
+if TYPE_CHECKING:
+    from kqueue.files.findings import Finding, Report
+
+DAMAGED = 1
+
+
+class NoLogs(click.ClickException):
+    """The folder holds no logs: as if the command had been misspelt."""
+
+    exit_code = 2
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--deep", is_flag=True, help="Look into every record too, not at checksums and headers alone.")
+@click.option("--allow-gaps", is_flag=True, help="The logs are compacted: missing offsets are no loss.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON object.")
+@click.option("-q", "--quiet", is_flag=True, help="Print damage only, no notes and no summary.")
+def verify(folder: Path, deep: bool, allow_gaps: bool, as_json: bool, quiet: bool) -> None:
+    """Check all files of FOLDER against each other: a partition's, or a data folder with all its partitions.
+
+    \b
+      kqueue log verify kqueue-data
+      kqueue log verify kqueue-data/orders-0 --deep
+      kqueue log verify kqueue-data --json
+
+    Batches are checked by their checksums; indexes, snapshots, leader epochs and checkpoints by the batches. Nothing is
+    written, and no broker is needed; one may be at work on the folder.
+
+    Exit status: 0 if all is sound (notes tell what is odd but harmless), 1 if something is damaged, 2 if FOLDER holds no logs.
+    """
+    report = checked(folder, deep, allow_gaps)
+    if as_json:
+        click.echo(json.dumps(report.as_json(), ensure_ascii=False))
+    else:
+        show(report, quiet=quiet)
+    if not report.is_sound:
+        raise click.exceptions.Exit(DAMAGED)
+
+
+def checked(folder: Path, deep: bool, allow_gaps: bool) -> Report:
+    """Verify with a bar. Raises NoLogs, ClickException."""
+    from kqueue.cli.log.bars import bar
+    from kqueue.files.verify import verify as check
+
+    try:
+        with bar("Verifying") as progress:
+            return check(folder, deep=deep, allow_gaps=allow_gaps, progress=progress)
+    except NotALogFolder as error:
+        raise NoLogs(f"{error}.") from None
+    except (KqueueError, OSError) as error:
+        raise click.ClickException(f"{error}.") from None
+
+
+def show(report: Report, *, quiet: bool) -> None:
+    findings = report.errors if quiet else sorted(report.findings, key=lambda finding: finding.severity)
+    if findings:
+        show_table(findings)
+    if quiet:
+        return
+    batches = f"{report.batches:,} batch{'' if report.batches == 1 else 'es'}"
+    read = f"{counted(report.partitions, 'partition')}, {counted(report.segments, 'segment')}, {batches}"
+    click.echo(f"Read {read} and {counted(report.records, 'record')} ({size_text(report.bytes)}) in {report.folder}.")
+    notes = f"; {counted(len(report.notes), 'note')}" if report.notes else ""
+    if report.is_sound:
+        click.echo(f"All is sound{notes}.")
+    else:
+        click.echo(f"{counted(len(report.errors), 'place')} damaged{notes}.")
+
+
+def show_table(findings: list[Finding]) -> None:
+    """One row for each; wrapped to a terminal, but never in a pipe."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    if not console.is_terminal:
+        for finding in findings:
+            click.echo(f"{finding.severity}: {finding}")
+        return
+    table = Table(pad_edge=False)
+    for title in ("", "File", "Position", "Expected", "Found"):
+        table.add_column(title, justify="right" if title == "Position" else "left", overflow="fold")
+    for finding in findings:
+        position = "" if finding.position is None else str(finding.position)
+        style = "red" if finding.severity == "error" else "dim"
+        cells = (finding.severity, finding.file, position, finding.expected, finding.found)
+        table.add_row(*(Text(cell, style=style) for cell in cells))
+    console.print(table)

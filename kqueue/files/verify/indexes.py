@@ -1,0 +1,170 @@
+"""The indexes of a segment against its batches, entry by entry while these go by.
+
+An index may name the last offset of several batches that were appended at once (followers, old formats), and compaction leaves the last
+offset that it kept: such entries lead to the right place all the same, and count as `loose`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+
+from kqueue.log.index import ENTRY as INDEX_ENTRY
+from kqueue.log.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.timeindex import NO_TIMESTAMP
+
+Found = Callable[[int | None, str, str], None]
+"""Called with position, expected, found."""
+
+
+class _Entries:
+    """The entries of an index file, one after another. `padded`: how many of zeros end it, which a broker at work allocates beforehand."""
+
+    def __init__(self, data: memoryview, entry: struct.Struct) -> None:
+        self.count = _without_zeros(data, entry.size)
+        self.padded = len(data) // entry.size - self.count
+        self.left_over = len(data) % entry.size
+        self.number = -1
+        self._entries: Iterator[tuple[int, ...]] = entry.iter_unpack(data[: self.count * entry.size])
+        self._size = entry.size
+
+    def next(self) -> tuple[int, ...] | None:
+        self.number += 1
+        return next(self._entries, None)
+
+    @property
+    def position(self) -> int:
+        """Of the entry that came last."""
+        return self.number * self._size
+
+
+def _without_zeros(data: memoryview, size: int) -> int:
+    """How many entries there are before the zeros at the end."""
+    count = len(data) // size
+    step = 4096
+    zeros = bytes(step * size)
+    while count >= step and data[(count - step) * size : count * size] == zeros:
+        count -= step
+    zero = zeros[:size]
+    while count and data[(count - 1) * size : count * size] == zero:
+        count -= 1
+    return count
+
+
+class IndexCheck:
+    """`.index`: each entry is the last offset of a batch and where that begins. `found` takes what is wrong, `loose` what may be."""
+
+    def __init__(self, data: memoryview, base: int, found: Found, loose: Found) -> None:
+        self._entries = _Entries(data, INDEX_ENTRY)
+        self.padded = self._entries.padded
+        self._base = base
+        self._found = found
+        self._loose = loose
+        self._last = (-1, 0)
+        self._before = base - 1  # last offset of the batch before
+        self._owed: int | None = None  # an entry's offset that must be a later batch's last
+        self.next_position = -1
+        self._offset = 0
+        if self._entries.left_over:
+            found(len(data) - self._entries.left_over, f"entries of {INDEX_ENTRY.size} bytes", f"{self._entries.left_over} bytes left over")
+        self._advance()
+
+    def batch(self, position: int, last_offset: int) -> None:
+        """The next batch."""
+        if self._owed is not None and last_offset >= self._owed:
+            if last_offset > self._owed:
+                self._loose(None, f"the last offset of a batch, such as {last_offset}", str(self._owed))
+            self._owed = None
+        while 0 <= self.next_position <= position:
+            at = self._entries.position
+            if self.next_position < position:
+                self._found(at, "the position of a batch", f"{self.next_position}, where none begins")
+            elif self._offset <= self._before:
+                self._found(at, f"offset {last_offset} at position {position}", str(self._offset))
+            elif self._offset < last_offset:
+                self._loose(at, f"offset {last_offset} at position {position}", str(self._offset))
+            elif self._offset > last_offset:
+                self._owed = self._offset
+            self._advance()
+        self._before = last_offset
+
+    def skip(self, end: int) -> None:
+        """Pass over bytes that are no batches: what leads there can't be judged."""
+        while 0 <= self.next_position < end:
+            self._advance()
+        self._owed = None
+
+    def close(self, size: int) -> None:
+        """The log file ends."""
+        if self._owed is not None:
+            self._found(None, f"offsets up to {self._before}", str(self._owed))
+        while self.next_position >= 0:
+            self._found(self._entries.position, f"a position below {size}, where a batch begins", str(self.next_position))
+            self._advance()
+
+    def _advance(self) -> None:
+        while (entry := self._entries.next()) is not None:
+            relative, position = entry
+            if relative > self._last[0] and position > self._last[1]:
+                self._last = relative, position
+                self._offset, self.next_position = self._base + relative, position
+                return
+            self._found(self._entries.position, f"an entry above {self._last}", str((relative, position)))
+        self.next_position = -1
+
+
+class TimeCheck:
+    """`.timeindex`: each entry is the greatest timestamp up to an offset."""
+
+    def __init__(self, data: memoryview, base: int, found: Found) -> None:
+        self._entries = _Entries(data, TIME_ENTRY)
+        self.padded = self._entries.padded
+        self._base = base
+        self._found = found
+        self._last = (NO_TIMESTAMP, 0)
+        self.greatest = NO_TIMESTAMP
+        self._uncertain = False  # batches were passed over, with times that nobody knows
+        self._skipping = False
+        self.next_offset = -1
+        self._timestamp = NO_TIMESTAMP
+        if self._entries.left_over:
+            found(len(data) - self._entries.left_over, f"entries of {TIME_ENTRY.size} bytes", f"{self._entries.left_over} bytes left over")
+        self._advance()
+
+    def batch(self, first_offset: int, last_offset: int, max_timestamp: int) -> None:
+        """The next batch."""
+        while self._skipping and 0 <= self.next_offset < first_offset:
+            self._advance()
+        self._skipping = False
+        if max_timestamp > self.greatest:
+            self.greatest = max_timestamp
+        while 0 <= self.next_offset <= last_offset:
+            wrong = self._timestamp < self.greatest if self._uncertain else self._timestamp != self.greatest
+            if wrong:
+                self._found(self._entries.position, f"timestamp {self.greatest} up to offset {self.next_offset}", str(self._timestamp))
+            self._advance()
+
+    def skip(self) -> None:
+        """Pass over bytes that are no batches."""
+        self._uncertain = self._skipping = True
+
+    def close(self, last_offset: int, *, sealed: bool) -> None:
+        """The log file ends with `last_offset`. `sealed`: there must be an entry for its greatest timestamp."""
+        beyond = False
+        while self.next_offset >= 0:
+            beyond = True
+            if not self._uncertain:
+                self._found(self._entries.position, f"offsets up to {last_offset}", str(self.next_offset))
+            self._advance()
+        if sealed and not beyond and not self._uncertain and self._last[0] < self.greatest:
+            self._found(None, f"a last entry for the segment's greatest timestamp, {self.greatest}", f"one for {self._last[0]}")
+
+    def _advance(self) -> None:
+        while (entry := self._entries.next()) is not None:
+            timestamp, relative = entry
+            if timestamp > self._last[0] and relative >= self._last[1]:
+                self._last = timestamp, relative
+                self._timestamp, self.next_offset = timestamp, self._base + relative
+                return
+            self._found(self._entries.position, f"an entry above {self._last}", str((timestamp, relative)))
+        self.next_offset = -1

@@ -1,0 +1,70 @@
+"""What a log says of its producers, transactions and leaders, against the files that say it too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kqueue.log.producers import Producer, Producers
+from kqueue.log.txnindex import AbortedTransaction
+
+Difference = tuple[str, str]
+"""Expected, found."""
+
+
+def producer_differences(snapshot: Producers, replayed: Producers, *, whole: bool) -> Iterator[Difference]:
+    """What a snapshot says otherwise than the batches up to its offset.
+
+    Args: whole: all batches that the log ever had were replayed. A producer that the snapshot lacks may have expired, unless it has an open
+    transaction; one that the log lacks may stem from before its start.
+    """
+    for producer_id, said in snapshot.items():
+        shown = replayed.by_id.get(producer_id)
+        if shown is None:
+            if whole:
+                yield f"no producer {producer_id}, of which the log has no batch", _text(said)
+        elif _facts(said) != _facts(shown):
+            yield f"producer {producer_id} with {_text(shown)}", _text(said)
+    for producer_id, shown in replayed.items():
+        if shown.transaction_offset >= 0 and producer_id not in snapshot.by_id:
+            yield f"producer {producer_id} with {_text(shown)}", "nothing of it"
+
+
+def _facts(producer: Producer) -> tuple[object, ...]:
+    last = producer.batches[-1][:3] if producer.batches else None
+    return producer.epoch, last, producer.last_timestamp, producer.coordinator_epoch, producer.transaction_offset
+
+
+def _text(producer: Producer) -> str:
+    last = producer.batches[-1] if producer.batches else None
+    sequence = f"sequence {last.last_sequence} at offset {last.last_offset}" if last else "no batch"
+    begun = f", a transaction from {producer.transaction_offset} on" if producer.transaction_offset >= 0 else ""
+    return f"epoch {producer.epoch}, {sequence}, time {producer.last_timestamp}, coordinator epoch {producer.coordinator_epoch}{begun}"
+
+
+def transaction_differences(
+    said: list[AbortedTransaction], shown: list[AbortedTransaction], *, whole: bool, compacted: bool
+) -> Iterator[tuple[int | None, str, str]]:
+    """(number of the entry, expected, found) where a segment's index of aborted transactions is wrong.
+
+    Args: whole: all of the log was replayed; compacted: data of aborted transactions may be gone while their entries are still there.
+    """
+    by_end = {one.last_offset: one for one in shown}
+    before = -1
+    for number, one in enumerate(said):
+        real = by_end.pop(one.last_offset, None)
+        if one.last_offset <= before or one.first_offset > one.last_offset:
+            yield number, f"a transaction that ends after {before}", _transaction_text(one)
+        elif real is None:
+            if whole and not compacted:
+                yield number, "a transaction that the log shows to be aborted", _transaction_text(one)
+        elif real[:2] != one[:2] if whole and not compacted else real.producer_id != one.producer_id:
+            yield number, _transaction_text(real), _transaction_text(one)
+        elif whole and not compacted and real.last_stable_offset != one.last_stable_offset:
+            yield number, f"last stable offset {real.last_stable_offset}", str(one.last_stable_offset)
+        before = max(before, one.last_offset)
+    for one in by_end.values():
+        yield None, _transaction_text(one), "nothing of it"
+
+
+def _transaction_text(one: AbortedTransaction) -> str:
+    return f"producer {one.producer_id}, offsets {one.first_offset} to {one.last_offset}, aborted"
