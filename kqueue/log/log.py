@@ -7,6 +7,7 @@ write says the same of itself. A failed write or fsync takes the log offline for
 
 from __future__ import annotations
 
+import logging
 import random
 from bisect import bisect_right
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from kqueue.base.errors import CorruptData, OffsetOutOfRange, StorageFailed
 from kqueue.base.jobs import IoJob
 from kqueue.log import recovery
 from kqueue.log.config import LogConfig
+from kqueue.log.damage import Damage
 from kqueue.log.dropping import Dropped, remove_folder
 from kqueue.log.epochs import EpochEnd
 from kqueue.log.flushing import Flusher
@@ -26,9 +28,11 @@ from kqueue.log.reading import Fetched, Place, Reader, TimeFound
 from kqueue.log.segment import Segment
 from kqueue.log.snapshots import SnapshotFiles
 from kqueue.log.txnindex import AbortedTransaction
+from kqueue.log.verifying import Check, Done, Outcome
 from kqueue.records.batch import BatchHeader, iter_records, set_log_append_time, stamp
 from kqueue.storage import Storage
 
+logger = logging.getLogger("kqueue.log")
 PRODUCER_EXPIRATION_MS_DEFAULT = 86_400_000
 
 
@@ -59,7 +63,7 @@ class Log:
 
     `config` may be replaced at any time. `on_flushed` is called when `flushed_offset` has moved or the log went offline.
     `on_truncate(offset)` is called before anything is cut off: the recovery point on disk must not lie above `offset` when it returns.
-    `damage`: flushed bytes that were found wrong when the log was opened, for people; empty: none.
+    `damage`: flushed bytes that were found wrong, when the log was opened or when they were first read; empty: none.
     """
 
     __slots__ = (
@@ -88,7 +92,7 @@ class Log:
         self.end_offset = loaded.end_offset
         self.epochs = loaded.epochs
         self.producers = loaded.producers
-        self.damage = loaded.damage
+        self.damage: list[Damage | str] = [*loaded.damage]
         self.offline: StorageFailed | None = None
         self.on_flushed: Callable[[], None] | None = None
         self.on_truncate: Callable[[int], None] | None = None
@@ -115,21 +119,30 @@ class Log:
         recovery_point: int = 0,
         clean: bool = False,
         start_offset: int = 0,
+        high_watermark: int | None = None,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
         rng: random.Random | None = None,
         files_to_sync: tuple[str, ...] = (),
     ) -> Log:
         """Open the log in `folder`; make it, empty, if there is none.
 
-        Args: recovery_point: all below was flushed; start_offset: checkpointed log start, 0 = none; clean: the last stop was. rng: for
+        Args: recovery_point: all below was flushed; start_offset: checkpointed log start, 0 = none; high_watermark: checkpointed, None =
+        not known; clean: the last stop was. rng: for
         segment.jitter.ms. files_to_sync: files of the folder, new and not synced, that the first flush takes along.
         Durability: what it finds is flushed; a new log's names become so with the first flush. Blocks while a log is recovered.
         Raises StorageFailed.
         """
         now_ms = clock.wall_ms()
-        # what lies below the log start need not be whole: the files there may be half gone
-        flushed = max(recovery_point, start_offset)
-        loaded = recovery.load(storage, folder, config, now_ms, recovery_point=flushed, clean=clean, start_offset=start_offset)
+        loaded = recovery.load(
+            storage,
+            folder,
+            config,
+            now_ms,
+            recovery_point=recovery_point,
+            clean=clean,
+            start_offset=start_offset,
+            high_watermark=high_watermark,
+        )
         loaded.producers.expire(now_ms, producer_expiration_ms)
         log = cls(
             storage, folder, config, clock, loaded, topic_id=topic_id, producer_expiration_ms=producer_expiration_ms, rng=rng
@@ -258,6 +271,22 @@ class Log:
             raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not within {self.start_offset} and {self.end_offset}")
         return self._reader.read(offset, max_bytes, end_offset, self.end_offset, min_one_batch)
 
+    def check_job(self, check: Check, done: Done) -> IoJob[Outcome] | None:
+        """The work that stands before a read may be served; `done(error or None)` when the read is to be repeated.
+
+        None: such a job is under way, and will call `done`. What it finds damaged is in `damage` then, and refused with DamagedBatch.
+        """
+        return check.job(self._found_damaged, done)
+
+    def check_now(self, check: Check) -> None:
+        """The same work at once. Blocks. Raises StorageFailed."""
+        self._found_damaged(check.finish(check.run()))
+
+    def _found_damaged(self, damages: list[Damage]) -> None:
+        for damage in damages:
+            logger.error("%s: %s; what stands there is not served, the rest is", self._storage.place, damage)
+        self.damage += damages
+
     def offset_for_time(self, timestamp: int, end_offset: int) -> TimeFound | None:
         """The first record (by offset) below `end_offset` whose time is `timestamp` or later; None: there is none.
 
@@ -283,14 +312,14 @@ class Log:
     @property
     def last_stable_offset(self) -> int:
         """First offset of an open transaction, or the log end, as if all were committed; see `stable_below`."""
-        return min(self.producers.first_open(), self.end_offset)
+        return max(min(self.producers.first_open(), self.end_offset), self.start_offset)
 
     def stable_below(self, high_watermark: int) -> int:
         """How far read_committed consumers may read: to `high_watermark`, or to the first transaction that is open there.
 
         The high watermark must not go back between calls.
         """
-        return min(self.producers.first_unstable(high_watermark), high_watermark)
+        return max(min(self.producers.first_unstable(high_watermark), high_watermark), self.start_offset)
 
     def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that reach into the offsets from `start_offset` to `end_offset` (exclusive), in order of their ends.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from kqueue.base.errors import CorruptBatch
 from kqueue.log.epochs import LeaderEpochs
 from kqueue.log.scan import first_offset
 from kqueue.log.segment import Segment
 from kqueue.log.txnindex import AbortedTransaction
+from kqueue.log.verifying import CHECK_BYTES_MIN, Check, DamagedBatch
 from kqueue.records.legacy import iter_any_records
 from kqueue.storage import Region
 
@@ -20,15 +22,19 @@ class Fetched:
     """Whole batches, out of one segment; false and of length 0 where there is nothing to read below the bound, or nothing that fits.
 
     `region`: the bytes, None where there are none; `next_offset`: where to read on; `segment_base` and `position`: where the batches stand.
+    `check`: what has to be done before they are served, and then the read be repeated (see `verifying`); None: they are known to be right.
     """
 
-    __slots__ = ("next_offset", "position", "region", "segment_base")
+    __slots__ = ("check", "next_offset", "position", "region", "segment_base")
 
-    def __init__(self, region: Region | None, next_offset: int, segment_base: int, position: int) -> None:
+    def __init__(
+        self, region: Region | None, next_offset: int, segment_base: int, position: int, check: Check | None = None
+    ) -> None:
         self.region = region
         self.next_offset = next_offset
         self.segment_base = segment_base
         self.position = position
+        self.check = check
 
     def __len__(self) -> int:
         return self.region.size if self.region is not None else 0
@@ -76,18 +82,72 @@ class Reader:
         if offset >= min(end_offset, log_end_offset):
             active = self._segments[-1]
             return Fetched(None, offset, active.base, active.size)
-        segment, position, _ = self._locate(offset)
-        limit, next_offset = self._limit(segment, end_offset, log_end_offset)
-        if limit - position > max_bytes:
-            limit, next_offset = segment.cut(position, limit, max_bytes)
-            if limit == position and min_one_batch:
-                found = segment.at(position)
-                assert found is not None, "a batch was just read there"
-                limit, next_offset = position + found.unit.size, found.unit.last_offset + 1
+        try:
+            segment, position, _ = self._locate(offset)
+            limit, next_offset = self._limit(segment, end_offset, log_end_offset)
+            if position < segment.found_size:
+                return self._read_found(segment, position, offset, max_bytes, limit, next_offset, log_end_offset, min_one_batch)
+            if limit - position > max_bytes:
+                limit, next_offset = _cut(segment, position, limit, max_bytes, min_one_batch)
+        except CorruptBatch as error:
+            return self._check_for(error, (offset, end_offset), log_end_offset)
         if limit <= position:
             return Fetched(None, offset, segment.base, position)
         self.hint(next_offset, Place(segment, limit, next_offset))
         return Fetched(segment.log.region(position, limit - position), next_offset, segment.base, position)
+
+    def _read_found(
+        self,
+        segment: Segment,
+        position: int,
+        offset: int,
+        max_bytes: int,
+        limit: int,
+        next_offset: int,
+        log_end_offset: int,
+        min_one_batch: bool,
+    ) -> Fetched:
+        """`read` where the bytes were in the file when it was opened: what was not looked at yet has to be checked first."""
+        checks = segment.checks
+        hurt = checks.hurt_at(offset)
+        if hurt is not None:
+            raise DamagedBatch(hurt)
+        ahead = checks.hurt_after(position)
+        if ahead is not None and ahead.start < limit:
+            limit, next_offset = ahead.start, ahead.offset
+        if limit - position > max_bytes:
+            limit, next_offset = _cut(segment, position, limit, max_bytes, min_one_batch)
+        if limit <= position:
+            return Fetched(None, offset, segment.base, position)
+        region = segment.log.region(position, limit - position)
+        start = position if checks.knows(position, position) else segment.anchor(offset)
+        if not checks.knows(start, limit):
+            return Fetched(region, next_offset, segment.base, position, self._check(segment, start, limit, offset, log_end_offset))
+        if checks.is_over:
+            segment.trust()
+        self.hint(next_offset, Place(segment, limit, next_offset))
+        return Fetched(region, next_offset, segment.base, position)
+
+    def _check(self, segment: Segment, start: int, end: int, until_offset: int, log_end_offset: int) -> Check:
+        found = segment.found_size
+        end = min(max(end, start + CHECK_BYTES_MIN), found)
+        region = segment.log.region(0, found)
+        next_segment = self._next_base(segment, log_end_offset)
+        return Check(segment.checks, region, start, end=end, until_offset=until_offset, next_segment=next_segment)
+
+    def _check_for(self, error: CorruptBatch, offsets: Iterable[int], log_end_offset: int) -> Fetched:
+        """Walking over headers came upon something that is no batch: the check to do for these offsets. Raises `error`: it was done."""
+        if isinstance(error, DamagedBatch):
+            raise error
+        for offset in offsets:
+            segment = self._segments[max(self._number(offset), 0)]
+            if segment.found_size == 0:
+                continue
+            known = segment.checks.walked[0]
+            if known.end < segment.found_size and known.next_offset <= offset:
+                # from what is known for sure, however far: nobody can tell what the headers since are worth
+                return Fetched(None, offset, segment.base, 0, self._check(segment, known.end, known.end, offset, log_end_offset))
+        raise error
 
     def hint(self, offset: int, place: Place) -> None:
         """The batch that holds `offset` begins there, or will be appended there."""
@@ -114,20 +174,24 @@ class Reader:
             found = segment.find(offset)
             if found is not None:
                 place = Place(segment, found.position, first_offset(found.unit))
-                self.hint(offset, place)
+                if found.position >= segment.found_size:
+                    self.hint(offset, place)
                 return place
         active = self._segments[-1]
         return Place(active, active.size, offset)
 
     def _limit(self, segment: Segment, end_offset: int, log_end_offset: int) -> tuple[int, int]:
         """Position up to which the segment may be read, and the offset there."""
-        after = self._number(segment.base) + 1
-        next_base = self._segments[after].base if after < len(self._segments) else log_end_offset
+        next_base = self._next_base(segment, log_end_offset)
         if end_offset >= next_base:
             return segment.size, next_base
         end = self._locate(end_offset)
         next_offset = min(end_offset, end.offset)
         return (end.position, next_offset) if end.segment is segment else (segment.size, next_offset)
+
+    def _next_base(self, segment: Segment, log_end_offset: int) -> int:
+        after = self._number(segment.base) + 1
+        return self._segments[after].base if after < len(self._segments) else log_end_offset
 
     def _number(self, offset: int) -> int:
         """Number of the last segment that begins at or before `offset`; -1: none does."""
@@ -160,6 +224,16 @@ class Reader:
                 if aborted.last_stable_offset >= end_offset:
                     return found
         return found
+
+
+def _cut(segment: Segment, position: int, limit: int, max_bytes: int, min_one_batch: bool) -> tuple[int, int]:
+    """Where to end before `limit` for the sake of `max_bytes`, and the offset there. Raises CorruptBatch, StorageFailed."""
+    limit, next_offset = segment.cut(position, limit, max_bytes)
+    if limit == position and min_one_batch:
+        found = segment.at(position)
+        assert found is not None, "a batch was just read there"
+        limit, next_offset = position + found.unit.size, found.unit.last_offset + 1
+    return limit, next_offset
 
 
 def _base(segment: Segment) -> int:

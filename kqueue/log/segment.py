@@ -7,6 +7,7 @@ synced after it was sealed are made anew at the next start, so they may be lost 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,15 +16,17 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptBatch, CorruptIndex
 from kqueue.log.filenames import INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
 from kqueue.log.index import ENTRY as INDEX_ENTRY
-from kqueue.log.index import RELATIVE_OFFSET_MAX, OffsetIndex
+from kqueue.log.index import RELATIVE_OFFSET_MAX, IndexEntry, OffsetIndex
 from kqueue.log.policies import SegmentView
 from kqueue.log.scan import Unit, first_offset, scan
 from kqueue.log.timeindex import ENTRY as TIME_ENTRY
 from kqueue.log.timeindex import NO_TIMESTAMP, TimeIndex
 from kqueue.log.txnindex import TransactionIndex
+from kqueue.log.verifying import Checks, scan_around
 from kqueue.storage import File, Storage
 
 SEARCH_CHUNK_BYTES = 8 * 1024
+ENTRIES_TRIED = 3
 _UNREAD = -(2**63) - 1  # of a timestamp that stands in a file and was not read yet; no timestamp is that small
 logger = logging.getLogger("kqueue.log")
 
@@ -38,12 +41,13 @@ class Found(NamedTuple):
 class Segment:
     """One segment. `base`: its first offset; `size`: bytes in its log; `created_ms`: wall clock when this object was made.
 
-    `ended_ms`: wall clock when it was sealed, else as `created_ms`.
+    `ended_ms`: wall clock when it was sealed, else as `created_ms`. `found_size`: bytes up to there were in the file already, and are
+    not known to be right (see `verifying`); 0: all are.
     """
 
     __slots__ = (
-        "_folder", "_max_timestamp", "_max_timestamp_offset", "_rolling_timestamp", "_storage", "_unindexed", "base",
-        "created_ms", "ended_ms", "index", "indexes_full", "log", "size", "timeindex", "txnindex",
+        "_checks", "_folder", "_is_astray", "_max_timestamp", "_max_timestamp_offset", "_rolling_timestamp", "_storage", "_unindexed",
+        "base", "created_ms", "ended_ms", "found_size", "index", "indexes_full", "log", "size", "timeindex", "txnindex",
     )  # fmt: skip
 
     def __init__(
@@ -69,8 +73,10 @@ class Segment:
         self.index = OffsetIndex(storage, path(INDEX), base, create=create, size=size(INDEX))
         self.timeindex = TimeIndex(storage, path(TIMEINDEX), base, create=create, size=size(TIMEINDEX))
         self.txnindex = TransactionIndex(storage, path(TXNINDEX), exists=size(TXNINDEX) is not None)
-        self.size = self.log.size
+        self.size = self.found_size = self.log.size
         self.indexes_full = False
+        self._checks: Checks | None = None
+        self._is_astray = False
         self._unindexed = 0
         self._max_timestamp = _UNREAD
         self._max_timestamp_offset = base
@@ -152,28 +158,56 @@ class Segment:
 
         Reads from the last index entry on, a step of the index at most. Raises CorruptBatch, StorageFailed.
         """
-        start = 0
-        try:
-            start = self.index.lookup(offset).position
-            return self._find_from(start, offset)
-        except (CorruptIndex, CorruptBatch) as error:
-            if isinstance(error, CorruptBatch) and start == 0:
-                raise
-            # an index may be damaged where nothing else is; the log alone decides
-            logger.error("%r: the index leads astray (%s), reading from the start of the segment", self, error)
-            return self._find_from(0, offset)
+        for entry in self._entries_before(offset):
+            try:
+                return self._find_from(entry, offset)
+            except CorruptIndex as error:
+                # an index may be damaged where nothing else is; the log alone decides
+                self._note_astray(error)
+        raise AssertionError("the last entry is the segment's start, which no index gives")
 
-    def _find_from(self, start: int, offset: int) -> Found | None:
-        for position, unit in scan(self.log, start, self.size, chunk_bytes=SEARCH_CHUNK_BYTES):
-            if unit.last_offset >= offset:
-                return Found(position, unit)
+    def _entries_before(self, offset: int) -> Iterator[IndexEntry]:
+        """Where to begin looking for `offset`: the index entry before it, some more in case that is wrong, the segment's start."""
+        try:
+            for _ in range(ENTRIES_TRIED):
+                entry = self.index.lookup(offset)
+                if entry.position == 0:
+                    break
+                yield entry
+                offset = entry.offset - 1
+        except CorruptIndex as error:
+            self._note_astray(error)
+        yield IndexEntry(self.base, 0)
+
+    def _find_from(self, entry: IndexEntry, offset: int) -> Found | None:
+        """Raises CorruptIndex: the entry does not fit the log. CorruptBatch: the log is damaged."""
+        is_named = entry.position > 0
+        try:
+            for position, unit in self._scan(entry.position, self.size):
+                if is_named and position == entry.position and unit.last_offset != entry.offset:
+                    raise _misled(entry, str(unit.last_offset))
+                is_named = False
+                if unit.last_offset >= offset:
+                    return Found(position, unit)
+        except CorruptBatch as error:
+            raise _misled(entry, str(error)) if is_named else error from None
         return None
+
+    def _note_astray(self, error: CorruptIndex) -> None:
+        if not self._is_astray:
+            logger.error("%r: the index leads astray (%s), reading from further back", self, error)
+            self._is_astray = True
 
     def at(self, position: int) -> Found | None:
         """The batch that begins at `position`; None: the segment ends there. Raises CorruptBatch, StorageFailed."""
-        for found in scan(self.log, position, self.size, chunk_bytes=SEARCH_CHUNK_BYTES):
+        for found in self._scan(position, self.size):
             return Found(*found)
         return None
+
+    def _scan(self, start: int, end: int) -> Iterator[tuple[int, Unit]]:
+        if self._checks is None or not self._checks.hurts:
+            return scan(self.log, start, end, chunk_bytes=SEARCH_CHUNK_BYTES)
+        return scan_around(self.log, start, end, self._checks.hurts, SEARCH_CHUNK_BYTES)
 
     def cut(self, position: int, limit: int, max_bytes: int) -> tuple[int, int]:
         """Where whole batches from `position` on stay within `max_bytes`, and not beyond `limit`, where a batch ends.
@@ -182,13 +216,26 @@ class Segment:
         Raises CorruptBatch, StorageFailed.
         """
         end = position + max_bytes
-        start = position
         if max_bytes > SEARCH_CHUNK_BYTES:
-            start = max(start, self.index.by_position(end).position)
-        for at, unit in scan(self.log, start, limit, chunk_bytes=SEARCH_CHUNK_BYTES):
-            if at + unit.size > end:
-                return at, first_offset(unit)
-        raise AssertionError("there is more than max_bytes before the limit, so a batch must pass the end")
+            entry = self.index.by_position(end)
+            if entry.position > position:
+                try:
+                    return self._cut_from(entry, limit, end)
+                except CorruptIndex as error:
+                    self._note_astray(error)
+        return self._cut_from(IndexEntry(self.base, position), limit, end, is_named=False)
+
+    def _cut_from(self, entry: IndexEntry, limit: int, end: int, *, is_named: bool = True) -> tuple[int, int]:
+        try:
+            for at, unit in scan(self.log, entry.position, limit, chunk_bytes=SEARCH_CHUNK_BYTES):
+                if is_named and unit.last_offset != entry.offset:
+                    raise _misled(entry, str(unit.last_offset))
+                is_named = False
+                if at + unit.size > end:
+                    return at, first_offset(unit)
+        except CorruptBatch as error:
+            raise _misled(entry, str(error)) if is_named else error from None
+        raise CorruptBatch(f"{self!r}: the batches from position {entry.position} on do not reach {end}, but should go on to {limit}")
 
     @property
     def max_timestamp(self) -> int:
@@ -219,6 +266,29 @@ class Segment:
             if unit.max_timestamp >= timestamp and unit.last_offset >= start_offset:
                 yield Found(position, unit)
 
+    # --- what is known of the bytes that were found
+
+    @property
+    def checks(self) -> Checks:
+        """What is known of the bytes that the file had when it was opened."""
+        if self._checks is None:
+            self._checks = Checks(f"{self._folder}/{file_name(self.base, LOG)}", self.base, self.found_size)
+        return self._checks
+
+    def anchor(self, offset: int) -> int:
+        """Where to begin checking for the sake of the batch that holds `offset`: where `find` begins. Raises StorageFailed."""
+        for entry in self._entries_before(offset):
+            with contextlib.suppress(CorruptBatch):
+                found = self.at(entry.position)
+                if found is not None and found.position == entry.position and found.unit.last_offset == entry.offset:
+                    return entry.position
+        return 0
+
+    def trust(self) -> None:
+        """All bytes are known to be right: whoever wrote the file has checked them, or they all were checked since."""
+        self.found_size = 0
+        self._checks = None
+
     # --- changing what is there
 
     def truncate_to(self, offset: int, *, index_bytes_max: int) -> int | None:
@@ -236,6 +306,8 @@ class Segment:
         self.txnindex.truncate_to(offset)
         self.log.truncate(found.position)
         self.size = found.position
+        self.found_size = min(self.found_size, self.size)
+        self._checks = None
         for file in self.files():
             file.sync()
         self.read_tail()
@@ -267,7 +339,7 @@ class Segment:
         """Take over indexes that were made by reading the whole log file, after it was cut to whole batches. Raises StorageFailed."""
         self.index.entries.replace(index)
         self.timeindex.replace(times)
-        self.size = self.log.size
+        self.size = self.found_size = self.log.size
         self._rolling_timestamp = _UNREAD
         self.read_tail()
 
@@ -295,3 +367,7 @@ class Segment:
         found = self.at(0)
         self._rolling_timestamp = found.unit.max_timestamp if found is not None else NO_TIMESTAMP
         return self._rolling_timestamp
+
+
+def _misled(entry: IndexEntry, found: str) -> CorruptIndex:
+    return CorruptIndex(f"expected a batch that ends with offset {entry.offset} at position {entry.position}, found {found}")

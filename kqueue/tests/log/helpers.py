@@ -114,7 +114,7 @@ def check_log(log: Log) -> None:
     assert log.end_offset >= offset
     assert log.aborted(log.start_offset, log.end_offset) == [one for one in aborted if one.last_offset >= log.start_offset]
     _check_producers(log.producers, producers)
-    assert log.last_stable_offset == min(producers.first_open(), log.end_offset)
+    assert log.last_stable_offset == max(min(producers.first_open(), log.end_offset), log.start_offset)
 
 
 def _check_index(segment: Any, units: dict[int, Any], interval_bytes: int) -> None:
