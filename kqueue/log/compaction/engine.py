@@ -13,7 +13,7 @@ from kqueue.log.compaction.offset_map import OffsetMap
 from kqueue.log.compaction.scanning import Kept
 from kqueue.records.batch import BatchHeader
 
-KERNELS = "kqueue.log.compaction.kernels"  # has `ENGINE`, and raises ImportError where what it needs is missing
+FAST = "kqueue.log.compaction.fast"  # has `ENGINE`; raises ImportError where what it needs is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def engine(name: str = "auto") -> Engine:
     if name == "python":
         return PYTHON
     try:
-        return cast(Engine, importlib.import_module(KERNELS).ENGINE)
+        return cast(Engine, importlib.import_module(FAST).ENGINE)
     except ImportError as error:
         if name == "fast":
             raise PluginError(f"the compaction engine 'fast' needs kqueue[fast]: {error}") from error

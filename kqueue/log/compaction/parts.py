@@ -14,7 +14,10 @@ RecordFilter = Callable[[Record], bool]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A sealed segment. `end_offset`: exclusive, the base of the next segment; `size`: bytes of its log."""
+    """A sealed segment. `end_offset`: exclusive, the base of the next segment; `size`: bytes of its log.
+
+    `has_txnindex`: it must have an index of aborted transactions; one that is there is read in any case.
+    """
 
     base: int
     end_offset: int
@@ -62,9 +65,9 @@ class Group:
 
 @dataclass(slots=True)
 class CleanStats:
-    """What one job did. Records and bytes as read in the second pass (`bytes_read`: both passes), sizes as in the files.
+    """What one job did. Records are counted in the second pass, bytes in both, as they are in the log files.
 
-    `keyless`: records without a key that were dropped; `map_entries`: keys in the offset map; `seconds`: of wall time, pauses included.
+    `map_entries`: keys in the offset map; `seconds`: pauses of the throttle included.
     """
 
     records_read: int = 0

@@ -6,16 +6,17 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from kqueue.log.compaction.parts import (
-    Cleaned,
-    CleanStats,
-    CompactConfig,
-    Compacted,
-    Group,
-    RecordFilter,
-    Source,
-)
-from kqueue.storage import Storage
+from kqueue.log.compaction.engine import engine
+from kqueue.log.compaction.groups import group_sources
+from kqueue.log.compaction.mapping import build_map, read_aborted
+from kqueue.log.compaction.parts import Cleaned, CleanStats, CompactConfig, Compacted, Group, RecordFilter, Source
+from kqueue.log.compaction.retain import Retention, Transactions
+from kqueue.log.compaction.rewrite import GroupRewriter
+from kqueue.log.compaction.swap import discard
+from kqueue.log.compaction.throttle import Throttle
+from kqueue.log.filenames import CLEANED, TXNINDEX, file_name
+from kqueue.log.txnindex import AbortedTransaction
+from kqueue.storage import LocalStorage, Storage
 
 __all__ = ["CleanStats", "Cleaned", "CompactConfig", "CompactTask", "Compacted", "Group", "RecordFilter", "Source"]
 
@@ -48,3 +49,84 @@ class CompactTask:
     engine: str = "auto"
     sleep: Callable[[float], None] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
+
+    def __call__(self) -> Compacted:
+        """Write the cleaned segments beside the old ones, as `<base>.<suffix>.cleaned`, all synced, their folder too.
+
+        Crash: the log is as it was; `.cleaned` files are removed at the next start.
+        Raises: CorruptBatch: names file and position; UnsupportedCodec, CorruptIndex, StorageFailed, FileNotFoundError; what was
+        written is removed again.
+        """
+        storage = LocalStorage(self.storage) if isinstance(self.storage, str) else self.storage
+        return _Cleaning(self, storage).run()
+
+
+class _Cleaning:
+    """One run of a task."""
+
+    def __init__(self, task: CompactTask, storage: Storage) -> None:
+        self.task = task
+        self.storage = storage
+        self.stats = CleanStats()
+        self.throttle = Throttle(task.config.io_bytes_per_second, task.sleep, task.monotonic)
+        self.upto = task.sources[-1].end_offset if task.sources else task.first_dirty
+
+    def run(self) -> Compacted:
+        started = self.task.monotonic()
+        sizes = self._list()
+        aborted = read_aborted(self.storage, self.task.folder, self.task.sources, sizes)
+        retention = self._retention(aborted)
+        groups = self._rewrite(retention, sizes)
+        self.stats.seconds = self.task.monotonic() - started
+        return Compacted(groups, retention.clean_to, self.stats)
+
+    def _list(self) -> dict[str, int]:
+        """Sizes by name, after what an earlier job left was removed."""
+        sizes = {}
+        for entry in self.storage.list(self.task.folder):
+            if entry.name.endswith(CLEANED):
+                self.storage.remove(f"{self.task.folder}/{entry.name}")
+            else:
+                sizes[entry.name] = entry.size
+        return sizes
+
+    def _retention(self, aborted: list[AbortedTransaction]) -> Retention:
+        task = self.task
+        loops = engine(task.engine)
+        offset_map = None
+        clean_to = self.upto
+        if task.keep is None:
+            offset_map = build_map(
+                self.storage, task.folder, task.sources, task.first_dirty, task.config, aborted, loops, self.throttle, self.stats
+            )
+            clean_to = offset_map.end_offset
+        return Retention(
+            engine=loops,
+            offset_map=offset_map,
+            keep=task.keep,
+            transactions=Transactions(aborted),
+            last_batches=task.last_batches,
+            first_dirty=task.first_dirty,
+            clean_to=clean_to,
+            start_offset=task.start_offset,
+            now_ms=task.now_ms,
+            delete_retention_ms=task.config.delete_retention_ms,
+        )
+
+    def _rewrite(self, retention: Retention, sizes: dict[str, int]) -> tuple[Group, ...]:
+        task = self.task
+        sources = [source for source in task.sources if source.base < retention.clean_to]
+        rewriter = GroupRewriter(self.storage, task.folder, task.config, retention, self.throttle, self.stats)
+        groups: list[Group] = []
+        try:
+            for members in group_sources(sources, sizes, task.config):
+                with_txnindex = any(file_name(source.base, TXNINDEX) in sizes for source in members)
+                cleaned = rewriter.rewrite(members, with_txnindex=with_txnindex)
+                if cleaned is not None:
+                    groups.append(Group(tuple(source.base for source in members), cleaned))
+            if groups:
+                self.storage.sync_folder(task.folder)
+        except Exception:
+            discard(self.storage, task.folder, groups)
+            raise
+        return tuple(groups)

@@ -1,0 +1,291 @@
+"""Writes what stays of a group of segments into one new segment, with its indexes, under `.cleaned` names.
+
+A batch that loses nothing is copied byte for byte. One that loses records keeps its header but for count, greatest time, length and
+checksum, and the bytes of the records that stay. Offsets never change. The last batch of a group stays in any case, if
+need be without records, so that the new segment reaches as far as the ones it replaces: that is how a start after a crash knows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crc32c import crc32c
+
+from kqueue.base.errors import CorruptBatch, UnsupportedCodec
+from kqueue.log.compaction.parts import Cleaned, CleanStats, CompactConfig, Source
+from kqueue.log.compaction.retain import Retention, Verdict
+from kqueue.log.compaction.scanning import Kept
+from kqueue.log.compaction.throttle import Throttle
+from kqueue.log.compaction.walking import Stretch, Walk
+from kqueue.log.filenames import CLEANED, INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
+from kqueue.log.index import ENTRY as INDEX_ENTRY
+from kqueue.log.index import RELATIVE_OFFSET_MAX
+from kqueue.log.scan import Unit
+from kqueue.log.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.timeindex import NO_TIMESTAMP
+from kqueue.log.txnindex import ENTRY as TXN_ENTRY
+from kqueue.log.txnindex import VERSION as TXN_VERSION
+from kqueue.log.txnindex import AbortedTransaction
+from kqueue.records.batch import BATCH_OVERHEAD, CODEC_MASK, CRC_START, DELETE_HORIZON, HEADER, LENGTH_FIELD_END, BatchHeader
+from kqueue.records.codecs import CODECS
+from kqueue.records.legacy import LegacyEntry, encode_set
+from kqueue.records.record import Record
+from kqueue.records.varints import VARINTS, read_raw
+from kqueue.storage import File, Storage
+
+_POSITION_MAX = 2**31 - 1
+_LONG_MAX = 2**63 - 1
+
+
+class SegmentWriter:
+    """A segment in the making. Crash: `.cleaned` files, which the next start removes."""
+
+    def __init__(self, storage: Storage, folder: str, base: int, config: CompactConfig, throttle: Throttle) -> None:
+        """Make the log file. Raises StorageFailed."""
+        self.base = base
+        self.size = 0
+        self._storage = storage
+        self._folder = folder
+        self._config = config
+        self._throttle = throttle
+        self._made: list[str] = []
+        self._log = self._make(LOG)
+        self._buffer = bytearray()
+        self._index = bytearray()
+        self._times = bytearray()
+        self._aborted = bytearray()
+        self._unindexed = 0
+        self._end_offset = base
+        self._max_timestamp = self._indexed_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = base
+
+    def _make(self, suffix: str) -> File:
+        path = f"{self._folder}/{file_name(self.base, suffix)}{CLEANED}"
+        self._made.append(path)
+        file = self._storage.open(path, create=True)
+        if file.size:
+            file.truncate(0)
+        return file
+
+    def add(self, data: bytes | bytearray | memoryview, last_offset: int, max_timestamp: int) -> None:
+        """Append one batch. Raises: StorageFailed; CorruptBatch: its offset is too far from the segment's base."""
+        relative = last_offset - self.base
+        if relative > RELATIVE_OFFSET_MAX:
+            raise CorruptBatch(f"offset {last_offset} is too far from its segment's first, {self.base}")
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp, self._max_timestamp_offset = max_timestamp, last_offset
+        if self._unindexed > self._config.index_interval_bytes and self.size <= _POSITION_MAX:
+            self._add_index(relative)
+        self._unindexed += len(data)
+        self.size += len(data)
+        self._end_offset = last_offset + 1
+        self._buffer += data
+        if len(self._buffer) >= self._config.io_buffer_bytes:
+            self._flush()
+
+    def _add_index(self, relative: int) -> None:
+        room = self._config.segment_index_bytes
+        if len(self._index) + INDEX_ENTRY.size > room or len(self._times) + 2 * TIME_ENTRY.size > room:
+            return  # a sparser index does as well
+        self._index += INDEX_ENTRY.pack(relative, self.size)
+        self._add_time()
+        self._unindexed = 0
+
+    def _add_time(self) -> None:
+        if self._max_timestamp > self._indexed_timestamp:
+            self._times += TIME_ENTRY.pack(self._max_timestamp, self._max_timestamp_offset - self.base)
+            self._indexed_timestamp = self._max_timestamp
+
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """An aborted transaction whose marker was added."""
+        self._aborted += TXN_ENTRY.pack(TXN_VERSION, *aborted)
+
+    def _flush(self) -> None:
+        self._throttle.spend(len(self._buffer))
+        self._log.append(self._buffer)
+        self._buffer.clear()
+
+    def finish(self, *, with_txnindex: bool) -> Cleaned:
+        """Write the rest and sync all files; their folder is the caller's to sync.
+
+        Args: with_txnindex: make the file even without entries, because the segment replaces one that has it. Raises StorageFailed.
+        """
+        if self._buffer:
+            self._flush()
+        self._add_time()
+        files = [self._log]
+        for suffix, data in ((INDEX, self._index), (TIMEINDEX, self._times), (TXNINDEX, self._aborted)):
+            if data or suffix != TXNINDEX or with_txnindex:
+                files.append(self._make(suffix))
+                if data:
+                    files[-1].append(data)
+        for file in files:
+            file.sync()
+            file.close()
+        return Cleaned(self.base, self.size, self._end_offset, self._max_timestamp, bool(self._aborted) or with_txnindex)
+
+    def abandon(self) -> None:
+        """Remove what was written. Raises StorageFailed."""
+        self._log.close()
+        for path in self._made:
+            self._storage.remove(path)
+
+
+class GroupRewriter:
+    """Rewrites groups of segments one after another, oldest first."""
+
+    def __init__(
+        self, storage: Storage, folder: str, config: CompactConfig, retention: Retention, throttle: Throttle, stats: CleanStats
+    ) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._config = config
+        self._retention = retention
+        self._throttle = throttle
+        self._stats = stats
+
+    def rewrite(self, sources: Sequence[Source], *, with_txnindex: bool) -> Cleaned | None:
+        """Write the segment that replaces these; None: it would be the same as the only one of them.
+
+        Raises: as `CompactTask`; what was written for these segments is removed then.
+        """
+        writer = SegmentWriter(self._storage, self._folder, sources[0].base, self._config, self._throttle)
+        try:
+            full = [source for source in sources if source.size]
+            copied = [self._rewrite_source(writer, source, is_last=source is full[-1]) for source in full]
+            if len(sources) == 1 and all(copied):
+                writer.abandon()
+                return None
+            cleaned = writer.finish(with_txnindex=with_txnindex)
+        except Exception:
+            writer.abandon()
+            raise
+        self._stats.bytes_written += cleaned.size
+        return cleaned
+
+    def _rewrite_source(self, writer: SegmentWriter, source: Source, *, is_last: bool) -> bool:
+        """True: every batch was copied as it is."""
+        path = f"{self._folder}/{file_name(source.base, LOG)}"
+        file = self._storage.open(path)
+        walk = Walk(file, path, source.size, source.base, self._config.io_buffer_bytes, self._throttle)
+        copied = True
+        try:
+            for stretch in walk:
+                ends = is_last and walk.position + stretch.unit.size == source.size
+                copied &= self._rewrite_batch(writer, stretch, ends=ends)
+        except CorruptBatch as error:
+            raise walk.located(error) from error
+        finally:
+            file.close()
+        self._stats.bytes_read += source.size
+        return copied
+
+    def _rewrite_batch(self, writer: SegmentWriter, stretch: Stretch, *, ends: bool) -> bool:
+        unit = stretch.unit
+        limit = self._config.decompressed_bytes_max
+        data: bytes | bytearray | memoryview | None
+        if isinstance(unit, LegacyEntry):
+            records = stretch.messages(limit)
+            kept = self._retention.of_messages(records, unit.magic)
+            self._stats.records_read += len(records)
+            self._stats.records_kept += len(kept)
+            data = stretch.raw if len(kept) == len(records) else _encode_messages(unit, kept)
+            max_timestamp = (
+                max((record.timestamp for record in kept), default=unit.timestamp) if len(kept) < len(records) else unit.timestamp
+            )
+        else:
+            verdict = self._retention.of_batch(unit, lambda: stretch.records(limit))
+            self._stats.records_read += unit.record_count
+            self._stats.records_kept += verdict.kept.records
+            if verdict.aborted is not None:
+                writer.add_aborted(verdict.aborted)
+            data, max_timestamp = self._encode(stretch, unit, verdict)
+        if data is None and ends:
+            data, max_timestamp = empty_batch(unit), unit.max_timestamp
+        if data is not None:
+            writer.add(data, unit.last_offset, max_timestamp)
+        return data is not None and (data is stretch.raw or bytes(data) == stretch.raw)
+
+    def _encode(self, stretch: Stretch, header: BatchHeader, verdict: Verdict) -> tuple[bytes | memoryview | None, int]:
+        kept = verdict.kept
+        if not kept.records:
+            if not self._retention.must_stay(header):
+                return None, NO_TIMESTAMP
+            if not header.record_count:
+                return stretch.raw, header.max_timestamp
+            return empty_batch(header, keep_producer=True), header.max_timestamp
+        if kept.records == header.record_count and verdict.horizon_ms is None:
+            return stretch.raw, header.max_timestamp
+        return encode_kept(header, kept, verdict.horizon_ms), kept.max_timestamp
+
+
+def encode_kept(header: BatchHeader, kept: Kept, horizon_ms: int | None) -> bytes:
+    """The batch with these of its records, and a new delete horizon if one is given.
+
+    Raises: CorruptBatch: a time that does not fit any more. UnsupportedCodec: nobody has registered the codec.
+    """
+    data = kept.data
+    attributes, base_timestamp = header.attributes, header.base_timestamp
+    if horizon_ms is not None:
+        data = rebase_timestamps(data, kept.records, base_timestamp - horizon_ms)
+        attributes, base_timestamp = attributes | DELETE_HORIZON, horizon_ms
+    if header.codec_id:
+        codec = CODECS.by_id(header.codec_id)
+        if codec is None:
+            raise UnsupportedCodec(f"no codec has the id {header.codec_id}")
+        data = codec.compress(data)
+    changed = header._replace(
+        attributes=attributes, base_timestamp=base_timestamp, max_timestamp=kept.max_timestamp, record_count=kept.records
+    )
+    return _seal(changed, data)
+
+
+def empty_batch(unit: Unit, *, keep_producer: bool = False) -> bytes:
+    """A batch without records that has the offsets of `unit`; with its producer's fields, or nobody's.
+
+    Source: Kafka DefaultRecordBatch.writeEmptyHeader.
+    """
+    if isinstance(unit, LegacyEntry):
+        header = BatchHeader(unit.offset, 0, -1, 2, 0, 0, 0, -1, unit.timestamp, -1, -1, -1, 0)
+    elif keep_producer:
+        header = unit._replace(attributes=unit.attributes & ~(CODEC_MASK | DELETE_HORIZON), base_timestamp=-1, record_count=0)
+    else:
+        header = unit._replace(attributes=0, base_timestamp=-1, producer_id=-1, producer_epoch=-1, base_sequence=-1, record_count=0)
+    return _seal(header, b"")
+
+
+def _seal(header: BatchHeader, records: bytes) -> bytes:
+    out = bytearray(BATCH_OVERHEAD) + records
+    header = header._replace(batch_length=len(out) - LENGTH_FIELD_END)
+    HEADER.pack_into(out, 0, *header)
+    with memoryview(out)[CRC_START:] as covered:
+        crc = crc32c(covered)
+    HEADER.pack_into(out, 0, *header._replace(crc=crc))
+    return bytes(out)
+
+
+def rebase_timestamps(data: bytes, count: int, shift: int) -> bytes:
+    """The same records with `shift` added to the time delta of each, because the base that they count from went back by as much.
+
+    Raises: CorruptBatch: a delta that leaves 64 bits.
+    """
+    out = bytearray()
+    pos = 0
+    for _ in range(count):
+        raw, pos = read_raw(data, pos, 32)
+        end = pos + (raw >> 1)
+        delta, rest = read_raw(data, pos + 1, 64)
+        moved = (delta >> 1 ^ -(delta & 1)) + shift
+        if not ~_LONG_MAX <= moved <= _LONG_MAX:
+            raise CorruptBatch(f"a time delta of {moved} does not fit in 64 bits")
+        time = VARINTS[moved]
+        out += VARINTS[1 + len(time) + end - rest]
+        out += data[pos : pos + 1] + time + data[rest:end]
+        pos = end
+    return bytes(out)
+
+
+def _encode_messages(entry: LegacyEntry, kept: list[Record]) -> bytes | None:
+    if not kept:
+        return None
+    return encode_set(kept, entry.magic, entry.codec_id, log_append_time=entry.is_log_append_time)

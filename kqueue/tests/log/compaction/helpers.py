@@ -1,0 +1,148 @@
+"""Logs to compact, the steps of a compaction one after another, and what a reader sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from kqueue.log.compaction import swap
+from kqueue.log.compaction.parts import CompactConfig, Compacted, Source
+from kqueue.log.compaction.task import CompactTask
+from kqueue.log.filenames import LOG, TXNINDEX, file_name, parse_file_name
+from kqueue.log.log import Log
+from kqueue.log.scan import Unit, scan
+from kqueue.records.batch import BatchHeader, Record, check_crc, iter_batches, iter_records, read_header
+from kqueue.records.builder import build_batch
+from kqueue.records.legacy import check_entry, entry_records
+from kqueue.storage import MemoryStorage, Storage
+from kqueue.tests.log.helpers import START_MS, open_log
+
+FOLDER = "t-0"
+DAY_MS = 86_400_000
+LIMIT = 1 << 24
+
+
+def config(**settings: Any) -> CompactConfig:
+    """Small segments and buffers, so that tests meet their ends."""
+    defaults: dict[str, Any] = {
+        "segment_bytes": 1 << 20,
+        "segment_index_bytes": 1 << 16,
+        "index_interval_bytes": 200,
+        "delete_retention_ms": DAY_MS,
+        "dedupe_bytes": 1 << 16,
+        "io_buffer_bytes": 300,
+    }
+    return CompactConfig(**{**defaults, **settings})
+
+
+def open_compacted(storage: Storage, **settings: Any) -> Log:
+    """The log in `FOLDER`."""
+    return open_log(storage, **{"cleanup_policy": "compact", "index_interval_bytes": 200, **settings})
+
+
+def put(log: Log, *pairs: tuple[bytes | None, bytes | None], time_ms: int = START_MS, **settings: Any) -> int:
+    """Append a batch of these keys and values; returns its base offset."""
+    records = [Record(number, time_ms + number, key, value) for number, (key, value) in enumerate(pairs)]
+    batch = build_batch(records, base_offset=0, **settings)
+    return log.append(batch, read_header(batch), leader_epoch=0).base_offset
+
+
+def sources_of(storage: Storage, upto: int | None = None, folder: str = FOLDER) -> tuple[Source, ...]:
+    """The segments of a folder below `upto` (None: all but the last)."""
+    sizes = {entry.name: entry.size for entry in storage.list(folder)}
+    bases = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == LOG)
+    found = [Source(base, after, sizes[file_name(base, LOG)], file_name(base, TXNINDEX) in sizes) for base, after in pairwise(bases)]
+    return tuple(source for source in found if upto is None or source.end_offset <= upto)
+
+
+def task(storage: Storage, *, sources: tuple[Source, ...] | None = None, **settings: Any) -> CompactTask:
+    """A task for all segments but the last; `settings`: of the task, or of its config."""
+    known = CompactTask.__dataclass_fields__
+    own = {name: settings.pop(name) for name in list(settings) if name in known}
+    defaults: dict[str, Any] = {"first_dirty": 0, "start_offset": 0, "now_ms": START_MS, "engine": "python", "config": config(**settings)}
+    chosen = sources_of(storage) if sources is None else sources
+    return CompactTask(**{**defaults, "storage": storage, "folder": FOLDER, "sources": chosen, **own})
+
+
+def swap_in(storage: Storage, done: Compacted, folder: str = FOLDER) -> None:
+    """All that follows a task."""
+    for group in done.groups:
+        swap.commit(storage, folder, group)
+        deleted = swap.install(storage, folder, group)
+        storage.sync_folder(folder)
+        for path in deleted:
+            storage.remove(path)
+
+
+def compact(storage: Storage, **settings: Any) -> Compacted:
+    """Run a task and swap its result in."""
+    done = task(storage, **settings)()
+    swap_in(storage, done)
+    return done
+
+
+def units(storage: Storage, folder: str = FOLDER) -> Iterator[tuple[Unit, list[Record]]]:
+    """Every batch of the folder in order, checked, with its records."""
+    for entry in storage.list(folder):
+        parsed = parse_file_name(entry.name)
+        if parsed and parsed[1] == LOG:
+            yield from units_of(storage.read(f"{folder}/{entry.name}"), storage, f"{folder}/{entry.name}")
+
+
+def units_of(data: bytes, storage: Storage, path: str) -> Iterator[tuple[Unit, list[Record]]]:
+    end = 0
+    for position, unit in scan(storage.open(path), 0, len(data)):
+        raw = data[position : position + unit.size]
+        if isinstance(unit, BatchHeader):
+            check_crc(raw, 0, unit)
+            yield unit, list(iter_records(raw))
+        else:
+            check_entry(data, unit._replace(position=position))
+            yield unit, entry_records(unit, LIMIT)
+        end = position + unit.size
+    assert end == len(data), "bytes after the last whole batch"
+
+
+def data_records(storage: Storage, folder: str = FOLDER) -> list[Record]:
+    """All records but markers."""
+    return [record for unit, records in units(storage, folder) if not is_control(unit) for record in records]
+
+
+def is_control(unit: Unit) -> bool:
+    return isinstance(unit, BatchHeader) and unit.is_control
+
+
+def committed(log: Log) -> list[Record]:
+    """What a consumer of read_committed is shown, by the rules that clients follow."""
+    aborted = sorted(log.aborted(log.start_offset, log.end_offset), key=lambda one: one.first_offset)
+    dropping: set[int] = set()
+    found: list[Record] = []
+    offset = log.start_offset
+    while fetched := log.read(offset, 1 << 20, end_offset=log.last_stable_offset):
+        data = fetched.read()
+        for position, header in iter_batches(data):
+            while aborted and aborted[0].first_offset <= header.last_offset:
+                dropping.add(aborted.pop(0).producer_id)
+            if header.is_control:
+                dropping.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in dropping):
+                found += iter_records(data, position)
+        offset = fetched.next_offset
+    return found
+
+
+def table(records: Iterable[Record]) -> dict[bytes, bytes]:
+    """The state that the records add up to: key -> last value, without those whose last is a tombstone."""
+    state: dict[bytes, bytes] = {}
+    for record in records:
+        if record.key is not None:
+            state.pop(record.key, None)
+            if record.value is not None:
+                state[record.key] = record.value
+    return state
+
+
+def new_log(**settings: Any) -> tuple[MemoryStorage, Log]:
+    storage = MemoryStorage()
+    return storage, open_compacted(storage, **settings)
