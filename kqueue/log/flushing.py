@@ -21,12 +21,13 @@ from kqueue.storage.paths import parent_of
 class Flusher:
     """Keeps account for one log. One job at a time; what comes meanwhile is the next one's."""
 
-    __slots__ = ("_files", "_folder", "_names", "_names_in_flight", "_parent", "_storage", "_target", "flushed_offset")
+    __slots__ = ("_files", "_folder", "_in_flight", "_names", "_names_in_flight", "_parent", "_storage", "_target", "flushed_offset")
 
     def __init__(self, storage: Storage, folder: str, flushed_offset: int) -> None:
         self._storage = storage
         self._folder = folder
         self._files: list[File] = []  # besides the active segment's log
+        self._in_flight: list[File] = []  # those that the job under way syncs
         self._names = False
         self._names_in_flight = False
         self._parent = False
@@ -48,10 +49,13 @@ class Flusher:
         self._parent |= parent
 
     def before_new_name(self) -> None:
-        """Make the names so far durable, before a new segment's is made: so a later segment never outlives an earlier one's name.
+        """Make all but the active segment durable before the name of a new one is made: so only the last two of a log can be torn.
 
-        Costs nothing unless two segments are made between two flushes. Raises StorageFailed.
+        Blocks, but costs nothing unless two segments are made between two flushes. Raises StorageFailed.
         """
+        for file in [*self._in_flight, *self._files]:  # what is in flight may be on the disk later than the new name
+            file.sync()
+        self._in_flight, self._files = [], []
         if self._names or self._names_in_flight:
             self._storage.sync_folder(self._folder)
             self._names = False
@@ -74,6 +78,7 @@ class Flusher:
         def finish(_: None, error: BaseException | None) -> None:
             target, self._target = self._target, -1
             self._names_in_flight = False
+            self._in_flight = []
             if error is None:
                 self.flushed_offset = max(self.flushed_offset, target)
             done(error)
@@ -89,6 +94,7 @@ class Flusher:
 
     def _take(self, active: File, epochs: LeaderEpochs) -> Callable[[], None]:
         storage, folder = self._storage, self._folder
+        self._in_flight = self._files
         files, self._files = [*self._files, active], []
         folders = [name for name, wanted in ((folder, self._names), (parent_of(folder), self._parent)) if wanted]
         self._names_in_flight |= self._names

@@ -1,21 +1,31 @@
 """Opening a log: what its folder holds, and after a crash, what of it is whole.
 
 After a clean stop the last few batches and the newest snapshot are read, no more. Otherwise every segment that reaches the
-recovery point or goes beyond it is read: batches below the recovery point were flushed and are trusted, those
-beyond it are checked by their sums; the first that is not whole ends the log. Indexes of these segments, leader epochs and producer
-state are made anew on the way. Crash: recovery that is cut short begins again at the next start, and finds the same.
-Source: Kafka LogLoader, LogSegment.recover.
+recovery point or goes beyond it is read and its sums are checked; indexes of these segments, leader epochs and producer state are made anew
+on the way. What is found wrong there was either flushed before or not:
+
+    segments      sealed       sealed       sealed       last but one      last
+                  |------------|------------|------------|-----------------|------------
+                               recovery point
+    damage        kept and told, readers go on behind it | the log ends there, what follows is set aside under `.damaged`
+                  (all of it was flushed)                | (but before the recovery point: kept and told)
+
+For a third segment is not begun before the last but one was flushed. Nothing that was flushed is ever cut off or removed, and no
+offset that was flushed is given again: a log that lost its end goes on at the recovery point.
+Crash: recovery that is cut short begins again at the next start, and finds the same. Source: Kafka LogLoader, LogSegment.recover.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kqueue.base.errors import CorruptBatch, CorruptData, CorruptIndex, StorageFailed
+from kqueue.base.errors import CorruptData, CorruptIndex, StorageFailed
+from kqueue.log import setting_aside
 from kqueue.log.config import LogConfig
+from kqueue.log.damage import Damage
 from kqueue.log.epochs import LeaderEpochs, decode_epochs, encode_epochs
 from kqueue.log.filenames import (
     CLEANED,
@@ -31,24 +41,24 @@ from kqueue.log.filenames import (
     parse_file_name,
 )
 from kqueue.log.index import ENTRY as INDEX_ENTRY
-from kqueue.log.index import RELATIVE_OFFSET_MAX
-from kqueue.log.producers import Marker, Producers
-from kqueue.log.scan import Unit, first_offset, scan
+from kqueue.log.producers import Producers
+from kqueue.log.rebuilding import Rebuild, Whole, count_epoch, walk
+from kqueue.log.replay import count_batch, load_producers, read_snapshot, replay
+from kqueue.log.scan import scan
 from kqueue.log.segment import Segment
-from kqueue.log.snapshots import decode_snapshot
 from kqueue.log.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.timeindex import NO_TIMESTAMP
-from kqueue.log.txnindex import AbortedTransaction
-from kqueue.records.batch import BatchHeader, iter_records
-from kqueue.storage import File, Storage
+from kqueue.storage import Storage
 from kqueue.storage.paths import TEMPORARY_SUFFIX, parent_of
 
+__all__ = ["Loaded", "count_batch", "load", "load_producers", "replay"]
+
 logger = logging.getLogger("kqueue.log")
+TORN_SEGMENTS_MAX = 2
 
 
 @dataclass(slots=True)
 class Loaded:
-    """A log as it was found. `segments` is never empty; `damage` says, for people, what flushed bytes were wrong (empty: none)."""
+    """A log as it was found. `segments` is never empty; `damage` says what flushed bytes were found wrong (empty: none)."""
 
     segments: list[Segment]
     start_offset: int
@@ -56,100 +66,75 @@ class Loaded:
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     producers: Producers = field(default_factory=Producers)
     snapshots: list[int] = field(default_factory=list)
-    damage: list[str] = field(default_factory=list)
+    damage: list[Damage] = field(default_factory=list)
 
 
 def load(
-    storage: Storage, folder: str, config: LogConfig, now_ms: int, *, recovery_point: int, clean: bool, start_offset: int = 0
+    storage: Storage,
+    folder: str,
+    config: LogConfig,
+    now_ms: int,
+    *,
+    recovery_point: int,
+    clean: bool,
+    start_offset: int = 0,
+    high_watermark: int | None = None,
 ) -> Loaded:
     """Open the log in `folder`, which is made if it is not there.
 
-    Args: recovery_point: all below it was flushed. clean: the last stop was, so nothing needs to be checked. start_offset: the log start
-    offset that was checkpointed; 0 = none. Durability: what is found is flushed on return. Raises StorageFailed.
+    Args: recovery_point: all below it was flushed; 0 also where that is not known. clean: the last stop was, so nothing needs to be
+    checked. start_offset: the log start offset that was checkpointed; 0 = none. high_watermark: the same; None = not known.
+    Checkpoints have no sums: against the log itself two that agree are believed, and one is not.
+    Durability: what is found is flushed on return. Raises StorageFailed.
     """
-    return _Loader(storage, folder, config, now_ms, recovery_point).load(clean, start_offset)
-
-
-def count_batch(producers: Producers, file: File, position: int, unit: Unit) -> AbortedTransaction | None:
-    """Count a batch of the log for its producer; returns the transaction that it aborts. Raises CorruptBatch, StorageFailed."""
-    if isinstance(unit, BatchHeader) and unit.producer_id >= 0:
-        if not unit.is_control:
-            producers.update(unit, unit.base_offset)
-        elif unit.record_count:  # none are left where compaction removed the whole transaction
-            marker = Marker.of(next(iter_records(file.read_at(position, unit.size))))
-            if marker is not None:
-                return producers.end_transaction(unit, marker, unit.base_offset)
-    producers.end_offset = unit.last_offset + 1
-    return None
-
-
-def replay(segments: list[Segment], producers: Producers, end_offset: int) -> None:
-    """Count all batches from `producers.end_offset` up to `end_offset`, without their records. Raises CorruptBatch, StorageFailed."""
-    for number, segment in enumerate(segments):
-        next_base = segments[number + 1].base if number + 1 < len(segments) else end_offset
-        if next_base <= producers.end_offset or segment.base >= end_offset:
-            continue
-        found = segment.find(producers.end_offset)
-        for position, unit in scan(segment.log, found.position if found else segment.size, segment.size):
-            if unit.last_offset >= end_offset:
-                break
-            count_batch(producers, segment.log, position, unit)
-    producers.end_offset = max(producers.end_offset, end_offset)
-
-
-def load_producers(storage: Storage, folder: str, snapshots: list[int], end_offset: int) -> Producers:
-    """The newest readable snapshot at or below `end_offset`, empty if there is none. Broken ones are removed, and taken off the list.
-
-    Raises StorageFailed.
-    """
-    for offset in [offset for offset in reversed(snapshots) if offset <= end_offset]:
-        producers = _read_snapshot(storage, folder, offset)
-        if producers is not None:
-            return producers
-        snapshots.remove(offset)
-    return Producers()
-
-
-def _read_snapshot(storage: Storage, folder: str, offset: int) -> Producers | None:
-    """What the snapshot says; a broken one is removed, and None returned."""
-    path = f"{folder}/{file_name(offset, SNAPSHOT)}"
+    loader = _Loader(storage, folder, config, now_ms, recovery_point, high_watermark)
     try:
-        return decode_snapshot(storage.read(path), offset)
-    except CorruptIndex as error:
-        logger.warning("%s in %s: %s; an older one will do", path, storage.place, error)
-        storage.remove(path)
-        return None
+        return loader.load(clean, start_offset)
+    except FileNotFoundError as error:
+        raise StorageFailed(f"{storage.place}: {folder}: a file was there and is gone: {error}") from error
+    except CorruptData as error:
+        raise StorageFailed(f"{storage.place}: {folder} can't be opened: {error}") from error
 
 
 class _Loader:
-    def __init__(self, storage: Storage, folder: str, config: LogConfig, now_ms: int, recovery_point: int) -> None:
+    def __init__(
+        self, storage: Storage, folder: str, config: LogConfig, now_ms: int, recovery_point: int, high_watermark: int | None
+    ) -> None:
         self.storage = storage
         self.folder = folder
         self.config = config
         self.now_ms = now_ms
         self.recovery_point = recovery_point
+        self.known_end = recovery_point if high_watermark is None else min(recovery_point, high_watermark)
+        self.seen_end = max(recovery_point, high_watermark or 0)
         self.changed = False  # names or contents, so that they must be synced
         self.touched: list[Segment] = []  # segments that must be
+        self.is_whole = True  # the last segment ends in a whole batch
+        self.has_gaps = False  # offsets are missing, as compaction leaves it, though the settings may not say so
 
     def load(self, clean: bool, start_offset: int) -> Loaded:
         sizes = self._list()
         bases = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == LOG)
         snapshots = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == SNAPSHOT)
         self._remove_orphans(sizes, set(bases))
-        loaded = Loaded([self._open(base, sizes) for base in bases], max(start_offset, bases[0] if bases else 0), snapshots=snapshots)
+        loaded = Loaded([self._open(base, sizes) for base in bases], start_offset, snapshots=snapshots)
+        clean = clean and not self.changed_by_swap
         rebuilt = self._read_epochs(loaded)
         if not bases:
-            self._begin_at(loaded, loaded.start_offset)
+            self._begin_at(loaded, start_offset)
         elif not (clean and self._load_clean(loaded, sizes)):
             self._recover(loaded, sizes)
-        self._note_damage(loaded)
-        if loaded.start_offset > loaded.end_offset:
-            self._begin_anew(loaded)
+        self._settle_bounds(loaded)
         self._trim(loaded)
         if bases and (self.changed or not clean):
             self._sync(loaded, unclean=rebuilt or not clean)
+        for damage in loaded.damage:
+            logger.error("%s: damaged: %s", self.storage.place, damage)
         loaded.segments[-1].activate(self.config.segment_index_bytes)
         return loaded
+
+    def _told(self, loaded: Loaded, name: str, expected: str, found: str) -> None:
+        loaded.damage.append(Damage(f"{self.folder}/{name}" if name else self.folder, None, expected, found))
 
     # --- the folder
 
@@ -157,6 +142,7 @@ class _Loader:
         """Sizes by name, after half-done deletions were completed."""
         if not self.storage.exists(self.folder):
             self.storage.make_folder(self.folder)
+        self.changed_by_swap = False
         sizes: dict[str, int] = {}
         for entry in self.storage.list(self.folder):
             if entry.name.endswith(SWAP):
@@ -193,9 +179,9 @@ class _Loader:
         except CorruptIndex as error:
             logger.error("%s in %s: %s; reading the epochs from the batches", path, self.storage.place, error)
         for segment in loaded.segments:
-            with contextlib.suppress(CorruptBatch):  # whoever reads the batches there hears of it
-                for _, unit in scan(segment.log, 0, segment.size):
-                    _count_epoch(loaded.epochs, unit)
+            for found in walk(segment.log, segment.base, segment.size):
+                if isinstance(found, Whole):
+                    count_epoch(loaded.epochs, found.unit)
         loaded.epochs.changed = self.changed = True
         return True
 
@@ -203,21 +189,29 @@ class _Loader:
 
     def _load_clean(self, loaded: Loaded, sizes: dict[str, int]) -> bool:
         """Take the folder at its word; False: it does not keep it."""
+        last = loaded.segments[-1]
         try:
-            self._mend_indexes(loaded.segments[:-1], sizes)
-            last = loaded.segments[-1]
             if not _indexes_plausible(last, sizes):
                 return False
             last.index.check()
             last.timeindex.check()
+            for _ in scan(last.log, last.index.last().position, last.size, check=True):
+                pass
             loaded.end_offset = last.read_tail()
+            self._compare_end(loaded)
         except CorruptData as error:
             logger.error("%s in %s was stopped cleanly, and yet: %s; recovering it", self.folder, self.storage.place, error)
             return False
+        self._mend_indexes(loaded, len(loaded.segments) - 1, sizes)
         loaded.producers = load_producers(self.storage, self.folder, loaded.snapshots, loaded.end_offset)
         loaded.producers.end_offset = max(loaded.producers.end_offset, loaded.segments[0].base)
         replay(loaded.segments, loaded.producers, loaded.end_offset)
         return True
+
+    def _compare_end(self, loaded: Loaded) -> None:
+        """A clean stop left the recovery point at the end of the log. Raises CorruptIndex."""
+        if self.recovery_point and loaded.end_offset != self.recovery_point:
+            raise CorruptIndex(f"it ends at {loaded.end_offset}, its recovery point is {self.recovery_point}")
 
     # --- after a crash
 
@@ -225,92 +219,122 @@ class _Loader:
         segments = loaded.segments
         # A segment that ends just at the recovery point may have been sealed after the flush: its indexes are not to be trusted.
         first = bisect_left([segment.base for segment in segments[1:]], self.recovery_point)
-        self._mend_indexes(segments[:first], sizes)
-        loaded.producers = load_producers(self.storage, self.folder, loaded.snapshots, segments[first].base)
-        loaded.producers.end_offset = max(loaded.producers.end_offset, segments[0].base)
-        replay(segments[:first], loaded.producers, segments[first].base)
-        end_offset = segments[first].base
+        self._mend_indexes(loaded, first, sizes)
+        loaded.producers = self._producers_at(loaded, segments[first].base)
+        begin = segments[first].base
         epochs_before, epochs_changed = loaded.epochs.entries(), loaded.epochs.changed
-        loaded.epochs.truncate_from_end(end_offset)  # the file may know epochs that were cut off; the batches know better
+        loaded.epochs.truncate_from_end(begin)  # the file may know epochs that were cut off; the batches know better
+        loaded.end_offset = begin
         for number in range(first, len(segments)):
-            segment = segments[number]
-            if self._is_hole(end_offset, segment.base):
-                self._drop(loaded, number, f"offsets {end_offset} to {segment.base - 1} are missing")
+            missing = self._hole(loaded, number)
+            if missing is not None:
+                self._set_aside(loaded, number, missing)
                 break
-            end_offset, why = self._rebuild(segment, loaded.producers, loaded.epochs, check_from=self.recovery_point)
+            why = self._rebuild(loaded, number)
             if why is not None:
-                self._drop(loaded, number + 1, why)
+                self._set_aside(loaded, number + 1, why)
                 break
-        loaded.end_offset = loaded.producers.end_offset = end_offset
+        loaded.producers.end_offset = loaded.end_offset
         loaded.epochs.changed = epochs_changed or loaded.epochs.entries() != epochs_before
-        for offset in [offset for offset in loaded.snapshots if segments[first].base < offset <= end_offset]:
-            if _read_snapshot(self.storage, self.folder, offset) is None:
+        self._check_snapshots(loaded, begin)
+
+    def _producers_at(self, loaded: Loaded, offset: int) -> Producers:
+        producers = load_producers(self.storage, self.folder, loaded.snapshots, offset)
+        producers.end_offset = max(producers.end_offset, loaded.segments[0].base)
+        replay(loaded.segments, producers, offset)
+        return producers
+
+    def _hole(self, loaded: Loaded, number: int) -> str | None:
+        """Why the last segment can't follow: offsets are missing before it that were never flushed; None: it can.
+
+        Compaction may leave gaps between segments, and what lies below the log start may be half gone.
+        """
+        base, end_offset = loaded.segments[number].base, loaded.end_offset
+        if number != len(loaded.segments) - 1 or base <= max(end_offset, self.recovery_point, loaded.start_offset):
+            return None
+        if self.config.compacted or self.has_gaps:
+            return None
+        return f"offsets {end_offset} to {base - 1} are missing"
+
+    def _rebuild(self, loaded: Loaded, number: int) -> str | None:
+        """Read the whole segment, and cut it where the log ends; returns why, None: it goes on."""
+        segments = loaded.segments
+        segment = segments[number]
+        limit = segments[number + 1].base if number + 1 < len(segments) else None
+        rebuild = Rebuild(segment, self.folder, self.config.index_interval_bytes, loaded.producers, loaded.epochs)
+        may_be_torn = number >= len(segments) - TORN_SEGMENTS_MAX
+        gapless = limit is None and not self.config.compacted and not self.has_gaps
+        rebuild.run(limit, cut_from=self.recovery_point if may_be_torn else None, gapless=gapless)
+        why = None
+        if rebuild.cut is not None:
+            why = f"expected {rebuild.cut.expected}, found {rebuild.cut.found}"
+            setting_aside.cut(self.storage, self.folder, segment, rebuild.end, rebuild.end_offset, why)
+        rebuild.write_transactions()
+        rebuild.write_indexes()
+        self.touched.append(segment)
+        self.changed = True
+        loaded.damage += rebuild.damage
+        loaded.end_offset = rebuild.end_offset
+        self.is_whole = rebuild.end == segment.log.size
+        self.has_gaps |= rebuild.has_gaps
+        return why
+
+    def _set_aside(self, loaded: Loaded, number: int, why: str) -> None:
+        for segment in reversed(loaded.segments[number:]):
+            self.changed = True
+            setting_aside.whole(self.storage, self.folder, segment, why)
+        del loaded.segments[number:]
+
+    def _check_snapshots(self, loaded: Loaded, begin: int) -> None:
+        for offset in [offset for offset in loaded.snapshots if begin < offset <= loaded.end_offset]:
+            if read_snapshot(self.storage, self.folder, offset) is None:
                 loaded.snapshots.remove(offset)
             else:
                 self.storage.open(f"{self.folder}/{file_name(offset, SNAPSHOT)}").sync()
 
-    def _is_hole(self, end_offset: int, base: int) -> bool:
-        # Compaction may leave gaps between segments. Elsewhere a gap among what was not flushed is a loss, and the rest goes with it.
-        return base > end_offset and base > self.recovery_point and not self.config.compacted
-
-    def _drop(self, loaded: Loaded, number: int, why: str) -> None:
-        for segment in reversed(loaded.segments[number:]):
+    def _mend_indexes(self, loaded: Loaded, count: int, sizes: Mapping[str, int]) -> None:
+        """Make the indexes of the first `count` segments anew where a file is missing or can't be one; the batches were flushed."""
+        for number, segment in enumerate(loaded.segments[:count]):
+            if _indexes_plausible(segment, sizes):
+                continue
+            rebuild = Rebuild(segment, self.folder, self.config.index_interval_bytes, Producers(), LeaderEpochs())
+            rebuild.run(loaded.segments[number + 1].base)
+            rebuild.write_indexes()
+            self.touched.append(segment)
             self.changed = True
-            logger.warning("%r is removed: what comes before it is not whole (%s)", segment, why)
-            segment.remove()
-        del loaded.segments[number:]
-
-    def _mend_indexes(self, segments: list[Segment], sizes: dict[str, int]) -> None:
-        """Make the indexes anew where a file is missing or can't be one; the batches were flushed."""
-        for segment in segments:
-            if not _indexes_plausible(segment, sizes):
-                try:
-                    self._rebuild(segment, Producers(), LeaderEpochs(), check_from=None)
-                except CorruptBatch as error:
-                    raise StorageFailed(f"{self.storage.place}: {segment!r} is damaged, and was whole before: {error}") from error
-
-    def _rebuild(self, segment: Segment, producers: Producers, epochs: LeaderEpochs, check_from: int | None) -> tuple[int, str | None]:
-        """Read the whole segment, cut it after the last whole batch, make its indexes anew.
-
-        `check_from`: offset from which checksums are compared; None: nowhere, and nothing is cut.
-        Returns: the end offset, and why it was cut (None: it was not).
-        """
-        scanned = _Scanned(segment, self.config.index_interval_bytes, producers, epochs)
-        why = scanned.run(check_from)
-        self.changed = True
-        self.touched.append(segment)
-        if scanned.end < segment.log.size:
-            why = why or f"a batch is cut off at position {scanned.end}"
-            if check_from is None:
-                raise CorruptBatch(f"{segment!r}: {why}")
-            logger.warning("%r: %s; cut from %d to %d bytes", segment, why, segment.log.size, scanned.end)
-            segment.log.truncate(scanned.end)
-        if check_from is not None:
-            segment.txnindex.clear()
-            for aborted in scanned.aborted:
-                segment.txnindex.append(aborted)
-        segment.replace_indexes(bytes(scanned.index), bytes(scanned.times))
-        segment.seal()
-        return scanned.end_offset, why
+            loaded.damage += rebuild.damage
 
     # --- the end of it
 
-    def _note_damage(self, loaded: Loaded) -> None:
-        if loaded.end_offset < self.recovery_point:
-            damage = f"{self.folder} in {self.storage.place} was flushed up to {self.recovery_point}, but ends at {loaded.end_offset}"
-            logger.error("%s: flushed records are lost", damage)
-            loaded.damage.append(damage)
+    def _settle_bounds(self, loaded: Loaded) -> None:
+        """Where the log starts and ends, when it lost what was there, or when the checkpoints are wrong."""
+        found_end = loaded.end_offset
+        if found_end < self.known_end:
+            self._told(loaded, "", f"records up to offset {self.known_end}, which were flushed", f"an end at offset {found_end}")
+        elif found_end < self.recovery_point:
+            self._told(loaded, "", f"a recovery point of {found_end} at most", f"{self.recovery_point}, which is not believed")
+        start_offset = loaded.start_offset
+        if start_offset > found_end and start_offset > self.seen_end:
+            self._told(loaded, "", f"a log start of {self.seen_end} at most", f"{start_offset}, which is not believed")
+            start_offset = 0
+        loaded.start_offset = max(start_offset, loaded.segments[0].base)
+        end_offset = max(found_end, self.known_end, loaded.start_offset)
+        if end_offset > found_end or not self.is_whole:
+            logger.error("%s in %s goes on at offset %d, after %d", self.folder, self.storage.place, end_offset, found_end)
+            self._go_on_at(loaded, end_offset)
 
     def _begin_at(self, loaded: Loaded, offset: int) -> None:
         loaded.segments.append(Segment(self.storage, self.folder, offset, self.now_ms, create=True))
         loaded.end_offset = loaded.producers.end_offset = offset
-
-    def _begin_anew(self, loaded: Loaded) -> None:
-        logger.warning("%s ends at %d, before its start %d: it is emptied", self.folder, loaded.end_offset, loaded.start_offset)
-        self._drop(loaded, 0, "it lies below the log start offset")
-        loaded.producers = Producers()
-        self._begin_at(loaded, loaded.start_offset)
         self.changed = True
+
+    def _go_on_at(self, loaded: Loaded, offset: int) -> None:
+        last = loaded.segments[-1]
+        if last.size == 0 or last.base == offset:
+            self._set_aside(loaded, len(loaded.segments) - 1, "it holds no whole batch")
+        else:
+            last.seal()
+        self._begin_at(loaded, offset)
 
     def _trim(self, loaded: Loaded) -> None:
         """Epochs and snapshots of what is gone go too."""
@@ -327,8 +351,9 @@ class _Loader:
     def _sync(self, loaded: Loaded, *, unclean: bool) -> None:
         # after a crash of the process alone the bytes are there, but maybe in the page cache only
         for segment in self.touched:
-            for file in segment.files():
-                file.sync()
+            if segment in loaded.segments:
+                for file in segment.files():
+                    file.sync()
         if unclean and loaded.epochs.changed:
             self.storage.write_atomic(f"{self.folder}/{EPOCHS}", encode_epochs(loaded.epochs))
             loaded.epochs.changed = False
@@ -337,64 +362,7 @@ class _Loader:
             self.storage.sync_folder(parent_of(self.folder))
 
 
-class _Scanned:
-    """A segment's log file read from its start: what the indexes must hold, and where the last whole batch ends."""
-
-    def __init__(self, segment: Segment, interval_bytes: int, producers: Producers, epochs: LeaderEpochs) -> None:
-        self.segment = segment
-        self.interval_bytes = interval_bytes
-        self.producers = producers
-        self.epochs = epochs
-        self.end = 0
-        self.end_offset = segment.base
-        self.index = bytearray()
-        self.times = bytearray()
-        self.aborted: list[AbortedTransaction] = []
-        self._last_entry = 0
-        self._max_timestamp = self._indexed_timestamp = NO_TIMESTAMP
-        self._max_timestamp_offset = segment.base
-
-    def run(self, check_from: int | None) -> str | None:
-        """Read up to what is not whole; returns what is wrong there, None: nothing but maybe a cut-off batch."""
-        try:
-            # without checksums as far as all was flushed, then with them
-            for position, unit in scan(self.segment.log, 0, self.segment.log.size):
-                if check_from is not None and unit.last_offset >= check_from:
-                    break
-                self._count(position, unit)
-            for position, unit in scan(self.segment.log, self.end, self.segment.log.size, check=True):
-                self._count(position, unit)
-        except CorruptBatch as error:
-            return str(error)
-        return None
-
-    def _count(self, position: int, unit: Unit) -> None:
-        base = self.segment.base
-        begins = first_offset(unit) if unit.magic == 2 else unit.last_offset
-        if begins < self.end_offset or unit.last_offset - base > RELATIVE_OFFSET_MAX:
-            raise CorruptBatch(f"offsets {begins} to {unit.last_offset} can't follow {self.end_offset - 1} at position {position}")
-        if unit.max_timestamp > self._max_timestamp:
-            self._max_timestamp, self._max_timestamp_offset = unit.max_timestamp, unit.last_offset
-        if position - self._last_entry > self.interval_bytes:
-            self.index += INDEX_ENTRY.pack(unit.last_offset - base, position)
-            if self._max_timestamp > self._indexed_timestamp:
-                self.times += TIME_ENTRY.pack(self._max_timestamp, self._max_timestamp_offset - base)
-                self._indexed_timestamp = self._max_timestamp
-            self._last_entry = position
-        aborted = count_batch(self.producers, self.segment.log, position, unit)
-        if aborted is not None:
-            self.aborted.append(aborted)
-        _count_epoch(self.epochs, unit)
-        self.end = position + unit.size
-        self.end_offset = unit.last_offset + 1
-
-
-def _count_epoch(epochs: LeaderEpochs, unit: Unit) -> None:
-    if isinstance(unit, BatchHeader) and unit.leader_epoch > epochs.latest:
-        epochs.assign(unit.leader_epoch, unit.base_offset)
-
-
-def _indexes_plausible(segment: Segment, sizes: dict[str, int]) -> bool:
+def _indexes_plausible(segment: Segment, sizes: Mapping[str, int]) -> bool:
     """Whether index files of the right kind of size are there, judged by their names and sizes alone."""
     index = sizes.get(file_name(segment.base, INDEX))
     times = sizes.get(file_name(segment.base, TIMEINDEX))

@@ -47,7 +47,8 @@ def end_transaction(log: Log, kind: int, producer_id: int, leader_epoch: int = 0
 
 def open_log(storage: Storage | None = None, clock: ManualClock | None = None, **settings: Any) -> Log:
     """A log in the folder ``t-0``; `settings`: of Log.open where it knows them, else of the topic."""
-    known = {name: settings.pop(name) for name in ("recovery_point", "clean", "start_offset", "producer_expiration_ms") if name in settings}
+    names = ("recovery_point", "clean", "start_offset", "high_watermark", "producer_expiration_ms")
+    known = {name: settings.pop(name) for name in names if name in settings}
     rng = random.Random(1)
     return Log.open(storage or MemoryStorage(), "t-0", LogConfig.of(**settings), clock or ManualClock(START_MS), rng=rng, **known)
 

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import logging
 import random
 
 import pytest
 
-from kqueue.base.errors import StorageFailed
+from kqueue.base.errors import CorruptBatch, StorageFailed
 from kqueue.log.filenames import SNAPSHOT, file_name
 from kqueue.log.log import Log
-from kqueue.records.batch import ABORT
+from kqueue.records.batch import ABORT, check_crc, iter_batches, iter_records
 from kqueue.storage import File, MemoryStorage
 from kqueue.testing.storage import FaultyStorage, Remains
 from kqueue.tests.log.helpers import START_MS, append, batch, check_log, end_transaction, flush, open_log, read_values
@@ -79,38 +78,100 @@ def test_a_torn_tail_is_cut_after_the_last_whole_batch(kept: int) -> None:
     assert append(log, b"new", leader_epoch=3).base_offset == 14
 
 
-def test_a_batch_whose_bytes_are_wrong_ends_the_log_and_what_follows_goes_too(caplog: pytest.LogCaptureFixture) -> None:
+def damaged(storage: MemoryStorage) -> dict[str, bytes]:
+    """What was set aside."""
+    return {entry.name: storage.read(f"t-0/{entry.name}") for entry in storage.list("t-0") if ".damaged" in entry.name}
+
+
+def test_a_batch_whose_bytes_are_wrong_ends_the_log_and_what_follows_is_set_aside(caplog: pytest.LogCaptureFixture) -> None:
+    """S5.3"""
     storage = MemoryStorage()
     log = filled(storage)
-    second = log.segments()[1].base
-    overwrite(storage, path(second, ".log"), 65, b"\xff")
-    log = open_log(storage, recovery_point=second, **SETTINGS)
-    assert log.end_offset == second
-    assert [segment.base for segment in log.segments()] == [0, second]
-    assert read_values(log) == [b"%03d" % number for number in range(second)]
+    bases = [segment.base for segment in log.segments()]
+    whole = storage.read(path(bases[-2], ".log"))
+    last = storage.read(path(bases[-1], ".log"))
+    overwrite(storage, path(bases[-2], ".log"), 65, b"\xff")
+    torn = storage.read(path(bases[-2], ".log"))
+    log = open_log(storage, recovery_point=bases[-2], **SETTINGS)
+    assert log.end_offset == bases[-2]
+    assert [segment.base for segment in log.segments()] == bases[:-1]
+    assert read_values(log) == [b"%03d" % number for number in range(bases[-2])]
     check_log(log)
     assert "checksum" in caplog.text
+    assert log.damage == []
+    first = next(iter(dict(iter_batches(whole)).values()))
+    assert damaged(storage) == {f"{bases[-2]:020d}.log.damaged": torn, f"{bases[-1]:020d}.log.damaged": last}
+    assert torn[first.size :] == whole[first.size :], "whole batches that follow are kept, not only segments"
+    again = open_log(storage, **SETTINGS)
+    assert again.end_offset == bases[-2]
+    assert len(damaged(storage)) == 2
 
 
-def test_below_the_recovery_point_no_checksum_is_compared() -> None:
+def test_damage_before_the_last_two_segments_is_no_torn_end() -> None:
+    """S5.3: they were flushed before the last one was begun, whatever the recovery point says."""
     storage = MemoryStorage()
-    log = filled(storage)
-    overwrite(storage, path(0, ".log"), 65, b"\xff")
-    assert open_log(storage, recovery_point=log.segments()[1].base, **SETTINGS).end_offset == log.end_offset
-    assert open_log(storage, recovery_point=0, **SETTINGS).end_offset == 0
+    log = filled(storage, 24)
+    second = log.segments()[1].base
+    assert len(log.segments()) > 3
+    overwrite(storage, path(second, ".log"), 65, b"\xff")
+    damaged_bytes = storage.read(path(second, ".log"))
+    log = open_log(storage, recovery_point=0, **SETTINGS)
+    assert log.end_offset == 26
+    assert storage.read(path(second, ".log")) == damaged_bytes
+    assert damaged(storage) == {}
+    (told,) = log.damage
+    assert (told.file, told.position) == (path(second, ".log"), 0)
+    assert "checksum" in told.found
+    with pytest.raises(CorruptBatch):
+        values_from(log, second)
+    assert values_from(log, second + 1)[0] == b"%03d" % (second + 1)
 
 
-def test_damage_to_what_was_flushed_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def values_from(log: Log, offset: int) -> list[bytes | None]:
+    """What a reader gets who begins at `offset` and checks checksums, as clients do."""
+    found = []
+    fetched = log.read(offset, 1 << 20, end_offset=log.end_offset)
+    data = fetched.read()
+    for position, header in iter_batches(data):
+        check_crc(data, position, header)
+        found += [record.value for record in iter_records(data, position)]
+    return found
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_records_that_were_flushed_and_are_gone_are_told_and_their_offsets_not_given_again(clean: bool) -> None:
+    """S5.3"""
     storage = MemoryStorage()
     log = filled(storage)
     base = last_segment(log)
     storage.open(path(base, ".log")).truncate(10)
-    caplog.set_level(logging.ERROR)
-    for clean in (True, False):
-        log = open_log(storage, recovery_point=14, clean=clean, **SETTINGS)
-        assert log.end_offset == base
-        assert f"was flushed up to 14, but ends at {base}" in log.damage[0]
-    assert "flushed records are lost" in caplog.text
+    log = open_log(storage, recovery_point=14, clean=clean, **SETTINGS)
+    assert log.end_offset == 14
+    assert f"records up to offset 14, which were flushed, found an end at offset {base}" in str(log.damage[-1])
+    assert append(log, b"new", leader_epoch=3).base_offset == 14
+    assert storage.read(path(base, ".log")) != b"", "nothing is removed"
+    again = open_log(storage, recovery_point=15, **SETTINGS)
+    assert again.end_offset == 15
+    assert values_from(again, 14) == [b"new"]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_recovery_point_that_contradicts_log_and_high_watermark_is_not_believed(clean: bool) -> None:
+    storage = MemoryStorage()
+    filled(storage).close()
+    log = open_log(storage, recovery_point=914, high_watermark=14, clean=clean, **SETTINGS)
+    assert (log.start_offset, log.end_offset) == (0, 14)
+    assert "expected a recovery point of 14 at most, found 914" in str(log.damage[0])
+    check_log(log)
+
+
+def test_a_log_start_that_contradicts_everything_else_is_not_believed() -> None:
+    storage = MemoryStorage()
+    filled(storage).close()
+    log = open_log(storage, recovery_point=14, high_watermark=14, clean=True, start_offset=95, **SETTINGS)
+    assert (log.start_offset, log.end_offset) == (0, 14)
+    assert "expected a log start of 14 at most, found 95" in str(log.damage[0])
+    check_log(log)
 
 
 def test_a_clean_stop_that_was_none_is_recovered(caplog: pytest.LogCaptureFixture) -> None:
@@ -141,23 +202,29 @@ def test_indexes_that_are_gone_or_broken_are_made_anew(suffix: str, clean: bool,
     check_log(log)
 
 
-def test_a_sealed_segment_that_is_damaged_below_the_recovery_point_is_an_error_not_a_loss() -> None:
+def test_a_sealed_segment_without_an_index_that_is_damaged_is_indexed_around_the_damage() -> None:
+    """S5.3, S3.4"""
     storage = MemoryStorage()
     filled(storage).close()
     storage.remove(path(0, ".index"))
     overwrite(storage, path(0, ".log"), 8, b"\xff")
-    with pytest.raises(StorageFailed, match="is damaged, and was whole before"):
-        open_log(storage, recovery_point=14, **SETTINGS)
+    log = open_log(storage, recovery_point=14, **SETTINGS)
+    (told,) = log.damage
+    assert (told.file, told.position) == (path(0, ".log"), 0)
+    assert values_from(log, 1)[0] == b"001"
+    assert log.size == sum(entry.size for entry in storage.list("t-0") if entry.name.endswith(".log"))
 
 
 def test_missing_offsets_among_what_was_not_flushed_end_the_log() -> None:
     storage = MemoryStorage()
     log = filled(storage)
     bases = [segment.base for segment in log.segments()]
-    storage.open(path(bases[1], ".log")).truncate(0)
-    log = open_log(storage, recovery_point=bases[1], **SETTINGS)
-    assert (log.end_offset, [segment.base for segment in log.segments()]) == (bases[1], bases[:2])
+    last = storage.read(path(bases[-1], ".log"))
+    storage.open(path(bases[-2], ".log")).truncate(0)
+    log = open_log(storage, recovery_point=bases[-2], **SETTINGS)
+    assert (log.end_offset, [segment.base for segment in log.segments()]) == (bases[-2], bases[:-1])
     check_log(log)
+    assert damaged(storage) == {f"{bases[-1]:020d}.log.damaged": last}
 
 
 def test_on_a_compacted_topic_segments_may_have_gaps_between_them() -> None:
@@ -261,13 +328,15 @@ def test_without_any_snapshot_producers_come_from_all_batches() -> None:
         check_log(open_log(storage, clean=clean, recovery_point=14, **SETTINGS))
 
 
-def test_a_log_that_ends_before_its_start_begins_anew_there() -> None:
+def test_a_log_that_ends_before_its_start_goes_on_there_and_keeps_its_files() -> None:
     storage = MemoryStorage()
     filled(storage).close()
-    log = open_log(storage, clean=True, start_offset=50, **SETTINGS)
+    size = storage.open(path(0, ".log")).size
+    log = open_log(storage, start_offset=50, recovery_point=14, high_watermark=50, **SETTINGS)
     assert (log.start_offset, log.end_offset) == (50, 50)
-    assert append(log, b"a").base_offset == 50
-    check_log(log)
+    assert append(log, b"a", leader_epoch=4).base_offset == 50
+    assert storage.open(path(0, ".log")).size == size
+    assert read_values(log) == [b"a"]
 
 
 def test_a_checkpointed_start_hides_what_lies_before() -> None:
