@@ -17,6 +17,7 @@ from kqueue.base.settings import Config
 from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timers
 from kqueue.broker import adoption
+from kqueue.broker.deleting import RecordDeletion
 from kqueue.broker.fetch_sessions import FetchSessions
 from kqueue.broker.group_log import OffsetsTopicLog
 from kqueue.broker.metadata import Metadata
@@ -69,6 +70,7 @@ class Broker:
         self.metadata = Metadata(store, jobs, self.waiting)
         self.topics = Topics(config, self.metadata, self, rng, made=self._made, gone=self._gone)
         self.producer_ids = ProducerIds(self.metadata)
+        self.deletion = RecordDeletion(logs, self.waiting, jobs, self.timers, clock)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
         self._group_log = OffsetsTopicLog(config, self.topics, self.waiting, clock)
         self.groups = GroupCoordinator(config, clock, self.timers, rng, self._group_log, self._wake)

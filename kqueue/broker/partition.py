@@ -8,6 +8,7 @@ and `flush.ms` say. Single node: the leader's log is the only replica.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kqueue.base.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch, UnknownTopicOrPartition
@@ -54,7 +55,7 @@ class Partition:
     when the log fails, and when the partition is deleted.
     """
 
-    __slots__ = ("_flush_due", "_flush_timer", "_high_watermark", "_host", "_log", "_topic", "deleted", "index")
+    __slots__ = ("_after_flush", "_flush_due", "_flush_timer", "_high_watermark", "_host", "_log", "_topic", "deleted", "index")
 
     def __init__(self, topic: str, index: int, host: Host) -> None:
         self._topic = topic
@@ -65,6 +66,7 @@ class Partition:
         self._high_watermark = 0
         self._flush_due = False
         self._flush_timer: Timer | None = None
+        self._after_flush: list[tuple[int, Callable[[], None]]] = []
 
     def __repr__(self) -> str:
         return f"Partition({self._topic}-{self.index})"
@@ -181,12 +183,29 @@ class Partition:
         if job is not None:
             self._host.jobs.submit(job)
 
+    def after_flush(self, offset: int, call: Callable[[], None]) -> None:
+        """Call `call` once all below `offset` survives a power cut (at once where memory is all there is), or the log is offline."""
+        on_disk = self._host.flush_before_visible or self._host.flush_by_policy
+        if self.log.flushed_offset >= offset or self.log.offline is not None or not on_disk:
+            call()
+        else:
+            self._after_flush.append((offset, call))
+            self.flush()
+
+    def _call_after_flush(self) -> None:
+        waiting, self._after_flush = self._after_flush, []
+        for offset, call in waiting:
+            self.after_flush(offset, call)
+
     def mark_deleted(self) -> Log | None:
         """No more use of this partition: whoever waits hears of it. Returns the log if it was open, for its owner to delete."""
         self.deleted = True
         log, self._log = self._log, None
         if self._flush_timer is not None:
             self._flush_timer.cancel()
+        waiting, self._after_flush = self._after_flush, []
+        for _, call in waiting:
+            call()
         self._host.waiting.wake(self)
         return log
 
@@ -209,6 +228,8 @@ class Partition:
         log = self._log
         if log is None:
             return
+        if self._after_flush:
+            self._call_after_flush()
         if log.offline is not None:
             self._host.waiting.wake(self)
             return

@@ -69,7 +69,7 @@ class Log:
     __slots__ = (
         "_active", "_clock", "_flusher", "_jitter_ms", "_producer_expiration_ms", "_reader", "_rng", "_segments",
         "_snapshots", "_storage", "config", "damage", "end_offset", "epochs", "folder", "offline", "on_flushed", "on_truncate",
-        "producers", "start_offset", "topic_id",
+        "producers", "start_intended", "start_offset", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -88,7 +88,7 @@ class Log:
         self.config = config
         self.folder = folder
         self.topic_id = topic_id
-        self.start_offset = loaded.start_offset
+        self.start_offset = self.start_intended = loaded.start_offset
         self.end_offset = loaded.end_offset
         self.epochs = loaded.epochs
         self.producers = loaded.producers
@@ -405,7 +405,12 @@ class Log:
             raise OffsetOutOfRange(f"{self.folder}: the log can't start at {offset}, it ends at {self.end_offset}")
         if offset > self.start_offset:
             self.start_offset = offset
+            self.intend_start(offset)
             self.epochs.truncate_from_start(offset)
+
+    def intend_start(self, offset: int) -> None:
+        """`advance_start` is to come, to `offset`; what is checkpointed in the meantime says so already."""
+        self.start_intended = max(self.start_intended, offset)
 
     def drop_before(self, offset: int, *, high_watermark: int, why: str) -> Dropped | None:
         """Let go of the sealed segments that end at or below both offsets; the log starts after them.

@@ -303,9 +303,9 @@ class LogManager:
             log = self._logs.get(key)
             if log is not None:
                 folder.recovery_points[key] = log.flushed_offset
-                if log.start_offset > 0:
+                if log.start_intended > 0:
                     # also where the first segment begins there: the files before it may not be gone for good
-                    folder.log_starts[key] = log.start_offset
+                    folder.log_starts[key] = log.start_intended
                 else:
                     folder.log_starts.pop(key, None)
 

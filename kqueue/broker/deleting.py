@@ -1,0 +1,87 @@
+"""Records that somebody wants gone: the log of a partition begins later from then on, and segments that lie wholly before go.
+
+The order: what is to be forgotten is on the disk (so that a checkpoint never points beyond the log), the checkpoint says where the log
+starts, and only then does anybody see it. So the log start that a client was told never goes back, whatever a power cut takes.
+"""
+
+from __future__ import annotations
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import InvalidTopic, KqueueError, OffsetOutOfRange, PolicyViolation, StorageFailed, UnknownTopicOrPartition
+from kqueue.base.jobs import Jobs
+from kqueue.base.tickets import Ticket
+from kqueue.base.timers import Timers
+from kqueue.broker.partition import Partition
+from kqueue.broker.topics import Topic
+from kqueue.broker.waiting import Waiting
+from kqueue.log.dropping import Disposal
+from kqueue.log.log import Log
+from kqueue.log.manager import LogManager
+
+TO_HIGH_WATERMARK = -1
+"""In place of an offset: everything that consumers can see."""
+
+
+class RecordDeletion:
+    """Deletes records for all partitions of one broker. Runs on the owner thread."""
+
+    def __init__(self, logs: LogManager, waiting: Waiting, jobs: Jobs, timers: Timers, clock: Clock) -> None:
+        self._logs = logs
+        self._waiting = waiting
+        self._disposal = Disposal(jobs, timers, clock, logs.save_log_starts)
+
+    def delete_before(self, topic: Topic, index: int, offset: int) -> Ticket[int]:
+        """Let the partition's log begin at `offset` (-1: the high watermark); the ticket gives where it begins, `offset` or later.
+
+        Durability: when the ticket is done, which is also when the first client may see it. Crash before: done or not done.
+        Raises: UnknownTopicOrPartition, InvalidTopic: the broker's own. PolicyViolation: the topic is compacted, and nothing else.
+        OffsetOutOfRange: negative, or above the high watermark. StorageFailed. Source: Kafka Partition.deleteRecordsOnLeader.
+        """
+        partition = topic.partition(index)
+        if topic.is_internal:
+            raise InvalidTopic(f"topic {topic.name} is the broker's own: its records can't be deleted")
+        if list(topic.config["cleanup.policy"]) == ["compact"]:
+            raise PolicyViolation(f"topic {topic.name} keeps the last record of each key (cleanup.policy=compact): none can be deleted")
+        log = partition.log
+        if log.offline is not None:
+            raise log.offline
+        before = partition.high_watermark if offset == TO_HIGH_WATERMARK else offset
+        if not 0 <= before <= partition.high_watermark:
+            raise OffsetOutOfRange(f"{topic.name}-{index}: expected an offset of 0 to {partition.high_watermark}, found {offset}")
+        ticket: Ticket[int] = Ticket()
+        if before <= log.start_offset:
+            ticket.resolve(log.start_offset)
+        else:
+            partition.after_flush(before, lambda: self._save(topic, partition, log, before, ticket))
+        return ticket
+
+    def _save(self, topic: Topic, partition: Partition, log: Log, before: int, ticket: Ticket[int]) -> None:
+        def saved(error: BaseException | None) -> None:
+            failure = _failure(partition, log, error)
+            if failure is not None:
+                ticket.fail(failure)
+            else:
+                self._begin_there(topic, partition, log, before)
+                ticket.resolve(log.start_offset)
+            self._waiting.wake(ticket)
+
+        if log.offline is None:
+            log.intend_start(before)
+            self._logs.save_log_starts((topic.name, partition.index), saved)
+        else:
+            saved(log.offline)
+
+    def _begin_there(self, topic: Topic, partition: Partition, log: Log, before: int) -> None:
+        log.advance_start(before)
+        dropped = log.drop_before(before, high_watermark=partition.high_watermark, why="their records were deleted")
+        if dropped is not None:
+            self._disposal.dispose((topic.name, partition.index), dropped, topic.config["file.delete.delay.ms"])
+        self._waiting.wake(partition)  # who waits for more where nothing is any more has to hear of it
+
+
+def _failure(partition: Partition, log: Log, error: BaseException | None) -> KqueueError | None:
+    if partition.deleted:
+        return UnknownTopicOrPartition(f"{partition!r} was deleted")
+    if error is not None:
+        return error if isinstance(error, KqueueError) else StorageFailed(f"{partition!r}: the log start can't be written: {error!r}")
+    return log.offline
