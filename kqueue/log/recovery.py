@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 
 from kqueue.base.errors import CorruptData, CorruptIndex, StorageFailed
 from kqueue.log import setting_aside
+from kqueue.log.compaction import swap
 from kqueue.log.config import LogConfig
 from kqueue.log.damage import Damage
 from kqueue.log.epochs import LeaderEpochs, decode_epochs, encode_epochs
@@ -118,7 +119,6 @@ class _Loader:
         snapshots = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == SNAPSHOT)
         self._remove_orphans(sizes, set(bases))
         loaded = Loaded([self._open(base, sizes) for base in bases], start_offset, snapshots=snapshots)
-        clean = clean and not self.changed_by_swap
         rebuilt = self._read_epochs(loaded)
         if not bases:
             self._begin_at(loaded, start_offset)
@@ -139,16 +139,17 @@ class _Loader:
     # --- the folder
 
     def _list(self) -> dict[str, int]:
-        """Sizes by name, after half-done deletions were completed."""
+        """Sizes by name, after half-done compactions and deletions were completed."""
         if not self.storage.exists(self.folder):
             self.storage.make_folder(self.folder)
-        self.changed_by_swap = False
+        entries = self.storage.list(self.folder)
+        names = [entry.name for entry in entries]
+        if any(name.endswith((DELETED, CLEANED, SWAP)) for name in names) and swap.complete(self.storage, self.folder, names):
+            entries = self.storage.list(self.folder)
+            self.changed = True
         sizes: dict[str, int] = {}
-        for entry in self.storage.list(self.folder):
-            if entry.name.endswith(SWAP):
-                path = f"{self.storage.place}: {self.folder}/{entry.name}"
-                raise StorageFailed(f"{path}: Kafka's compaction was cut short here; let Kafka start and stop once")
-            if entry.name.endswith((DELETED, CLEANED, TEMPORARY_SUFFIX)):
+        for entry in entries:
+            if entry.name.endswith((DELETED, TEMPORARY_SUFFIX)):
                 self.storage.remove(f"{self.folder}/{entry.name}")
                 self.changed = True
             elif not entry.is_folder:

@@ -193,7 +193,7 @@ def test_two_segments_between_two_flushes_become_durable_in_order() -> None:
     append(log, b"a")
     log.roll()
     assert synced(storage)[-1] == "t-0"
-    assert {f"t-0/00000000000000000000{suffix}" for suffix in (".log", ".index", ".timeindex")} <= set(synced(storage))
+    assert {f"00000000000000000000{suffix}" for suffix in (".log", ".index", ".timeindex")} <= set(synced(storage))
     created = [number for number, step in enumerate(storage.steps) if step.kind == "create" and step.path.endswith(".log")]
     syncs = [number for number, step in enumerate(storage.steps) if step.kind == "sync_folder"]
     assert created[0] < syncs[0] < created[1]

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kqueue.base.errors import CorruptBatch, StorageFailed
+from kqueue.base.errors import CorruptBatch
 from kqueue.log.filenames import SNAPSHOT, file_name
 from kqueue.log.log import Log
 from kqueue.records.batch import ABORT, check_crc, iter_batches, iter_records
@@ -264,12 +264,23 @@ def test_leftovers_are_cleared_away() -> None:
     assert "partition.metadata" in names
 
 
-def test_a_compaction_of_kafkas_that_was_cut_short_is_not_touched() -> None:
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_compaction_that_was_cut_short_is_finished(clean: bool) -> None:
+    """S5.2: the new segment stands for all that begin within it, ours or Kafka's."""
     storage = MemoryStorage()
-    filled(storage).close()
-    storage.open("t-0/00000000000000000000.log.swap", create=True)
-    with pytest.raises(StorageFailed, match="compaction was cut short"):
-        open_log(storage, **SETTINGS)
+    log = filled(storage)
+    bases = [segment.base for segment in log.segments()]
+    log.close()
+    kept = batch(b"kept", base_offset=bases[1] - 2) + batch(b"last", base_offset=bases[2] - 1)
+    for suffix, data in ((".log", bytes(kept)), (".index", b""), (".timeindex", b"")):
+        storage.open(path(0, suffix) + ".swap", create=True).append(data)
+    storage.open(path(bases[2], ".log") + ".cleaned", create=True).append(b"half of the next group")
+    log = open_log(storage, clean=clean, recovery_point=14, cleanup_policy="compact", **SETTINGS)
+    assert [segment.base for segment in log.segments()] == [0, bases[2]]
+    assert read_values(log)[:2] == [b"kept", b"last"]
+    assert log.end_offset == 14
+    assert log.damage == []
+    assert not [entry.name for entry in storage.list("t-0") if entry.name.endswith((".swap", ".cleaned", ".deleted"))]
 
 
 def test_broken_epochs_come_from_the_batches(caplog: pytest.LogCaptureFixture) -> None:
