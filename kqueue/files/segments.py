@@ -233,12 +233,15 @@ def _unit(buf: bytes, at: int, magic: int, check: bool) -> tuple[Unit, str | Non
             return BatchHeader(*HEADER.unpack_from(buf, at)), str(error)
         return header, None
     size = FRAME.unpack_from(buf, at)[1] + LENGTH_END
+    entry: LegacyEntry | None = None
     try:
         entry = read_entry(buf, at, at + size)
         assert entry is not None, "it lies whole in the buffer"
         if check:
             check_entry(buf, entry)
     except CorruptBatch as error:
-        offset, _, crc, _, attributes, timestamp = _LEGACY.unpack_from(buf, at)
-        return LegacyEntry(offset, at, size, magic, crc, attributes, timestamp if magic else -1, None, None), str(error)
+        if entry is None:
+            offset, _, crc, _, attributes, timestamp = _LEGACY.unpack_from(buf, at)
+            entry = LegacyEntry(offset, at, size, magic, crc, attributes, timestamp if magic else -1, None, None)
+        return entry, str(error)
     return entry, None

@@ -1,0 +1,208 @@
+"""`kqueue log dump`: what stands in log, index and snapshot files, in the lines of Kafka's own tool."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from kqueue.base.errors import StorageFailed
+from kqueue.cli.signals import ending
+
+if TYPE_CHECKING:
+    from kqueue.files.decoders import Decoder
+    from kqueue.files.dump import DumpOptions, Source
+
+CHUNK_BYTES = 64 * 1024
+INTERRUPTED = 130  # what a shell shows after Ctrl-C
+MAX_MESSAGE_SIZE = 5242880
+MAX_BYTES = 2**31 - 1
+NOT_SERVED = {
+    "cluster_metadata_decoder": "the records of Kafka's cluster metadata",
+    "remote_log_metadata_decoder": "the records of Kafka's remote log metadata",
+    "share_group_state_decoder": "the state of Kafka's share groups",
+}
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="[FILE|FOLDER]...")
+@click.option("--files", "listed", metavar="FILE,FILE...", help="What to dump, as Kafka's tool takes it: separated by commas.")
+@click.option("--print-data-log", is_flag=True, help="Show keys and values; so does every decoder.")
+@click.option("--deep-iteration", is_flag=True, help="Show each record, not only batches; so does --print-data-log.")
+@click.option("--skip-record-metadata", is_flag=True, help="Show nothing of records but keys and values.")
+@click.option("--key-decoder-class", "--key-decoder", "key_decoder", metavar="NAME", is_flag=False, flag_value="string",
+              help="How to read keys; see --value-decoder.")  # fmt: skip
+@click.option("--value-decoder-class", "--value-decoder", "value_decoder", metavar="NAME", is_flag=False, flag_value="string",
+              help="How to read values: string, hex, short, integer, long, float, double, uuid, the name of a class of Kafka's, "
+              "or MODULE:FUNCTION of your own, which gets bytes.  [default: string]")  # fmt: skip
+@click.option("--offsets-decoder", is_flag=True, help="Read records as those of __consumer_offsets.")
+@click.option("--transaction-log-decoder", is_flag=True, help="Read records as those of __transaction_state.")
+@click.option("--index-sanity-check", is_flag=True, help="Only look whether a broker would take the indexes as they are.")
+@click.option("--verify-index-only", is_flag=True, help="Check the entries of indexes against the log without showing them.")
+@click.option("--max-message-size", type=click.IntRange(min=1), default=MAX_MESSAGE_SIZE, show_default=True, metavar="BYTES",
+              help="How large a batch an index entry may name.")  # fmt: skip
+@click.option("--max-bytes", type=click.IntRange(min=1), default=MAX_BYTES, metavar="BYTES", help="Read no more than this of each log.")
+@click.option("--format", "form", type=click.Choice(["kafka", "legacy"]), default="kafka", show_default=True,
+              help="The lines of Kafka 4.3, or those of the tool of Kafka 0.8 to 2.x, one per record.")  # fmt: skip
+@click.option("--cluster-metadata-decoder", is_flag=True, hidden=True)
+@click.option("--remote-log-metadata-decoder", is_flag=True, hidden=True)
+@click.option("--share-group-state-decoder", is_flag=True, hidden=True)
+def dump(
+    paths: tuple[str, ...],
+    listed: str | None,
+    print_data_log: bool,
+    deep_iteration: bool,
+    skip_record_metadata: bool,
+    key_decoder: str | None,
+    value_decoder: str | None,
+    offsets_decoder: bool,
+    transaction_log_decoder: bool,
+    index_sanity_check: bool,
+    verify_index_only: bool,
+    max_message_size: int,
+    max_bytes: int,
+    form: str,
+    **refused: bool,
+) -> None:
+    """Print what stands in the files of a log, as Kafka's kafka-dump-log.sh does.
+
+    \b
+      kqueue log dump orders-0/00000000000000000000.log --print-data-log
+      kqueue log dump orders-0
+      kqueue log dump --files orders-0/00000000000000000000.index --verify-index-only
+      kqueue log dump __consumer_offsets-0 --offsets-decoder
+      kqueue log dump orders-0/00000000000000000000.log --print-data-log --format legacy
+
+    A FOLDER is a partition's; all its .log, .index, .timeindex, .txnindex and .snapshot files are dumped. The entries of
+    indexes are checked against the log. Nothing is written and no broker is needed, and one at work does no harm.
+
+    What is found wrong is told on standard error, and the exit status is 1 then: damaged batches, bytes after the last
+    batch, index entries that do not fit the log. Gaps between offsets are told, too, but every compacted log has them.
+    """
+    for name, what in NOT_SERVED.items():
+        if refused[name]:
+            raise click.UsageError(f"--{name.replace('_', '-')} is not served: kqueue can't read {what}")
+    if offsets_decoder and transaction_log_decoder:
+        raise click.UsageError("choose one of --offsets-decoder and --transaction-log-decoder")
+    from kqueue.files.dump import DumpOptions
+
+    decoded = bool(key_decoder or value_decoder or offsets_decoder or transaction_log_decoder)
+    contents = print_data_log or decoded
+    options = DumpOptions(
+        records=deep_iteration or contents,
+        contents=contents,
+        skip_metadata=skip_record_metadata,
+        decode=_decoder(key_decoder, value_decoder, offsets_decoder, transaction_log_decoder),
+        sanity_only=index_sanity_check,
+        verify_only=verify_index_only,
+        max_message_size=max_message_size,
+        max_bytes=max_bytes,
+        form="legacy" if form == "legacy" else "kafka",
+    )
+    sources = _sources([*paths, *((listed or "").split(",") if listed else ())])
+    if _run(sources, options):
+        raise click.exceptions.Exit(1)
+
+
+def _decoder(key: str | None, value: str | None, offsets: bool, transactions: bool) -> Decoder:
+    from kqueue.files.decoders import both, text_decoder
+    from kqueue.files.decoders import value_decoder as find
+
+    if offsets or transactions:
+        from kqueue.files.decoders.coordinator import offsets_decoder, transaction_log_decoder
+
+        return offsets_decoder if offsets else transaction_log_decoder
+    if not key and not value:
+        return text_decoder
+    try:
+        return both(find(key or "string"), find(value or "string"))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _sources(names: list[str]) -> list[Source]:
+    """The files that are meant. Raises ClickException, UsageError: one is not there, or none is named."""
+    from pathlib import Path
+
+    from kqueue.files.dump import Source, sources_in
+
+    found: list[Source] = []
+    for name in filter(None, (name.strip() for name in names)):
+        path = Path(name)
+        if path.is_dir():
+            try:
+                inside = sources_in(name)
+            except StorageFailed as error:
+                raise click.ClickException(str(error)) from None
+            if not inside:
+                raise click.ClickException(f"{name} holds no log, index or snapshot files; name a partition's folder, such as orders-0")
+            found += inside
+        elif path.exists():
+            found.append(Source(name))
+        else:
+            raise click.ClickException(f"there is no file or folder {name}")
+    if not found:
+        raise click.UsageError("name a file or a folder: kqueue log dump orders-0")
+    return found
+
+
+class _Interrupted(Exception):
+    """Ctrl-C or TERM, between two lines."""
+
+
+class _Printer:
+    """Lines to standard output, some at a time, and sentences to standard error where they belong between them."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._out = sys.stdout.buffer
+        self._lines: list[str] = []
+        self._size = 0
+
+    def stop(self) -> None:
+        """End after the line that is being printed."""
+        self.stopped = True
+
+    def print(self, lines: Iterable[str]) -> None:
+        """Write all, in constant memory. Raises _Interrupted: `stop` was called."""
+        for line in lines:
+            self._lines.append(line)
+            self._size += len(line)
+            if self._size >= CHUNK_BYTES or self.stopped:
+                self.flush()
+                if self.stopped:
+                    raise _Interrupted
+
+    def complain(self, sentence: str) -> None:
+        self.flush()
+        click.echo(sentence, err=True)
+
+    def flush(self) -> None:
+        """Write what is gathered. Raises BrokenPipeError."""
+        self._out.write("".join([f"{line}\n" for line in self._lines]).encode("utf-8", "replace"))
+        self._out.flush()
+        self._lines.clear()
+        self._size = 0
+
+
+def _run(sources: list[Source], options: DumpOptions) -> bool:
+    """Print everything; returns whether something is wrong. Ctrl-C ends after a whole line, a closed pipe without a word."""
+    from kqueue.cli.reading import _forget_stdout
+    from kqueue.files.dump import Problems, dump_file
+
+    printer = _Printer()
+    problems = Problems(printer.complain)
+    try:
+        with ending(printer.stop):
+            for source in sources:
+                printer.print(dump_file(source, options, problems))
+            printer.flush()
+            for line in problems.summary():
+                click.echo(line, err=True)
+    except _Interrupted:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        _forget_stdout()
+    return problems.wrong

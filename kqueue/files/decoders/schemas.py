@@ -1,0 +1,215 @@
+"""Records of Kafka's own that kqueue does not write: transactions, new consumer groups, control records of its metadata log.
+
+Source: Kafka, message definitions of the transaction and group coordinators, and of the raft log.
+"""
+
+from __future__ import annotations
+
+from kqueue.base.names import UUID_ZERO
+from kqueue.schema import array, bytes_, field, int8, int16, int32, int64, message, string, struct, uint16, uuid
+
+# --- __transaction_state
+
+
+@message(versions="0")
+class TransactionLogKey:
+    transactional_id: str = field(string)
+
+
+@struct
+class TransactionPartitions:
+    topic: str = field(string)
+    partition_ids: list[int] = field(array(int32))
+
+
+@message(versions="0-1", flexible="1+")
+class TransactionLogValue:
+    producer_id: int = field(int64)
+    previous_producer_id: int = field(int64, "1+", tag=0, default=-1)
+    next_producer_id: int = field(int64, "1+", tag=1, default=-1)
+    producer_epoch: int = field(int16)
+    next_producer_epoch: int = field(int16, "1+", tag=3, default=-1)
+    transaction_timeout_ms: int = field(int32)
+    transaction_status: int = field(int8)
+    transaction_partitions: list[TransactionPartitions] | None = field(array(TransactionPartitions), nullable="0+", default=None)
+    transaction_last_update_timestamp_ms: int = field(int64)
+    transaction_start_timestamp_ms: int = field(int64)
+    client_transaction_version: int = field(int16, "1+", tag=2)
+
+
+# --- __consumer_offsets, of groups of the consumer protocol of KIP-848
+
+
+@message(versions="0")
+class GroupKey:
+    group_id: str = field(string)
+
+
+@message(versions="0")
+class MemberKey:
+    group_id: str = field(string)
+    member_id: str = field(string)
+
+
+@message(versions="0")
+class RegularExpressionKey:
+    group_id: str = field(string)
+    regular_expression: str = field(string)
+
+
+@message(versions="0", flexible="0+")
+class ConsumerGroupMetadataValue:
+    epoch: int = field(int32)
+    metadata_hash: int = field(int64, tag=0)
+
+
+@struct
+class PartitionMetadata:
+    partition: int = field(int32)
+    racks: list[str] = field(array(string))
+
+
+@struct
+class TopicMetadata:
+    topic_id: bytes = field(uuid, default=UUID_ZERO)
+    topic_name: str = field(string)
+    num_partitions: int = field(int32)
+    partition_metadata: list[PartitionMetadata] = field(array(PartitionMetadata))
+
+
+@message(versions="0", flexible="0+")
+class ConsumerGroupPartitionMetadataValue:
+    topics: list[TopicMetadata] = field(array(TopicMetadata))
+
+
+@struct
+class ClassicProtocol:
+    name: str = field(string)
+    metadata: bytes = field(bytes_)
+
+
+@struct
+class ClassicMemberMetadata:
+    session_timeout_ms: int = field(int32)
+    supported_protocols: list[ClassicProtocol] = field(array(ClassicProtocol))
+
+
+@message(versions="0", flexible="0+")
+class ConsumerGroupMemberMetadataValue:
+    instance_id: str | None = field(string, nullable="0+", default="")
+    rack_id: str | None = field(string, nullable="0+", default="")
+    client_id: str = field(string)
+    client_host: str = field(string)
+    subscribed_topic_names: list[str] = field(array(string))
+    subscribed_topic_regex: str | None = field(string, nullable="0+", default="")
+    rebalance_timeout_ms: int = field(int32, default=-1)
+    server_assignor: str | None = field(string, nullable="0+", default="")
+    classic_member_metadata: ClassicMemberMetadata | None = field(ClassicMemberMetadata, nullable="0+", tag=0, default=None)
+
+
+@message(versions="0", flexible="0+")
+class TargetAssignmentMetadataValue:
+    assignment_epoch: int = field(int32)
+    assignment_timestamp: int = field(int64, tag=0)
+
+
+@struct
+class AssignedTopic:
+    topic_id: bytes = field(uuid, default=UUID_ZERO)
+    partitions: list[int] = field(array(int32))
+
+
+@message(versions="0", flexible="0+")
+class TargetAssignmentMemberValue:
+    topic_partitions: list[AssignedTopic] = field(array(AssignedTopic))
+
+
+@struct
+class CurrentTopic:
+    topic_id: bytes = field(uuid, default=UUID_ZERO)
+    partitions: list[int] = field(array(int32))
+    assignment_epochs: list[int] | None = field(array(int32), nullable="0+", tag=0, default=None)
+
+
+@message(versions="0", flexible="0+")
+class CurrentMemberAssignmentValue:
+    member_epoch: int = field(int32)
+    previous_member_epoch: int = field(int32)
+    state: int = field(int8)
+    assigned_partitions: list[CurrentTopic] = field(array(CurrentTopic))
+    partitions_pending_revocation: list[CurrentTopic] = field(array(CurrentTopic))
+
+
+@message(versions="0", flexible="0+")
+class RegularExpressionValue:
+    topics: list[str] = field(array(string))
+    version: int = field(int64)
+    timestamp: int = field(int64)
+
+
+@message(versions="0")
+class LegacyOffsetCommitValue:
+    offset: int = field(int64)
+    metadata: str = field(string)
+    commit_timestamp: int = field(int64)
+
+
+# --- control records of the metadata log
+
+
+@struct
+class Voter:
+    voter_id: int = field(int32)
+    voter_directory_id: bytes = field(uuid, "1+", default=UUID_ZERO)
+
+
+@message(versions="0-1", flexible="0+")
+class LeaderChangeMessage:
+    version: int = field(int16)
+    leader_id: int = field(int32)
+    voters: list[Voter] = field(array(Voter))
+    granting_voters: list[Voter] = field(array(Voter))
+
+
+@message(versions="0", flexible="0+")
+class SnapshotHeaderRecord:
+    version: int = field(int16)
+    last_contained_log_timestamp: int = field(int64)
+
+
+@message(versions="0", flexible="0+")
+class SnapshotFooterRecord:
+    version: int = field(int16)
+
+
+@message(versions="0", flexible="0+")
+class KRaftVersionRecord:
+    version: int = field(int16)
+    kraft_version: int = field(int16)
+
+
+@struct
+class Endpoint:
+    name: str = field(string)
+    host: str = field(string)
+    port: int = field(uint16)
+
+
+@struct
+class KRaftVersionFeature:
+    min_supported_version: int = field(int16)
+    max_supported_version: int = field(int16)
+
+
+@struct
+class RaftVoter:
+    voter_id: int = field(int32)
+    voter_directory_id: bytes = field(uuid, default=UUID_ZERO)
+    endpoints: list[Endpoint] = field(array(Endpoint))
+    kraft_version_feature: KRaftVersionFeature = field(KRaftVersionFeature)
+
+
+@message(versions="0", flexible="0+")
+class VotersRecord:
+    version: int = field(int16)
+    voters: list[RaftVoter] = field(array(RaftVoter))

@@ -1,0 +1,9 @@
+"""What stands in the files of a log, as lines of text: those of Kafka 4.3's DumpLogSegments, or of the tool of older Kafkas."""
+
+from __future__ import annotations
+
+from kqueue.files.dump.files import SUFFIXES, Source, dump_file, sources_in
+from kqueue.files.dump.options import DumpOptions, Form
+from kqueue.files.dump.problems import Problems
+
+__all__ = ["SUFFIXES", "DumpOptions", "Form", "Problems", "Source", "dump_file", "sources_in"]

@@ -1,0 +1,127 @@
+"""Which files can be dumped, and how each is: by the end of its name, as Kafka's tool does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kqueue.base.errors import CorruptBatch, CorruptIndex, StorageFailed, UnsupportedCodec
+from kqueue.files.decoders import DecodeError
+from kqueue.files.dump.legacy import legacy_lines
+from kqueue.files.dump.lines import batch_line, record_lines
+from kqueue.files.dump.options import DumpOptions
+from kqueue.files.dump.problems import Problems
+from kqueue.files.segments import Gap, walk
+from kqueue.log import filenames
+from kqueue.storage import File, LocalStorage
+
+CHECKPOINT = ".checkpoint"  # a snapshot of Kafka's cluster metadata: a log by itself
+BOOTSTRAP = "bootstrap.checkpoint"
+
+
+class Source:
+    """A file to dump. `shown`: its name as the user gave it; `path`: absolute, without looking through links."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+        self.path = os.path.abspath(shown)  # noqa: PTH100  a Path would look through "..", and Kafka's tool does not
+        self.folder, self.name = os.path.split(self.path)
+
+    @property
+    def suffix(self) -> str:
+        return self.name[self.name.rfind(".") :] if "." in self.name else ""
+
+    def open(self, suffix: str | None = None) -> File:
+        """The file itself, or the one of the same segment with another suffix. Raises FileNotFoundError, StorageFailed."""
+        name = self.name if suffix is None else self.name.split(".")[0] + suffix
+        path = Path(self.folder, name)
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}")
+        return LocalStorage(self.folder).open(name)
+
+    def base_offset(self) -> int:
+        """The offset that its name begins with. Raises StorageFailed: it does not."""
+        digits = self.name.split(".")[0]
+        if not (digits.isascii() and digits.isdecimal()):
+            raise StorageFailed(f"{self.shown}: expected a name that begins with an offset, such as 00000000000000000000{self.suffix}")
+        return int(digits)
+
+
+def sources_in(folder: str) -> list[Source]:
+    """The files in a folder that can be dumped, sorted by name. Raises StorageFailed: it can't be read."""
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
+    except OSError as error:
+        raise StorageFailed(f"can't list {folder}: {error.strerror}") from error
+    found = [Source(os.path.join(folder, name)) for name in names]  # noqa: PTH118  shown as it was given
+    return [source for source in found if source.suffix in SUFFIXES and source.name.count(".") == 1]
+
+
+def dump_file(source: Source, options: DumpOptions, problems: Problems) -> Iterator[str]:
+    """The lines of one file. What is wrong goes to `problems`: nothing is raised for what a file holds, or that it can't be read."""
+    from kqueue.files.dump.indexes import dump_index, dump_time_index
+    from kqueue.files.dump.states import dump_snapshot, dump_transactions
+
+    dumps: dict[str, Callable[[Source, DumpOptions, Problems], Iterator[str]]] = {
+        filenames.LOG: dump_log,
+        CHECKPOINT: dump_log,
+        filenames.INDEX: dump_index,
+        filenames.TIMEINDEX: dump_time_index,
+        filenames.TXNINDEX: dump_transactions,
+        filenames.SNAPSHOT: dump_snapshot,
+    }
+    yield f"Dumping {source.shown}"
+    dump = dumps.get(source.suffix)
+    if dump is None:
+        problems.complain(f"Ignoring unknown file {source.shown}")
+        return
+    try:
+        yield from dump(source, options, problems)
+    except (CorruptIndex, StorageFailed, FileNotFoundError) as error:
+        problems.complain(str(error))
+
+
+SUFFIXES = (filenames.LOG, filenames.INDEX, filenames.TIMEINDEX, filenames.TXNINDEX, filenames.SNAPSHOT)
+
+
+def dump_log(source: Source, options: DumpOptions, problems: Problems) -> Iterator[str]:
+    """A log file, batch by batch; in constant memory."""
+    yield _title(source, options)
+    file = source.open()
+    last = -1
+    lines = legacy_lines if options.form == "legacy" else record_lines
+    for found in walk(file, source.shown, 0, min(file.size, options.max_bytes)):
+        if isinstance(found, Gap):
+            if options.whole_log:
+                yield f"Found {found.size} invalid bytes at the end of {source.name}"
+            if options.whole_log or not found.is_tail:
+                problems.complain(f"{source.shown}, position {found.position}: expected {found.expected}, found {found.found}")
+            return
+        if found.problem is not None:
+            problems.complain(f"{found.where}: {found.problem}")
+        if options.form == "kafka":
+            yield batch_line(found)
+        if not options.records and options.form == "kafka":
+            continue
+        try:
+            for offset, line in lines(found, options):
+                if offset != last + 1:
+                    problems.gap(source.path, last, offset)
+                last = offset
+                yield line
+        except (CorruptBatch, UnsupportedCodec) as error:
+            problems.complain(f"{found.where}: {error}")
+        except DecodeError as error:
+            problems.complain(str(error))
+
+
+def _title(source: Source, options: DumpOptions) -> str:
+    if source.suffix == filenames.LOG:
+        return f"{'Starting offset' if options.form == 'legacy' else 'Log starting offset'}: {source.base_offset()}"
+    if source.name == BOOTSTRAP:
+        return "KRaft bootstrap snapshot"
+    offset, _, epoch = source.name.removesuffix(CHECKPOINT).partition("-")
+    if not (offset.isdecimal() and epoch.isdecimal()):
+        raise StorageFailed(f"{source.shown}: expected a name such as 00000000000000000000-0000000000{CHECKPOINT}")
+    return f"Snapshot end offset: {int(offset)}, epoch: {int(epoch)}"

@@ -1,0 +1,82 @@
+"""What a dump finds wrong, and the lists that Kafka's tool prints at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+PAIRS_MAX = 100_000  # per list and file: a compacted log of any size takes bounded memory
+
+
+class Pairs:
+    """Pairs of numbers, the first `PAIRS_MAX`; `left_out`: how many more there were."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, int]] = []
+        self.left_out = 0
+
+    def add(self, first: int, second: int) -> None:
+        if len(self.found) < PAIRS_MAX:
+            self.found.append((first, second))
+        else:
+            self.left_out += 1
+
+
+class Problems:
+    """Gathers them over all files of a dump. `complain` is told each sentence at once; `wrong`: something is damaged.
+
+    Some of what Kafka's tool lists is as it should be, and not `wrong`: gaps between offsets, which every compacted log has, and
+    entries of older Kafkas, whose indexes named the last offset of several messages, or a record within a batch.
+    """
+
+    def __init__(self, complain: Callable[[str], object]) -> None:
+        self.wrong = False
+        self._complain = complain
+        self._index: dict[str, Pairs] = {}
+        self._time: dict[str, Pairs] = {}
+        self._time_order: dict[str, Pairs] = {}
+        self._time_offsets: dict[str, Pairs] = {}
+        self._gaps: dict[str, Pairs] = {}
+
+    def complain(self, sentence: str) -> None:
+        """Something is damaged, in words."""
+        self.wrong = True
+        self._complain(sentence)
+
+    def index_mismatch(self, path: str, index_offset: int, log_offset: int, *, harmless: bool) -> None:
+        self._add(self._index, path, index_offset, log_offset, harmless)
+
+    def time_mismatch(self, path: str, index_timestamp: int, log_timestamp: int) -> None:
+        self._add(self._time, path, index_timestamp, log_timestamp, False)
+
+    def time_out_of_order(self, path: str, timestamp: int, previous: int) -> None:
+        self._add(self._time_order, path, timestamp, previous, False)
+
+    def time_offset_not_found(self, path: str, index_offset: int, log_offset: int, *, harmless: bool) -> None:
+        self._add(self._time_offsets, path, index_offset, log_offset, harmless)
+
+    def gap(self, path: str, offset: int, following: int) -> None:
+        self._add(self._gaps, path, offset, following, following > offset)
+
+    def _add(self, table: dict[str, Pairs], path: str, first: int, second: int, harmless: bool) -> None:
+        self.wrong = self.wrong or not harmless
+        table.setdefault(path, Pairs()).add(first, second)
+
+    def summary(self) -> Iterator[str]:
+        """The lists, as Kafka's tool prints them."""
+        yield from _listed(self._index, "Mismatches in :", "  Index offset: {}, log offset: {}", newest_first=True)
+        yield from _listed(self._time, "Found timestamp mismatch in :", "  Index timestamp: {}, log timestamp: {}")
+        yield from _listed(
+            self._time_order, "Found out of order timestamp in :", "  Index timestamp: {}, Previously indexed timestamp: {}"
+        )
+        yield from _listed(
+            self._time_offsets, "The following indexed offsets are not found in :", "Indexed offset: {}, found log offset: {}"
+        )
+        yield from _listed(self._gaps, "Non-consecutive offsets in ", "  {} is followed by {}")
+
+
+def _listed(table: dict[str, Pairs], title: str, line: str, *, newest_first: bool = False) -> Iterator[str]:
+    for path, pairs in table.items():
+        yield f"{title}{path}"
+        yield from (line.format(*pair) for pair in (reversed(pairs.found) if newest_first else pairs.found))
+        if pairs.left_out:
+            yield f"  and {pairs.left_out} more"

@@ -1,0 +1,43 @@
+"""Aborted transactions and producer snapshots. Source: Kafka DumpLogSegments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kqueue.files.dump.files import Source
+from kqueue.files.dump.options import DumpOptions
+from kqueue.files.dump.problems import Problems
+from kqueue.log.snapshots import decode_snapshot
+from kqueue.log.txnindex import ENTRY, VERSION, decode_aborted
+
+CHUNK_ENTRIES = 4096
+
+
+def dump_transactions(source: Source, options: DumpOptions, problems: Problems) -> Iterator[str]:
+    """An index of aborted transactions. Raises CorruptIndex: size or version."""
+    source.base_offset()
+    file = source.open()
+    for position in range(0, file.size, CHUNK_ENTRIES * ENTRY.size):
+        for aborted in decode_aborted(file.read_at(position, CHUNK_ENTRIES * ENTRY.size)):
+            yield (
+                f"version: {VERSION} producerId: {aborted.producer_id} firstOffset: {aborted.first_offset}"
+                f" lastOffset: {aborted.last_offset} lastStableOffset: {aborted.last_stable_offset}"
+            )
+
+
+def dump_snapshot(source: Source, options: DumpOptions, problems: Problems) -> Iterator[str]:
+    """The state of a log's producers. Raises CorruptIndex: size, version, checksum."""
+    file = source.open()
+    for producer_id, producer in decode_snapshot(file.read_at(0, file.size), source.base_offset()).items():
+        first = producer.transaction_offset
+        line = (
+            f"producerId: {producer_id} producerEpoch: {producer.epoch} coordinatorEpoch: {producer.coordinator_epoch}"
+            f" currentTxnFirstOffset: {'OptionalLong.empty' if first < 0 else f'OptionalLong[{first}]'}"
+            f" lastTimestamp: {producer.last_timestamp}"
+        )
+        for last in list(producer.batches)[:1]:
+            line += (
+                f" firstSequence: {last.first_sequence} lastSequence: {last.last_sequence}"
+                f" lastOffset: {last.last_offset} offsetDelta: {last.offset_delta} timestamp: {last.timestamp}"
+            )
+        yield line
