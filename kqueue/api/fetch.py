@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from kqueue.api.call import Call
 from kqueue.api.errors import code_of
@@ -11,6 +12,7 @@ from kqueue.api.old_fetch import VERSION_SOFT_LIMITS
 from kqueue.base.errors import KqueueError
 from kqueue.broker.fetch_sessions import FetchContext, Key, Wanted
 from kqueue.broker.fetching import Harvest, Limits, take
+from kqueue.broker.partition import Partition
 from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
@@ -18,6 +20,8 @@ VERSIONS = (0, 18)
 VERSION_SESSIONS = 7
 VERSION_IDS = 13
 READ_COMMITTED = 1
+CHECKS_WAIT_MS = 10_000
+"""How long an answer waits for checksums to be compared, where the client itself would wait less."""
 
 
 def handle(request: FetchRequest, call: Call) -> FetchResponse | Wait[FetchResponse]:
@@ -72,7 +76,8 @@ def _forgotten(request: FetchRequest, by_id: bool) -> Iterable[Key]:
 class _Work:
     """One request until it is answered. Keeps nothing of the request but numbers and names: its buffer is another's by then."""
 
-    __slots__ = ("call", "context", "limits", "max_wait_ms", "min_bytes", "missing")
+    __slots__ = ("call", "checking", "checks_deadline_ms", "context", "deadline_ms", "failed", "limits", "max_wait_ms", "min_bytes",
+                 "missing", "wait")  # fmt: skip
 
     def __init__(self, request: FetchRequest, call: Call, context: FetchContext) -> None:
         self.call = call
@@ -83,30 +88,65 @@ class _Work:
         self.min_bytes = min(request.min_bytes, max_bytes)
         self.max_wait_ms = request.max_wait_ms
         self.missing = 0
+        self.checking: set[Key] = set()
+        self.checks_deadline_ms: float | None = None
+        self.failed: dict[Key, KqueueError] = {}
 
     def start(self) -> FetchResponse | Wait[FetchResponse]:
         harvest = self._take()
         self.missing = harvest.missing
-        if self.max_wait_ms <= 0 or self._is_enough(harvest):
+        if not harvest.unchecked and (self.max_wait_ms <= 0 or self._is_enough(harvest)):
             return self._respond(harvest)
-        return Wait(harvest.partitions(), self.call.deadline_ms(self.max_wait_ms), self._retry)
+        self.deadline_ms = self.call.deadline_ms(self.max_wait_ms)
+        self.wait = Wait(harvest.partitions(), self.deadline_ms, self._retry)
+        self._check(harvest)
+        return self.wait
 
     def _retry(self, expired: bool) -> FetchResponse | None:
         harvest = self._take()
-        return self._respond(harvest) if expired or self._is_enough(harvest) else None
+        if not expired and self._check(harvest):
+            return None
+        if expired or self._is_enough(harvest) or self.call.broker.clock.monotonic_ms() >= self.deadline_ms:
+            return self._respond(harvest)
+        self.wait.deadline_ms = self.deadline_ms
+        return None
 
     def _take(self) -> Harvest:
-        return take(self.call.broker.topics, self.context.wanted, self.limits)
+        harvest = take(self.call.broker.topics, self.context.wanted, self.limits)
+        if self.failed:
+            harvest.fail_unchecked(self.failed)
+        return harvest
+
+    def _check(self, harvest: Harvest) -> bool:
+        """Have checked what was read unchecked; False: there is nothing."""
+        if not harvest.unchecked:
+            return False
+        for partition, key, check in harvest.to_check():
+            if key not in self.checking:
+                self.checking.add(key)
+                partition.start_check(check, partial(self._checked, partition, key))
+        if self.checks_deadline_ms is None:
+            # the disk may take longer than the client would wait for new records, and an empty answer would say that there are none
+            self.checks_deadline_ms = self.call.deadline_ms(max(self.max_wait_ms, CHECKS_WAIT_MS))
+        self.wait.deadline_ms = self.checks_deadline_ms
+        return True
+
+    def _checked(self, partition: Partition, key: Key, error: KqueueError | None) -> None:
+        self.checking.discard(key)
+        if error is not None:
+            self.failed[key] = error
+        self.call.broker.waiting.wake(partition)
 
     def _is_enough(self, harvest: Harvest) -> bool:
         all_missing = harvest.missing == len(self.context.wanted)
-        return harvest.size >= self.min_bytes or harvest.urgent or all_missing or harvest.missing != self.missing
+        return harvest.size >= self.min_bytes or harvest.urgent or bool(self.failed) or all_missing or harvest.missing != self.missing
 
     def _respond(self, harvest: Harvest) -> FetchResponse:
         try:
             self.context.check()
         except KqueueError as error:
             return FetchResponse(error_code=code_of(error))
+        harvest.leave_unchecked()
         answer = Answer(self.call, self.context, read_committed=self.limits.read_committed)
         for taken in harvest.taken:
             answer.add(taken)

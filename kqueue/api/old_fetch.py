@@ -28,5 +28,5 @@ def records_for(version: int, taken: Taken) -> Chunk:
             return converted if version >= VERSION_SOFT_LIMITS else converted[: taken.wanted.max_bytes]
         # nothing but control batches, which old formats do not have: an empty answer would leave the client here for ever
         assert taken.partition is not None
-        fetched = taken.partition.read(fetched.next_offset, taken.wanted.max_bytes).fetched
+        fetched = taken.partition.read_now(fetched.next_offset, taken.wanted.max_bytes)
     return b""

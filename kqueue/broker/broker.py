@@ -66,6 +66,7 @@ class Broker:
         on_disk = config["kqueue.storage"] != "memory"
         self.flush_before_visible = on_disk and config["kqueue.flush"] == "group"
         self.flush_by_policy = on_disk and not self.flush_before_visible
+        self.verify_reads = bool(config["kqueue.verify.reads"])
         self.endpoints: Endpoints = _no_endpoints
         self.metadata = Metadata(store, jobs, self.waiting)
         self.topics = Topics(config, self.metadata, self, rng, made=self._made, gone=self._gone)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kqueue.base.errors import KqueueError, OffsetOutOfRange
-from kqueue.broker.fetch_sessions import Wanted
+from kqueue.broker.fetch_sessions import Key, Wanted
 from kqueue.broker.partition import Partition, PartitionRead
 from kqueue.broker.topics import Topics
+from kqueue.log.log import Fetched
+from kqueue.log.verifying import Check
 
 NO_EPOCH = -1
 NO_OFFSET = -1
@@ -46,7 +48,8 @@ class Taken:
 class Harvest(NamedTuple):
     """One pass. `idle`: partitions that are where their client is, with nothing new to read; the others are `taken`.
 
-    `size`: bytes of records. `missing`: how many partitions there are not.
+    `size`: bytes of records. `missing`: how many partitions there are not. `unchecked`: those among `taken` whose checksums have to be
+    compared before their records may be served; once that was done the pass is to be repeated.
 
     `urgent`: a partition that there is has news that must not wait: an error, or a divergence. That one is not there can wait:
     its client would only ask again at once, until it has heard where its topics are.
@@ -57,17 +60,37 @@ class Harvest(NamedTuple):
     size: int
     missing: int
     urgent: bool
+    unchecked: list[Taken]
 
     def partitions(self) -> tuple[Partition, ...]:
         """Those to wait for."""
         idle = [partition for _, partition in self.idle]
         return (*idle, *(one.partition for one in self.taken if one.partition is not None))
 
+    def to_check(self) -> Iterator[tuple[Partition, Key, Check]]:
+        """What has to be done for those that are unchecked."""
+        for one in self.unchecked:
+            if one.partition is not None and one.read is not None and one.read.fetched.check is not None:
+                yield one.partition, one.wanted.key, one.read.fetched.check
+
+    def leave_unchecked(self) -> None:
+        """Those that are unchecked give nothing this time."""
+        for one in self.unchecked:
+            if one.read is not None:
+                one.read = one.read._replace(fetched=Fetched(None, one.wanted.offset, 0, 0))
+
+    def fail_unchecked(self, failed: Mapping[Key, KqueueError]) -> None:
+        """Those of them that could not be checked give an error."""
+        for one in [one for one in self.unchecked if one.wanted.key in failed]:
+            self.unchecked.remove(one)
+            one.read, one.error = None, failed[one.wanted.key]
+
 
 def take(topics: Topics, wanted: Sequence[Wanted], limits: Limits) -> Harvest:
     """Read each partition from the offset where its client is. Never raises a KqueueError: each stands with its partition."""
     taken: list[Taken] = []
     idle: list[tuple[Wanted, Partition]] = []
+    unchecked: list[Taken] = []
     size, missing, urgent = 0, 0, False
     for one in wanted:
         partition = one.partition
@@ -78,11 +101,13 @@ def take(topics: Topics, wanted: Sequence[Wanted], limits: Limits) -> Harvest:
         taken.append(found)
         if found.read is not None:
             size += len(found.read.fetched)
+            if found.read.fetched.check is not None:
+                unchecked.append(found)
         elif found.partition is None:
             missing += 1
         else:
             urgent = True
-    return Harvest(taken, idle, size, missing, urgent)
+    return Harvest(taken, idle, size, missing, urgent, unchecked)
 
 
 def _is_idle(one: Wanted, partition: Partition) -> bool:

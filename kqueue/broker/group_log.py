@@ -6,6 +6,7 @@ Crash: an append whose `done(None)` was called is below the high watermark, with
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from kqueue.base.clock import Clock
@@ -14,9 +15,11 @@ from kqueue.base.settings import Config
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic, Topics
 from kqueue.broker.waiting import Wait, Waiting
+from kqueue.log.verifying import DamagedBatch
 from kqueue.records.batch import COMMIT, Record, decode_control, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
 
+logger = logging.getLogger("kqueue.broker")
 Done = Callable[[KqueueError | None], None]
 GroupRecord = tuple[bytes, bytes | None]
 LOAD_BYTES = 1 << 20
@@ -52,15 +55,22 @@ class OffsetsTopicLog:
     def read(self, partition: Partition) -> Iterator[GroupRecord]:
         """Every committed record of a partition, oldest first, for replay at start. Blocks. Raises CorruptBatch, StorageFailed.
 
+        Checksums are compared; what is damaged is left out, and said so.
         Records of a transaction come where its commit marker stands, those of an aborted or open one never.
         """
         open_transactions: dict[int, list[GroupRecord]] = {}
         offset, end = partition.log_start_offset, partition.log_end_offset
         while offset < end:
-            region = partition.read(offset, LOAD_BYTES).fetched.region
-            if region is None:
+            try:
+                data = partition.read_now(offset, LOAD_BYTES).read()
+            except DamagedBatch as error:
+                # better to start from older commits where there were newer ones than not at all; the log has said what is lost
+                lost = range(offset, error.hurt.next_offset)
+                logger.error("%r: what groups committed at its offsets %d to %d is lost", partition, lost[0], lost[-1])
+                offset = lost.stop
+                continue
+            if not data:
                 return
-            data = region.read()
             for position, header in iter_batches(data):
                 offset = header.next_offset
                 records = iter_records(data, position)

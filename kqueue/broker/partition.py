@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kqueue.base.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch, UnknownTopicOrPartition
+from kqueue.base.errors import FencedLeaderEpoch, KqueueError, OffsetOutOfRange, UnknownLeaderEpoch, UnknownTopicOrPartition
 from kqueue.base.timers import Timer
 from kqueue.log.log import Appended, Fetched, Log
+from kqueue.log.verifying import Check
 from kqueue.records.batch import BatchHeader
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Host(Protocol):
     leader_epoch: int
     flush_before_visible: bool  # group mode
     flush_by_policy: bool  # kafka mode; memory has neither
+    verify_reads: bool  # compare the checksums of what was found on the disk before it is first served
 
     def open_log(self, topic: str, index: int) -> Log: ...
 
@@ -96,6 +98,7 @@ class Partition:
                 raise UnknownTopicOrPartition(f"partition {self._topic}-{self.index} was deleted")
             log = self._host.open_log(self._topic, self.index)
             log.on_flushed = self._flushed
+            log.verifies_reads = self._host.verify_reads
             # what a single replica found on its disk when it opened is all there is, and it is flushed
             self._high_watermark = log.end_offset
             self._log = log
@@ -157,7 +160,9 @@ class Partition:
     def read(self, offset: int, max_bytes: int, *, read_committed: bool = False, min_one_batch: bool = True) -> PartitionRead:
         """Whole batches from the one that holds `offset`, at most `max_bytes` (but one batch where `min_one_batch`).
 
-        Raises: OffsetOutOfRange: below the log start or above the end. StorageFailed: the log is offline.
+        Where `fetched.check` is not None, what was read must not be served before that was done, and the read repeated: `start_check`.
+        Raises: OffsetOutOfRange: below the log start or above the end. CorruptBatch: that was found to be damaged. StorageFailed: the
+        log is offline.
         """
         log = self.log
         if log.offline is not None:
@@ -170,6 +175,20 @@ class Partition:
         bound = stable if read_committed else self._high_watermark
         fetched = log.read(offset, max_bytes, end_offset=bound, min_one_batch=min_one_batch)
         return PartitionRead(self._high_watermark, stable, log.start_offset, fetched)
+
+    def start_check(self, check: Check, done: Callable[[KqueueError | None], None]) -> None:
+        """Check what a read found, in a job; `done(error or None)` on the owner thread when the read is to be repeated."""
+        job = self.log.check_job(check, done)
+        if job is not None:
+            self._host.jobs.submit(job)
+
+    def read_now(self, offset: int, max_bytes: int) -> Fetched:
+        """`read` up to the high watermark, checked where that is needed. Blocks. Raises as `read`."""
+        while True:
+            fetched = self.read(offset, max_bytes).fetched
+            if fetched.check is None:
+                return fetched
+            self.log.check_now(fetched.check)
 
     def flush(self) -> None:
         """Start flushing what is not flushed yet; `high_watermark` moves (in group mode) when it is done."""

@@ -21,8 +21,8 @@ R = TypeVar("R")
 class Wait(Generic[R]):
     """What a handler returns instead of a response: ask again when one of `keys` is woken, or at `deadline_ms`.
 
-    `retry(expired)` returns the response, or None to go on waiting; with `expired` True it must answer.
-    `deadline_ms` is on the monotonic clock; None waits for the keys alone.
+    `retry(expired)` returns the response, or None to go on waiting; with `expired` True it must answer. When it returns None it may
+    have set another `deadline_ms`, which holds from then on. That is on the monotonic clock; None waits for the keys alone.
     """
 
     keys: tuple[Hashable, ...]
@@ -33,7 +33,7 @@ class Wait(Generic[R]):
 class Waiter:
     """One registered `Wait`; `cancel()` when nobody is left to be answered (the connection is gone)."""
 
-    __slots__ = ("_done", "_failed", "_timer", "_waiting", "queued", "wait")
+    __slots__ = ("_done", "_failed", "_timer", "_waiting", "deadline_ms", "queued", "wait")
 
     def __init__(self, waiting: Waiting, wait: Wait[Any], done: Callable[[Any], None], failed: Callable[[Exception], None] | None) -> None:
         self.wait = wait
@@ -42,6 +42,7 @@ class Waiter:
         self._waiting = waiting
         self._done: Callable[[Any], None] | None = done
         self._timer: Timer | None = None
+        self.deadline_ms: float | None = None  # what the timer is set to
 
     @property
     def pending(self) -> bool:
@@ -78,9 +79,16 @@ class Waiting:
         waiter = Waiter(self, wait, done, failed)
         for key in wait.keys:
             self._by_key.setdefault(key, {})[waiter] = None
-        if wait.deadline_ms is not None:
-            waiter._timer = self._timers.at(wait.deadline_ms, lambda: self._try(waiter, expired=True))
+        self._set_timer(waiter)
         return waiter
+
+    def _set_timer(self, waiter: Waiter) -> None:
+        if waiter._timer is not None:
+            waiter._timer.cancel()
+            waiter._timer = None
+        waiter.deadline_ms = waiter.wait.deadline_ms
+        if waiter.deadline_ms is not None:
+            waiter._timer = self._timers.at(waiter.deadline_ms, lambda: self._try(waiter, expired=True))
 
     def wake(self, key: Hashable) -> None:
         """Something happened at `key`: its waiters are retried at the next `run_ready`."""
@@ -138,6 +146,8 @@ class Waiting:
             done = waiter._finish()
             if done is not None:
                 done(response)
+        elif waiter.wait.deadline_ms != waiter.deadline_ms and waiter.pending:
+            self._set_timer(waiter)
 
     def _remove(self, waiter: Waiter) -> None:
         for key in waiter.wait.keys:

@@ -296,6 +296,15 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         "kafka: the page cache is trusted, and flush.messages and flush.ms hold.",
     ),
     Setting(
+        "kqueue.verify.reads",
+        Kind.BOOLEAN,
+        True,
+        ANY,
+        Scope.BROKER,
+        "Compare the checksums of what was on the disk when a log was opened, once, before it is first served; what is damaged is refused. "
+        "What this broker has written since costs nothing.",
+    ),
+    Setting(
         "producer.id.expiration.ms",
         Kind.INT,
         DAY_MS,

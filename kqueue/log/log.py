@@ -271,6 +271,15 @@ class Log:
             raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not within {self.start_offset} and {self.end_offset}")
         return self._reader.read(offset, max_bytes, end_offset, self.end_offset, min_one_batch)
 
+    @property
+    def verifies_reads(self) -> bool:
+        """Whether reads say what is to be checked before it is served; True unless set."""
+        return self._reader.verifies
+
+    @verifies_reads.setter
+    def verifies_reads(self, verifies: bool) -> None:
+        self._reader.verifies = verifies
+
     def check_job(self, check: Check, done: Done) -> IoJob[Outcome] | None:
         """The work that stands before a read may be served; `done(error or None)` when the read is to be repeated.
 

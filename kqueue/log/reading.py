@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.epochs import LeaderEpochs
+from kqueue.log.salvage import batch_at
 from kqueue.log.scan import first_offset
 from kqueue.log.segment import Segment
 from kqueue.log.txnindex import AbortedTransaction
@@ -71,11 +72,12 @@ class Reader:
     Places where somebody is likely to read on are remembered, so that following a log searches no index.
     """
 
-    __slots__ = ("_hints", "_segments")
+    __slots__ = ("_hints", "_segments", "verifies")
 
     def __init__(self, segments: list[Segment]) -> None:
         self._segments = segments
         self._hints: dict[int, Place] = {}
+        self.verifies = True  # say of what was found on the disk what has to be checked first
 
     def read(self, offset: int, max_bytes: int, end_offset: int, log_end_offset: int, min_one_batch: bool) -> Fetched:
         """See `Log.read`; `offset` is within the log."""
@@ -85,11 +87,13 @@ class Reader:
         try:
             segment, position, _ = self._locate(offset)
             limit, next_offset = self._limit(segment, end_offset, log_end_offset)
-            if position < segment.found_size:
+            if position < segment.found_size and self.verifies:
                 return self._read_found(segment, position, offset, max_bytes, limit, next_offset, log_end_offset, min_one_batch)
             if limit - position > max_bytes:
                 limit, next_offset = _cut(segment, position, limit, max_bytes, min_one_batch)
         except CorruptBatch as error:
+            if not self.verifies:
+                raise
             return self._check_for(error, (offset, end_offset), log_end_offset)
         if limit <= position:
             return Fetched(None, offset, segment.base, position)
@@ -208,6 +212,8 @@ class Reader:
             if segment.max_timestamp < timestamp:
                 continue
             for position, unit in segment.since(timestamp, start_offset):
+                if position < segment.found_size and self.verifies and batch_at(segment.log, position, segment.size) is None:
+                    raise CorruptBatch(f"{segment!r}: expected a batch whose checksum is right at position {position}, found none")
                 for record in iter_any_records(segment.log.read_at(position, unit.size)):
                     if record.timestamp >= timestamp and record.offset >= start_offset:
                         found = TimeFound(record.timestamp, record.offset, epochs.epoch_at(record.offset))
