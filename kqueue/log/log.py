@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import logging
 import random
-from bisect import bisect_right
 from collections.abc import Callable
-from typing import NamedTuple
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptData, OffsetOutOfRange, StorageFailed
 from kqueue.base.jobs import IoJob
 from kqueue.log import recovery
+from kqueue.log.compaction.parts import Group
 from kqueue.log.config import LogConfig
 from kqueue.log.damage import Damage
 from kqueue.log.dropping import Dropped, remove_folder
@@ -25,7 +24,9 @@ from kqueue.log.flushing import Flusher
 from kqueue.log.policies import SegmentView
 from kqueue.log.producers import LastBatch, Marker
 from kqueue.log.reading import Fetched, Place, Reader, TimeFound
+from kqueue.log.results import Appended, SegmentInfo
 from kqueue.log.segment import Segment
+from kqueue.log.segments import Segments
 from kqueue.log.snapshots import SnapshotFiles
 from kqueue.log.txnindex import AbortedTransaction
 from kqueue.log.verifying import Check, Done, Outcome
@@ -34,28 +35,6 @@ from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
 PRODUCER_EXPIRATION_MS_DEFAULT = 86_400_000
-
-
-class Appended(NamedTuple):
-    """Where a batch went. `log_append_time_ms` -1 unless the topic stamps times; `next_offset` is the log's end after it.
-
-    `duplicate`: the batch was there already (a producer repeated it), the offsets are those of the first time.
-    """
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool
-    next_offset: int
-
-
-class SegmentInfo(NamedTuple):
-    """What may be told of a segment: first offset, bytes of batches, greatest timestamp in ms (-1: none)."""
-
-    base: int
-    size: int
-    max_timestamp: int
 
 
 class Log:
@@ -67,7 +46,7 @@ class Log:
     """
 
     __slots__ = (
-        "_active", "_clock", "_flusher", "_jitter_ms", "_producer_expiration_ms", "_reader", "_rng", "_segments",
+        "_active", "_clock", "_flusher", "_jitter_ms", "_list", "_producer_expiration_ms", "_reader", "_rng", "_segments",
         "_snapshots", "_storage", "config", "damage", "end_offset", "epochs", "folder", "offline", "on_flushed", "on_truncate",
         "producers", "start_intended", "start_offset", "topic_id",
     )  # fmt: skip
@@ -104,6 +83,7 @@ class Log:
         self._active = loaded.segments[-1]
         self._snapshots = SnapshotFiles(storage, folder, loaded.snapshots)
         self._reader = Reader(loaded.segments)
+        self._list = Segments(storage, folder, loaded.segments, self._reader, self._snapshots)
         self._flusher = Flusher(storage, folder, loaded.end_offset)
         self._jitter_ms = self._draw_jitter()
 
@@ -338,6 +318,11 @@ class Log:
         return self._reader.aborted(start_offset, end_offset)
 
     @property
+    def storage(self) -> Storage:
+        """Where its folder is."""
+        return self._storage
+
+    @property
     def size(self) -> int:
         """Bytes of all batches."""
         return sum(segment.size for segment in self._segments)
@@ -352,12 +337,7 @@ class Log:
 
         Raises: StorageFailed, CorruptData.
         """
-        ends = [*(segment.base for segment in self._segments[1:]), self.end_offset]
-        now_ms = self._clock.wall_ms()
-        return tuple(
-            segment.view(end, segment is self._active, now_ms, with_first=first_timestamps_from is not None and end > first_timestamps_from)
-            for segment, end in zip(self._segments, ends, strict=True)
-        )
+        return self._list.views(self.end_offset, self._clock.wall_ms(), first_timestamps_from)
 
     def segments(self) -> list[SegmentInfo]:
         """All segments, oldest first; the last is the active one. Raises: StorageFailed, CorruptIndex."""
@@ -390,15 +370,8 @@ class Log:
             raise failed from error
 
     def _truncate(self, offset: int) -> None:
-        self._reader.forget_hints()
-        while len(self._segments) > 1 and self._segments[-1].base > offset:
-            self._segments.pop().remove()
-        self._snapshots.remove_above(offset)
-        self._storage.sync_folder(self.folder)  # before the cut, so that no later segment can outlive what it followed
+        self.end_offset = end_offset = self._list.cut(offset, self.config.segment_index_bytes)
         self._active = self._segments[-1]
-        dropped = self._active.truncate_to(offset, index_bytes_max=self.config.segment_index_bytes)
-        end_offset = offset if dropped is None else dropped
-        self.end_offset = end_offset
         self.epochs.truncate_from_end(end_offset)
         self._flusher.truncated(end_offset)
         self.producers = recovery.load_producers(self._storage, self.folder, self._snapshots.offsets, end_offset)
@@ -427,25 +400,31 @@ class Log:
         Returns: what is left to be done to their files (see `dropping`); None: there is no such segment. Who reads them goes on.
         Crash: the segments are back unless the log start checkpoint was written since. Touches no file, and never blocks.
         """
-        count = bisect_right(self._segments, min(offset, high_watermark), key=lambda segment: segment.base) - 1
-        if count <= 0 or self.offline is not None:
-            return None
-        gone = self._segments[:count]
-        del self._segments[:count]
+        dropped = self._list.drop_below(min(offset, high_watermark), why) if self.offline is None else None
         self.advance_start(self.first_base)
-        files = self._leave(gone, gone)
-        size = sum(segment.size for segment in gone)
-        return Dropped(
-            self._storage, self.folder, files, base_offset=gone[0].base, end_offset=self.first_base, count=count, size=size, why=why
-        )
+        return dropped
 
-    def _leave(self, segments: list[Segment], without_snapshot: list[Segment]) -> list[str]:
-        """Have nothing more to do with the segments; returns the names of their files."""
-        self._reader.forget(segments)
-        for segment in segments:
-            segment.close()  # before anybody renames them
-        names = [name for segment in segments for name in segment.names()]
-        return names + self._snapshots.give_up({segment.base for segment in without_snapshot})
+    def sealed_below(self, offset: int) -> list[Segment]:
+        """The sealed segments that end at or below `offset`, oldest first; to be looked at, and to be given back to `replace`."""
+        return self._list.sealed_below(offset)
+
+    def has_sealed(self, segments: list[Segment]) -> bool:
+        """Whether these are sealed segments of the log, still, and neighbours."""
+        return self._list.find(segments) is not None
+
+    def replace(self, old: list[Segment], group: Group) -> list[str] | None:
+        """Put the segment that compaction made of `old` in their place, after `swap.commit`; what follows is in `swap`.
+
+        Returns: the paths that the old files have now; None: `old` is no part of the log any more, and nothing was done. Who reads them
+        goes on. Blocks for some renames. Crash: see `swap`. Raises StorageFailed: the log is offline.
+        """
+        if self.offline is not None:
+            return None
+        try:
+            return self._list.replace(old, group, self._clock.wall_ms())
+        except (StorageFailed, FileNotFoundError) as error:
+            self._fail(error)
+            raise
 
     def expire_producers(self) -> int:
         """Forget the producers that have been silent for producer.id.expiration.ms; returns how many."""
@@ -518,11 +497,6 @@ class Log:
         """Let go of the files without flushing, before they are deleted; the log is offline then."""
         self._fail(StorageFailed(f"{self.folder} was deleted"))
         self._close_files()
-
-    def delete(self) -> None:
-        """Remove the log's folder with all in it. Blocks. Crash: parts of it may come back; see `LogManager.delete` for the safe way."""
-        self.abandon()
-        remove_folder(self._storage, self.folder)
 
     def _close_files(self) -> None:
         for segment in self._segments:

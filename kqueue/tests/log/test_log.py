@@ -7,7 +7,7 @@ import pytest
 
 from kqueue.base.errors import CorruptBatch, OffsetOutOfRange, OutOfOrderSequence, StorageFailed
 from kqueue.log.config import LogConfig
-from kqueue.log.log import Log
+from kqueue.log.log import Log, remove_folder
 from kqueue.log.txnindex import AbortedTransaction
 from kqueue.records.batch import ABORT, COMMIT, BatchHeader, check_crc, iter_batches, read_header
 from kqueue.storage import MemoryStorage
@@ -325,7 +325,8 @@ def test_deleting_leaves_nothing_and_serves_nobody() -> None:
     storage = MemoryStorage()
     log = open_log(storage)
     append(log, b"a")
-    log.delete()
+    log.abandon()
+    remove_folder(storage, "t-0")
     assert not storage.exists("t-0")
     with pytest.raises(StorageFailed, match="deleted"):
         append(log, b"b")
