@@ -288,3 +288,7 @@ class JobFailed(KqueueError):
 
 class NotALogFolder(KqueueError):
     """A path that is neither a partition's folder nor a data folder."""
+
+
+class RepairRefused(KqueueError):
+    """A repair that would not be safe to begin: no place for the copy, too little room, or nothing that can be locked."""

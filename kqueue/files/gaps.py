@@ -1,4 +1,4 @@
-"""`repaired-gaps`, in a partition's folder: which offsets a repair has cut out, so that they are known to be lost and not missed anew.
+"""`repaired-gaps`, in a partition's folder: the offsets that were missing after a repair, so that they are known to be lost.
 
     "0" (version), number of lines, then a line "first end" for each, end exclusive. Brokers pass it over.
 """

@@ -9,14 +9,17 @@ from kqueue.cli.lazy import LazyCommand, LazyGroup
 COMMANDS = {
     "dump": LazyCommand("kqueue.cli.log.dump:dump", "Print what stands in log, index and snapshot files."),
     "verify": LazyCommand("kqueue.cli.log.verify:verify", "Check all files of a log against each other."),
-    "repair": LazyCommand("kqueue.cli.log.repair:repair", "Make a sound copy of a damaged log."),
+    "repair": LazyCommand("kqueue.cli.log.repair:repair", "Mend a damaged log, after copying it."),
     "export": LazyCommand("kqueue.cli.log.export:export", "Write records to Parquet, Arrow or JSON lines."),
 }
 EXAMPLES = """\b
   kqueue log dump orders-0/00000000000000000000.log --print-data-log
   kqueue log dump orders-0
+  kqueue log verify kqueue-data
+  kqueue log repair kqueue-data --copy-to kqueue-data-before
+  kqueue log export orders-0 --to orders.parquet
 
-None of them writes into the folders it reads, and none needs a broker; a running one does no harm."""
+None needs a broker. All but repair only read, so that a running broker does no harm; repair wants it stopped."""
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, entry_points="kqueue.log_commands", epilog=EXAMPLES)

@@ -148,6 +148,7 @@ def check_checkpoints(folder: DataFolder, bounds: Mapping[Key, Bounds | None], r
                 report.add(Finding(name, None, f"partitions of this folder, unlike {who}", f"offset {offset}", NOTE))
                 continue
             found = bounds[key]
-            if found is not None and offset > found.end_offset:
+            end_offset = found.end_offset if found is not None else 0
+            if offset > end_offset:
                 grave = ERROR if name in (RECOVERY_POINTS, LOG_STARTS) else NOTE if name == CLEANED_TO else severity
-                report.add(Finding(name, None, f"an offset of {who} up to its end, {found.end_offset}", str(offset), grave))
+                report.add(Finding(name, None, f"an offset of {who} up to its end, {end_offset}", str(offset), grave))

@@ -110,6 +110,7 @@ class PartitionCheck:
         self.whole = True  # all batches that ever were have been replayed
         self.damaged = False  # batches are missing that were there, so what follows from them can't be judged
         self.epochs: LeaderEpochs | None = None
+        self.gaps: list[tuple[int, int]] = []  # first offset that is missing, and the next that is there
         self._if_not_compacted: list[Finding] = []
         self._snapshots: dict[int, Producers] = {}
         self._aborted: list[AbortedTransaction] = []
@@ -123,7 +124,7 @@ class PartitionCheck:
         self._read_epochs(found)
         self._read_snapshots(found)
         if not bases:
-            self._find("", None, "a log", "no segment")
+            self._find("", None, "a log", "no segment", NOTE)
             return None
         self._begin(bases[0])
         end_offset = bases[0]
@@ -244,10 +245,10 @@ class PartitionCheck:
 
     def _gap(self, name: str, position: int | None, start: int, end: int) -> None:
         """Offsets from `start` to `end` (exclusive) are missing."""
-        if (start, end) in self._gaps:
-            self._find(name, position, "offsets without a gap", f"none from {start} to {end - 1}, which a repair has cut out", NOTE)
-            return
+        self.gaps.append((start, end))
         if any(first <= start and end <= last for first, last in self._gaps):
+            self.damaged = True  # of producers and transactions the files may know more than what is left of the log
+            self._find(name, position, "offsets without a gap", f"none from {start} to {end - 1}, which are known to be lost", NOTE)
             return
         finding = Finding(self._path(name), position, f"offset {start}", f"{end}: {end - start} offsets are missing")
         self._if_not_compacted.append(finding)

@@ -1,0 +1,84 @@
+"""`kqueue log repair`: mend what is damaged, after a copy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kqueue.base.errors import FolderInUse, KqueueError, NotALogFolder
+from kqueue.cli.log.verify import DAMAGED, NoLogs, show_table
+from kqueue.cli.output import size_text
+
+if TYPE_CHECKING:
+    from kqueue.files.repair import Repaired
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--copy-to", type=click.Path(path_type=Path), metavar="DIR", help="A new or empty folder for the copy that is made first.")
+@click.option("--dry-run", is_flag=True, help="Say what is damaged and what would be lost; change and copy nothing.")
+@click.option("--deep", is_flag=True, help="Look into every record too, and cut batches whose records can't be read.")
+@click.option("--allow-gaps", is_flag=True, help="The logs are compacted: missing offsets are no loss.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was found and done as one JSON object.")
+def repair(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_gaps: bool, as_json: bool) -> None:
+    """Mend FOLDER, a partition's or a data folder with all its partitions; the broker must be stopped.
+
+    \b
+      kqueue log repair kqueue-data --dry-run
+      kqueue log repair kqueue-data --copy-to kqueue-data-before
+
+    The damaged partitions are copied first, and nothing is touched before the copy is on disk. Then damaged batches are cut out of the
+    logs; all other records keep their offsets, so that a gap stays where records were lost. Indexes, snapshots, leader epochs and
+    checkpoints that are wrong are made anew. What was lost is said. If it is cut short, run it again with another --copy-to.
+
+    Exit status: 0 if all is sound now, 1 if something is damaged still, 2 if FOLDER holds no logs.
+    """
+    if copy_to is None and not dry_run:
+        raise click.UsageError("name a folder for the copy: --copy-to DIR (or only look: --dry-run)")
+    result = _repaired(folder, copy_to, dry_run, deep, allow_gaps)
+    if as_json:
+        click.echo(json.dumps(result.as_json(), ensure_ascii=False))
+    else:
+        _show(result, dry_run)
+    if not result.is_sound:
+        raise click.exceptions.Exit(DAMAGED)
+
+
+def _repaired(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_gaps: bool) -> Repaired:
+    from kqueue.cli.log.bars import bar
+    from kqueue.files.repair import repair as mend
+
+    try:
+        with bar("Copying") as progress:
+            return mend(folder, copy_to, dry_run=dry_run, deep=deep, allow_gaps=allow_gaps, progress=progress)
+    except NotALogFolder as error:
+        raise NoLogs(f"{error}.") from None
+    except FolderInUse as error:
+        raise click.ClickException(f"{error}. Stop the broker first.") from None
+    except (KqueueError, OSError) as error:
+        raise click.ClickException(f"{error}.") from None
+
+
+def _show(result: Repaired, dry_run: bool) -> None:
+    if result.before.is_sound:
+        click.echo(f"Nothing is damaged in {result.folder}; nothing was copied or changed.")
+        return
+    show_table(result.before.errors)
+    if result.copy is not None:
+        click.echo(f"Copied {size_text(result.copied_bytes)} to {result.copy}.")
+    for lost in result.lost:
+        click.echo(f"{'Would be lost' if dry_run else 'Lost'}: {lost}")
+    for done in result.done:
+        click.echo(f"{done.file}: {done.what}.")
+    for failed in result.failed:
+        click.echo(f"Error: can't mend {failed}", err=True)
+    if dry_run:
+        click.echo("Nothing was changed. Files that follow from the logs would be made anew where they are wrong.")
+    elif result.is_sound:
+        click.echo("All is sound now.")
+    elif result.after is not None:
+        click.echo("Still damaged:")
+        show_table(result.after.errors)
