@@ -1,0 +1,330 @@
+"""S5.2: the compiled loops of compaction say what the plain ones say, and survive whatever bytes they are shown."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kqueue.base.errors import CorruptBatch
+from kqueue.log.compaction import engine as engines
+from kqueue.log.compaction import scanning
+from kqueue.log.compaction.engine import PYTHON, Engine
+from kqueue.log.compaction.offset_map import OffsetMap
+from kqueue.records.batch import BATCH_OVERHEAD, BatchHeader, read_header
+from kqueue.records.builder import BatchBuilder
+from kqueue.records.record import decode_records
+from kqueue.records.varints import encode
+
+np: Any = pytest.importorskip("numpy", reason="kqueue[fast] is not installed")
+pytest.importorskip("numba", reason="kqueue[fast] is not installed")
+from kqueue.log.compaction import fast, kernels  # noqa: E402
+
+pytestmark = pytest.mark.timeout(300)  # the first run compiles
+
+LONG_MAX = 2**63 - 1
+MEMORY = 1 << 16
+KEYS = st.one_of(st.none(), st.sampled_from([b"", b"a", b"b", b"eight by", b"k" * 300]), st.binary(max_size=20))
+Row = tuple[bytes | None, bytes | None, int, int]  # key, value, time, offsets to leave out before it
+ROWS = st.lists(
+    st.tuples(KEYS, st.one_of(st.none(), st.binary(max_size=200)), st.integers(-1, 2**45), st.sampled_from([0, 0, 0, 1, 90])),
+    min_size=1,
+    max_size=30,
+)
+
+
+def build(rows: list[Row], base_offset: int = 0, **settings: Any) -> tuple[bytes, BatchHeader]:
+    """The records of a batch, and its header."""
+    builder = BatchBuilder(base_offset=base_offset, **settings)
+    offset = base_offset
+    for key, value, time, gap in rows:
+        offset += gap
+        builder.append(time, key, value, [("name", value)] if gap else (), offset)
+        offset += 1
+    data = bytes(builder.build())
+    return data[BATCH_OVERHEAD:], read_header(data)
+
+
+def build_all(batches: list[list[Row]], start: int) -> list[tuple[bytes, BatchHeader]]:
+    found = []
+    for rows in batches:
+        found.append(build(rows, start))
+        start = found[-1][1].next_offset
+    return found
+
+
+def fill(engine: Engine, batches: list[tuple[bytes, BatchHeader]], first_offset: int, memory_bytes: int) -> OffsetMap:
+    """A map of the batches from `first_offset` on, up to where it was full."""
+    offset_map = engine.make_map(memory_bytes, 0.9, start_offset=first_offset)
+    for data, header in batches:
+        if header.last_offset >= first_offset:
+            offset_map.end_offset = engine.index_records(offset_map, data, header, first_offset)
+            if offset_map.end_offset < header.next_offset:
+                break
+    return offset_map
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    batches=st.lists(ROWS, min_size=1, max_size=5),
+    start=st.integers(0, 2**40),
+    dirty=st.floats(0, 1),
+    log_start=st.floats(0, 1),
+    slots=st.sampled_from([3, 5, 10, 2_000]),
+    keep_tombstones=st.booleans(),
+)
+def test_both_engines_keep_the_same(
+    batches: list[list[Row]], start: int, dirty: float, log_start: float, slots: int, keep_tombstones: bool
+) -> None:
+    built = build_all(batches, start)
+    length = built[-1][1].next_offset - start
+    first_offset, start_offset = start + int(dirty * length), start + int(log_start * length)
+    plain, compiled = (fill(engine, built, first_offset, slots * 24) for engine in (PYTHON, fast.ENGINE))
+    if slots == 2_000:  # room for all; else they may be full at different keys, since one needs a prime number of slots
+        assert (plain.count, plain.records, plain.end_offset) == (compiled.count, compiled.records, compiled.end_offset)
+    else:
+        compiled = fill(fast.ENGINE, built, first_offset, len(plain.slots) * 8)
+        assert (plain.count, plain.records, plain.end_offset) == (compiled.count, compiled.records, compiled.end_offset)
+    assert plain.is_full == compiled.is_full
+    for data, header in built:
+        for keep in (keep_tombstones, not keep_tombstones):
+            expected = PYTHON.kept(plain, data, header, start_offset, keep)
+            assert fast.ENGINE.kept(compiled, data, header, start_offset, keep) == expected
+
+
+def test_many_records_in_one_batch() -> None:
+    """More than are staged at a time; each key's last record stays."""
+    count = 3 * kernels.STAGED + 7
+    rows: list[Row] = [(b"%d" % (number % 700), b"x", number, 0) for number in range(count)]
+    data, header = build(rows, 5)
+    offset_map = fill(fast.ENGINE, [(data, header)], 5, 1 << 20)
+    assert (offset_map.count, offset_map.records, offset_map.end_offset) == (700, count, 5 + count)
+    assert offset_map.get_all([b"0", b"699", b"700", None]) == [5 + 2_800, 5 + 2_799, -1, -1]
+    by_marks = fast.kept(offset_map, data, header, 0, True)
+    assert by_marks.records == 700
+    assert by_marks == PYTHON.kept(fill(PYTHON, [(data, header)], 5, 1 << 20), data, header, 0, True)
+    offset_map.start_offset = header.next_offset  # so that each key has to be asked for
+    assert fast.kept(offset_map, data, header, 0, True) == by_marks
+
+
+def test_full_in_the_middle_of_what_is_staged() -> None:
+    rows: list[Row] = [(b"%d" % (number // 2), b"x", number, 0) for number in range(2_500)]
+    data, header = build(rows, 0)
+    offset_map = fast.ENGINE.make_map(24 * 2_000, 0.5)
+    assert fast.index_records(offset_map, data, header, 0) == 2_000  # a thousand keys, two records each
+    assert (offset_map.count, offset_map.records, offset_map.is_full) == (1_000, 2_000, True)
+    assert offset_map.put(b"0", 7_000)
+    assert not offset_map.put(b"1000", 7_001)
+    assert (offset_map.get(b"0"), offset_map.get(b"999"), offset_map.get(b"1000")) == (7_000, 1_999, -1)
+
+
+def test_map_against_a_dictionary() -> None:
+    offset_map = fast.ENGINE.make_map(24 * 1_200, 0.9)
+    model: dict[bytes, int] = {}
+    for offset in range(3_000):
+        key = (offset * 7_919 % 1_000).to_bytes(offset % 3 + 2, "big")
+        assert offset_map.put(key, offset) == (key in model or len(model) < offset_map.capacity)
+        if key in model or len(model) < offset_map.capacity:
+            model[key] = offset
+    assert offset_map.count == len(model) == offset_map.capacity
+    assert {key: offset_map.get(key) for key in model} == model
+
+
+def test_keys_are_hashed_as_published() -> None:
+    """The vectors of SipHash-2-4 with 128 bits: key 00..0f, messages 00.. of 0, 1 and 15 bytes; then that seeds matter."""
+    seed = np.frombuffer(bytes(range(16)), np.uint64)
+
+    def digest(size: int) -> str:
+        halves = kernels.hash_bytes(np.frombuffer(bytes(range(64)), np.uint8), 0, size, seed)
+        return "".join(int(half).to_bytes(8, "little").hex() for half in halves)
+
+    assert digest(0) == "a3817f04ba25a8e66df67214c7550293"
+    assert digest(1) == "da87c1d86b99af44347659119b22fc45"
+    assert digest(15) == _siphash(bytes(range(15)), bytes(range(16))).hex()
+    assert digest(64) == _siphash(bytes(range(64)), bytes(range(16))).hex()
+    one, other = (fast.ENGINE.make_map(MEMORY, 0.9) for _ in range(2))
+    assert one.seed.tobytes() != other.seed.tobytes()
+
+
+def _siphash(data: bytes, key: bytes) -> bytes:
+    """SipHash-2-4-128 again, by the paper and in plain numbers."""
+    mask = 2**64 - 1
+    k0, k1 = int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")
+    v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D ^ 0xEE, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
+
+    def turn(word: int, bits: int) -> int:
+        return (word << bits | word >> (64 - bits)) & mask
+
+    def rounds(count: int) -> None:
+        for _ in range(count):
+            for a, b, bits, half in ((0, 1, 13, True), (2, 3, 16, False), (0, 3, 21, False), (2, 1, 17, True)):
+                v[a] = (v[a] + v[b]) & mask
+                v[b] = turn(v[b], bits) ^ v[a]
+                v[a] = turn(v[a], 32) if half else v[a]
+
+    padded = data + bytes(7 - len(data) % 8) + bytes([len(data) % 256])
+    for at in range(0, len(padded), 8):
+        word = int.from_bytes(padded[at : at + 8], "little")
+        v[3] ^= word
+        rounds(2)
+        v[0] ^= word
+    v[2] ^= 0xEE
+    rounds(4)
+    low = v[0] ^ v[1] ^ v[2] ^ v[3]
+    v[1] ^= 0xDD
+    rounds(4)
+    return low.to_bytes(8, "little") + (v[0] ^ v[1] ^ v[2] ^ v[3]).to_bytes(8, "little")
+
+
+# --- hostile bytes
+
+
+def answers(engine: Engine, data: bytes, header: BatchHeader) -> list[object]:
+    """What the engine says of these bytes: in a fresh map, in a map that knows them, and in one that has to be asked key by key."""
+    found: list[object] = []
+    offset_map = engine.make_map(MEMORY, 0.9)
+    for window in (True, False):
+        try:
+            if window:
+                offset_map.end_offset = engine.index_records(offset_map, data, header, 0)
+                found.append((offset_map.count, offset_map.records, offset_map.end_offset))
+            else:
+                offset_map.start_offset = LONG_MAX
+            found.append(engine.kept(offset_map, data, header, 0, False))
+        except CorruptBatch:
+            found.append(CorruptBatch)
+    return found
+
+
+def is_whole(data: bytes, header: BatchHeader) -> bool:
+    try:
+        return bool(list(decode_records(data, header)))
+    except CorruptBatch:
+        return False
+
+
+HOSTILE = st.one_of(
+    st.just(b""),
+    st.binary(min_size=1, max_size=12),
+    st.sampled_from([b"\xff" * 12, b"\x80" * 12, b"\xfe\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x0f", encode(2**31 - 1), encode(-(2**31))]),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(rows=ROWS, at=st.floats(0, 1), cut=st.integers(0, 12), junk=HOSTILE, claimed=st.sampled_from([0, 0, 0, -1, 1, 2**31 - 2]))
+def test_bytes_that_are_no_records(rows: list[Row], at: float, cut: int, junk: bytes, claimed: int) -> None:
+    """Never a crash; refused where the plain loops refuse, and what is taken is as they take it."""
+    data, header = build(rows)
+    place = int(at * len(data))
+    data = data[:place] + junk + data[place + cut :]
+    count = max(header.record_count + claimed, 0)
+    header = header._replace(record_count=count, last_offset_delta=max(header.last_offset_delta, count - 1))
+    plain, compiled = answers(PYTHON, data, header), answers(fast.ENGINE, data, header)
+    for expected, found in zip(plain, compiled, strict=False):
+        if expected is CorruptBatch or found is CorruptBatch:
+            assert found is CorruptBatch
+            assert not is_whole(data, header)
+            break
+        assert found == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows=ROWS, place=st.floats(0, 1), flip=st.integers(1, 255), cut=st.booleans())
+def test_nothing_outside_of_the_buffer_is_read(rows: list[Row], place: float, flip: int, cut: bool) -> None:
+    """The same bytes between different neighbours give the same answer."""
+    data, header = build(rows)
+    at = int(place * (len(data) - 1))
+    data = data[:at] if cut else data[:at] + bytes([data[at] ^ flip]) + data[at + 1 :]
+    seed = np.frombuffer(bytes(16), np.uint64)
+    seen = []
+    for filler in (b"\x00", b"\xff", b"\x01", b"\x7f"):
+        room = np.frombuffer(filler * 64 + data + filler * 64, np.uint8)[64 : 64 + len(data)]
+        slots, stage = np.zeros(3 * 100, np.uint64), np.zeros((kernels.STAGED, 4), np.uint64)
+        indexed = kernels.index_batch(slots, stage, seed, 0, 90, room, header.record_count, 0, header.last_offset_delta, 0)
+        stay = np.ones(header.last_offset_delta + 1, np.uint8)
+        out = np.zeros(len(data) + 128, np.uint8)
+        kept = kernels.keep_records(room, header.record_count, header.last_offset_delta, stay, True, True, out[64 : 64 + len(data)])
+        assert not out[:64].any()
+        assert not out[64 + len(data) :].any()
+        seen.append((indexed, kept, slots.tobytes(), out.tobytes()))
+    assert len(set(seen)) == 1
+
+
+_CHECKED = """
+import random, sys
+import numpy as np
+from kqueue.base.errors import CorruptBatch
+from kqueue.log.compaction import fast, kernels
+from kqueue.records.batch import BATCH_OVERHEAD, read_header
+from kqueue.records.builder import build_batch
+from kqueue.records.record import Record
+
+rng = random.Random(7)
+whole = bytes(build_batch([Record(number, number, b"%d" % (number % 9), b"v" * number, (("h", b"x"),), -1) for number in range(20)]))
+header = read_header(whole)
+refused = 0
+for _ in range(1500):
+    data = bytearray(whole[BATCH_OVERHEAD:])
+    for _ in range(rng.randrange(1, 4)):
+        data[rng.randrange(len(data))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+    data = bytes(data[: rng.choice((len(data), rng.randrange(len(data) + 1)))])
+    offset_map = fast.ENGINE.make_map(24 * 40, 0.9)
+    for start in (0, 2**60):
+        try:
+            offset_map.end_offset = fast.index_records(offset_map, data, header, 0)
+            offset_map.start_offset = start
+            fast.kept(offset_map, data, header, 0, True)
+        except CorruptBatch:
+            refused += 1
+assert refused > 1000, refused
+try:
+    kernels.get_key(np.zeros(2, np.uint64), np.zeros(1, np.uint8), np.zeros(1, np.uint64))
+except IndexError:
+    print("checked")
+"""
+
+
+def test_no_index_leaves_its_array(tmp_path: Any) -> None:
+    """The kernels compiled anew with a check of every index: damaged batches never trip it, and the check is there."""
+    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    found = subprocess.run([sys.executable, "-c", _CHECKED], env=env, capture_output=True, text=True, timeout=240, check=False)
+    assert (found.returncode, found.stdout.strip()) == (0, "checked"), found.stderr
+
+
+def test_offsets_out_of_range_are_refused() -> None:
+    data, header = build([(b"k", b"v", 1, 0)])
+    offset_map = fast.ENGINE.make_map(MEMORY, 0.9)
+    for base_offset in (-1, -(2**63), LONG_MAX):
+        with pytest.raises(CorruptBatch, match="base offset"):
+            fast.index_records(offset_map, data, header._replace(base_offset=base_offset), 0)
+    assert offset_map.count == 0
+
+
+def test_claimed_counts_cost_no_memory() -> None:
+    """A header that names two thousand million records has no bytes set aside for them."""
+    data, header = build([(b"k", b"v", 1, 0)])
+    claimed = header._replace(record_count=2**31 - 1, last_offset_delta=2**31 - 2)
+    offset_map = fast.ENGINE.make_map(MEMORY, 0.9)
+    with pytest.raises(CorruptBatch, match="2147483647 whole records"):
+        fast.kept(offset_map, data, claimed, 0, True)
+
+
+# --- choosing
+
+
+def test_fast_is_what_auto_means_where_it_is_installed() -> None:
+    assert engines.engine("auto") is engines.engine("fast") is fast.ENGINE
+    assert isinstance(fast.ENGINE.make_map(MEMORY, 0.9), fast.FastMap)
+    assert fast.ENGINE.name == "fast"
+    assert engines.engine("python").kept is scanning.kept
+
+
+def test_importing_the_task_does_not_import_numba() -> None:
+    """The broker's process never pays for it; whoever runs a compaction does."""
+    code = "import sys, kqueue.log.compaction.task; sys.exit('numba' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
