@@ -17,6 +17,7 @@ from kqueue.base.settings import Config
 from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timers
 from kqueue.broker import adoption
+from kqueue.broker.cleaning import Cleaning
 from kqueue.broker.deleting import RecordDeletion
 from kqueue.broker.fetch_sessions import FetchSessions
 from kqueue.broker.group_log import OffsetsTopicLog
@@ -75,6 +76,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
         self._group_log = OffsetsTopicLog(config, self.topics, self.waiting, clock)
         self.groups = GroupCoordinator(config, clock, self.timers, rng, self._group_log, self._wake)
+        self.cleaning = Cleaning(config, self.topics, logs, self.groups.offsets, self.waiting, jobs, self.timers, clock)
 
     @property
     def cluster_id(self) -> str:
@@ -95,6 +97,7 @@ class Broker:
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.checkpoint_recovery_points)
         self._every("producer.id.expiration.check.interval.ms", self.logs.expire_producers)
         self._every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
+        self.cleaning.start()
 
     def stop(self) -> None:
         """Flush, write the checkpoints and mark the stop as clean. No job may be under way. Twice is harmless."""
@@ -141,6 +144,7 @@ class Broker:
             if job is not None:
                 self.jobs.submit(job)
         self.groups.delete_topic(topic.name)
+        self.cleaning.forget(topic)
 
     def _wake(self, ticket: Ticket[object]) -> None:
         self.waiting.wake(ticket)

@@ -1,0 +1,222 @@
+"""Cleaning: at their times, every topic's cleanup policies are asked what may go, and what they say is carried out within bounds.
+
+No policy can drop or rewrite the active segment, a part of a segment, or anything at or above the high watermark; one that raises is
+logged once, and its log left alone. Segments below the log start go under every policy. Crash: see `log.dropping`, `log.cleaner`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import KqueueError, PluginError
+from kqueue.base.jobs import Jobs
+from kqueue.base.settings import LONG_MAX, Config
+from kqueue.base.timers import Timers
+from kqueue.broker.partition import Partition
+from kqueue.broker.topics import Topic, Topics
+from kqueue.broker.waiting import Waiting
+from kqueue.groups.records import CommittedOffset
+from kqueue.log.cleaner import Candidate, LogCleaner
+from kqueue.log.dropping import Disposal
+from kqueue.log.log import Log
+from kqueue.log.manager import LogManager
+from kqueue.log.policies import POLICIES, Compact, Drop, LogView
+from kqueue.log.policies.compact import dirt_of
+
+logger = logging.getLogger("kqueue.broker")
+FIRST_CHECK_MS = 30_000  # after the start, as Kafka's; then at the set interval
+AT_A_TIME = 50  # partitions that are looked at before others have a turn
+NEXT_TURN_MS = 1
+DROPPING_ONLY = frozenset({"delete", "consumed"})
+Key = tuple[str, int]
+Plan = TypeVar("Plan", Drop, Compact)
+Offsets = Callable[[str], Mapping[str, Mapping[int, CommittedOffset]]]
+
+
+class CommittedOffsets:
+    """`policies.Progress` as the group coordinator has it."""
+
+    def __init__(self, offsets: Offsets) -> None:
+        self._offsets = offsets
+
+    def committed(self, group: str, topic: str, partition: int) -> int | None:
+        found = self._offsets(group).get(topic, {}).get(partition)
+        return None if found is None else found.offset
+
+
+class Cleaning:
+    """Of all partitions of one broker. Belongs to the owner thread."""
+
+    def __init__(
+        self, config: Config, topics: Topics, logs: LogManager, offsets: Offsets, waiting: Waiting, jobs: Jobs, timers: Timers, clock: Clock
+    ) -> None:
+        """`offsets(group)`: what the group has committed, by topic and partition."""
+        self._config = config
+        self._topics = topics
+        self._logs = logs
+        self._progress = CommittedOffsets(offsets)
+        self._waiting = waiting
+        self._timers = timers
+        self._clock = clock
+        self._disposal = Disposal(jobs, timers, clock, logs.save_log_starts)
+        self._told: set[tuple[Key, str]] = set()
+        self._round: deque[Partition] = deque()
+        self._on_disk = config["kqueue.storage"] != "memory"
+        self.cleaner = LogCleaner(config, logs, jobs, self._disposal, clock)
+
+    def start(self) -> None:
+        """Begin to look, after a while."""
+        self._after(min(FIRST_CHECK_MS, self._config["log.retention.check.interval.ms"]), self._begin_round)
+        if self._config["log.cleaner.enable"]:
+            self.cleaner.on_idle = self._compact
+            self._after(self._config["log.cleaner.backoff.ms"], self._look_for_dirt)
+
+    def forget(self, topic: Topic) -> None:
+        """The topic is gone."""
+        for partition in topic.partitions:
+            key = (topic.name, partition.index)
+            self.cleaner.forget(key)
+            self._told = {(told, what) for told, what in self._told if told != key}
+
+    # --- dropping
+
+    def _begin_round(self) -> None:
+        self._round = deque(partition for topic in self._topics for partition in topic.partitions)
+        self._go_round()
+
+    def _go_round(self) -> None:
+        """Look at some partitions; opening a log ends the turn, because it may wait for the disk."""
+        for _ in range(AT_A_TIME):
+            if not self._round:
+                self._after(self._config["log.retention.check.interval.ms"], self._begin_round)
+                return
+            partition = self._round.popleft()
+            was_open = partition.is_open
+            self.retain(partition)
+            if partition.is_open != was_open:
+                break
+        self._after(NEXT_TURN_MS, self._go_round)
+
+    def retain(self, partition: Partition) -> None:
+        """Drop what the partition's policies let go now; a log that is being compacted waits for the next time."""
+        key = (partition.topic, partition.index)
+        topic = self._topics.find(partition.topic)
+        if topic is None or partition.deleted or self.cleaner.is_busy(key):
+            return
+        if not partition.is_open and not self._logs.has(*key):
+            return  # of an internal topic, never written to
+        try:
+            log = partition.log
+            self._drop(partition, topic, Drop(log.start_offset, "below the log start"))
+            for drop in self._plans(partition, topic, Drop):
+                self._drop(partition, topic, drop)
+        except KqueueError as error:
+            self._tell_once(key, f"can't be cleaned: {error}")
+
+    def _drop(self, partition: Partition, topic: Topic, drop: Drop) -> None:
+        log, high = partition.log, partition.high_watermark
+        if drop.roll_active and log.end_offset <= min(drop.before_offset, high):
+            log.roll()
+        dropped = log.drop_before(drop.before_offset, high_watermark=high, why=drop.why)
+        if dropped is not None:
+            logger.info(
+                "%s-%d: dropped %d segments, offsets %d to %d, %d bytes: %s",
+                topic.name, partition.index, dropped.count, dropped.base_offset, dropped.end_offset - 1, dropped.size, drop.why,
+            )  # fmt: skip
+            self._disposal.dispose((topic.name, partition.index), dropped, topic.config["file.delete.delay.ms"])
+            self._waiting.wake(partition)
+
+    # --- compacting
+
+    def _look_for_dirt(self) -> None:
+        self._after(self._config["log.cleaner.backoff.ms"], self._look_for_dirt)
+        self._compact()
+
+    def _compact(self) -> None:
+        if self.cleaner.room > 0:
+            self.cleaner.begin(self._candidates())
+
+    def _candidates(self) -> Iterator[Candidate]:
+        for topic in self._topics:
+            if DROPPING_ONLY.issuperset(topic.config["cleanup.policy"]):
+                continue
+            for partition in topic.partitions:
+                if partition.is_open and partition.log.offline is None and not self.cleaner.is_busy((topic.name, partition.index)):
+                    try:
+                        yield from self._candidates_of(partition, topic)
+                    except KqueueError as error:
+                        self._tell_once((topic.name, partition.index), f"can't be cleaned: {error}")
+
+    def _candidates_of(self, partition: Partition, topic: Topic) -> Iterator[Candidate]:
+        log = partition.log
+        for plan in self._plans(partition, topic, Compact):
+            view = self._view(partition, topic, log)
+            dirt = dirt_of(view, topic.config, self._clock.wall_ms())
+            # beyond the recovery point a start after a crash would take what compaction leaves out for a loss
+            bounds = [view.high_watermark, view.stable_offset, log.flushed_offset if self._on_disk else log.end_offset]
+            if plan.upto_offset is not None:
+                bounds.append(plan.upto_offset)
+            yield Candidate(
+                key=(topic.name, partition.index),
+                log=log,
+                upto=min(bounds),
+                first_dirty=view.first_dirty,
+                dirt=dirt,
+                config=topic.config,
+                keep=plan.keep,
+                owns_offset=plan.keep is None or "compact" not in topic.config["cleanup.policy"],
+                why=plan.why,
+            )
+            return
+
+    # --- asking
+
+    def _plans(self, partition: Partition, topic: Topic, kind: type[Plan]) -> list[Plan]:
+        """What the topic's policies want, of one kind. Raises StorageFailed, CorruptData: the segments can't be read."""
+        view = self._view(partition, topic, partition.log)
+        plans: list[Plan] = []
+        for name in topic.config["cleanup.policy"]:
+            try:
+                plan = POLICIES.get(name).plan(view, self._progress, topic.config, self._clock.wall_ms())
+                _check(plan)
+            except Exception as error:  # a plugin may fail in any way
+                self._tell_once((topic.name, partition.index), f"cleanup policy {name!r} failed, the log is left alone: {error!r}")
+                return []
+            if isinstance(plan, kind):
+                plans.append(plan)
+        return plans
+
+    def _view(self, partition: Partition, topic: Topic, log: Log) -> LogView:
+        first_dirty = self._logs.cleaner_offset((topic.name, partition.index))
+        if first_dirty is None or not log.start_offset <= first_dirty <= log.end_offset:
+            first_dirty = log.start_offset  # never compacted, or from another life of the log
+        return LogView(
+            topic=topic.name,
+            partition=partition.index,
+            segments=log.segment_views(first_dirty if topic.config["max.compaction.lag.ms"] < LONG_MAX else None),
+            start_offset=log.start_offset,
+            high_watermark=partition.high_watermark,
+            stable_offset=partition.last_stable_offset,
+            first_dirty=first_dirty,
+        )
+
+    def _tell_once(self, key: Key, what: str) -> None:
+        if (key, what) not in self._told:
+            self._told.add((key, what))
+            logger.error("%s-%d: %s", *key, what)
+
+    def _after(self, ms: float, run: Callable[[], None]) -> None:
+        self._timers.at(self._clock.monotonic_ms() + ms, run)
+
+
+def _check(plan: object) -> None:
+    """Raises PluginError: what a policy returned is no plan."""
+    is_plan = plan is None or isinstance(plan, Compact) or (isinstance(plan, Drop) and isinstance(plan.before_offset, int))
+    if not is_plan:
+        raise PluginError(f"expected Drop, Compact or None, found {plan!r}")
+    if isinstance(plan, Compact) and not isinstance(plan.upto_offset, (int, type(None))):
+        raise PluginError(f"expected an offset or None as upto_offset, found {plan.upto_offset!r}")
