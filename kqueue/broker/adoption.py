@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 
+from kqueue.base.errors import StorageFailed
 from kqueue.base.names import uuid_text
 from kqueue.base.settings import Config
 from kqueue.broker.metadata import Metadata
 from kqueue.broker.producer_ids import KEY as PRODUCER_IDS_KEY
 from kqueue.broker.topics import OFFSETS_TOPIC, PREFIX, Topics
+from kqueue.log.folders import is_meant
 from kqueue.log.manager import LogManager
 
 logger = logging.getLogger("kqueue.broker")
@@ -28,6 +30,9 @@ def adopt(metadata: Metadata, logs: LogManager, config: Config) -> None:
     """
     if metadata.get(ADOPTED_KEY) is not None:
         return
+    if logs.offline:
+        offline = "; ".join(str(folder.error) for folder in logs.offline)
+        raise StorageFailed(f"the metadata store is new, and topics can't be taken over as long as a data folder is offline: {offline}")
     puts = {ADOPTED_KEY: b"{}"}
     found = {key: folder for key, folder in logs.found().items() if key[0] not in NO_TOPICS}
     counts: dict[str, int] = {}
@@ -52,7 +57,7 @@ def set_strays_aside(topics: Topics, logs: LogManager) -> None:
         if name in NO_TOPICS:
             continue
         topic = topics.find(name)
-        if topic is None or index >= len(topic.partitions) or folder.topic_id not in (None, topic.id):
+        if topic is None or index >= len(topic.partitions) or not is_meant(folder.topic_id, topic.id):
             aside = logs.set_aside(name, index)
             logger.warning("folder %s belongs to no topic that the metadata store knows: set aside as %s", folder.path, aside)
 

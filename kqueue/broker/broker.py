@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import StorageFailed
+from kqueue.base.errors import CorruptData, StorageFailed
 from kqueue.base.jobs import Jobs
 from kqueue.base.settings import Config
 from kqueue.base.tickets import Ticket
@@ -84,7 +84,7 @@ class Broker:
         return self.logs.cluster_id
 
     def start(self) -> None:
-        """Take over what the disk holds. Raises StorageFailed, CorruptData: what is damaged and where."""
+        """Take over what the disk holds; a log that can't be opened is named, and the others served. Raises StorageFailed: no metadata."""
         self.metadata.load()
         adoption.adopt(self.metadata, self.logs, self.config)
         self._begin_epoch()
@@ -92,8 +92,7 @@ class Broker:
         adoption.set_strays_aside(self.topics, self.logs)
         if self.logs.was_unclean:
             self._recover()
-        for partition in self._group_log.used_partitions(self.logs.has):
-            self.groups.load(partition.index, self._group_log.read(partition))
+        self._load_groups()
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.checkpoint_recovery_points)
         self._every("producer.id.expiration.check.interval.ms", self.logs.expire_producers)
         self._every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
@@ -131,11 +130,27 @@ class Broker:
                     except StorageFailed as error:
                         logger.error("%s-%d can't be recovered: %s", topic.name, partition.index, error)
 
+    def _load_groups(self) -> None:
+        """Replay what the groups wrote; those of a partition that can't be read are refused, and the others served."""
+        for partition in self._group_log.used_partitions(self._has_or_had):
+            try:
+                self.groups.load(partition.index, self._group_log.read(partition))
+            except (StorageFailed, CorruptData) as error:
+                logger.error("the groups of %s-%d can't be served: %s", partition.topic, partition.index, error)
+                self.groups.refuse(partition.index, str(error))
+
+    def _has_or_had(self, topic: str, index: int) -> bool:
+        return self.logs.has(topic, index) or self.logs.is_out_of_reach(topic, index) is not None
+
     def _made(self, topic: Topic, partitions: Sequence[Partition]) -> None:
-        if topic.is_internal:
-            return  # a folder comes when it is first written to
         for partition in partitions:
-            self.logs.create(topic.name, partition.index, topic.id)
+            self.logs.expect(topic.name, partition.index)
+            if topic.is_internal:
+                continue  # a folder comes when it is first written to
+            try:
+                self.logs.create(topic.name, partition.index, topic.id)
+            except StorageFailed as error:
+                logger.error("no folder could be made for %s-%d, the next use tries again: %s", topic.name, partition.index, error)
 
     def _gone(self, topic: Topic) -> None:
         for partition in topic.partitions:

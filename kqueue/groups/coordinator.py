@@ -19,6 +19,7 @@ from kqueue.base.errors import (
     KqueueError,
     MalformedMessage,
     NonEmptyGroup,
+    NotCoordinator,
     OffsetMetadataTooLarge,
     RebalanceInProgress,
     RequestRefused,
@@ -98,6 +99,7 @@ class GroupCoordinator:
         self._log = log
         self._wake = wake
         self._groups: dict[str, Group] = {}
+        self._refused: dict[int, str] = {}  # partitions of the log, and why they could not be read
         self._offsets = OffsetStore()
         self._rebalance = Rebalance(self.config, clock, timers, self._save, wake)
         self._membership = Membership(self.config, clock, timers, rng, self._rebalance, self._save)
@@ -114,7 +116,7 @@ class GroupCoordinator:
         GroupMaxSizeReached, MemberIdRequired, CoordinatorNotAvailable. The ticket fails with: UnknownMember, FencedInstanceId,
         RebalanceInProgress (asked again), or what `answer_to` makes of a failed write.
         """
-        _check_group_id(joining.group_id)
+        self._check_group_id(joining.group_id)
         self._membership.check_session_timeout(joining.session_timeout_ms)
         group = self._groups.get(joining.group_id)
         if group is not None:
@@ -161,7 +163,7 @@ class GroupCoordinator:
 
     def leave(self, group_id: str, leaving: Sequence[Leaving]) -> list[RequestRefused | None]:
         """Let members go at once; for each None, or why it can't leave. Raises: InvalidGroupId, CoordinatorNotAvailable."""
-        _check_group_id(group_id)
+        self._check_group_id(group_id)
         group = self._groups.get(group_id)
         if group is None:
             return [UnknownMember(f"there is no group {group_id!r}") for _ in leaving]
@@ -170,7 +172,8 @@ class GroupCoordinator:
     # --- groups
 
     def describe(self, group_id: str) -> Described:
-        """State and members of a group. Raises GroupIdNotFound."""
+        """State and members of a group. Raises GroupIdNotFound, NotCoordinator."""
+        self._check_readable(group_id)
         group = self._groups.get(group_id)
         if group is None:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
@@ -201,6 +204,7 @@ class GroupCoordinator:
 
     def delete(self, group_id: str) -> Ticket[None]:
         """Delete a group and its offsets. Raises: GroupIdNotFound, NonEmptyGroup. The ticket fails as `answer_to` says; then all stays."""
+        self._check_readable(group_id)
         group = self._groups.get(group_id)
         if group is None or group.state is State.DEAD:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
@@ -236,6 +240,7 @@ class GroupCoordinator:
         Raises: GroupIdNotFound (no such group, and a generation that says there was), UnknownMember, FencedInstanceId,
         IllegalGeneration, RebalanceInProgress, CoordinatorNotAvailable. The ticket fails, with nothing changed, as `answer_to` says.
         """
+        self._check_readable(group_id)
         group = self._groups.get(group_id)
         if group is not None:
             self._check_commit(group, generation, member_id, instance_id)
@@ -258,7 +263,7 @@ class GroupCoordinator:
 
     def _alive(self, group_id: str) -> Group:
         """A group that has members. Raises InvalidGroupId, UnknownMember, CoordinatorNotAvailable."""
-        _check_group_id(group_id)
+        self._check_group_id(group_id)
         group = self._groups.get(group_id)
         if group is None:
             raise UnknownMember(f"there is no group {group_id!r}")
@@ -306,7 +311,11 @@ class GroupCoordinator:
         return ticket
 
     def offsets(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
-        """Topic -> partition -> what the group has committed, as far as it is durable; a view that lives until the next change."""
+        """Topic -> partition -> what the group has committed, as far as it is durable; a view that lives until the next change.
+
+        Raises NotCoordinator: that could not be read.
+        """
+        self._check_readable(group_id)
         return self._offsets.of(group_id)
 
     def delete_topic(self, topic: str) -> None:
@@ -355,6 +364,19 @@ class GroupCoordinator:
             if self._offsets.of(group_id):
                 self._make_sure_of(group_id)
         return touched
+
+    def refuse(self, partition: int, why: str) -> None:
+        """What one partition of the log holds can't be known: its groups get NotCoordinator from now on, rather than an empty answer."""
+        self._refused[partition] = why
+
+    def _check_group_id(self, group_id: str) -> None:
+        if not group_id:
+            raise InvalidGroupId("a group id must not be empty")
+        self._check_readable(group_id)
+
+    def _check_readable(self, group_id: str) -> None:
+        if self._refused and self._partition(group_id) in self._refused:
+            raise NotCoordinator(f"group {group_id!r} can't be read: {self._refused[self._partition(group_id)]}")
 
     def _write(self, group_id: str, written: GroupRecords, done: Done) -> None:
         self._log.append(self._partition(group_id), written, done)
@@ -437,8 +459,3 @@ class GroupCoordinator:
                 gone = [(group.group_id, key) for key in sorted(expired)]
                 self._write(group.group_id, [(records.offset_key(group.group_id, *key), None) for _, key in gone], self._forget(gone))
         self._plan_expiry()
-
-
-def _check_group_id(group_id: str) -> None:
-    if not group_id:
-        raise InvalidGroupId("a group id must not be empty")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 from typing import NamedTuple
@@ -30,6 +31,7 @@ from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
 Key = tuple[str, int]
+FLIPPED_BITS_MAX = 12
 
 
 class Found(NamedTuple):
@@ -43,6 +45,7 @@ class DataFolder:
     """Opened by being made, which locks it. `clean`: whether the last stop was, or nothing was there; `found`: the partitions in it.
 
     `recovery_points`, `high_watermarks`, `log_starts`, `cleaner_offsets`: what the checkpoints say; `save` puts them back.
+    `error`: what failed last at the top of the folder, None once a checkpoint could be written again.
     Raises FolderInUse, StorageFailed (another node's folder, a file that can't be read or written).
     """
 
@@ -51,6 +54,7 @@ class DataFolder:
     ) -> None:
         self.storage = storage
         self.clock = clock
+        self.error: StorageFailed | None = None
         self._lock = storage.lock(LOCK)
         try:
             self.properties = self._identify(node_id, cluster_id, rng)
@@ -141,7 +145,12 @@ class DataFolder:
         """Make a partition's folder, with its topic's id. Crash: the first flush of its log makes it durable; before, it may be gone."""
         path = partition_folder(*key)
         self.storage.make_folder(path)
-        return self.identify(key, path, topic_id)
+        try:
+            return self.identify(key, path, topic_id)
+        except StorageFailed:
+            with contextlib.suppress(StorageFailed, FileNotFoundError):
+                remove_folder(self.storage, path)
+            raise
 
     def identify(self, key: Key, path: str, topic_id: bytes) -> Found:
         """Write a topic's id into a partition's folder. Crash: as `make`."""
@@ -208,6 +217,14 @@ def read_properties(storage: Storage) -> dict[str, str]:
         return checkpoints.decode_properties(storage.read(META_PROPERTIES))
     except CorruptIndex as error:
         raise StorageFailed(f"{storage.place}: {META_PROPERTIES}: {error}") from error
+
+
+def is_meant(found: bytes | None, topic_id: bytes) -> bool:
+    """Whether a partition's folder is of this topic: it does not say (None), or so nearly that bits of its id must have been flipped.
+
+    Two random ids differ in some sixty bits.
+    """
+    return found is None or (int.from_bytes(found) ^ int.from_bytes(topic_id)).bit_count() <= FLIPPED_BITS_MAX
 
 
 def _uuid_of(text: str | None) -> str | None:

@@ -18,8 +18,9 @@ from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import random_uuid, uuid_text
 from kqueue.log.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kqueue.log.config import LogConfig
+from kqueue.log.data_folders import DataFolders, Offline
 from kqueue.log.filenames import FOLDER_DELETED, LOG, PARTITION_METADATA
-from kqueue.log.folders import DataFolder, Found, Key, read_properties
+from kqueue.log.folders import DataFolder, Found, Key, is_meant
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log, remove_folder
 from kqueue.log.saving import Done
 from kqueue.storage import Storage
@@ -48,7 +49,8 @@ class LogManager:
 
     Args: storages: one per data folder. node_id: must be the folders'. cluster_id: for new folders; None = as the others say, else random.
     rng: for ids and jitter. jobs: who writes checkpoints; None: they are written at once.
-    Raises FolderInUse, StorageFailed: a folder can't be read or written, or is another node's.
+    offline: folders that could not even be looked at; one that can't be read or written, or is another node's, joins them.
+    Raises FolderInUse; StorageFailed: no folder is left.
     """
 
     def __init__(
@@ -62,39 +64,27 @@ class LogManager:
         broker_epoch: int = -1,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
         jobs: Jobs | None = None,
+        offline: Sequence[Offline] = (),
     ) -> None:
-        assert storages, "a broker needs a data folder"
+        assert storages or offline, "a broker needs a data folder"
         self._clock = clock
         self._rng = rng
         self._broker_epoch = broker_epoch
         self._producer_expiration_ms = producer_expiration_ms
-        self._folders: list[DataFolder] = []
         self._logs: dict[Key, Log] = {}
         self._new: set[Key] = set()  # made, and not flushed since
         self._closed = False
-        try:
-            known = (read_properties(storage).get("cluster.id") for storage in storages)
-            cluster_id = cluster_id or next((id for id in known if id), None)
-            for storage in storages:
-                folder = DataFolder(storage, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng, jobs=jobs)
-                self._folders.append(folder)
-                cluster_id = folder.cluster_id
-            self._check_found_once()
-        except BaseException:
-            for folder in self._folders:
-                folder.close(clean=folder.clean, broker_epoch=broker_epoch)
-            raise
-        self.cluster_id = self._folders[0].cluster_id
+        self._folders = DataFolders(
+            storages, offline, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng, jobs=jobs
+        )
+        self.cluster_id = next(iter(self._folders)).cluster_id
         # a partition of an unclean folder stays in here until it was opened, and so recovered
         self._unrecovered = {key for folder in self._folders if not folder.clean for key in folder.found}
 
-    def _check_found_once(self) -> None:
-        homes: dict[Key, str] = {}
-        for folder in self._folders:
-            for key in folder.found:
-                if key in homes:
-                    raise StorageFailed(f"partition {key[0]}-{key[1]} is in {homes[key]} and in {folder.storage.place}")
-                homes[key] = folder.storage.place
+    @property
+    def offline(self) -> list[Offline]:
+        """The data folders that can't be used, and why."""
+        return self._folders.offline
 
     @property
     def was_unclean(self) -> bool:
@@ -125,15 +115,32 @@ class LogManager:
     # --- making, opening, deleting
 
     def create(self, topic: str, partition: int, topic_id: bytes) -> None:
-        """Make the partition's folder, in the emptiest data folder; the log is made when it is opened.
+        """Make the folder of a new partition, in the emptiest data folder that is in order; the log is made when it is opened.
 
         Crash: gone unless its log was flushed. Raises StorageFailed.
         """
-        key = (topic, partition)
         assert not self.has(topic, partition), f"{topic}-{partition} is there"
-        folder = min(self._folders, key=lambda folder: len(folder.found))
-        folder.make(key, topic_id)
+        self._make((topic, partition), topic_id)
+
+    def expect(self, topic: str, partition: int) -> None:
+        """A partition is new to the broker, and its folder will be made when it is first opened."""
+        self._folders.is_new((topic, partition))
+
+    def is_out_of_reach(self, topic: str, partition: int) -> StorageFailed | None:
+        """Why the partition can't be opened, as far as that is known without trying; None: it can."""
+        try:
+            self._folders.check((topic, partition))
+        except StorageFailed as error:
+            return error
+        return None
+
+    def _make(self, key: Key, topic_id: bytes) -> DataFolder:
+        folder = self._folders.make(key, topic_id, self._is_impaired)
         self._new.add(key)
+        return folder
+
+    def _is_impaired(self, folder: DataFolder) -> bool:
+        return folder.error is not None or any(key in self._logs and self._logs[key].offline is not None for key in folder.found)
 
     def open(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
         """The partition's log; made if there is none. Opened once, and then kept. Blocks while a log is recovered.
@@ -144,22 +151,25 @@ class LogManager:
         log = self._logs.get(key)
         if log is not None:
             return log
-        folder = self._folder_of(key)
-        if folder is None:
-            self.create(topic, partition, topic_id)
-            folder = self._folder_of(key)
-            assert folder is not None
+        self._folders.check(key)
+        try:
+            log = self._find_and_open(key, topic_id, config)
+        except FileNotFoundError as error:
+            raise StorageFailed(f"{topic}-{partition}: a file was there and is gone: {error}") from error
+        self._logs[key] = log
+        self._unrecovered.discard(key)
+        return log
+
+    def _find_and_open(self, key: Key, topic_id: bytes, config: LogConfig) -> Log:
+        folder = self._folders.of(key) or self._make(key, topic_id)
         found = folder.found[key]
-        if found.topic_id is None:
+        if found.topic_id != topic_id and is_meant(found.topic_id, topic_id):
             found = folder.identify(key, found.path, topic_id)
             self._new.add(key)
         if found.topic_id != topic_id:
             theirs = uuid_text(found.topic_id) if found.topic_id else "none"
             raise StorageFailed(f"{folder.storage.place}: {found.path} is of topic id {theirs}, not {uuid_text(topic_id)}")
-        log = self._open(folder, key, found, topic_id, config)
-        self._logs[key] = log
-        self._unrecovered.discard(key)
-        return log
+        return self._open(folder, key, found, topic_id, config)
 
     def _open(self, folder: DataFolder, key: Key, found: Found, topic_id: bytes, config: LogConfig) -> Log:
         log = Log.open(
@@ -171,6 +181,7 @@ class LogManager:
             recovery_point=folder.recovery_points.get(key, 0),
             clean=folder.clean,
             start_offset=folder.log_starts.get(key, 0),
+            high_watermark=folder.high_watermarks.get(key),
             producer_expiration_ms=self._producer_expiration_ms,
             rng=self._rng,
             files_to_sync=(PARTITION_METADATA,) if key in self._new or not folder.clean else (),
@@ -223,10 +234,7 @@ class LogManager:
         self._unrecovered.discard(key)
 
     def _folder_of(self, key: Key) -> DataFolder | None:
-        for folder in self._folders:
-            if key in folder.found:
-                return folder
-        return None
+        return self._folders.of(key)
 
     # --- checkpoints
 
@@ -291,6 +299,7 @@ class LogManager:
         """`done`, but for a log line where the checkpoint could not be written: the next one tries again, with a new file."""
 
         def tell(error: BaseException | None) -> None:
+            folder.error = None if error is None else StorageFailed(str(error))
             if error is not None:
                 logger.error("%s: %s could not be written, the old one still holds: %s", folder.storage.place, name, error)
             if done is not None:
@@ -315,20 +324,20 @@ class LogManager:
             folder.save_now(RECOVERY_POINTS)
 
     def log_dirs(self) -> list[LogDir]:
-        """All data folders, in order. Lists the folder of every partition that is not open. Blocks."""
-        return [self._log_dir(folder) for folder in self._folders]
+        """All data folders, those that serve first. Lists the folder of every partition that is not open. Blocks."""
+        offline = [LogDir(place, None, error, None, None, {}) for place, error in self._folders.offline]
+        return [self._log_dir(folder) for folder in self._folders] + offline
 
     def _log_dir(self, folder: DataFolder) -> LogDir:
         storage = folder.storage
         sizes: dict[Key, int] = {}
-        error: StorageFailed | None = None
-        for key, found in folder.found.items():
-            log = self._logs.get(key)
-            try:
+        try:
+            for key, found in folder.found.items():
+                log = self._logs.get(key)
                 sizes[key] = log.size if log is not None else _batch_bytes(storage, found.path)
-            except StorageFailed as failed:
-                error = error or failed
-        return LogDir(storage.place, folder.properties["directory.id"], error, storage.total_bytes(), storage.free_bytes(), sizes)
+        except StorageFailed as error:
+            return LogDir(storage.place, folder.properties["directory.id"], error, None, None, {})
+        return LogDir(storage.place, folder.properties["directory.id"], None, storage.total_bytes(), storage.free_bytes(), sizes)
 
     def expire_producers(self) -> int:
         """Forget silent producers of all open logs; returns how many."""
@@ -394,4 +403,4 @@ def _batch_bytes(storage: Storage, path: str) -> int:
         return 0
 
 
-__all__ = ["Found", "LogDir", "LogManager"]
+__all__ = ["Found", "LogDir", "LogManager", "Offline"]

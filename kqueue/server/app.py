@@ -14,12 +14,12 @@ from typing import TypeVar
 
 from kqueue import __version__
 from kqueue.base.clock import Clock, SystemClock
-from kqueue.base.errors import SettingError
+from kqueue.base.errors import SettingError, StorageFailed
 from kqueue.base.settings import Config
 from kqueue.base.tickets import Ticket
 from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.waiting import Wait
-from kqueue.log.manager import LogManager
+from kqueue.log.manager import LogManager, Offline
 from kqueue.replication.memory import MemoryStore
 from kqueue.replication.sqlite import FILE_NAME, SqliteStore
 from kqueue.replication.store import MetadataStore
@@ -144,8 +144,10 @@ class Server:
         loop = asyncio.get_running_loop()
         self.jobs = ThreadJobs(loop, config["background.threads"])
         cleanup.callback(self.jobs.stop)
+        storages, offline = (self._storages, []) if self._storages else self._open_storages()
         logs = LogManager(
-            self._storages or self._open_storages(),
+            storages,
+            offline=offline,
             clock=self.clock,
             rng=self._rng,
             node_id=node_id(config),
@@ -153,7 +155,7 @@ class Server:
             jobs=self.jobs,
         )
         cleanup.callback(logs.close)
-        store = self._store or self._open_store(cleanup)
+        store = self._store or self._open_store(logs.offline, cleanup)
         self.broker = Broker(config, logs, store, clock=self.clock, jobs=self.jobs, rng=self._rng)
         self._make_hub(loop, limits)
         cleanup.callback(self.hub.close)
@@ -204,16 +206,23 @@ class Server:
         overrides = parse_overrides(self.config["max.connections.per.ip.overrides"])
         return ConnectionLimits(allowed, self.config["max.connections.per.ip"], overrides)
 
-    def _open_storages(self) -> list[Storage]:
+    def _open_storages(self) -> tuple[list[Storage], list[Offline]]:
         if self.config["kqueue.storage"] == "memory":
-            return [MemoryStorage()]
+            return [MemoryStorage()], []
         files = open_files_max()
         descriptors = Descriptors(DESCRIPTORS_DEFAULT if files is None else max(8, min(DESCRIPTORS_DEFAULT, files // 8)))
-        return [LocalStorage(folder, descriptors) for folder in self._folders()]
+        storages: list[Storage] = []
+        offline = []
+        for folder in self._folders():
+            try:
+                storages.append(LocalStorage(folder, descriptors))
+            except StorageFailed as error:
+                offline.append(Offline(str(Path(folder).absolute()), error))
+        return storages, offline
 
-    def _open_store(self, cleanup: ExitStack) -> MetadataStore:
+    def _open_store(self, offline: Sequence[Offline], cleanup: ExitStack) -> MetadataStore:
         memory = self.config["kqueue.storage"] == "memory"
-        store = MemoryStore() if memory else SqliteStore(Path(self._folders()[0], FILE_NAME))
+        store = MemoryStore() if memory else SqliteStore(store_path(self._folders(), offline))
         cleanup.callback(store.close)
         return store
 
@@ -252,6 +261,30 @@ class Server:
             await asyncio.sleep(STOP_LOOK_S)
         if unsent:
             logger.warning("closing %d connections that did not take their answers", unsent)
+
+
+def store_path(folders: Sequence[str], offline: Sequence[Offline]) -> Path:
+    """Where the metadata store is: in the first folder that has it, so that the order of `log.dirs` may change; else in the first of all.
+
+    Raises StorageFailed: it is on a folder that is offline, or may be.
+    """
+    gone: dict[str, StorageFailed] = dict(offline)
+    found = next((path for folder in folders if _is_there(path := Path(folder, FILE_NAME))), None)
+    if found is None and gone:
+        error = next(iter(gone.values()))
+        raise StorageFailed(f"the metadata store ({FILE_NAME}) is in no data folder, and may be in one that can't be used: {error}")
+    path = found or Path(folders[0], FILE_NAME)
+    if str(path.parent.absolute()) in gone:
+        error = gone[str(path.parent.absolute())]
+        raise StorageFailed(f"the data folder with the metadata store ({FILE_NAME}) can't be used: {error}")
+    return path
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # its folder may not be looked into
+        return False
 
 
 def parse_overrides(entries: Sequence[str]) -> dict[str, int]:

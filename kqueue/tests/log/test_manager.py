@@ -79,16 +79,7 @@ def test_folders_of_one_broker_share_the_cluster() -> None:
     assert manager.cluster_id == cluster_id, "also where a new folder comes first"
     manager.close({})
     with pytest.raises(StorageFailed, match="belongs to cluster"):
-        start(MemoryStorage(), storages[1], cluster_id="B" * 22)
-
-
-def test_a_partition_in_two_folders_is_an_error() -> None:
-    storages = [MemoryStorage(), MemoryStorage()]
-    for storage in storages:
-        storage.make_folder("t-0")
-    with pytest.raises(StorageFailed, match="t-0 is in"):
-        start(*storages)
-    start(storages[0])
+        start(storages[1], cluster_id="B" * 22)
 
 
 def test_the_folders_are_locked_between_start_and_close(tmp_path: Path) -> None:

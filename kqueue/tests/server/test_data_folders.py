@@ -1,0 +1,84 @@
+"""`log.dirs` with folders that can't be used."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from kqueue.base.errors import StorageFailed
+from kqueue.log.data_folders import Offline
+from kqueue.replication.sqlite import FILE_NAME
+from kqueue.server.app import store_path
+from kqueue.tests.server.test_app import create_topic, produce
+from kqueue.tests.server.wiring import connect, serving
+
+STORAGE_ERROR = 56
+
+
+def test_a_folder_that_is_gone_is_offline_and_the_others_serve(tmp_path: Path) -> None:
+    """S3.1: its partitions answer KAFKA_STORAGE_ERROR, new ones go elsewhere, and all is back once it is."""
+    folders = [str(tmp_path / name) for name in ("one", "two")]
+
+    async def test() -> None:
+        async with serving(tmp_path, log_dirs=folders) as server:
+            client = await connect(server)
+            for name in ("a", "b"):
+                await create_topic(client, name)
+                await produce(client, name, b"x")
+        gone = next(name for name in ("a", "b") if (tmp_path / "two" / f"{name}-0").exists())
+        kept = "a" if gone == "b" else "b"
+        (tmp_path / "two").rename(tmp_path / "elsewhere")
+        (tmp_path / "two").write_bytes(b"no folder")
+        async with serving(tmp_path, log_dirs=folders) as server:
+            client = await connect(server)
+            await produce(client, kept, b"y")
+            listed = await client.ask("ListOffsets", 1, topics=[_first_offset(gone), _first_offset(kept)])
+            assert [topic.partitions[0].error_code for topic in listed.topics] == [STORAGE_ERROR, 0]
+            await create_topic(client, "new")
+            await produce(client, "new", b"z")
+            told = await client.ask("DescribeLogDirs", 1)
+            assert [(Path(one.log_dir).name, one.error_code) for one in told.results] == [("one", 0), ("two", STORAGE_ERROR)]
+        (tmp_path / "two").unlink()
+        (tmp_path / "elsewhere").rename(tmp_path / "two")
+        async with serving(tmp_path, log_dirs=folders) as server:
+            client = await connect(server)
+            for name in ("a", "b", "new"):
+                await produce(client, name, b"again")
+
+    asyncio.run(test())
+
+
+def _first_offset(topic: str) -> object:
+    from kqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+
+    return ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-2)])
+
+
+def test_without_the_folder_of_the_metadata_store_nothing_starts(tmp_path: Path) -> None:
+    folders = [str(tmp_path / name) for name in ("one", "two")]
+
+    async def test() -> None:
+        async with serving(tmp_path, log_dirs=folders) as server:
+            await create_topic(await connect(server), "a", 2)
+        async with serving(tmp_path, log_dirs=folders[::-1]) as server:
+            assert server.broker.topics.names() == ["a"], "the order of the folders may change"
+        (tmp_path / "one").rename(tmp_path / "elsewhere")
+        (tmp_path / "one").write_bytes(b"no folder")
+        with pytest.raises(StorageFailed, match=r"\(kqueue.db\) is in no data folder, and may be in one that can't be used"):
+            async with serving(tmp_path, log_dirs=folders):
+                pass
+        with pytest.raises(StorageFailed, match="can't make data folder"):
+            async with serving(tmp_path, log_dirs=folders[:1]):
+                pass
+
+    asyncio.run(test())
+
+
+def test_the_store_of_a_folder_that_is_offline_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).touch()
+    error = StorageFailed("meta.properties says that this is the folder of node 7")
+    with pytest.raises(StorageFailed, match="data folder with the metadata store .* can't be used: meta.properties"):
+        store_path([str(tmp_path)], [Offline(os.fspath(tmp_path), error)])
