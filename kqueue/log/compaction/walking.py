@@ -76,7 +76,7 @@ class Walk:
         while (left := self._size - self.position) > 0:
             if self.position - start + BATCH_OVERHEAD > len(buf):
                 buf, start = self._read(0), self.position
-            size = self._unit_size(buf[self.position - start :][:BATCH_OVERHEAD], left)
+            size = self._unit_size(buf[self.position - start : self.position - start + BATCH_OVERHEAD], left)
             if self.position - start + size > len(buf):
                 buf, start = self._read(size), self.position
             yield Stretch(buf, self.position - start, self._unit(buf, self.position - start, size))
