@@ -76,7 +76,8 @@ class OffsetsTopicLog:
                 records = iter_records(data, position)
                 if header.is_control:
                     held = open_transactions.pop(header.producer_id, [])
-                    if decode_control(next(records))[0] == COMMIT:
+                    marker = next(records, None)  # compaction may keep the batch alone, for its producer's sake
+                    if marker is not None and decode_control(marker)[0] == COMMIT:
                         yield from held
                     continue
                 found = [(record.key, record.value) for record in records if record.key is not None]

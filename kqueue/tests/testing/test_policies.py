@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kqueue.base.settings import TopicConfig
+from kqueue.log.policies import POLICIES, Cleanup, Compact, Drop, LogView, Progress
+from kqueue.records.batch import Record
+from kqueue.testing.policies import check_policy
+
+
+@pytest.mark.parametrize("name", ["compact", "consumed", "delete"])
+def test_the_built_in_policies_keep_the_contract(name: str) -> None:
+    """S5.1, S5.2, S5.4"""
+    policy = POLICIES.get(name)
+    assert policy.name == name
+    check_policy(policy)
+
+
+def has_value(record: Record) -> bool:
+    return record.value is not None
+
+
+class Policy:
+    """A policy whose plan is a function of the log."""
+
+    name = "mine"
+
+    def __init__(self, plan: Any, name: str = "mine") -> None:
+        self._plan = plan
+        self.name = name
+
+    def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Cleanup | None:
+        result: Cleanup | None = self._plan(log)
+        return result
+
+
+def drop_first(log: LogView) -> Drop:
+    return Drop(log.segments[0].end_offset, "one at a time", roll_active=True)
+
+
+@pytest.mark.parametrize("plan", [lambda log: None, lambda log: Compact(keep=has_value), drop_first, lambda log: Drop(10**9, "all")])
+def test_other_policies_that_keep_it(plan: Any) -> None:
+    check_policy(Policy(plan))
+
+
+def fail(log: LogView) -> None:
+    raise KeyError("no such thing")
+
+
+COUNT = iter(range(10**9))
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (fail, "plan raised KeyError"),
+        (lambda log: 5, "a plan is Drop, Compact or None, found 5"),
+        (lambda log: Drop(-1, "x"), "an offset is not negative"),
+        (lambda log: Drop(1.5, "x"), "an offset is an int, found 1.5"),  # type: ignore[arg-type]
+        (lambda log: Drop(5, ""), "a drop says why"),
+        (lambda log: Drop(next(COUNT), "x"), "the same log brought"),
+        (lambda log: Compact(keep=lambda record: True), "can't go to another process"),
+        (lambda log: Compact(keep=len), "plan|True or False|len"),
+        (lambda log: Compact(upto_offset="5"), "upto_offset is an int"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_breaks_the_contract_is_named(plan: Any, words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        check_policy(Policy(plan))
+
+
+@pytest.mark.parametrize("name", ["", "Mine", " mine", "a,b"])
+def test_names_that_no_setting_can_hold(name: str) -> None:
+    with pytest.raises(AssertionError, match="name"):
+        check_policy(Policy(lambda log: None, name))
+
+
+def test_settings_of_the_topic_are_seen() -> None:
+    seen = set()
+
+    class Looking:
+        name = "looking"
+
+        def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> None:
+            seen.add(tuple(config["kqueue.consumed.groups"]))
+
+    check_policy(Looking(), settings={"kqueue.consumed.groups": "g3"})
+    assert seen == {("g3",)}
