@@ -25,11 +25,14 @@ class Readable(Protocol):
     def read_at(self, position: int, size: int) -> bytes: ...
 
 
-def scan(file: Readable, position: int, end: int, *, check: bool = False, chunk_bytes: int | None = None) -> Iterator[tuple[int, Unit]]:
+def scan(
+    file: Readable, position: int, end: int, *, check: bool = False, chunk_bytes: int | None = None, whole: bool = False
+) -> Iterator[tuple[int, Unit]]:
     """(position, header or entry) of each whole batch between `position`, where one begins, and `end`; stops where the last is cut off.
 
     Args: check: compare checksums, which reads all bytes. chunk_bytes: how much to read at a time (more where a batch needs it).
-    Raises: CorruptBatch: what stands there is no batch; those before it have been yielded. StorageFailed.
+    whole: the last batch is not cut off. Raises: CorruptBatch: what stands there is no batch; those before it have been yielded.
+    StorageFailed.
     Allocates no more than the chunk, or one batch that lies whole before `end`.
     """
     chunk_bytes = max(chunk_bytes or (CHUNK_BYTES_CHECKED if check else CHUNK_BYTES), BATCH_OVERHEAD)
@@ -39,18 +42,20 @@ def scan(file: Readable, position: int, end: int, *, check: bool = False, chunk_
             buf, start = file.read_at(position, min(chunk_bytes, end - position)), position
         at = position - start
         if len(buf) - at <= MAGIC_POSITION:
-            return  # the file is shorter than it was said to be
+            break  # the file is shorter than it was said to be
         (length,) = _LENGTH.unpack_from(buf, at + _LENGTH_POSITION)
         size = length + _LENGTH_END
         magic = buf[at + MAGIC_POSITION]
         if length <= 0 or magic > 2:
             raise CorruptBatch(f"no batch begins at position {position}: length {length}, magic {magic}")
         if size > end - position:
-            return
+            break
         if (check or magic < 2) and at + size > len(buf):
             buf, start, at = file.read_at(position, min(max(chunk_bytes, size), end - position)), position, 0
         yield position, _unit(buf, at, magic, check)
         position += size
+    if whole and position < end:
+        raise CorruptBatch(f"the batch at position {position} is cut off at {end}")
 
 
 def first_offset(unit: Unit) -> int:

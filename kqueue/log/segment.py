@@ -20,7 +20,7 @@ from kqueue.log.index import RELATIVE_OFFSET_MAX, IndexEntry, OffsetIndex
 from kqueue.log.policies import SegmentView
 from kqueue.log.scan import Unit, first_offset, scan
 from kqueue.log.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.timeindex import NO_TIMESTAMP, TimeIndex
+from kqueue.log.timeindex import NO_TIMESTAMP, TimeEntry, TimeIndex
 from kqueue.log.txnindex import TransactionIndex
 from kqueue.log.verifying import Checks, scan_around
 from kqueue.storage import File, Storage
@@ -191,6 +191,8 @@ class Segment:
                     return Found(position, unit)
         except CorruptBatch as error:
             raise _misled(entry, str(error)) if is_named else error from None
+        if is_named:
+            raise _misled(entry, "none")
         return None
 
     def _note_astray(self, error: CorruptIndex) -> None:
@@ -204,10 +206,10 @@ class Segment:
             return Found(*found)
         return None
 
-    def _scan(self, start: int, end: int) -> Iterator[tuple[int, Unit]]:
+    def _scan(self, start: int, end: int, chunk_bytes: int | None = SEARCH_CHUNK_BYTES) -> Iterator[tuple[int, Unit]]:
         if self._checks is None or not self._checks.hurts:
-            return scan(self.log, start, end, chunk_bytes=SEARCH_CHUNK_BYTES)
-        return scan_around(self.log, start, end, self._checks.hurts, SEARCH_CHUNK_BYTES)
+            return scan(self.log, start, end, chunk_bytes=chunk_bytes, whole=True)
+        return scan_around(self.log, start, end, self._checks.hurts, chunk_bytes)
 
     def cut(self, position: int, limit: int, max_bytes: int) -> tuple[int, int]:
         """Where whole batches from `position` on stay within `max_bytes`, and not beyond `limit`, where a batch ends.
@@ -227,7 +229,7 @@ class Segment:
 
     def _cut_from(self, entry: IndexEntry, limit: int, end: int, *, is_named: bool = True) -> tuple[int, int]:
         try:
-            for at, unit in scan(self.log, entry.position, limit, chunk_bytes=SEARCH_CHUNK_BYTES):
+            for at, unit in scan(self.log, entry.position, limit, chunk_bytes=SEARCH_CHUNK_BYTES, whole=True):
                 if is_named and unit.last_offset != entry.offset:
                     raise _misled(entry, str(unit.last_offset))
                 is_named = False
@@ -235,6 +237,8 @@ class Segment:
                     return at, first_offset(unit)
         except CorruptBatch as error:
             raise _misled(entry, str(error)) if is_named else error from None
+        if is_named:
+            raise _misled(entry, "none")
         raise CorruptBatch(f"{self!r}: the batches from position {entry.position} on do not reach {end}, but should go on to {limit}")
 
     @property
@@ -260,9 +264,10 @@ class Segment:
 
         Raises CorruptBatch, CorruptIndex, StorageFailed.
         """
-        offset = max(self.timeindex.lookup(timestamp).offset, start_offset)
-        start = self.index.lookup(offset).position
-        for position, unit in scan(self.log, start, self.size):
+        entry = self.timeindex.lookup(timestamp)
+        if entry.offset > start_offset and self._fits(entry):
+            start_offset = entry.offset
+        for position, unit in self._scan(self.anchor(start_offset), self.size, None):
             if unit.max_timestamp >= timestamp and unit.last_offset >= start_offset:
                 yield Found(position, unit)
 
@@ -359,8 +364,22 @@ class Segment:
         time_max = max(index_bytes_max // TIME_ENTRY.size - 1, 1)
         self.indexes_full = self.index.entries.count >= index_max or self.timeindex.entries.count >= time_max
 
+    def _fits(self, entry: TimeEntry) -> bool:
+        """Whether the batch that an entry of the time index names has that time."""
+        found = self.find(entry.offset)
+        if found is not None and found.unit.max_timestamp == entry.timestamp:
+            return True
+        self._note_astray(CorruptIndex(f"expected a batch with offset {entry.offset} and time {entry.timestamp}, found {found}"))
+        return False
+
     def _load_max_timestamp(self) -> None:
         last = self.timeindex.last()
+        with contextlib.suppress(CorruptBatch):
+            if last.timestamp >= 0 and not self._fits(last):
+                last = TimeEntry(NO_TIMESTAMP, self.base)
+                for _, unit in self._scan(0, self.size, None):
+                    if unit.max_timestamp > last.timestamp:
+                        last = TimeEntry(unit.max_timestamp, unit.last_offset)
         self._max_timestamp, self._max_timestamp_offset = last.timestamp, last.offset
 
     def _load_rolling_timestamp(self) -> int:

@@ -172,15 +172,15 @@ class Checks:
 
 
 def scan_around(file: Readable, start: int, end: int, hurts: Sequence[Hurt], chunk_bytes: int | None) -> Iterator[tuple[int, Unit]]:
-    """`scan` without what is known to be damaged. Raises as `scan`."""
+    """`scan` of whole batches without what is known to be damaged. Raises as `scan`."""
     for hurt in hurts:
         if hurt.end <= start:
             continue
         if hurt.start >= end:
             break
-        yield from scan(file, start, hurt.start, chunk_bytes=chunk_bytes)
+        yield from scan(file, start, hurt.start, chunk_bytes=chunk_bytes, whole=True)
         start = hurt.end
-    yield from scan(file, start, end, chunk_bytes=chunk_bytes)
+    yield from scan(file, start, end, chunk_bytes=chunk_bytes, whole=True)
 
 
 class _Wrong(Exception):
