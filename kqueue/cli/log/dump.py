@@ -205,4 +205,5 @@ def _run(sources: list[Source], options: DumpOptions) -> bool:
         raise click.exceptions.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         _forget_stdout()
+        return False  # who closed it has seen enough
     return problems.wrong

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import struct
 import uuid
 from collections.abc import Callable
@@ -12,12 +13,22 @@ from kqueue.files.decoders.contract import DecodeError, Decoder
 from kqueue.records.record import Record
 
 ValueDecoder = Callable[[bytes], object]
+# A surrogate, which UTF-8 has no room for: Java's decoder takes it for one mistake, whole or cut off, Python's for two or three.
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+def java_text(data: bytes) -> str:
+    """UTF-8 as text, with as many replacement characters for what is none as Java puts there."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE.sub(b"\xff", data).decode("utf-8", "replace")
 
 
 def text_decoder(record: Record) -> tuple[str | None, str | None]:
     """Key and value as UTF-8; what is none is shown as a replacement character."""
     key, value = record.key, record.value
-    return None if key is None else key.decode("utf-8", "replace"), None if value is None else value.decode("utf-8", "replace")
+    return None if key is None else java_text(key), None if value is None else java_text(value)
 
 
 def both(key: ValueDecoder, value: ValueDecoder) -> Decoder:
@@ -52,7 +63,7 @@ def _uuid(data: bytes) -> object:
 
 
 VALUE_DECODERS: dict[str, ValueDecoder] = {
-    "string": lambda data: data.decode("utf-8", "replace"),
+    "string": java_text,
     "hex": bytes.hex,
     "short": _number("a short", "h"),
     "integer": _number("an integer", "i"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kqueue.files.decoders import DecodeError
 from kqueue.files.decoders.control import control_text
+from kqueue.files.decoders.values import java_text
 from kqueue.files.dump.options import DumpOptions
 from kqueue.files.segments import Batch
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
@@ -110,4 +111,4 @@ def entries_of(batch: Batch) -> Iterator[tuple[LegacyEntry, int, int]]:
 def header_keys(record: Record) -> str:
     """The keys of its headers; what is no UTF-8 is shown as a replacement character, as Java does."""
     text = ",".join([key for key, _ in record.headers])
-    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return text if text.isascii() else java_text(text.encode("utf-8", "surrogateescape"))

@@ -1,25 +1,15 @@
-"""S7.2: `kqueue log dump` prints what Kafka 4.3's own tool printed, line for line, for all that Kafka 2.8 and 4.3 wrote.
-
-In data/golden/dump: what the tool printed for single files (on both streams), and for all files of the two data folders
-(`<version>-all-<run>.out` and `.err`).
-"""
+"""S7.2, S3.6: `kqueue log dump` prints what Kafka 4.3's own tool printed, byte for byte, for all that Kafka 2.8 and 4.3 wrote."""
 
 from __future__ import annotations
 
-import functools
 import re
-import tarfile
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from kqueue.cli.app import kqueue
-from kqueue.cli.log.dump import MAX_BYTES, MAX_MESSAGE_SIZE
-from kqueue.files.dump import options as dump_options
-from kqueue.tests.golden import FOLDER, data_folder
+from kqueue.tests.cli.log.dumping import SUFFIXES, ZERO, dump, told
+from kqueue.tests.golden import data_folder
 
-ZERO = "00000000000000000000"
 SINGLE = {  # the name of the golden dump -> version, file, options
     **{f"2.8-{topic}": ("2.8", f"{topic}-0/{ZERO}.log", "--print-data-log") for topic in ("v0-gzip", "v0-none", "v1-lz4", "v1-none")},
     **{
@@ -53,19 +43,6 @@ RUNS = {
     "offsets": ["--offsets-decoder"],
     "txns": ["--transaction-log-decoder"],
 }
-SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
-
-
-@functools.cache
-def told() -> dict[str, bytes]:
-    """Name -> what Kafka's tool printed."""
-    with tarfile.open(FOLDER / "dump" / "dumps.tar.xz") as tar:
-        files = [(member.name, tar.extractfile(member)) for member in tar]
-        return {name.removeprefix("./"): file.read() for name, file in files if file is not None}
-
-
-def dump(*args: object) -> Result:
-    return CliRunner().invoke(kqueue, ["log", "dump", *map(str, args)])
 
 
 def blocks(text: str) -> list[str]:
@@ -102,14 +79,25 @@ def test_all_files_of_a_data_folder_byte_for_byte(version: str, run: str, monkey
     assert result.exit_code == 0
 
 
-def test_a_folder_stands_for_its_files() -> None:
-    folder = data_folder("4.3") / "txn-0"
-    result = dump(folder)
-    titles = [line.removeprefix(f"Dumping {folder}/") for line in result.stdout.splitlines() if line.startswith("Dumping")]
-    assert titles == sorted(path.name for path in folder.iterdir() if path.suffix in SUFFIXES)
-    assert {Path(name).suffix for name in titles} == set(SUFFIXES)
-    assert result.exit_code == 0
+OWN = {  # files made with BatchBuilder: name -> options
+    "off": ["--offsets-decoder"],  # every kind of record in __consumer_offsets, in every version
+    "trx": ["--transaction-log-decoder"],
+    "mix": ["--print-data-log"],  # every codec, nulls, bytes that are no text, headers, wrapping sequences, markers
+    "num": [
+        "--key-decoder-class",
+        "org.apache.kafka.tools.api.LongDecoder",
+        "--value-decoder-class",
+        "org.apache.kafka.tools.api.IntegerDecoder",
+    ],
+}
 
 
-def test_defaults_are_those_of_kafka() -> None:
-    assert (MAX_BYTES, MAX_MESSAGE_SIZE) == (dump_options.MAX_BYTES, dump_options.MAX_MESSAGE_SIZE) == (2147483647, 5242880)
+@pytest.mark.parametrize("name", OWN)
+def test_files_of_kqueue_byte_for_byte(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / f"{name}-0" / f"{ZERO}.log"
+    path.parent.mkdir()
+    path.write_bytes(told()[f"own-{name}.log"])
+    monkeypatch.chdir(tmp_path)
+    result = dump("--files", f"{name}-0/{ZERO}.log", *OWN[name])
+    assert result.stdout_bytes == told()[f"own-{name}.out"]
+    assert (result.stderr, result.exit_code) == ("", 0)
