@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TIMEOUT_S = 60
@@ -68,6 +68,43 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, **settings: obj
 def _is_ready(admin: AdminClient, name: str, partitions: int) -> bool:
     topic = admin.list_topics(name, timeout=TIMEOUT_S).topics[name]
     return topic.error is None and len(topic.partitions) == partitions and all(one.leader >= 0 for one in topic.partitions.values())
+
+
+def delete_topics(bootstrap: str, *names: str) -> None:
+    """Delete topics; returns once the broker no longer names them."""
+    admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
+    for future in admin.delete_topics(list(names)).values():
+        future.result(TIMEOUT_S)
+    deadline = time.monotonic() + TIMEOUT_S
+    while set(names) & set(topics(bootstrap)):
+        assert time.monotonic() < deadline, f"{names} are there still"
+        time.sleep(0.05)
+
+
+def add_partitions(bootstrap: str, topic: str, count: int) -> None:
+    """Raise a topic's number of partitions to `count`; returns once they have leaders."""
+    admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions(topic, count)])[topic].result(TIMEOUT_S)
+    deadline = time.monotonic() + TIMEOUT_S
+    while not _is_ready(admin, topic, count):
+        assert time.monotonic() < deadline, f"the partitions of {topic} have no leaders"
+        time.sleep(0.05)
+
+
+def topics(bootstrap: str) -> dict[str, int]:
+    """Name and number of partitions of all topics but the broker's own."""
+    found = AdminClient({**QUIET, "bootstrap.servers": bootstrap}).list_topics(timeout=TIMEOUT_S).topics
+    return {name: len(topic.partitions) for name, topic in found.items() if not name.startswith("__")}
+
+
+def alter_topic(bootstrap: str, name: str, **settings: object) -> None:
+    """Change settings of a topic, with `_` for `.`."""
+    admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
+    changes = [
+        ConfigEntry(key.replace("_", "."), str(value), incremental_operation=AlterConfigOpType.SET) for key, value in settings.items()
+    ]
+    for future in admin.incremental_alter_configs([ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=changes)]).values():
+        future.result(TIMEOUT_S)
 
 
 def delete_records(bootstrap: str, topic: str, partition: int, before: int) -> None:
@@ -165,7 +202,7 @@ def partitions_of(client: Consumer | AdminClient, topic: str) -> list[int]:
     return sorted(client.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
 
 
-def read(bootstrap: str, topics: Iterable[str], *, committed: bool = False) -> dict[str, list[Row]]:
+def read(bootstrap: str, names: Iterable[str], *, committed: bool = False) -> dict[str, list[Row]]:
     """Everything that these topics hold, in order of partition and offset; `committed`: the read_committed view."""
     settings = {
         "enable.partition.eof": True,
@@ -174,7 +211,7 @@ def read(bootstrap: str, topics: Iterable[str], *, committed: bool = False) -> d
         "check.crcs": True,
         "fetch.wait.max.ms": 10,
     }
-    rows: dict[str, list[Row]] = {topic: [] for topic in topics}
+    rows: dict[str, list[Row]] = {topic: [] for topic in names}
     consumer = _consumer(bootstrap, "not-used", **settings)
     try:
         left = {(topic, partition) for topic in rows for partition in partitions_of(consumer, topic)}
@@ -203,7 +240,7 @@ def _row(message: Message) -> Row:
     return Row(message.partition(), message.offset(), kind, timestamp, message.key(), message.value(), headers)
 
 
-def watermarks(bootstrap: str, topics: Iterable[str]) -> dict[str, dict[int, tuple[int, int]]]:
+def watermarks(bootstrap: str, names: Iterable[str]) -> dict[str, dict[int, tuple[int, int]]]:
     """Topic -> partition -> first offset, and the high watermark."""
     consumer = _consumer(bootstrap, "not-used")
     try:
@@ -212,17 +249,17 @@ def watermarks(bootstrap: str, topics: Iterable[str]) -> dict[str, dict[int, tup
                 partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)
                 for partition in partitions_of(consumer, topic)
             }
-            for topic in topics
+            for topic in names
         }
     finally:
         consumer.close()
 
 
-def offsets_for_times(bootstrap: str, topics: Iterable[str], times: Sequence[int]) -> dict[str, dict[tuple[int, int], int]]:
+def offsets_for_times(bootstrap: str, names: Iterable[str], times: Sequence[int]) -> dict[str, dict[tuple[int, int], int]]:
     """Topic -> (partition, time in ms) -> offset of the first record of that time or later; -1: none."""
     consumer = _consumer(bootstrap, "not-used")
     try:
-        found: dict[str, dict[tuple[int, int], int]] = {topic: {} for topic in topics}
+        found: dict[str, dict[tuple[int, int], int]] = {topic: {} for topic in names}
         for timestamp in times:
             asked = [TopicPartition(topic, partition, timestamp) for topic in found for partition in partitions_of(consumer, topic)]
             for place in consumer.offsets_for_times(asked, TIMEOUT_S):
