@@ -22,7 +22,7 @@ from kqueue.log.scan import Unit, first_offset, scan
 from kqueue.log.timeindex import ENTRY as TIME_ENTRY
 from kqueue.log.timeindex import NO_TIMESTAMP, TimeEntry, TimeIndex
 from kqueue.log.txnindex import TransactionIndex
-from kqueue.log.verifying import Checks, scan_around
+from kqueue.log.verifying import Checks, DamagedBatch, scan_around
 from kqueue.storage import File, Storage
 
 SEARCH_CHUNK_BYTES = 8 * 1024
@@ -158,6 +158,9 @@ class Segment:
 
         Reads from the last index entry on, a step of the index at most. Raises CorruptBatch, StorageFailed.
         """
+        hurt = self._checks.hurt_at(offset) if self._checks is not None else None
+        if hurt is not None:
+            raise DamagedBatch(hurt)
         for entry in self._entries_before(offset):
             try:
                 return self._find_from(entry, offset)
@@ -173,7 +176,10 @@ class Segment:
                 entry = self.index.lookup(offset)
                 if entry.position == 0:
                     break
-                yield entry
+                if 0 < entry.position < self.size:
+                    yield entry
+                else:
+                    self._note_astray(_misled(entry, f"{self.size} bytes"))
                 offset = entry.offset - 1
         except CorruptIndex as error:
             self._note_astray(error)
@@ -265,8 +271,9 @@ class Segment:
         Raises CorruptBatch, CorruptIndex, StorageFailed.
         """
         entry = self.timeindex.lookup(timestamp)
-        if entry.offset > start_offset and self._fits(entry):
-            start_offset = entry.offset
+        with contextlib.suppress(CorruptBatch):  # if what it names is damaged, it helps nobody
+            if entry.offset > start_offset and self._fits(entry):
+                start_offset = entry.offset
         for position, unit in self._scan(self.anchor(start_offset), self.size, None):
             if unit.max_timestamp >= timestamp and unit.last_offset >= start_offset:
                 yield Found(position, unit)
@@ -365,7 +372,7 @@ class Segment:
         self.indexes_full = self.index.entries.count >= index_max or self.timeindex.entries.count >= time_max
 
     def _fits(self, entry: TimeEntry) -> bool:
-        """Whether the batch that an entry of the time index names has that time."""
+        """Whether the batch that an entry of the time index names has that time. Raises CorruptBatch, StorageFailed."""
         found = self.find(entry.offset)
         if found is not None and found.unit.max_timestamp == entry.timestamp:
             return True
@@ -375,7 +382,7 @@ class Segment:
     def _load_max_timestamp(self) -> None:
         last = self.timeindex.last()
         with contextlib.suppress(CorruptBatch):
-            if last.timestamp >= 0 and not self._fits(last):
+            if self.timeindex.entries.count and not self._fits(last):
                 last = TimeEntry(NO_TIMESTAMP, self.base)
                 for _, unit in self._scan(0, self.size, None):
                     if unit.max_timestamp > last.timestamp:

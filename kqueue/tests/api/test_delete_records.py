@@ -6,7 +6,7 @@ import pytest
 
 from kqueue.api.errors import ErrorCode
 from kqueue.tests.api.fetching import fetch, one, request, values, want
-from kqueue.tests.api.harness import Asker, batch, versions_of
+from kqueue.tests.api.harness import Asker, Started, batch, versions_of
 from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse, DeleteRecordsTopic
 
 VERSIONS = list(versions_of("delete_records"))
@@ -24,6 +24,10 @@ def told(response: DeleteRecordsResponse) -> list[tuple[int, int]]:
 
 def delete(asker: Asker, version: int, *offsets: int, **fields: Any) -> list[tuple[int, int]]:
     return told(asker.ask(wish(*offsets, **fields), version))
+
+
+def waits(started: Started) -> bool:
+    return started.response is None
 
 
 @pytest.fixture
@@ -84,7 +88,7 @@ def test_the_brokers_own_topics_are_left_alone(asker: Asker) -> None:
 def test_nobody_sees_the_new_start_before_it_is_on_the_disk(asker: Asker) -> None:
     started = asker.start(wish(4), 2)
     partition = asker.sim.broker.topics.partition("t", 0)
-    assert started.response is None
+    assert waits(started)
     assert partition.log_start_offset == 0
     asker.sim.settle()
     assert told(started.response) == [(0, 4)]
@@ -109,7 +113,7 @@ def test_a_partition_that_is_deleted_meanwhile(asker: Asker) -> None:
 def test_a_fetch_that_waits_below_the_new_start_hears_of_it(asker: Asker) -> None:
     waiting = asker.start(request(asker, 11, want(offset=5), max_wait_ms=10_000, min_bytes=1 << 20), 11)
     asker.sim.settle()
-    assert waiting.response is None
+    assert waits(waiting)
     delete(asker, 2, 6)
     assert one(waiting.response).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
