@@ -292,3 +292,7 @@ class NotALogFolder(KqueueError):
 
 class RepairRefused(KqueueError):
     """A repair that would not be safe to begin: no place for the copy, too little room, or nothing that can be locked."""
+
+
+class ExtraNeeded(KqueueError):
+    """Something needs a package that an extra of kqueue brings; the message says how to get it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex, OffsetOutOfRange, StorageFailed
 from kqueue.base.names import parse_partition_folder
@@ -19,9 +19,25 @@ from kqueue.records.batch import DECOMPRESSED_BYTES_MAX
 from kqueue.records.record import Record
 from kqueue.storage import Entry, LocalStorage, Storage
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 OnDamage = Literal["raise", "skip"] | Callable[[Damage], object]
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATIONS = ("read_uncommitted", "read_committed")
+
+
+class SelectionArgs(TypedDict, total=False):
+    """The fields of `kqueue.files.rows.Selection`, as arguments."""
+
+    start_offset: int | None
+    end_offset: int | None
+    since_ms: int | None
+    until_ms: int | None
+    read_committed: bool
+    key_as: str
+    value_as: str
+    on_damage: OnDamage
 
 
 def open_log(folder: str | Path) -> LogFolder:
@@ -141,6 +157,26 @@ class LogFolder:
             if aborted.stable_end is not None:
                 end = aborted.stable_end if end is None else min(end, aborted.stable_end)
         return self._records(self._batches(start, end, check, on_damage), start, end, aborted, on_damage, limit_bytes)
+
+    def arrow_batches(
+        self, *, rows_max: int = 65_536, bytes_max: int = 32 * 1024 * 1024, **selection: Unpack[SelectionArgs]
+    ) -> Iterator[pa.RecordBatch]:
+        """The records as Apache Arrow record batches, of at most `rows_max` rows and about `bytes_max` bytes.
+
+        Args: selection: as the fields of `kqueue.files.Selection`, start_offset, since_ms, read_committed, value_as and others.
+        Columns: those of `kqueue.files.rows.Row`. Raises: as `records`; ExtraNeeded: pyarrow is not installed.
+        """
+        from kqueue.files.arrow import arrow_batches
+        from kqueue.files.rows import Selection
+
+        return arrow_batches(self, Selection(**selection), rows_max=rows_max, bytes_max=bytes_max)
+
+    def to_arrow(self, **selection: Unpack[SelectionArgs]) -> pa.Table:
+        """All of `arrow_batches` as one table, in memory. Raises: as `arrow_batches`."""
+        from kqueue.files.arrow import to_table
+        from kqueue.files.rows import Selection
+
+        return to_table(self, Selection(**selection))
 
     def _checked_start(self, start_offset: int | None) -> int:
         first = self.start_offset

@@ -129,5 +129,3 @@ def _append(old: File, position: int, end: int, new: File, stamped: dict[int, St
             stamp(data, 0, *stamped[position])
         new.append(data)
         position += len(data)
-
-

@@ -1,0 +1,110 @@
+"""`kqueue log export`: records to Parquet, Arrow or JSON lines."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kqueue.base.errors import ExtraNeeded, KqueueError, NotALogFolder
+from kqueue.cli.formats import parse_time
+from kqueue.cli.output import counted, size_text
+
+FORMATS = ("parquet", "arrow", "jsonl")
+FORMS = ("binary", "utf8", "json", "short", "integer", "long", "float", "double")
+
+
+class Misused(click.ClickException):
+    """Arguments that can't be: as if the command had been misspelt."""
+
+    exit_code = 2
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FOLDER...")
+@click.option("--to", required=True, metavar="FILE", help="The file: .parquet, .arrow or .jsonl; - is standard output (JSON lines).")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="If the file's name does not tell.")
+@click.option("-t", "--topic", "topics", multiple=True, metavar="NAME", help="Of a data folder, this topic alone; may be repeated.")
+@click.option("--start-offset", type=click.IntRange(min=0), metavar="N", help="From this offset on.")
+@click.option("--end-offset", type=click.IntRange(min=0), metavar="N", help="Up to this offset, without it.")
+@click.option("--since", metavar="TIME", help="Records of this time (ISO or milliseconds) or later.")
+@click.option("--until", metavar="TIME", help="Records before this time.")
+@click.option("--read-committed", is_flag=True, help="Leave out records of transactions that are open or were aborted.")
+@click.option("--key-as", type=click.Choice(FORMS), default="binary", show_default=True, help="What keys are.")
+@click.option("--value-as", type=click.Choice(FORMS), default="binary", show_default=True, help="What values are.")
+@click.option("--skip-damaged", is_flag=True, help="Pass over damaged batches, and say so, instead of stopping.")
+@click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
+def export(
+    folders: tuple[Path, ...],
+    to: str,
+    form: str | None,
+    topics: tuple[str, ...],
+    start_offset: int | None,
+    end_offset: int | None,
+    since: str | None,
+    until: str | None,
+    read_committed: bool,
+    key_as: str,
+    value_as: str,
+    skip_damaged: bool,
+    overwrite: bool,
+) -> None:
+    """Write the records of FOLDERs, partitions' or whole data folders, to one file.
+
+    \b
+      kqueue log export kqueue-data/orders-0 --to orders.parquet
+      kqueue log export kqueue-data --topic orders --to orders.arrow --value-as utf8
+      kqueue log export kqueue-data/orders-* --to orders.jsonl --since 2026-01-31T12:00:00Z
+
+    Columns: topic, partition, offset, timestamp, timestamp_type, key, value, headers, leader_epoch, producer_id, producer_epoch, sequence.
+    The file appears under its name when it is whole. Parquet and Arrow need: pip install 'kqueue[arrow]'.
+    """
+    from kqueue.files.rows import Selection
+
+    damages: list[object] = []
+    selection = Selection(
+        start_offset,
+        end_offset,
+        _time(since, "--since"),
+        _time(until, "--until"),
+        read_committed,
+        key_as,
+        value_as,
+        on_damage=damages.append if skip_damaged else "raise",
+    )
+    _export(folders, to, form, topics, selection, overwrite)
+    for damage in damages:
+        click.echo(f"Left out: {damage}", err=True)
+
+
+def _time(text: str | None, option: str) -> int | None:
+    try:
+        return None if text is None else parse_time(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None
+
+
+def _export(folders: tuple[Path, ...], to: str, form: str | None, topics: tuple[str, ...], selection: Any, overwrite: bool) -> None:
+    from kqueue.cli.log.bars import bar
+    from kqueue.files.export import STANDARD_OUTPUT, open_logs
+    from kqueue.files.export import export as write
+
+    output = sys.stdout.buffer if to == STANDARD_OUTPUT else None
+    form = form or ("jsonl" if output is not None else None)
+    try:
+        logs = open_logs(folders, topics)
+        with bar("Exporting") as progress:
+            result = write(logs, to, format=form, selection=selection, overwrite=overwrite, progress=progress, output=output)
+    except FileExistsError as error:
+        raise click.ClickException(f"{error}; name another file, or add --overwrite.") from None
+    except (NotALogFolder, ValueError) as error:
+        raise Misused(f"{error}.") from None
+    except ExtraNeeded as error:
+        raise click.ClickException(str(error)) from None
+    except (KqueueError, OSError) as error:
+        raise click.ClickException(f"{error}.") from None
+    if output is None:
+        rows, partitions = counted(result.rows, "record"), counted(len(result.partitions), "partition")
+        click.echo(f"Wrote {rows} of {partitions} to {to} ({size_text(Path(to).stat().st_size)}).")
