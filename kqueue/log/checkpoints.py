@@ -26,6 +26,8 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 
+OFFSET_MAX = 2**63 - 1
+
 Offsets = dict[tuple[str, int], int]
 
 
@@ -39,12 +41,19 @@ def decode_offsets(data: bytes) -> Offsets:
     """Read such a file. Raises CorruptIndex: version, count or a line is wrong."""
     try:
         version, count, *lines = data.decode("utf-8").splitlines()
-        rows = [(topic, int(partition), int(offset)) for topic, partition, offset in (line.split(" ") for line in lines)]
-        if version != "0" or len(rows) != int(count) or any(partition < 0 or offset < 0 for _, partition, offset in rows):
+        rows = [(topic, _number(partition), _number(offset)) for topic, partition, offset in (line.split(" ") for line in lines)]
+        if version != "0" or len(rows) != _number(count):
             raise ValueError(f"version {version}, {len(rows)} of {count} lines")
     except ValueError as error:
         raise CorruptIndex(f"an offset checkpoint can't be read: {error}") from None
     return {(topic, partition): offset for topic, partition, offset in rows}
+
+
+def _number(text: str) -> int:
+    """Digits and nothing else, of a number that Kafka's long holds."""
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(OFFSET_MAX)) or int(text) > OFFSET_MAX:
+        raise ValueError(f"expected a number, found {text[:40]!r}")
+    return int(text)
 
 
 def encode_properties(values: Mapping[str, str], written_ms: int) -> bytes:

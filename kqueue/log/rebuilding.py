@@ -143,6 +143,7 @@ class Rebuild:
         self._index = bytearray()
         self._times = bytearray()
         self._resumed = False
+        self._epoch: tuple[int, int] | None = None  # of the last batch, and where that begins; counted once the next one bears it out
         self._last_entry = 0
         self._max_timestamp = self._indexed_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = segment.base
@@ -156,17 +157,20 @@ class Rebuild:
         for found in walk(self.segment.log, self.segment.base, size, limit):
             ends = cut_from is not None and self.end_offset >= cut_from
             if isinstance(found, Whole) and found.unit.magic == 2 and _first(found.unit) > self.end_offset:
-                if ends and gapless and not self.has_gaps and found.position + found.unit.size == size:
+                # the last batch has none behind it to bear its offset out
+                is_last = found.position + found.unit.size == size
+                if gapless and is_last and not self.has_gaps and cut_from is not None and found.unit.last_offset >= cut_from:
                     found = _out_of_place(found, self.end_offset)
                 self.has_gaps = True
             if isinstance(found, Whole):
                 self._count(found.position, found.unit)
             elif ends:
                 self.cut = found
-                return
+                break
             else:
                 self.damage.append(Damage(self.name, found.start, found.expected, found.found))
                 self._resumed = True
+        self._settle_epoch()
 
     @property
     def is_whole(self) -> bool:
@@ -196,8 +200,8 @@ class Rebuild:
         if unit.max_timestamp > self._max_timestamp:
             self._max_timestamp, self._max_timestamp_offset = unit.max_timestamp, unit.last_offset
         if self._resumed or position - self._last_entry > self.interval_bytes:
-            # behind damage an entry names the first offset, so that nobody has to read through the damage to find it
-            self._index += INDEX_ENTRY.pack((_first(unit) if self._resumed else unit.last_offset) - base, position)
+            # one behind damage, so that nobody has to read through it
+            self._index += INDEX_ENTRY.pack(unit.last_offset - base, position)
             if self._max_timestamp > self._indexed_timestamp:
                 self._times += TIME_ENTRY.pack(self._max_timestamp, self._max_timestamp_offset - base)
                 self._indexed_timestamp = self._max_timestamp
@@ -207,12 +211,24 @@ class Rebuild:
             aborted = count_batch(self.producers, self.segment.log, position, unit)
             if aborted is not None:
                 self.aborted.append(aborted)
-        count_epoch(self.epochs, unit)
+        self._note_epoch(position, unit)
         self.end = position + unit.size
         self.end_offset = unit.last_offset + 1
 
 
-def count_epoch(epochs: LeaderEpochs, unit: Unit) -> None:
-    """A batch of this epoch stands in the log; one of an older epoch than was seen says nothing."""
-    if isinstance(unit, BatchHeader) and unit.leader_epoch > epochs.latest:
-        epochs.assign(unit.leader_epoch, unit.base_offset)
+    def _note_epoch(self, position: int, unit: Unit) -> None:
+        """Epochs never fall, and lie outside of the checksum: where they do, it is the batch before that is wrong."""
+        if not isinstance(unit, BatchHeader):
+            return
+        if self._epoch is not None and unit.leader_epoch < self._epoch[0] and unit.leader_epoch >= self.epochs.latest:
+            wrong, offset = self._epoch
+            expected = f"a leader epoch of {unit.leader_epoch} at most in the batch of offset {offset}"
+            self.damage.append(Damage(self.name, None, expected, str(wrong)))
+            self._epoch = None
+        self._settle_epoch()
+        self._epoch = unit.leader_epoch, unit.base_offset
+
+    def _settle_epoch(self) -> None:
+        if self._epoch is not None and self._epoch[0] > self.epochs.latest:
+            self.epochs.assign(*self._epoch)
+        self._epoch = None

@@ -26,6 +26,7 @@ from kqueue.base.errors import CorruptData, CorruptIndex, StorageFailed
 from kqueue.log import setting_aside
 from kqueue.log.compaction import swap
 from kqueue.log.config import LogConfig
+from kqueue.log.cross_checks import epochs_contradict, transactions_contradict
 from kqueue.log.damage import Damage
 from kqueue.log.epochs import LeaderEpochs, decode_epochs, encode_epochs
 from kqueue.log.filenames import (
@@ -38,12 +39,13 @@ from kqueue.log.filenames import (
     SNAPSHOT,
     SWAP,
     TIMEINDEX,
+    TXNINDEX,
     file_name,
     parse_file_name,
 )
 from kqueue.log.index import ENTRY as INDEX_ENTRY
 from kqueue.log.producers import Producers
-from kqueue.log.rebuilding import Rebuild, Whole, count_epoch, walk
+from kqueue.log.rebuilding import Rebuild
 from kqueue.log.replay import count_batch, load_producers, read_snapshot, replay
 from kqueue.log.scan import scan
 from kqueue.log.segment import Segment
@@ -176,15 +178,22 @@ class _Loader:
             return False
         try:
             loaded.epochs = decode_epochs(self.storage.read(path))
-            return False
+            wrong = epochs_contradict(loaded.epochs, loaded.segments, loaded.start_offset) if loaded.segments else None
         except CorruptIndex as error:
-            logger.error("%s in %s: %s; reading the epochs from the batches", path, self.storage.place, error)
+            wrong = str(error)
+        if wrong is None:
+            return False
+        self._told(loaded, EPOCHS, "what the batches say", wrong)
+        loaded.epochs = LeaderEpochs()
         for segment in loaded.segments:
-            for found in walk(segment.log, segment.base, segment.size):
-                if isinstance(found, Whole):
-                    count_epoch(loaded.epochs, found.unit)
+            self._read(segment, None, Producers(), loaded.epochs)
         loaded.epochs.changed = self.changed = True
         return True
+
+    def _read(self, segment: Segment, limit: int | None, producers: Producers, epochs: LeaderEpochs) -> Rebuild:
+        rebuild = Rebuild(segment, self.folder, self.config.index_interval_bytes, producers, epochs)
+        rebuild.run(limit)
+        return rebuild
 
     # --- after a clean stop
 
@@ -204,6 +213,7 @@ class _Loader:
             logger.error("%s in %s was stopped cleanly, and yet: %s; recovering it", self.folder, self.storage.place, error)
             return False
         self._mend_indexes(loaded, len(loaded.segments) - 1, sizes)
+        self._mend_transactions(loaded, len(loaded.segments))
         loaded.producers = load_producers(self.storage, self.folder, loaded.snapshots, loaded.end_offset)
         loaded.producers.end_offset = max(loaded.producers.end_offset, loaded.segments[0].base)
         replay(loaded.segments, loaded.producers, loaded.end_offset)
@@ -221,6 +231,7 @@ class _Loader:
         # A segment that ends just at the recovery point may have been sealed after the flush: its indexes are not to be trusted.
         first = bisect_left([segment.base for segment in segments[1:]], self.recovery_point)
         self._mend_indexes(loaded, first, sizes)
+        self._mend_transactions(loaded, first)
         loaded.producers = self._producers_at(loaded, segments[first].base)
         begin = segments[first].base
         epochs_before, epochs_changed = loaded.epochs.entries(), loaded.epochs.changed
@@ -298,12 +309,21 @@ class _Loader:
         for number, segment in enumerate(loaded.segments[:count]):
             if _indexes_plausible(segment, sizes):
                 continue
-            rebuild = Rebuild(segment, self.folder, self.config.index_interval_bytes, Producers(), LeaderEpochs())
-            rebuild.run(loaded.segments[number + 1].base)
+            rebuild = self._read(segment, loaded.segments[number + 1].base, Producers(), LeaderEpochs())
             rebuild.write_indexes()
             self.touched.append(segment)
             self.changed = True
             loaded.damage += rebuild.damage
+
+    def _mend_transactions(self, loaded: Loaded, count: int) -> None:
+        """The same for the indexes of aborted transactions that contradict their log."""
+        for number, segment in enumerate(loaded.segments[:count]):
+            wrong = transactions_contradict(number, loaded.segments, loaded.end_offset)
+            if wrong is not None:
+                self._told(loaded, file_name(segment.base, TXNINDEX), "the transactions that were aborted in the segment", wrong)
+                self._read(segment, None, self._producers_at(loaded, segment.base), LeaderEpochs()).write_transactions()
+                self.touched.append(segment)
+                self.changed = True
 
     # --- the end of it
 

@@ -291,7 +291,7 @@ def test_broken_epochs_come_from_the_batches(caplog: pytest.LogCaptureFixture) -
     storage.write_atomic("t-0/leader-epoch-checkpoint", b"junk")
     again = open_log(storage, clean=True, recovery_point=14, **SETTINGS)
     assert again.epochs.entries() == entries == [(0, 0), (1, 4), (2, 8), (3, 12)]
-    assert "reading the epochs from the batches" in caplog.text
+    assert "leader-epoch-checkpoint: expected what the batches say, found" in caplog.text
 
 
 def test_epochs_of_what_was_cut_off_are_forgotten() -> None:
