@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kqueue.api.errors import ErrorCode
+from kqueue.base.errors import StorageFailed
+from kqueue.log.manager import LogDir
+from kqueue.storage import LocalStorage, MemoryStorage, Storage
+from kqueue.testing.simulation import Simulation
+from kqueue.tests.api.harness import Asker, batch, versions_of
+from kqueue.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResponse
+
+VERSIONS = versions_of("describe_log_dirs")
+
+
+def describe(asker: Asker, version: int, wanted: dict[str, list[int]] | None = None) -> DescribeLogDirsResponse:
+    topics = None if wanted is None else [DescribableLogDirTopic(topic=topic, partitions=indexes) for topic, indexes in wanted.items()]
+    response: DescribeLogDirsResponse = asker.ask(DescribeLogDirsRequest(topics=topics), version)
+    assert response.error_code == 0
+    return response
+
+
+def sizes(response: DescribeLogDirsResponse) -> dict[tuple[str, int], int]:
+    """Bytes of each partition, in all folders."""
+    found = {}
+    for folder in response.results:
+        for topic in folder.topics:
+            for one in topic.partitions:
+                assert (one.offset_lag, one.is_future_key) == (0, False)
+                found[topic.name, one.partition_index] = one.partition_size
+    return found
+
+
+def world(storage: Storage) -> Asker:
+    asker = Asker(sim=Simulation(storage=storage))
+    asker.sim.topic("t", 2)
+    asker.sim.topic("u")
+    asker.produce("t", batch(b"a"))
+    return asker
+
+
+@pytest.fixture
+def asker() -> Asker:
+    return world(MemoryStorage())
+
+
+def test_each_folder_tells_its_partitions_and_its_room(tmp_path: Path) -> None:
+    """S3.1: the folders of log.dirs, and what lies in them."""
+    asker = world(LocalStorage(str(tmp_path)))
+    for version in VERSIONS:
+        response = describe(asker, version)
+        (folder,) = response.results
+        assert (folder.error_code, folder.log_dir, folder.is_cordoned) == (0, str(tmp_path), False)
+        assert sizes(response) == {("t", 0): len(batch(b"a")), ("t", 1): 0, ("u", 0): 0}
+        if version >= 4:
+            assert 0 < folder.usable_bytes < folder.total_bytes
+        else:
+            assert (folder.usable_bytes, folder.total_bytes) == (-1, -1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_only_what_was_asked_for_is_told(asker: Asker, version: int) -> None:
+    assert set(sizes(describe(asker, version, {"t": [1, 7], "nobody": [0]}))) == {("t", 1)}
+    assert sizes(describe(asker, version, {})) == {}
+    assert len(describe(asker, version, {}).results) == 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_sizes_are_those_of_logs_that_are_not_open_too(asker: Asker, version: int) -> None:
+    before = sizes(describe(asker, version))
+    asker.sim.stop()
+    again = Asker(sim=asker.sim.restarted())
+    assert sizes(describe(again, version)) == before
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_folder_that_is_offline_says_so_and_the_others_answer(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3.1"""
+    asker = Asker()
+    told = [
+        LogDir("/a", None, StorageFailed("/a is offline"), None, None, {}),
+        LogDir("/b", "id", None, None, 7, {("t", 3): 11, ("s", 0): 5}),
+    ]
+    monkeypatch.setattr(asker.sim.broker.logs, "log_dirs", lambda: told)
+    response = describe(asker, version)
+    assert [(folder.log_dir, folder.error_code, len(folder.topics)) for folder in response.results] == [
+        ("/a", ErrorCode.KAFKA_STORAGE_ERROR, 0),
+        ("/b", 0, 2),
+    ]
+    assert sizes(response) == {("t", 3): 11, ("s", 0): 5}
+    assert response.results[1].usable_bytes == (7 if version >= 4 else -1)
+    assert response.results[1].total_bytes == -1
+
+
+def test_memory_has_no_bounds_that_could_be_told() -> None:
+    asker = Asker()
+    asker.sim.topic("t")
+    asker.produce("t", batch(b"a"))
+    response: Any = describe(asker, 4)
+    assert sizes(response) == {("t", 0): len(batch(b"a"))}
+    assert (response.results[0].total_bytes, response.results[0].usable_bytes) == (-1, -1)
