@@ -64,9 +64,10 @@ def _is_there(one: AbortedTransaction, segments: Sequence[Segment]) -> bool:
     if not 0 <= one.first_offset <= one.last_offset:
         return False
     first = _batch_at(segments, one.first_offset)
-    if first is None or first.base_offset > one.first_offset or one.first_offset < segments[0].base:
+    if first is None or first.record_count == 0 or first.base_offset > one.first_offset or one.first_offset < segments[0].base:
         return True  # gone
-    return first.base_offset == one.first_offset and first.is_transactional and first.producer_id == one.producer_id
+    is_of_it = first.is_transactional and not first.is_control and first.producer_id == one.producer_id
+    return is_of_it and first.base_offset == one.first_offset
 
 
 def _batch_at(segments: Sequence[Segment], offset: int) -> BatchHeader | None:

@@ -7,16 +7,18 @@ need be without records, so that the new segment reaches as far as the ones it r
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from crc32c import crc32c
 
 from kqueue.base.errors import CorruptBatch, UnsupportedCodec
 from kqueue.log.compaction.parts import Cleaned, CleanStats, CompactConfig, Source
-from kqueue.log.compaction.retain import Retention, Verdict
+from kqueue.log.compaction.retain import Retention
 from kqueue.log.compaction.scanning import Kept
 from kqueue.log.compaction.throttle import Throttle
-from kqueue.log.compaction.walking import Stretch, Walk
+from kqueue.log.compaction.walking import Stretch, Take, Walk
 from kqueue.log.filenames import CLEANED, INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
 from kqueue.log.index import ENTRY as INDEX_ENTRY
 from kqueue.log.index import RELATIVE_OFFSET_MAX
@@ -29,7 +31,6 @@ from kqueue.log.txnindex import AbortedTransaction
 from kqueue.records.batch import BATCH_OVERHEAD, CODEC_MASK, CRC_START, DELETE_HORIZON, HEADER, LENGTH_FIELD_END, BatchHeader
 from kqueue.records.codecs import CODECS
 from kqueue.records.legacy import LegacyEntry, encode_set
-from kqueue.records.record import Record
 from kqueue.records.varints import VARINTS, read_raw
 from kqueue.storage import File, Storage
 
@@ -67,7 +68,7 @@ class SegmentWriter:
             file.truncate(0)
         return file
 
-    def add(self, data: bytes | bytearray | memoryview, last_offset: int, max_timestamp: int) -> None:
+    def add(self, data: bytes | memoryview, last_offset: int, max_timestamp: int) -> None:
         """Append one batch. Raises: StorageFailed; CorruptBatch: its offset is too far from the segment's base."""
         relative = last_offset - self.base
         if relative > RELATIVE_OFFSET_MAX:
@@ -131,6 +132,14 @@ class SegmentWriter:
             self._storage.remove(path)
 
 
+class _Left(NamedTuple):
+    """What is left of a batch, and what indexes have to know of it."""
+
+    data: bytes | memoryview
+    last_offset: int
+    max_timestamp: int
+
+
 class GroupRewriter:
     """Rewrites groups of segments one after another, oldest first."""
 
@@ -167,56 +176,77 @@ class GroupRewriter:
         """True: every batch was copied as it is."""
         path = f"{self._folder}/{file_name(source.base, LOG)}"
         file = self._storage.open(path)
-        walk = Walk(file, path, source.size, source.base, self._config.io_buffer_bytes, self._throttle)
-        copied = True
+        same = [True]
+        take = self._taking(writer, same, is_last=is_last)
+        walk = Walk(file, path, source.size, source.base, self._config.io_buffer_bytes, self._throttle, take)
         try:
             for stretch in walk:
                 ends = is_last and walk.position + stretch.unit.size == source.size
-                copied &= self._rewrite_batch(writer, stretch, ends=ends)
+                same[0] &= self._rewrite_batch(writer, stretch, ends=ends)
         except CorruptBatch as error:
             raise walk.located(error) from error
         finally:
             file.close()
         self._stats.bytes_read += source.size
-        return copied
+        return same[0]
+
+    def _taking(self, writer: SegmentWriter, same: list[bool], *, is_last: bool) -> Take | None:
+        """Many small batches at once, where the engine can; all but the one that ends the group."""
+        retention, stats = self._retention, self._stats
+        keep_chunk, offset_map = retention.engine.keep_chunk, retention.offset_map
+        if keep_chunk is None or offset_map is None:
+            return None
+        last_offsets = array("q", sorted(retention.last_batches.values()))
+
+        def take(buf: bytes, at: int, limit: int, next_offset: int) -> tuple[int, int]:
+            chunk = keep_chunk(offset_map, buf, at, limit - is_last, next_offset, retention.start_offset, last_offsets)
+            start = 0
+            for end, last_offset, max_timestamp in chunk.batches:
+                writer.add(chunk.data[start:end], last_offset, max_timestamp)
+                start = end
+            stats.records_read += chunk.read
+            stats.records_kept += chunk.kept
+            same[0] &= chunk.is_same
+            return chunk.size, chunk.next_offset
+
+        return take
 
     def _rewrite_batch(self, writer: SegmentWriter, stretch: Stretch, *, ends: bool) -> bool:
         unit = stretch.unit
-        limit = self._config.decompressed_bytes_max
-        data: bytes | bytearray | memoryview | None
-        if isinstance(unit, LegacyEntry):
-            records = stretch.messages(limit)
-            kept = self._retention.of_messages(records, unit.magic)
-            self._stats.records_read += len(records)
-            self._stats.records_kept += len(kept)
-            data = stretch.raw if len(kept) == len(records) else _encode_messages(unit, kept)
-            max_timestamp = (
-                max((record.timestamp for record in kept), default=unit.timestamp) if len(kept) < len(records) else unit.timestamp
-            )
-        else:
-            verdict = self._retention.of_batch(unit, lambda: stretch.records(limit))
-            self._stats.records_read += unit.record_count
-            self._stats.records_kept += verdict.kept.records
-            if verdict.aborted is not None:
-                writer.add_aborted(verdict.aborted)
-            data, max_timestamp = self._encode(stretch, unit, verdict)
-        if data is None and ends:
-            data, max_timestamp = empty_batch(unit), unit.max_timestamp
-        if data is not None:
-            writer.add(data, unit.last_offset, max_timestamp)
-        return data is not None and (data is stretch.raw or bytes(data) == stretch.raw)
+        left = self._messages_left(stretch, unit) if isinstance(unit, LegacyEntry) else self._batch_left(writer, stretch, unit)
+        if left is None and ends:
+            left = _Left(empty_batch(unit), unit.last_offset, unit.max_timestamp)
+        if left is None:
+            return False
+        writer.add(*left)
+        return len(left.data) == unit.size and left.data == stretch.raw
 
-    def _encode(self, stretch: Stretch, header: BatchHeader, verdict: Verdict) -> tuple[bytes | memoryview | None, int]:
-        kept = verdict.kept
-        if not kept.records:
-            if not self._retention.must_stay(header):
-                return None, NO_TIMESTAMP
-            if not header.record_count:
-                return stretch.raw, header.max_timestamp
-            return empty_batch(header, keep_producer=True), header.max_timestamp
-        if kept.records == header.record_count and verdict.horizon_ms is None:
-            return stretch.raw, header.max_timestamp
-        return encode_kept(header, kept, verdict.horizon_ms), kept.max_timestamp
+    def _messages_left(self, stretch: Stretch, entry: LegacyEntry) -> _Left | None:
+        records = stretch.messages(self._config.decompressed_bytes_max)
+        kept = self._retention.of_messages(records, entry.magic)
+        self._stats.records_read += len(records)
+        self._stats.records_kept += len(kept)
+        if len(kept) == len(records):
+            return _Left(stretch.raw, entry.last_offset, entry.max_timestamp)
+        if not kept:
+            return None
+        data = encode_set(kept, entry.magic, entry.codec_id, log_append_time=entry.is_log_append_time)
+        return _Left(data, kept[-1].offset, max(record.timestamp for record in kept))
+
+    def _batch_left(self, writer: SegmentWriter, stretch: Stretch, header: BatchHeader) -> _Left | None:
+        kept, horizon_ms, aborted = self._retention.of_batch(header, lambda: stretch.records(self._config.decompressed_bytes_max))
+        self._stats.records_read += header.record_count
+        self._stats.records_kept += kept.records
+        if aborted is not None:
+            writer.add_aborted(aborted)
+        last_offset = header.last_offset
+        if kept.records == header.record_count and horizon_ms is None and (kept.records or self._retention.must_stay(header)):
+            return _Left(stretch.raw, last_offset, header.max_timestamp)
+        if kept.records:
+            return _Left(encode_kept(header, kept, horizon_ms), last_offset, kept.max_timestamp)
+        if self._retention.must_stay(header):
+            return _Left(empty_batch(header, keep_producer=True), last_offset, header.max_timestamp)
+        return None
 
 
 def encode_kept(header: BatchHeader, kept: Kept, horizon_ms: int | None) -> bytes:
@@ -283,9 +313,3 @@ def rebase_timestamps(data: bytes, count: int, shift: int) -> bytes:
         out += data[pos : pos + 1] + time + data[rest:end]
         pos = end
     return bytes(out)
-
-
-def _encode_messages(entry: LegacyEntry, kept: list[Record]) -> bytes | None:
-    if not kept:
-        return None
-    return encode_set(kept, entry.magic, entry.codec_id, log_append_time=entry.is_log_append_time)

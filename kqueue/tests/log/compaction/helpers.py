@@ -12,9 +12,9 @@ from kqueue.log.compaction.task import CompactTask
 from kqueue.log.filenames import LOG, TXNINDEX, file_name, parse_file_name
 from kqueue.log.log import Log
 from kqueue.log.scan import Unit, scan
-from kqueue.records.batch import BatchHeader, Record, check_crc, iter_batches, iter_records, read_header
+from kqueue.records.batch import BatchHeader, Record, check_crc, iter_records, read_header
 from kqueue.records.builder import build_batch
-from kqueue.records.legacy import check_entry, entry_records
+from kqueue.records.legacy import check_entry, entry_records, iter_units
 from kqueue.storage import MemoryStorage, Storage
 from kqueue.tests.log.helpers import START_MS, open_log
 
@@ -121,12 +121,14 @@ def committed(log: Log) -> list[Record]:
     offset = log.start_offset
     while fetched := log.read(offset, 1 << 20, end_offset=log.last_stable_offset):
         data = fetched.read()
-        for position, header in iter_batches(data):
-            while aborted and aborted[0].first_offset <= header.last_offset:
+        for position, unit in iter_units(data):
+            while aborted and aborted[0].first_offset <= unit.last_offset:
                 dropping.add(aborted.pop(0).producer_id)
-            if header.is_control:
-                dropping.discard(header.producer_id)
-            elif not (header.is_transactional and header.producer_id in dropping):
+            if not isinstance(unit, BatchHeader):
+                found += entry_records(unit, LIMIT)
+            elif unit.is_control:
+                dropping.discard(unit.producer_id)
+            elif not (unit.is_transactional and unit.producer_id in dropping):
                 found += iter_records(data, position)
         offset = fetched.next_offset
     return found
