@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.log_compaction import compaction
 from benchmarks.log_data import BATCH_BYTES, START_MS, Shape, batch, batch_of_bytes, drop_from_memory, temporary_folder, write_log
 from benchmarks.results import Figure, Row
 from kqueue.base.clock import SystemClock
@@ -51,6 +52,7 @@ def steps(sizes: Sizes) -> Iterator[Step]:
     yield "log: append and read, 1 MB", lambda: append_large(sizes.large_appends)
     yield "log: look-ups", lambda: lookups(sizes)
     yield "log: open", lambda: open_time(sizes.partitions, sizes.segment_bytes)
+    yield "log: compaction", lambda: compaction(sizes.compacted_records, sizes.compacted_keys)
 
 
 # --- appends and reads

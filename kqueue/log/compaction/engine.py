@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from kqueue.base.errors import PluginError
 from kqueue.log.compaction import scanning
@@ -16,18 +17,42 @@ from kqueue.records.batch import BatchHeader
 FAST = "kqueue.log.compaction.fast"  # has `ENGINE`; raises ImportError where what it needs is missing
 
 
+class KeptChunk(NamedTuple):
+    """What stays of several batches. `size`: bytes that were gone through, 0: none; `next_offset`: after them.
+
+    `data`: the batches that stay, one after another; `batches`: (end in `data`, last offset, greatest timestamp) of each. `read`, `kept`:
+    records; `is_same`: all stay as they are.
+    """
+
+    size: int
+    next_offset: int
+    data: memoryview
+    batches: list[tuple[int, int, int]]
+    read: int
+    kept: int
+    is_same: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """The hot loops, one set of them.
 
     make_map(memory_bytes, load_factor, records_max=, start_offset=) -> a map with the attributes and methods of `OffsetMap`.
     index_records(map, data, header, first_offset) and kept(map, data, header, start_offset, keep_tombstones): as in `scanning`.
+
+    Two that are not needed, for engines that go through many small batches at once. Both begin at `buf[at]` and stop before the first
+    batch that is out of the ordinary, damaged, or ends behind `limit`; the batches' offsets begin at `next_offset` or later.
+    index_chunk(map, buf, at, limit, next_offset, first_offset) -> (bytes that were gone through, next offset after them)
+    keep_chunk(map, buf, at, limit, next_offset, start_offset, last_offsets) -> `KeptChunk`; a batch that would go counts as out of the
+    ordinary if it ends at one of `last_offsets`, an array of 'q', rising. `data` is good until the next call.
     """
 
     name: str
     make_map: Callable[..., OffsetMap]
     index_records: Callable[[OffsetMap, bytes, BatchHeader, int], int]
     kept: Callable[[OffsetMap, bytes, BatchHeader, int, bool], Kept]
+    index_chunk: Callable[[OffsetMap, bytes, int, int, int, int], tuple[int, int]] | None = None
+    keep_chunk: Callable[[OffsetMap, bytes, int, int, int, int, array[int]], KeptChunk] | None = None
 
 
 PYTHON = Engine("python", OffsetMap, scanning.index_records, scanning.kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from array import array
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,20 +11,21 @@ from numpy.typing import NDArray
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.compaction import kernels
-from kqueue.log.compaction.engine import Engine
-from kqueue.log.compaction.offset_map import LOAD_FACTOR_DEFAULT, SLOT_BYTES, WINDOW_OFFSETS, OffsetMap
+from kqueue.log.compaction.engine import Engine, KeptChunk
+from kqueue.log.compaction.offset_map import LOAD_FACTOR_DEFAULT, SLOT_BYTES, WINDOW_OFFSETS, OffsetMap, _prime_below
 from kqueue.log.compaction.scanning import NOTHING, Kept
 from kqueue.records.batch import BatchHeader
 
 _SLOTS_MAX = 2**32 - 1  # slots are found by 32 bits of the hash
 _OFFSET_MAX = 2**62
+_ROWS = 16_384  # batches that one call writes at most
 _RECORD_BYTES_MIN = 5  # as far as kernels look: length, attributes, timestamp, offset, key's length
 
 
 class FastMap(OffsetMap):
     """An `OffsetMap` that kernels read and write. Memory: pages of `memory_bytes` count once they are used."""
 
-    __slots__ = ("fields", "seed", "stage")
+    __slots__ = ("fields", "out", "rows", "seed", "stage")
 
     def __init__(
         self, memory_bytes: int, load_factor: float = LOAD_FACTOR_DEFAULT, *, records_max: int | None = None, start_offset: int = 0
@@ -32,8 +34,11 @@ class FastMap(OffsetMap):
         slots = min(max(memory_bytes // SLOT_BYTES, 3), _SLOTS_MAX)
         if records_max is not None:
             slots = min(slots, int(records_max / load_factor) + 16)
+        slots = _prime_below(slots)  # which kernels don't need, but so both engines' maps are full at the same record
         self.fields: NDArray[np.uint64] = np.zeros(slots * kernels.FIELDS, np.uint64)
         self.stage: NDArray[np.uint64] = np.zeros((kernels.STAGED, 4), np.uint64)
+        self.rows: NDArray[np.int64] = np.zeros((_ROWS, 3), np.int64)
+        self.out: NDArray[np.uint8] = np.zeros(0, np.uint8)
         # what comes out of a compaction does not depend on it
         self.seed = np.frombuffer(secrets.token_bytes(16), np.uint64)
         self.capacity = max(min(int(slots * load_factor), slots - 1), 1)
@@ -58,6 +63,18 @@ class FastMap(OffsetMap):
 
     def get_all(self, keys: Sequence[bytes | None]) -> list[int]:
         return [-1 if key is None else kernels.get_key(self.fields, _view(key), self.seed) for key in keys]
+
+    def window_at(self, offset: int) -> tuple[NDArray[np.uint8], int]:
+        """What is known of the offsets around this one, as `latest_in` has it, and the first of them; no bytes: nothing is."""
+        if self.latest_in(offset, offset + 1) is None:
+            return _view(b""), 0
+        return _view(self._window), self._window_start
+
+    def room(self, size: int) -> NDArray[np.uint8]:
+        """A buffer of `size` bytes, the same again where it can be."""
+        if len(self.out) < size:
+            self.out = np.zeros(size, np.uint8)
+        return self.out[:size]
 
     def _move_window(self, start: int) -> None:
         window = bytearray(min(WINDOW_OFFSETS, self.end_offset - start))
@@ -117,6 +134,32 @@ def _pick(data: bytes, header: BatchHeader, stay: NDArray[np.uint8], by_delta: b
     return Kept(count, data if count == header.record_count else out[:filled].tobytes(), max_timestamp, bool(tombstones))
 
 
+def index_chunk(offset_map: OffsetMap, buf: bytes, at: int, limit: int, next_offset: int, first_offset: int) -> tuple[int, int]:
+    """See `Engine`."""
+    assert isinstance(offset_map, FastMap)
+    stopped, next_offset, count, put = kernels.index_chunk(
+        offset_map.fields, offset_map.stage, offset_map.seed, offset_map.count, offset_map.capacity,
+        _view(buf), at, limit, next_offset, first_offset,
+    )  # fmt: skip
+    offset_map.count = count
+    offset_map.records += put
+    return stopped - at, next_offset
+
+
+def keep_chunk(
+    offset_map: OffsetMap, buf: bytes, at: int, limit: int, next_offset: int, start_offset: int, last_offsets: array[int]
+) -> KeptChunk:
+    """See `Engine`."""
+    assert isinstance(offset_map, FastMap)
+    marks, marks_start = offset_map.window_at(next_offset)
+    out, rows = offset_map.room(len(buf)), offset_map.rows
+    stopped, next_offset, written, read, kept, is_same = kernels.keep_chunk(
+        offset_map.fields, offset_map.seed, marks, marks_start,
+        _view(buf), at, limit, next_offset, start_offset, offset_map.end_offset, np.frombuffer(last_offsets, np.int64), out, rows,
+    )  # fmt: skip
+    return KeptChunk(stopped - at, next_offset, memoryview(out), rows[:written].tolist(), read, kept, is_same)
+
+
 def _view(data: bytes | bytearray) -> NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8)
 
@@ -125,4 +168,4 @@ def _corrupt(data: bytes, header: BatchHeader) -> CorruptBatch:
     return CorruptBatch(f"the {len(data)} bytes of records at offset {header.base_offset} are not {header.record_count} whole records")
 
 
-ENGINE = Engine("fast", FastMap, index_records, kept)
+ENGINE = Engine("fast", FastMap, index_records, kept, index_chunk, keep_chunk)

@@ -7,30 +7,28 @@ Needs `kqueue[fast]`.
 
     slot: hash of the key uint64 | its other half uint64 | offset + 1 int64, 0 = free
 
-The hash is SipHash-2-4 of 128 bits under a key that each map draws for itself, so that nobody can make keys that meet in one slot, or that
-are taken for each other. Source: Aumasson and Bernstein, SipHash: a fast short-input PRF.
+All that may change is in this one file, because numba makes kept code anew when the file of a function changes, not that of what it calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from numba import int64, njit, uint64
+from numba import int64, uint64
 
-
-def compiled(function: Callable[..., Any]) -> Any:
-    """Compile on first use, and keep the code for the next process where there is a folder to keep it in."""
-    try:
-        return njit(cache=True, nogil=True)(function)
-    except RuntimeError:
-        return njit(nogil=True)(function)
-
+from kqueue.log.compaction.hashing import checksum, compiled, hash_bytes
+from kqueue.records.batch import LOG_APPEND_TIME
 
 FIELDS = 3  # of a slot
 WRONG = -1
 STAGED = 1024  # records whose hashes are known before the map is asked: the processor then waits for several slots at once
+SMALL_BYTES = 4096  # batches up to this size are gone through many at a time
 _NULL = 1  # a varint of -1
+_FAR = 2**62  # offsets and times beyond are for whoever counts without bounds
+
+# positions in a batch, which `kqueue.records.batch` draws
+LENGTH, LENGTH_END, MAGIC, CRC, ATTRIBUTES, LAST_DELTA = 8, 12, 16, 17, 21, 23
+BASE_TIME, MAX_TIME, PRODUCER, COUNT, HEADER_BYTES = 27, 35, 43, 57, 61
 
 
 # --- reading
@@ -91,61 +89,6 @@ def read_record(data: Any, pos: int, size: int, delta_before: int, delta_max: in
     if raw & 1 or pos + (raw >> 1) >= end:
         return wrong
     return end, time, delta, pos, raw >> 1
-
-
-# --- hashing
-
-
-@compiled
-def _turn(word: int, bits: int) -> int:
-    return (word << uint64(bits)) | (word >> uint64(64 - bits))
-
-
-@compiled
-def _round(a: int, b: int, c: int, d: int) -> tuple[int, int, int, int]:
-    a += b
-    c += d
-    b = _turn(b, 13) ^ a
-    d = _turn(d, 16) ^ c
-    a = _turn(a, 32) + d
-    c += b
-    d = _turn(d, 21) ^ a
-    b = _turn(b, 17) ^ c
-    return a, b, _turn(c, 32), d
-
-
-@compiled
-def _word(data: Any, pos: int, size: int) -> int:
-    """The `size` bytes from `pos` on, the first one lowest."""
-    found = uint64(0)
-    for number in range(size):
-        found |= uint64(data[pos + number]) << uint64(8 * number)
-    return found
-
-
-@compiled
-def hash_bytes(data: Any, pos: int, size: int, seed: Any) -> tuple[int, int]:
-    """The two halves of the hash of `size` bytes; `seed`: two words."""
-    a = seed[0] ^ uint64(0x736F6D6570736575)
-    b = seed[1] ^ uint64(0x646F72616E646F6D) ^ uint64(0xEE)
-    c = seed[0] ^ uint64(0x6C7967656E657261)
-    d = seed[1] ^ uint64(0x7465646279746573)
-    last = pos + size - (size & 7)
-    while pos <= last:
-        word = _word(data, pos, 8) if pos < last else _word(data, pos, size & 7) | uint64(size) << uint64(56)
-        d ^= word
-        a, b, c, d = _round(a, b, c, d)
-        a, b, c, d = _round(a, b, c, d)
-        a ^= word
-        pos += 8
-    c ^= uint64(0xEE)
-    for _ in range(4):
-        a, b, c, d = _round(a, b, c, d)
-    low = a ^ b ^ c ^ d
-    b ^= uint64(0xDD)
-    for _ in range(4):
-        a, b, c, d = _round(a, b, c, d)
-    return low, a ^ b ^ c ^ d
 
 
 # --- the map
@@ -322,3 +265,176 @@ def keep_records(
         filled += pos - start
         kept += 1
     return (kept, filled, latest, tombstones) if pos == size else wrong
+
+
+# --- many small batches at once
+
+
+@compiled
+def _get(data: Any, pos: int, size: int) -> int:
+    """A signed number of `size` bytes, the highest first."""
+    found = uint64(0)
+    for place in range(pos, pos + size):
+        found = found << uint64(8) | uint64(data[place])
+    return int64(found << uint64(64 - 8 * size)) >> int64(64 - 8 * size)
+
+
+@compiled
+def _set(data: Any, pos: int, size: int, value: int) -> None:
+    for number in range(size):
+        data[pos + number] = (value >> (8 * (size - 1 - number))) & 0xFF
+
+
+@compiled
+def plain_batch(data: Any, pos: int, next_offset: int) -> tuple[int, int, int, int]:
+    """(end, base offset, last offset delta, record count) of the batch at `pos`; 0 as end: somebody else has to look at it.
+
+    Plain: whole, of magic 2, small, its sum is right, its offsets follow, and it is not compressed, transactional, a marker or with a
+    delete horizon.
+    """
+    other = int64(0), int64(0), int64(0), int64(0)
+    if len(data) - pos < HEADER_BYTES or data[pos + MAGIC] != 2:
+        return other
+    end = pos + LENGTH_END + _get(data, pos + LENGTH, 4)
+    base_offset, delta_max, count = _get(data, pos, 8), _get(data, pos + LAST_DELTA, 4), _get(data, pos + COUNT, 4)
+    if end - pos < HEADER_BYTES or end - pos > SMALL_BYTES or end > len(data) or _get(data, pos + ATTRIBUTES, 2) & ~LOG_APPEND_TIME:
+        return other
+    if base_offset < next_offset or base_offset > _FAR or count < 1 or count > delta_max + 1:
+        return other
+    if int64(checksum(data, pos + ATTRIBUTES, end)) != _get(data, pos + CRC, 4) & 0xFFFFFFFF:
+        return other
+    return end, base_offset, delta_max, count
+
+
+@compiled
+def index_chunk(
+    slots: Any, stage: Any, seed: Any, count: int, capacity: int, data: Any, pos: int, limit: int, next_offset: int, first_offset: int
+) -> tuple[int, int, int, int]:
+    """Put the records of the plain batches from `pos` on, up to the first that is not plain, or ends beyond `limit`, or might fill the map.
+
+    Returns: where that is, the next offset there, keys in the map, records that were put.
+    """
+    put = staged = int64(0)
+    while True:
+        end, base_offset, delta_max, records = plain_batch(data, pos, next_offset)
+        if end == 0 or end > limit or count + staged + records > capacity:
+            break
+        if staged + records > STAGED:
+            count, _ = _put_staged(slots, stage, staged, count, capacity)
+            staged = int64(0)
+        if records > STAGED:
+            break
+        at, delta, before = pos + HEADER_BYTES, int64(-1), staged
+        for _ in range(records):
+            at, _, delta, key, key_size = read_record(data, at, end, delta, delta_max)
+            if at < 0:
+                break
+            if key_size >= 0 and base_offset + delta >= first_offset:
+                stage[staged, 0], stage[staged, 1] = hash_bytes(data, key, key_size, seed)
+                stage[staged, 2] = uint64(base_offset + delta + 1)
+                staged += 1
+        if at != end:
+            staged = before
+            break
+        put += staged - before
+        pos = end
+        next_offset = base_offset + delta_max + 1
+    count, _ = _put_staged(slots, stage, staged, count, capacity)
+    return pos, next_offset, count, put
+
+
+@compiled
+def _stays(slots: Any, seed: Any, data: Any, key: int, key_size: int, offset: int) -> bool:
+    if key_size < 0:
+        return False
+    low, high = hash_bytes(data, key, key_size, seed)
+    return uint64(offset + 1) >= slots[find_slot(slots, low, high) + 2]
+
+
+@compiled
+def _keep_plain(
+    slots: Any, seed: Any, marks: Any, marks_start: int,
+    data: Any, pos: int, end: int, base_offset: int, delta_max: int, records: int, out: Any, filled: int,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Copy the records of a plain batch that stay to `out[filled:]`: how many, where they end there, their greatest timestamp delta.
+
+    WRONG as the first: no whole batch, or a tombstone stays, or a time is beyond reason.
+    """
+    wrong = int64(WRONG), int64(0), int64(0)
+    is_marked = base_offset >= marks_start and base_offset + delta_max - marks_start < len(marks)
+    at, delta, kept, latest = pos + HEADER_BYTES, int64(-1), int64(0), int64(-_FAR)
+    for _ in range(records):
+        start = at
+        at, time, delta, key, key_size = read_record(data, at, end, delta, delta_max)
+        if at < 0:
+            return wrong
+        offset = base_offset + delta
+        if marks[offset - marks_start] if is_marked else _stays(slots, seed, data, key, key_size, offset):
+            value = key + max(key_size, 0)
+            if value >= at or data[value] == _NULL or time > _FAR or time < -_FAR:
+                return wrong
+            out[filled : filled + at - start] = data[start:at]
+            filled += at - start
+            kept += 1
+            latest = max(latest, time)
+    return (kept, filled, latest) if at == end else wrong
+
+
+@compiled
+def _is_in(rising: Any, number: int) -> bool:
+    low, high = 0, len(rising)
+    while low < high:
+        middle = (low + high) // 2
+        if rising[middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low < len(rising) and rising[low] == number
+
+
+@compiled
+def keep_chunk(
+    slots: Any, seed: Any, marks: Any, marks_start: int,
+    data: Any, pos: int, limit: int, next_offset: int, start_offset: int, end_offset: int, last_offsets: Any, out: Any, rows: Any,
+) -> tuple[int, int, int, int, int, bool]:  # fmt: skip
+    """Write what stays of the plain batches from `pos` on to `out`, which is as long as `data`.
+
+    Stops before the first batch that is not plain, ends beyond `limit`, is not between `start_offset` and `end_offset`, has a tombstone
+    that stays, or would go and ends at one of `last_offsets` (rising).
+    Args: marks: a byte for each offset from `marks_start` on, 1 = stays; others are asked for by their keys.
+    `rows`: for each batch that is written: its end in `out`, its last offset, its greatest timestamp.
+    Returns: where it stopped, the next offset there, rows, records read, records kept, whether all that was read stays as it is.
+    """
+    written = read = kept = filled = int64(0)
+    is_same = True
+    while written < len(rows):
+        end, base_offset, delta_max, records = plain_batch(data, pos, next_offset)
+        if end == 0 or end > limit or base_offset < start_offset or base_offset + delta_max >= end_offset:
+            break
+        base_time, max_time = _get(data, pos + BASE_TIME, 8), _get(data, pos + MAX_TIME, 8)
+        body = filled + HEADER_BYTES
+        staying, body_end, latest = _keep_plain(
+            slots, seed, marks, marks_start, data, pos, end, base_offset, delta_max, records, out, body
+        )
+        if staying < 0 or base_time > _FAR or base_time < -_FAR:
+            break
+        if staying == 0 and _get(data, pos + PRODUCER, 8) >= 0 and _is_in(last_offsets, base_offset + delta_max):
+            break
+        if staying:
+            out[filled:body] = data[pos : pos + HEADER_BYTES]
+            if staying < records:
+                if not data[pos + ATTRIBUTES + 1] & LOG_APPEND_TIME:
+                    max_time = base_time + latest
+                _set(out, filled + LENGTH, 4, body_end - filled - LENGTH_END)
+                _set(out, filled + MAX_TIME, 8, max_time)
+                _set(out, filled + COUNT, 4, staying)
+                _set(out, filled + CRC, 4, int64(checksum(out, filled + ATTRIBUTES, body_end)))
+            filled = body_end
+            rows[written, 0], rows[written, 1], rows[written, 2] = filled, base_offset + delta_max, max_time
+            written += 1
+        is_same = is_same and staying == records
+        read += records
+        kept += staying
+        pos = end
+        next_offset = base_offset + delta_max + 1
+    return pos, next_offset, written, read, kept, is_same

@@ -10,7 +10,7 @@ from kqueue.log.compaction.offset_map import OffsetMap
 from kqueue.log.compaction.parts import CleanStats, CompactConfig, Source
 from kqueue.log.compaction.retain import Transactions
 from kqueue.log.compaction.throttle import Throttle
-from kqueue.log.compaction.walking import Stretch, Walk
+from kqueue.log.compaction.walking import Stretch, Take, Walk
 from kqueue.log.filenames import LOG, TXNINDEX, file_name, parse_file_name
 from kqueue.log.txnindex import ENTRY as TXN_ENTRY
 from kqueue.log.txnindex import AbortedTransaction, decode_aborted
@@ -61,10 +61,11 @@ def build_map(
     records_max = dirty[-1].end_offset - first_dirty if dirty else 0
     offset_map = engine.make_map(config.dedupe_bytes, config.load_factor, records_max=records_max, start_offset=first_dirty)
     transactions = Transactions(one for one in aborted if one.last_offset >= first_dirty)
+    take = _taking(offset_map, first_dirty, engine)
     for source in dirty:
         path = f"{folder}/{file_name(source.base, LOG)}"
         file = storage.open(path)
-        walk = Walk(file, path, source.size, source.base, config.io_buffer_bytes, throttle)
+        walk = Walk(file, path, source.size, source.base, config.io_buffer_bytes, throttle, take)
         try:
             for stretch in walk:
                 if stretch.unit.last_offset < first_dirty:
@@ -80,6 +81,20 @@ def build_map(
         _counted(offset_map, stats, source.size)
         offset_map.end_offset = source.end_offset
     return offset_map
+
+
+def _taking(offset_map: OffsetMap, first_offset: int, engine: Engine) -> Take | None:
+    """Many small batches at once, where the engine can."""
+    index_chunk = engine.index_chunk
+    if index_chunk is None:
+        return None
+
+    def take(buf: bytes, at: int, limit: int, next_offset: int) -> tuple[int, int]:
+        size, next_offset = index_chunk(offset_map, buf, at, limit, next_offset, first_offset)
+        offset_map.end_offset = max(offset_map.end_offset, next_offset)
+        return size, next_offset
+
+    return take
 
 
 def _counted(offset_map: OffsetMap, stats: CleanStats, size: int) -> OffsetMap:

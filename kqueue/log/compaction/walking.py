@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from kqueue.records.message_set import read_entry
 from kqueue.records.record import Record
 from kqueue.storage import File
 
+Take = Callable[[bytes, int, int, int], tuple[int, int]]
 _LENGTH = struct.Struct(">i")
 _LENGTH_POSITION = 8
 
@@ -58,11 +59,16 @@ class Stretch(NamedTuple):
 class Walk:
     """All batches of a log file of `size` bytes, in order. `path`, `position`: where it is, for messages.
 
+    `take(buf, at, limit, next_offset)` may go through whole batches from `buf[at]` on by itself, not beyond `limit`, where the file ends;
+    it returns how many bytes that was, 0 if it did not, and the next offset then. Those batches are not yielded.
+
     Raises, while iterating: CorruptBatch: a sum, magic or length is wrong, the offsets do not rise, or the file does not end with a batch;
     the message does not say where. StorageFailed, FileNotFoundError.
     """
 
-    def __init__(self, file: File, path: str, size: int, base_offset: int, chunk_bytes: int, throttle: Throttle) -> None:
+    def __init__(
+        self, file: File, path: str, size: int, base_offset: int, chunk_bytes: int, throttle: Throttle, take: Take | None = None
+    ) -> None:
         self.path = path
         self.position = 0
         self._file = file
@@ -70,12 +76,19 @@ class Walk:
         self._next_offset = base_offset
         self._chunk_bytes = max(chunk_bytes, BATCH_OVERHEAD)
         self._throttle = throttle
+        self._take = take
 
     def __iter__(self) -> Iterator[Stretch]:
         buf, start = b"", 0
         while (left := self._size - self.position) > 0:
             if self.position - start + BATCH_OVERHEAD > len(buf):
                 buf, start = self._read(0), self.position
+            if self._take is not None:
+                at = self.position - start
+                taken, self._next_offset = self._take(buf, at, at + left, self._next_offset)
+                if taken:
+                    self.position += taken
+                    continue
             size = self._unit_size(buf[self.position - start : self.position - start + BATCH_OVERHEAD], left)
             if self.position - start + size > len(buf):
                 buf, start = self._read(size), self.position

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,10 +18,13 @@ from kqueue.log.compaction import engine as engines
 from kqueue.log.compaction import scanning
 from kqueue.log.compaction.engine import PYTHON, Engine
 from kqueue.log.compaction.offset_map import OffsetMap
-from kqueue.records.batch import BATCH_OVERHEAD, BatchHeader, read_header
+from kqueue.log.filenames import CLEANED, LOG, file_name
+from kqueue.records.batch import BATCH_OVERHEAD, HEADER, BatchHeader, read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.record import decode_records
 from kqueue.records.varints import encode
+from kqueue.tests.log.compaction.helpers import DAY_MS, FOLDER, new_log, put, task
+from kqueue.tests.log.helpers import START_MS
 
 np: Any = pytest.importorskip("numpy", reason="kqueue[fast] is not installed")
 pytest.importorskip("numba", reason="kqueue[fast] is not installed")
@@ -85,11 +90,7 @@ def test_both_engines_keep_the_same(
     length = built[-1][1].next_offset - start
     first_offset, start_offset = start + int(dirty * length), start + int(log_start * length)
     plain, compiled = (fill(engine, built, first_offset, slots * 24) for engine in (PYTHON, fast.ENGINE))
-    if slots == 2_000:  # room for all; else they may be full at different keys, since one needs a prime number of slots
-        assert (plain.count, plain.records, plain.end_offset) == (compiled.count, compiled.records, compiled.end_offset)
-    else:
-        compiled = fill(fast.ENGINE, built, first_offset, len(plain.slots) * 8)
-        assert (plain.count, plain.records, plain.end_offset) == (compiled.count, compiled.records, compiled.end_offset)
+    assert (plain.count, plain.records, plain.end_offset) == (compiled.count, compiled.records, compiled.end_offset)
     assert plain.is_full == compiled.is_full
     for data, header in built:
         for keep in (keep_tombstones, not keep_tombstones):
@@ -115,7 +116,9 @@ def test_many_records_in_one_batch() -> None:
 def test_full_in_the_middle_of_what_is_staged() -> None:
     rows: list[Row] = [(b"%d" % (number // 2), b"x", number, 0) for number in range(2_500)]
     data, header = build(rows, 0)
-    offset_map = fast.ENGINE.make_map(24 * 2_000, 0.5)
+    offset_map = fast.ENGINE.make_map(24 * 2_003, 0.5)
+    assert offset_map.capacity == 1_001
+    offset_map.capacity = 1_000
     assert fast.index_records(offset_map, data, header, 0) == 2_000  # a thousand keys, two records each
     assert (offset_map.count, offset_map.records, offset_map.is_full) == (1_000, 2_000, True)
     assert offset_map.put(b"0", 7_000)
@@ -181,6 +184,123 @@ def _siphash(data: bytes, key: bytes) -> bytes:
     return low.to_bytes(8, "little") + (v[0] ^ v[1] ^ v[2] ^ v[3]).to_bytes(8, "little")
 
 
+# --- whole cleanings, where many small batches are gone through at once
+
+PAIRS = st.lists(st.tuples(KEYS, st.one_of(st.none(), st.binary(max_size=60))), min_size=1, max_size=4)
+KINDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "codec": st.sampled_from(["gzip", "lz4"]),
+        "producer_id": st.sampled_from([1, 2]),
+        "timestamp_type": st.just(1),
+        "delete_horizon_ms": st.sampled_from([START_MS - 5, START_MS + 10 * DAY_MS]),
+    },
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    batches=st.lists(st.tuples(PAIRS, KINDS), min_size=1, max_size=40),
+    rolls=st.sets(st.integers(0, 39), max_size=3),
+    dirty=st.floats(0, 1),
+    log_start=st.sampled_from([0, 0, 1, 5]),
+    slots=st.sampled_from([5, 11, 2_000]),
+    io_buffer_bytes=st.sampled_from([300, 5_000, 1 << 20]),
+    last_batches=st.booleans(),
+)
+def test_both_engines_write_the_same_files(
+    batches: list[Any], rolls: set[int], dirty: float, log_start: int, slots: int, io_buffer_bytes: int, last_batches: bool
+) -> None:
+    storage, log = new_log()
+    last: dict[int, int] = {}
+    for number, (pairs, kind) in enumerate(batches):
+        producer_id = kind.get("producer_id", -1)
+        settings = {**kind, "epoch": 0, "base_sequence": 100 * number} if producer_id >= 0 else kind
+        builder = BatchBuilder(**settings)
+        for key, value in pairs:
+            builder.append(START_MS + number, key, value)
+        batch = builder.build()
+        appended = log.append(batch, read_header(batch), leader_epoch=0, client=False)
+        if producer_id >= 0 and last_batches:
+            last[producer_id] = appended.last_offset
+        if number in rolls:
+            log.roll()
+    log.roll()
+    asked = {
+        "first_dirty": min(int(dirty * log.end_offset), log.end_offset),
+        "start_offset": log_start,
+        "dedupe_bytes": slots * 24,
+        "io_buffer_bytes": io_buffer_bytes,
+        "last_batches": last,
+    }
+    plain, compiled = (_cleaned(storage, engine=name, **asked) for name in ("python", "fast"))
+    assert compiled == plain
+
+
+def _cleaned(storage: Any, **asked: Any) -> tuple[Any, ...]:
+    """What a cleaning says and writes; it is not swapped in."""
+    done = task(storage, **asked)()
+    files = {entry.name: storage.read(f"{FOLDER}/{entry.name}") for entry in storage.list(FOLDER) if entry.name.endswith(CLEANED)}
+    stats = done.stats
+    return done.groups, done.clean_to, (stats.records_read, stats.records_kept, stats.map_entries, stats.bytes_written), files
+
+
+def test_many_small_batches_are_gone_through_at_once() -> None:
+    """Not one by one: the walk yields the last of each segment, and what is out of the ordinary."""
+    storage, log = new_log()
+    for number in range(3_000):
+        put(log, (b"%d" % (number % 50), b"v" * (number % 3)))
+    put(log, (b"1", None))
+    log.roll()
+    calls: list[int] = []
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(1)
+        return fast.kept(*arguments)
+
+    asked = task(storage, engine="fast", io_buffer_bytes=1 << 20)
+    engine = dataclasses.replace(fast.ENGINE, kept=counted)
+    done = _run(asked, engine)
+    assert (done.stats.records_read, done.stats.records_kept) == (3_001, 50)
+    assert len(calls) == 1
+
+
+def _run(asked: Any, engine: Engine) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kqueue.log.compaction.task.engine", lambda name: engine)
+        return asked()
+
+
+@pytest.mark.parametrize("damage", [0, 8, 16, 17, 23, 57, 61, 65, 70])
+def test_damage_among_small_batches_is_named(damage: int) -> None:
+    """S5.2: the file and the position of the batch, as if it had been met alone."""
+    storage, log = new_log()
+    for number in range(50):
+        put(log, (b"%02d" % number, b"v"))
+    log.roll()
+    path = f"{FOLDER}/{file_name(0, LOG)}"
+    data = bytearray(storage.read(path))
+    size = len(data) // 50
+    data[20 * size + damage] ^= 0x81
+    file = storage.open(path)
+    file.truncate(0)
+    file.append(data)
+    messages = []
+    for name in ("python", "fast"):
+        with pytest.raises(CorruptBatch, match=f"position {20 * size}") as caught:
+            task(storage, engine=name, io_buffer_bytes=1 << 20)()
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+def test_checksums_of_small_batches() -> None:
+    """Against the library that counts them elsewhere, at every length around the step of eight."""
+    data = bytes(range(256)) * 3
+    view = np.frombuffer(data, np.uint8)
+    for start, end in [(0, 0), *((start, start + size) for start in (0, 3) for size in range(1, 40)), (5, 700)]:
+        assert kernels.checksum(view, start, end) == crc32c(data[start:end])
+
+
 # --- hostile bytes
 
 
@@ -234,6 +354,33 @@ def test_bytes_that_are_no_records(rows: list[Row], at: float, cut: int, junk: b
 
 
 @settings(max_examples=200, deadline=None)
+@given(rows=ROWS, number=st.integers(0, 8), at=st.floats(0, 1), junk=HOSTILE, cut=st.integers(0, 12))
+def test_small_batches_that_are_no_records(rows: list[Row], number: int, at: float, junk: bytes, cut: int) -> None:
+    """Among whole ones, with a right checksum: refused where the plain loops refuse, and else the same files."""
+    storage, log = new_log()
+    for count in range(9):
+        put(log, (b"%d" % (count % 4), b"v" * count))
+        if count == number:
+            data, header = build(rows)
+            place = int(at * len(data))
+            records = data[:place] + junk + data[place + cut :]
+            hostile = bytearray(BATCH_OVERHEAD) + records
+            HEADER.pack_into(hostile, 0, *header._replace(batch_length=len(hostile) - 12))
+            hostile[17:21] = crc32c(hostile[21:]).to_bytes(4, "big")
+            log.append(hostile, read_header(hostile), leader_epoch=0, client=False)
+    log.roll()
+    found = []
+    for name in ("python", "fast"):
+        try:
+            found.append(_cleaned(storage, engine=name, io_buffer_bytes=1 << 16))
+        except CorruptBatch as error:
+            found.append(type(error))
+    if found[0] != found[1]:
+        assert found[1] is CorruptBatch
+        assert not is_whole(records, header)
+
+
+@settings(max_examples=200, deadline=None)
 @given(rows=ROWS, place=st.floats(0, 1), flip=st.integers(1, 255), cut=st.booleans())
 def test_nothing_outside_of_the_buffer_is_read(rows: list[Row], place: float, flip: int, cut: bool) -> None:
     """The same bytes between different neighbours give the same answer."""
@@ -256,10 +403,13 @@ def test_nothing_outside_of_the_buffer_is_read(rows: list[Row], place: float, fl
 
 
 _CHECKED = """
-import random, sys
+import random
+from array import array
 import numpy as np
+from crc32c import crc32c
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.compaction import fast, kernels
+from kqueue.log.filenames import CLEANED, LOG, file_name
 from kqueue.records.batch import BATCH_OVERHEAD, read_header
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
@@ -267,7 +417,7 @@ from kqueue.records.record import Record
 rng = random.Random(7)
 whole = bytes(build_batch([Record(number, number, b"%d" % (number % 9), b"v" * number, (("h", b"x"),), -1) for number in range(20)]))
 header = read_header(whole)
-refused = 0
+refused = taken = 0
 for _ in range(1500):
     data = bytearray(whole[BATCH_OVERHEAD:])
     for _ in range(rng.randrange(1, 4)):
@@ -281,6 +431,17 @@ for _ in range(1500):
             fast.kept(offset_map, data, header, 0, True)
         except CorruptBatch:
             refused += 1
+    chunk = bytearray(whole[:BATCH_OVERHEAD] + data)
+    chunk[8:12] = (len(chunk) - 12).to_bytes(4, "big")
+    if rng.random() < 0.2:
+        chunk[rng.randrange(12)] = rng.randrange(256)
+    chunk[17:21] = crc32c(chunk[21:]).to_bytes(4, "big")
+    chunk = bytes(chunk) * 2 + bytes(chunk[: rng.randrange(len(chunk))])
+    offset_map = fast.ENGINE.make_map(24 * 40, 0.9)
+    _, offset_map.end_offset = fast.index_chunk(offset_map, chunk, 0, len(chunk), 0, 0)
+    kept = fast.keep_chunk(offset_map, chunk, 0, len(chunk), 0, 0, array("q", [19]))
+    taken += kept.size > 0
+assert taken > 100, taken
 assert refused > 1000, refused
 try:
     kernels.get_key(np.zeros(2, np.uint64), np.zeros(1, np.uint8), np.zeros(1, np.uint64))

@@ -1,0 +1,118 @@
+"""Compaction by itself, each engine in a process of its own: records a second, and the memory it takes.
+
+`python -m benchmarks.log_compaction FOLDER ENGINE` is that process; it compacts the partition in FOLDER and prints what it took.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.log_data import START_MS, append_keyed, temporary_folder
+from benchmarks.results import Figure, Row
+from kqueue.base.clock import SystemClock
+from kqueue.base.errors import PluginError
+from kqueue.log.compaction.engine import engine
+from kqueue.log.compaction.task import CompactConfig, CompactTask, Source
+from kqueue.log.config import LogConfig
+from kqueue.log.filenames import CLEANED
+from kqueue.log.log import Log
+from kqueue.storage import LocalStorage
+
+PARTITION = "t-0"
+SOURCES = "sources.json"
+SEGMENT_BYTES = 128 * 2**20
+DEDUPE_BYTES = 128 * 2**20  # Kafka's default for all cleaners
+AIMS = {"python": 300_000, "fast": 3_000_000}  # records a second
+
+
+def compaction(records: int, keys: int) -> Row:
+    figures = []
+    with temporary_folder() as folder:
+        write(folder, records, keys)
+        for name, aim in AIMS.items():
+            try:
+                engine(name)
+            except PluginError:  # kqueue[fast] is not installed
+                continue
+            figures += _measure(folder, name, aim, keys)
+    return Row(
+        f"compaction of {records / 1e6:.3g} million records of 100 bytes, {keys / 1e6:.3g} million keys",
+        figures,
+        "both passes, one core; memory above that of the process before",
+    )
+
+
+def write(folder: Path, records: int, keys: int) -> None:
+    """A partition whose segments are all sealed but the last, which is empty; and a file that says which they are."""
+    log = Log.open(LocalStorage(folder), PARTITION, LogConfig.of(segment_bytes=SEGMENT_BYTES), SystemClock())
+    append_keyed(log, records, keys, random.Random(1))
+    log.roll()
+    sealed = log.segments()
+    log.close()
+    bases = [segment.base for segment in sealed]
+    sources = [[info.base, end, info.size] for info, end in zip(sealed[:-1], bases[1:], strict=True)]
+    (folder / SOURCES).write_text(json.dumps(sources))
+
+
+def _measure(folder: Path, name: str, aim: float, keys: int) -> list[Figure]:
+    command = [sys.executable, "-m", "benchmarks.log_compaction", str(folder), name]
+    found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    if found["kept"] > keys or found["kept"] != found["entries"]:
+        raise RuntimeError(f"{found['kept']} records stayed of {found['entries']} keys in the map, {keys} in all")
+    return [
+        Figure(found["records"] / found["seconds"], f"records/s, {name}", at_least=aim),
+        Figure((found["peak"] - found["before"]) / 2**20, f"MiB at most, {name}"),
+    ]
+
+
+def main(folder: Path, name: str) -> None:
+    storage = LocalStorage(folder)
+    with temporary_folder() as other:  # imports and compiles what is needed; a broker's worker does it once
+        write(other, 10_000, 1_000)
+        _task(LocalStorage(other), other, name)()
+    before = _peak_bytes()
+    done = _task(storage, folder, name)()
+    for entry in storage.list(PARTITION):
+        if entry.name.endswith(CLEANED):
+            storage.remove(f"{PARTITION}/{entry.name}")
+    stats = done.stats
+    found = {
+        "seconds": stats.seconds,
+        "records": stats.records_read,
+        "kept": stats.records_kept,
+        "entries": stats.map_entries,
+        "before": before,
+        "peak": _peak_bytes(),
+    }
+    print(json.dumps(found))
+
+
+def _task(storage: LocalStorage, folder: Path, name: str) -> CompactTask:
+    sources = tuple(Source(base, end, size) for base, end, size in json.loads((folder / SOURCES).read_text()))
+    config = LogConfig.of()
+    return CompactTask(
+        storage,
+        PARTITION,
+        sources,
+        first_dirty=0,
+        config=CompactConfig(config.segment_bytes, config.segment_index_bytes, config.index_interval_bytes, 86_400_000, DEDUPE_BYTES),
+        start_offset=0,
+        now_ms=START_MS,
+        engine=name,
+    )
+
+
+def _peak_bytes() -> int:
+    """The most memory that this process ever had resident."""
+    import resource  # not on Windows, where the rest of this package does not run either
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
