@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex, OffsetOutOfRange, StorageFailed
 from kqueue.base.names import parse_partition_folder
-from kqueue.files.lookup import end_of, position_of
-from kqueue.files.segments import Batch, Gap, Segment
+from kqueue.files.lookup import end_of
+from kqueue.files.segments import Batch, Segment
+from kqueue.files.sound import Report, sound_batches
 from kqueue.files.transactions import Transactions
 from kqueue.log.checkpoints import LOG_STARTS, decode_offsets, decode_partition_metadata
 from kqueue.log.damage import Damage
-from kqueue.log.filenames import LOG, PARTITION_METADATA, SWAP, parse_file_name
+from kqueue.log.filenames import CLEANED, DELETED, LOG, PARTITION_METADATA, SWAP, parse_file_name
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX
 from kqueue.records.record import Record
 from kqueue.storage import Entry, LocalStorage, Storage
@@ -159,7 +160,7 @@ class LogFolder:
         return self._records(self._batches(start, end, check, on_damage), start, end, aborted, on_damage, limit_bytes)
 
     def arrow_batches(
-        self, *, rows_max: int = 65_536, bytes_max: int = 32 * 1024 * 1024, **selection: Unpack[SelectionArgs]
+        self, *, rows_max: int = 65_536, bytes_max: int = 8 * 1024 * 1024, **selection: Unpack[SelectionArgs]
     ) -> Iterator[pa.RecordBatch]:
         """The records as Apache Arrow record batches, of at most `rows_max` rows and about `bytes_max` bytes.
 
@@ -187,18 +188,16 @@ class LogFolder:
         return start_offset
 
     def _batches(self, start: int, end_offset: int | None, check: bool, on_damage: OnDamage) -> Iterator[Batch]:
+        report = _reporter(on_damage)
         for segment, following in pairwise((*self.segments, None)):
             assert segment is not None
             if (following is not None and following.base_offset <= start) or (end_offset is not None and segment.base_offset >= end_offset):
                 continue
-            for found in segment.walk(position_of(segment, start), check=check):
-                if isinstance(found, Gap) or not found.is_valid:
-                    if isinstance(found, Batch) or not (found.is_tail and following is None):
-                        _report(segment, found, on_damage)
-                elif end_offset is not None and found.base_offset >= end_offset and found.magic == 2:
+            next_base = following.base_offset if following is not None else None
+            for batch in sound_batches(segment, start, next_base, check=check, report=report):
+                if end_offset is not None and batch.base_offset >= end_offset and (batch.magic == 2 or not batch.unit.codec_id):
                     return
-                elif found.last_offset >= start:
-                    yield found
+                yield batch
 
     def _records(
         self,
@@ -223,43 +222,43 @@ class LogFolder:
             except CorruptBatch as error:
                 if on_damage == "raise":
                     raise
-                if callable(on_damage):
-                    on_damage(Damage(batch.place, batch.position, "records as its header counts them", str(error)))
+                _reporter(on_damage)(Damage(batch.place, batch.position, "records as its header counts them", str(error)))
 
 
-def _report(segment: Segment, found: Gap | Batch, on_damage: OnDamage) -> None:
-    expected, what = ("a sound batch", found.problem or "") if isinstance(found, Batch) else (found.expected, found.found)
-    damage = Damage(segment.place(), found.position, expected, what)
-    if on_damage == "raise":
-        raise CorruptBatch(str(damage))
-    if callable(on_damage):
-        on_damage(damage)
+def _reporter(on_damage: OnDamage) -> Report:
+    def report(damage: Damage) -> None:
+        if on_damage == "raise":
+            raise CorruptBatch(str(damage))
+        if callable(on_damage):
+            on_damage(damage)
+
+    return report
 
 
 def _find_segments(storage: Storage, folder: str) -> tuple[Segment, ...]:
     """The segments, oldest first.
 
-    Where compaction was cut short after its point of no return, the `.swap` files stand for the segments that they cover: of
-    these some may be gone already.
+    Where compaction is being installed, or was cut short after its point of no return, the new segments stand for those that
+    they cover: of these some may be gone already. See `kqueue.log.compaction.swap` for the names.
     """
-    kept: dict[int, Segment] = {}
+    found: dict[int, Segment] = {}
     swapped: list[Segment] = []
-    files: dict[tuple[int, bool], dict[str, Entry]] = {}
+    entries: dict[tuple[int, str], dict[str, Entry]] = {}
     for entry in storage.list(folder):
-        is_swap = entry.name.endswith(SWAP)
-        parsed = None if entry.is_folder else parse_file_name(entry.name.removesuffix(SWAP))
+        state = next((state for state in (SWAP, DELETED, CLEANED) if entry.name.endswith(state)), "")
+        parsed = None if entry.is_folder else parse_file_name(entry.name.removesuffix(state))
         if parsed is not None:
-            files.setdefault((parsed[0], is_swap), {})[parsed[1]] = entry
-    for (offset, is_swap), entries in sorted(files.items()):
-        if LOG not in entries:
+            entries.setdefault((parsed[0], state), {})[parsed[1]] = entry
+    unfinished = min((offset for offset, state in entries if state == CLEANED), default=None)  # swaps from there on do not count
+    for (offset, state), files in sorted(entries.items()):
+        if LOG not in files or state in (DELETED, CLEANED) or (state == SWAP and unfinished is not None and offset >= unfinished):
             continue
-        names = {suffix: entry.name for suffix, entry in entries.items()}
-        segment = Segment(storage, folder, offset, names, entries[LOG].size)
-        if is_swap:
+        segment = Segment(storage, folder, offset, {suffix: entry.name for suffix, entry in files.items()}, files[LOG].size)
+        if state == SWAP or LOG in entries.get((offset, DELETED), {}):
             swapped.append(segment)
-        else:
-            kept[offset] = segment
+        if state != SWAP:
+            found[offset] = segment
     for segment in swapped:
         end = end_of(segment)
-        kept = {offset: old for offset, old in kept.items() if not segment.base_offset <= offset < end} | {segment.base_offset: segment}
-    return tuple(kept[offset] for offset in sorted(kept))
+        found = {offset: old for offset, old in found.items() if not segment.base_offset < offset < end} | {segment.base_offset: segment}
+    return tuple(found[offset] for offset in sorted(found))

@@ -8,26 +8,32 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
+from zlib import crc32
+
+from crc32c import crc32c
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.filenames import LOG, file_name
 from kqueue.records.batch import (
     BATCH_OVERHEAD,
+    CONTROL,
+    CRC_START,
     DECOMPRESSED_BYTES_MAX,
     HEADER,
     MAGIC_POSITION,
     BatchHeader,
-    check_crc,
     iter_records,
     read_header,
 )
-from kqueue.records.legacy import LegacyEntry, check_entry, entry_records
+from kqueue.records.legacy import LegacyEntry, entry_records
 from kqueue.records.message_set import read_entry
 from kqueue.records.record import Record
 from kqueue.storage import File, Storage
 
 Unit = BatchHeader | LegacyEntry
 FRAME = struct.Struct(">qi")
+LEGACY_CRC_START = 16  # what a message's checksum covers
+ATTRIBUTES_END = 23  # of a batch of magic 2
 LENGTH_END = FRAME.size  # the length counts from here, in every magic
 LENGTH_MIN = (14, 22, BATCH_OVERHEAD - LENGTH_END)  # by magic
 CHUNK_BYTES = 1024 * 1024
@@ -35,11 +41,21 @@ CHUNK_BYTES_UNCHECKED = 64 * 1024
 _LEGACY = struct.Struct(">qiIbbq")
 
 
+class Fault(NamedTuple):
+    """What is wrong with a batch."""
+
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"expected {self.expected}, found {self.found}"
+
+
 class Gap(NamedTuple):
     """Bytes of a log file in which no batch begins: `size` of them from `position` on.
 
-    `is_tail`: the file ends with them, and they are the beginning of a batch, or zeros that were allocated beforehand: what
-    a crash or a broker at work leaves. Otherwise they are damage.
+    `is_tail`: the file ends with them, and they look like the beginning of a batch, or are zeros (`is_zero`) that were allocated
+    beforehand: what a crash or a broker at work leaves. Otherwise they are damage.
     """
 
     position: int
@@ -47,6 +63,11 @@ class Gap(NamedTuple):
     expected: str
     found: str
     is_tail: bool
+    is_zero: bool = False
+
+    @property
+    def fault(self) -> Fault:
+        return Fault(self.expected, self.found)
 
 
 class Batch:
@@ -58,7 +79,7 @@ class Batch:
 
     __slots__ = ("_data", "_file", "place", "position", "problem", "unit")
 
-    def __init__(self, unit: Unit, file: File, place: str, position: int, data: memoryview | None, problem: str | None) -> None:
+    def __init__(self, unit: Unit, file: File, place: str, position: int, data: memoryview | None, problem: Fault | None) -> None:
         self.unit = unit
         self.place = place
         self.position = position
@@ -176,7 +197,7 @@ def walk(file: File, place: str, position: int, end: int, *, check: bool = True)
 
     A batch whose checksum or header is wrong comes with its `problem` and is passed over by the length that it claims.
 
-    Args: check: compare checksums, which reads all bytes; else only headers are read.
+    Args: check: compare checksums, which reads all bytes; else only headers are read, and the control batches.
     Raises: StorageFailed. Allocates no more than a chunk of 1 MiB, or one batch that lies whole before `end`.
     """
     chunk_bytes = CHUNK_BYTES if check else CHUNK_BYTES_UNCHECKED
@@ -195,17 +216,19 @@ def walk(file: File, place: str, position: int, end: int, *, check: bool = True)
         if magic > 2 or length < LENGTH_MIN[magic]:
             zeros = length == 0 and is_zero(file, position, end)
             found = f"{end - position} zero bytes" if zeros else f"length {length}, magic {magic}"
-            yield Gap(position, end - position, "a batch", found, zeros)
+            yield Gap(position, end - position, "a batch", found, zeros, zeros)
             return
         if size > end - position:
             yield Gap(position, end - position, f"a batch of {size} bytes", f"{end - position} bytes until the end", True)
             return
-        if (check or magic < 2) and at + size > len(buf):
+        # the end of a transaction decides over others' records, and is small
+        checked = check or (magic == 2 and buf[at + ATTRIBUTES_END - 1] & CONTROL != 0)
+        if (checked or magic < 2) and at + size > len(buf):
             buf, start, at = file.read_at(position, min(max(chunk_bytes, size), end - position)), position, 0
             if len(buf) < size:
                 yield Gap(position, end - position, f"a batch of {size} bytes", "a file that has been cut meanwhile", True)
                 return
-        unit, problem = _unit(buf, at, magic, check)
+        unit, problem = _unit(buf, at, magic, checked)
         data = memoryview(buf)[at : at + size] if at + size <= len(buf) else None
         yield Batch(unit, file, place, position, data, problem)
         position += size
@@ -222,26 +245,23 @@ def is_zero(file: File, position: int, end: int) -> bool:
     return True
 
 
-def _unit(buf: bytes, at: int, magic: int, check: bool) -> tuple[Unit, str | None]:
+def _unit(buf: bytes, at: int, magic: int, check: bool) -> tuple[Unit, Fault | None]:
     """The header or entry, and what is wrong with it."""
+    size = FRAME.unpack_from(buf, at)[1] + LENGTH_END
     if magic == 2:
         try:
             header = read_header(buf, at)
-            if check:
-                check_crc(buf, at, header)
         except CorruptBatch as error:
-            return BatchHeader(*HEADER.unpack_from(buf, at)), str(error)
-        return header, None
-    size = FRAME.unpack_from(buf, at)[1] + LENGTH_END
-    entry: LegacyEntry | None = None
+            return BatchHeader(*HEADER.unpack_from(buf, at)), Fault("a sound header", str(error))
+        return header, _crc_fault(header.crc, crc32c(memoryview(buf)[at + CRC_START : at + size])) if check else None
     try:
         entry = read_entry(buf, at, at + size)
         assert entry is not None, "it lies whole in the buffer"
-        if check:
-            check_entry(buf, entry)
     except CorruptBatch as error:
-        if entry is None:
-            offset, _, crc, _, attributes, timestamp = _LEGACY.unpack_from(buf, at)
-            entry = LegacyEntry(offset, at, size, magic, crc, attributes, timestamp if magic else -1, None, None)
-        return entry, str(error)
-    return entry, None
+        offset, _, crc, _, attributes, timestamp = _LEGACY.unpack_from(buf, at)
+        return LegacyEntry(offset, at, size, magic, crc, attributes, timestamp if magic else -1, None, None), Fault("a message", str(error))
+    return entry, _crc_fault(entry.crc, crc32(memoryview(buf)[at + LEGACY_CRC_START : at + size])) if check else None
+
+
+def _crc_fault(told: int, made: int) -> Fault | None:
+    return None if told == made else Fault(f"checksum {told:#010x}", f"{made:#010x}")

@@ -96,7 +96,7 @@ def dump_log(source: Source, options: DumpOptions, problems: Problems) -> Iterat
             if options.whole_log:
                 yield f"Found {found.size} invalid bytes at the end of {source.name}"
             if options.whole_log or not found.is_tail:
-                problems.complain(f"{source.shown}, position {found.position}: expected {found.expected}, found {found.found}")
+                problems.complain(f"{source.shown}, position {found.position}: {found.fault}")
             return
         if found.problem is not None:
             problems.complain(f"{found.where}: {found.problem}")

@@ -53,7 +53,8 @@ def _records(batch: Batch) -> Iterator[tuple[Record, str]]:
             rest = f"payloadsize: {size_of(entry.value)} magic: {unit.magic} compresscodec: {codec} crc: {entry.crc}{key}"
             yield Record(offset, timestamp, entry.key, entry.value), rest
         return
-    middle = f"magic: 2 compresscodec: {codec_name(unit.codec_id).upper()} producerId: {unit.producer_id} producerEpoch: {unit.producer_epoch}"
+    producer = f"producerId: {unit.producer_id} producerEpoch: {unit.producer_epoch}"
+    middle = f"magic: 2 compresscodec: {codec_name(unit.codec_id).upper()} {producer}"
     transactional = BOOLEAN[unit.is_transactional]
     for record in iter_records(batch.data(), 0, limit_bytes=DECOMPRESSED_BYTES_MAX):
         rest = (

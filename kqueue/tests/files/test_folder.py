@@ -9,15 +9,16 @@ import pytest
 
 import kqueue
 from kqueue.base.errors import OffsetOutOfRange, StorageFailed
-from kqueue.base.names import parse_partition_folder
+from kqueue.base.names import parse_partition_folder, uuid_text
 from kqueue.files import LogFolder
 from kqueue.tests import golden
+from kqueue.tests.files.logs import FOLDER, content, made, names, opened, replace
 
 FOLDERS = [(version, topic, partition) for version in golden.VERSIONS for topic, told in golden.expected(version).items()
            if ":" not in topic for partition in told.watermarks]  # fmt: skip
 
 
-def opened(version: str, topic: str, partition: int) -> LogFolder:
+def opened_golden(version: str, topic: str, partition: int) -> LogFolder:
     return kqueue.open_log(golden.data_folder(version) / f"{topic}-{partition}")
 
 
@@ -25,7 +26,7 @@ def opened(version: str, topic: str, partition: int) -> LogFolder:
 def test_every_record_that_a_client_read(version: str, topic: str, partition: int) -> None:
     """S3.2, S3.3, S3.6: every format and codec of Kafka 2.8 and 4.3."""
     told = golden.expected(version)[topic]
-    log = opened(version, topic, partition)
+    log = opened_golden(version, topic, partition)
     assert (log.topic, log.partition) == (topic, partition)
     assert (log.start_offset, log.end_offset) == told.watermarks[partition]
     found = [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in log]
@@ -38,7 +39,7 @@ def test_every_record_that_a_client_read(version: str, topic: str, partition: in
 def test_aborted_transactions_are_left_out(version: str) -> None:
     told = golden.expected(version)["txn:committed"]
     for partition in told.watermarks:
-        records = opened(version, "txn", partition).records(isolation="read_committed")
+        records = opened_golden(version, "txn", partition).records(isolation="read_committed")
         assert [r.offset for r in records] == [r.offset for r in told.of_partition(partition)]
 
 
@@ -46,7 +47,7 @@ def test_aborted_transactions_are_left_out(version: str) -> None:
 @pytest.mark.parametrize("topic", ["compacted", "v2-gzip", "txn"])
 def test_reading_begins_and_ends_where_told(version: str, topic: str) -> None:
     """S4.1, S5.2: in a gap the next record counts."""
-    log = opened(version, topic, 0)
+    log = opened_golden(version, topic, 0)
     offsets = [r.offset for r in log]
     for wanted in range(log.start_offset, log.end_offset, 61):
         rest = [offset for offset in offsets if offset >= wanted]
@@ -55,7 +56,7 @@ def test_reading_begins_and_ends_where_told(version: str, topic: str) -> None:
 
 
 def test_below_the_start_is_refused() -> None:
-    log = opened("2.8", "v2-gzip", 0)
+    log = opened_golden("2.8", "v2-gzip", 0)
     with pytest.raises(OffsetOutOfRange, match="-5 lies before the start of .*v2-gzip-0, which is 0"):
         log.records(start_offset=-5)
     with pytest.raises(ValueError, match="isolation is one of read_uncommitted, read_committed"):
@@ -76,3 +77,72 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StorageFailed, match=sentence):
             kqueue.open_log(tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+# --- a folder in which compaction is at work, or was when the power went
+
+
+def test_new_segments_stand_for_those_that_they_cover() -> None:
+    """S5.2: `.swap` files count from the moment that they are all there, `.cleaned` ones never."""
+    storage, values = made()
+    whole = {name: content(storage, name) for name in names(storage)}
+    first, second, third, _ = sorted(whole)
+    compacted = whole[first][:106] + whole[second][106:]
+    rest = values[:3] + values[12:]
+
+    replace(storage, f"{first}.cleaned", compacted)
+    assert [record.value for record in opened(storage)] == values
+    storage.rename(f"{FOLDER}/{first}.cleaned", f"{FOLDER}/{first}.swap")
+    assert [record.value for record in opened(storage)] == rest
+    replace(storage, f"{first.replace('.log', '.index')}.cleaned", b"")
+    assert [record.value for record in opened(storage)] == values, "the commit was cut short"
+    storage.remove(f"{FOLDER}/{first.replace('.log', '.index')}.cleaned")
+    storage.rename(f"{FOLDER}/{first}", f"{FOLDER}/{first}.deleted")
+    assert [record.value for record in opened(storage)] == rest
+    storage.rename(f"{FOLDER}/{first}.swap", f"{FOLDER}/{first}")
+    assert [record.value for record in opened(storage)] == rest, "the second was left behind"
+    storage.rename(f"{FOLDER}/{second}", f"{FOLDER}/{second}.deleted")
+    assert [record.value for record in opened(storage)] == rest
+    assert [segment.base_offset for segment in opened(storage).segments] == [0, 18, 27]
+    assert third in str(opened(storage).segments[1])
+
+
+def test_deleted_records_do_not_come_back(tmp_path: Path) -> None:
+    """S5.1: those below the log start, which stands beside the folder."""
+    folder = golden.copy_folder("4.3", tmp_path)
+    (folder / "log-start-offset-checkpoint").write_text("0\n2\nv2-gzip 0 57\nother 3 9\n")
+    log = kqueue.open_log(folder / "v2-gzip-0")
+    assert log.start_offset == 57
+    assert [record.offset for record in log] == list(range(57, 300))
+    with pytest.raises(OffsetOutOfRange, match="offset 56 lies before the start"):
+        log.batches(start_offset=56)
+    (folder / "log-start-offset-checkpoint").write_text("nonsense")
+    assert kqueue.open_log(folder / "v2-gzip-0").start_offset == 0
+
+
+def test_the_folder_tells_its_topic(tmp_path: Path) -> None:
+    log = opened_golden("4.3", "v2-gzip", 0)
+    assert log.topic_id is not None
+    assert uuid_text(log.topic_id) == "hkGRbaiNSCqd_Az48o7EyA"
+    assert opened_golden("2.8", "v0-none", 0).topic_id is None
+    (tmp_path / "any name").mkdir()
+    (tmp_path / "any name" / "00000000000000000007.log").touch()
+    log = kqueue.open_log(tmp_path / "any name")
+    assert (log.topic, log.partition, log.start_offset, log.end_offset, list(log)) == (None, None, 7, 7, [])
+
+
+def test_a_segment_that_a_broker_deletes_meanwhile() -> None:
+    storage, _ = made()
+    log = opened(storage)
+    storage.remove(f"{FOLDER}/{names(storage)[1]}")
+    with pytest.raises(FileNotFoundError):
+        list(log)
+
+
+def test_nothing_is_written(tmp_path: Path) -> None:
+    folder = golden.copy_folder("4.3", tmp_path)
+    before = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(folder.rglob("*"))}
+    for path in list(before):
+        if path.is_dir() and parse_partition_folder(path.name):
+            list(kqueue.open_log(path).records(isolation="read_committed"))
+    assert {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(folder.rglob("*"))} == before
