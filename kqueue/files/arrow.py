@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kqueue.base.errors import ExtraNeeded
-from kqueue.files.rows import Row, Selection, rows, size_of
+from kqueue.files.rows import ROW_BYTES, Row, Selection, rows, size_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kqueue.files.folder import LogFolder
 
 ROWS_MAX = 65_536
-BYTES_MAX = 32 * 1024 * 1024
+BYTES_MAX = 8 * 1024 * 1024
 _TYPES = {
     "binary": "binary",
     "utf8": "string",
@@ -66,12 +66,18 @@ def record_batches(
     form = schema(selection.key_as, selection.value_as)
     chunk: list[Row] = []
     size = 0
+    append, bytes_type = chunk.append, bytes
     for row in found:
-        chunk.append(row)
-        size += size_of(row)
+        append(row)
+        _, _, _, _, _, key, value, headers, _, _, _, _ = row
+        if headers or key.__class__ is not bytes_type or value.__class__ is not bytes_type:
+            size += size_of(row)
+        else:
+            size += len(key) + len(value) + ROW_BYTES
         if len(chunk) >= rows_max or size >= bytes_max:
             yield _record_batch(chunk, form, selection)
-            chunk, size = [], 0
+            chunk.clear()
+            size = 0
     if chunk:
         yield _record_batch(chunk, form, selection)
 
@@ -83,7 +89,8 @@ def _record_batch(chunk: list[Row], form: pa.Schema, selection: Selection) -> pa
     for name, kind in (("key", selection.key_as), ("value", selection.value_as)):
         if kind == "json":
             columns[name] = [None if value is None else json.dumps(value, ensure_ascii=False) for value in columns[name]]
-    columns["headers"] = [[{"key": _text(name), "value": value} for name, value in headers] for headers in columns["headers"]]
+    if any(columns["headers"]):
+        columns["headers"] = [[{"key": _text(name), "value": value} for name, value in headers] for headers in columns["headers"]]
     return pa.RecordBatch.from_arrays([pa.array(columns[field.name], field.type) for field in form], schema=form)
 
 

@@ -19,6 +19,7 @@ from kqueue.records.record import Headers
 
 CREATE_TIME = "CreateTime"
 LOG_APPEND_TIME = "LogAppendTime"
+ROW_BYTES = 100  # about what a row takes besides key, value and headers
 
 
 class Row(NamedTuple):
@@ -174,7 +175,7 @@ def _of_batch(
 
 def size_of(row: Row) -> int:
     """About how many bytes a row takes."""
-    size = 100
+    size = ROW_BYTES
     for part in (row.key, row.value):
         size += len(part) if isinstance(part, (bytes, str)) else 8
     for name, value in row.headers:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
 from kqueue import open_log
 from kqueue.base.errors import ExtraNeeded
-from kqueue.files.arrow import _TYPES, schema
+from kqueue.files.arrow import _TYPES, record_batches, schema
 from kqueue.files.folder import LogFolder
 from kqueue.files.rows import DECODERS, Row, Selection, rows
 from kqueue.storage import MemoryStorage
@@ -46,6 +47,20 @@ def test_batches_are_bounded_by_rows_and_by_bytes() -> None:
     assert max(by_size) < 20
 
 
+def test_no_more_is_taken_ahead_than_a_batch_holds() -> None:
+    taken = 0
+
+    def endless() -> Iterator[Row]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield Row("t", 0, taken, None, None, None, b"x" * 1000, (), None, None, None, None)
+
+    batches = record_batches(endless(), Selection(), rows_max=100, bytes_max=50_000)
+    assert [next(batches).num_rows for _ in range(3)] == [46, 46, 46]
+    assert taken == 3 * 46
+
+
 def test_selections_and_forms() -> None:
     storage = MemoryStorage()
     log = new_log(storage)
@@ -71,8 +86,6 @@ def test_numbers() -> None:
 
 
 def test_header_names_that_are_no_text_do_not_end_it() -> None:
-    from kqueue.files.arrow import record_batches
-
     row = Row("t", 0, 0, None, None, None, None, (("\udcff", b"x"), ("\udcff", None)), None, None, None, None)
     (batch,) = record_batches([row], Selection())
     assert batch["headers"].to_pylist() == [[{"key": "\ufffd", "value": b"x"}, {"key": "\ufffd", "value": None}]]
