@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kqueue.base.names import uuid_text
-from kqueue.cli.connect import admin, bootstrap_option, explain_code, name_values
+from kqueue.cli.connect import admin, bootstrap_option, explain, explain_code, name_values
 from kqueue.cli.output import counted
 
 if TYPE_CHECKING:
@@ -16,19 +16,26 @@ if TYPE_CHECKING:
 Topic = dict[str, Any]
 UNKNOWN_TOPIC = 3
 ALREADY_EXISTS = 36
+TO_THE_END = -1
+_REFUSED_DELETION = {
+    "OffsetOutOfRangeError": "the partition ends before that offset",
+    "PolicyViolationError": "the topic keeps the last record of each key (cleanup.policy=compact); none can be deleted",
+    "InvalidTopicError": "the topic is the broker's own",
+}
 _ELR_LISTS = ("eligible_leader_replicas", "last_known_elr")
 _NODE_LISTS = ("replica_nodes", "isr_nodes", *_ELR_LISTS)
 
 
 @click.group()
 def topics() -> None:
-    """Create, list, describe, alter and delete topics.
+    """Create, list, describe, alter and delete topics, and delete their oldest records.
 
     \b
       kqueue topics create orders --partitions 3
       kqueue topics create audit -c retention.ms=3600000 -c cleanup.policy=delete
       kqueue topics describe orders
       kqueue topics alter orders --partitions 6
+      kqueue topics delete-records orders --before-offset 1000
       kqueue topics delete orders
     """
 
@@ -155,6 +162,40 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
     _finish(refused)
 
 
+@topics.command("delete-records")
+@click.argument("name", metavar="TOPIC")
+@click.option("--before-offset", type=click.IntRange(min=0), metavar="N", help="Delete the records below this offset; N itself stays.")
+@click.option("--all", "everything", is_flag=True, help="Delete all records that are there now.")
+@click.option("-p", "--partition", "chosen", type=click.IntRange(min=0), multiple=True, metavar="P", help="Only here; may be repeated.")
+@bootstrap_option
+def delete_records(name: str, before_offset: int | None, everything: bool, chosen: tuple[int, ...], bootstrap: str) -> None:
+    """Delete the oldest records of a topic; the topic stays. There is no way back.
+
+    \b
+      kqueue topics delete-records orders --before-offset 1000 --partition 0
+      kqueue topics delete-records orders --all
+
+    Consumers that stood before the new beginning go on as their `auto.offset.reset` says.
+    """
+    from kafka import TopicPartition
+    from kafka.errors import KafkaError
+
+    if (before_offset is None) != everything:
+        raise click.UsageError("say how far: --before-offset N, or --all")
+    refused = False
+    with admin(bootstrap) as client:
+        for index in chosen or _partitions_of(client, name):
+            try:
+                place = TopicPartition(name, index)
+                found = client.delete_records({place: TO_THE_END if before_offset is None else before_offset})
+            except KafkaError as error:
+                refused = True
+                _complain(f"{name}-{index}", _REFUSED_DELETION.get(type(error).__name__) or explain(error))
+            else:
+                click.echo(f"{name}-{index} begins at offset {found[place]['low_watermark']} now.")
+    _finish(refused)
+
+
 def describe_text(topic: Topic, settings: dict[str, str]) -> str:
     """One topic as `kafka-topics --describe` of Kafka 4.3 prints it; ``Elr: N/A`` is for brokers without eligible leader replicas."""
     partitions = sorted(topic["partitions"], key=lambda partition: int(partition["partition_index"]))
@@ -172,6 +213,13 @@ def describe_text(topic: Topic, settings: dict[str, str]) -> str:
             f"\tElr: {elr}\tLastKnownElr: {last_elr}"
         )
     return "\n".join(lines)
+
+
+def _partitions_of(client: KafkaAdminClient, name: str) -> list[int]:
+    (topic,) = client.describe_topics([name])
+    if topic["error_code"] != 0:
+        raise click.ClickException(f"{name}: {explain_code(topic['error_code'])}")
+    return sorted(partition["partition_index"] for partition in topic["partitions"])
 
 
 def _name(topic: Topic) -> str:

@@ -120,3 +120,36 @@ def test_wrong_usage_is_exit_status_2(kq: Kq, args: list[str], words: str) -> No
     result = kq("topics", *args)
     assert result.exit_code == 2
     assert words in result.output
+
+
+def test_delete_records_moves_the_beginning(kq: Kq, done: Done, fresh: str) -> None:
+    """S5.1"""
+    done("topics", "create", fresh)
+    done("produce", fresh, input="a\nb\nc\nd\n")
+    assert done("topics", "delete-records", fresh, "--before-offset", "3") == f"{fresh}-0 begins at offset 3 now.\n"
+    assert done("consume", fresh, "--from-beginning", "-n", "1", "--format", "value") == "d\n"
+    assert done("topics", "delete-records", fresh, "--all", "-p", "0") == f"{fresh}-0 begins at offset 4 now.\n"
+    result = kq("topics", "delete-records", fresh, "--before-offset", "5")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"Error: {fresh}-0: the partition ends before that offset\n"
+
+
+def test_delete_records_goes_through_all_partitions(kq: Kq, done: Done, topic: str) -> None:
+    result = kq("topics", "delete-records", topic, "--all", "-p", "2", "-p", "7")
+    assert (result.exit_code, result.stdout) == (1, f"{topic}-2 begins at offset 0 now.\n")
+    assert f"Error: {topic}-7: " in result.stderr
+    assert done("topics", "delete-records", topic, "--all").count("begins at offset 0 now.") == 3
+
+
+def test_delete_records_is_refused_where_keys_are_kept(kq: Kq, done: Done, fresh: str) -> None:
+    done("topics", "create", fresh, "-c", "cleanup.policy=compact")
+    result = kq("topics", "delete-records", fresh, "--all")
+    assert result.exit_code == 1
+    assert "cleanup.policy=compact" in result.stderr
+
+
+@pytest.mark.parametrize("args", [[], ["--all", "--before-offset", "3"]])
+def test_delete_records_wants_to_know_how_far(kq: Kq, args: list[str]) -> None:
+    result = kq("topics", "delete-records", "t", *args)
+    assert result.exit_code == 2
+    assert "--before-offset N, or --all" in result.output

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from kqueue.cli.log_dirs import _heading, kafka_json
+
+Kq = Callable[..., Result]
+Done = Callable[..., str]
+STORAGE_ERROR = 56
+
+
+def folder(**fields: Any) -> dict[str, Any]:
+    one = {"partition_index": 0, "partition_size": 1500, "offset_lag": 2, "is_future_key": True}
+    topics = [{"name": "t", "partitions": [one]}]
+    return {"error_code": 0, "log_dir": "/data", "topics": topics, "total_bytes": 4000, "usable_bytes": 2000, **fields}
+
+
+def test_a_table_per_folder(done: Done, topic: str) -> None:
+    """S3.1"""
+    done("produce", topic, "--partition", "1", input="x\n")
+    head, titles, *rows = done("log-dirs", topic).splitlines()
+    assert head.startswith("Broker ")
+    assert "3 partitions" in head
+    assert titles.split() == ["TOPIC", "PARTITION", "SIZE", "BYTES", "LAG"]
+    cells = [row.split() for row in rows]
+    assert [(row[0], row[1], row[-1]) for row in cells] == [(topic, "0", "0"), (topic, "1", "0"), (topic, "2", "0")]
+    assert [int(row[-2]) > 0 for row in cells] == [False, True, False]
+
+
+def test_the_json_is_that_of_kafkas_tool(done: Done, topic: str) -> None:
+    told = json.loads(done("log-dirs", "--json", topic))
+    assert told["version"] == 1
+    ((broker),) = told["brokers"]
+    (only,) = broker["logDirs"]
+    assert only["error"] is None
+    assert only["partitions"][0] == {"partition": f"{topic}-0", "size": 0, "offsetLag": 0, "isFuture": False}
+
+
+def test_only_the_brokers_that_are_asked(kq: Kq, done: Done) -> None:
+    number = json.loads(done("log-dirs", "--json"))["brokers"][0]["broker"]
+    assert json.loads(done("log-dirs", "--json", "--broker", str(number)))["brokers"][0]["broker"] == number
+    result = kq("log-dirs", "--broker", "777")
+    assert (result.exit_code, result.stdout) == (1, "")
+
+
+def test_a_topic_that_is_not_there_has_nothing_anywhere(done: Done, fresh: str) -> None:
+    assert "0 partitions" in done("log-dirs", fresh)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, "Broker 3, /data: 1 partition, 1.5 kB; 2.0 kB free of 4.0 kB"),
+        ({"total_bytes": -1}, "Broker 3, /data: 1 partition, 1.5 kB; 2.0 kB free"),
+        ({"usable_bytes": -1}, "Broker 3, /data: 1 partition, 1.5 kB"),
+        ({"topics": []}, "Broker 3, /data: 0 partitions, 0 B; 2.0 kB free of 4.0 kB"),
+    ],
+)
+def test_what_is_told_of_a_folder(fields: dict[str, Any], expected: str) -> None:
+    assert _heading(3, folder(**fields)) == expected
+
+
+def test_a_folder_that_is_offline_is_told() -> None:
+    lost = folder(error_code=STORAGE_ERROR, topics=[])
+    assert _heading(3, lost).startswith("Broker 3, /data: ")
+    assert "free" not in _heading(3, lost)
+    (told,) = kafka_json([{"broker": 3, "log_dirs": [lost]}])["brokers"][0]["logDirs"]
+    assert told["error"]
+    assert told["partitions"] == []
