@@ -55,7 +55,8 @@ class DataFolder:
         key = parse_partition_folder(folder)
         if not self.is_one or key is None:
             return Known(cleaned=allow_gaps)
-        return Known(self.clean, self.offsets[LOG_STARTS].get(key, 0), allow_gaps or key in self.offsets[CLEANED_TO])
+        cleaned = allow_gaps or key in self.offsets[CLEANED_TO]
+        return Known(self.clean, self.offsets[RECOVERY_POINTS].get(key, 0), self.offsets[LOG_STARTS].get(key, 0), cleaned)
 
 
 def read_data_folder(storage: Storage, report: Report) -> DataFolder:

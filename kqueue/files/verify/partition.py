@@ -60,10 +60,12 @@ _KAFKAS_SUFFIX = ".checkpoint"  # snapshots of Kafka's own metadata log
 class Known:
     """What the data folder says of a partition.
 
-    `clean`: the last stop was. `log_start`: None: it says nothing. `cleaned`: its log was compacted, so that gaps are as they should be.
+    `clean`: the last stop was; otherwise only what lies below `recovery_point` was flushed for sure. `log_start`: None: it says
+    nothing. `cleaned`: its log was compacted, so that gaps are as they should be.
     """
 
     clean: bool = True
+    recovery_point: int = 0
     log_start: int | None = None
     cleaned: bool = False
 
@@ -305,15 +307,18 @@ class PartitionCheck:
     def _epoch(self, name: str, position: int, unit: BatchHeader) -> None:
         if unit.leader_epoch < 0:
             return
+        severity = ERROR if self.known.clean or unit.base_offset < self.known.recovery_point else NOTE
         if self._epochs_missing:
             self._epochs_missing = False
-            self._find(EPOCHS, None, f"epoch {unit.leader_epoch}, which a batch at offset {unit.base_offset} has", "no such file")
+            expected = f"epoch {unit.leader_epoch}, which a batch at offset {unit.base_offset} has"
+            self._find(EPOCHS, None, expected, "no such file", severity)
         if self.epochs is None:
             return
         said = self.epochs.epoch_at(unit.base_offset)
         if said == unit.leader_epoch or (said < 0 and unit.base_offset < self._log_start()):
             return
-        self._find(EPOCHS, None, f"epoch {unit.leader_epoch} at offset {unit.base_offset}, as in {name} at position {position}", str(said))
+        expected = f"epoch {unit.leader_epoch} at offset {unit.base_offset}, as in {name} at position {position}"
+        self._find(EPOCHS, None, expected, str(said), severity)
 
     def _log_start(self) -> int:
         """Below it the epochs may be forgotten already."""
