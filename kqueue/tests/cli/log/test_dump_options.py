@@ -185,17 +185,6 @@ def test_a_large_file_takes_little_memory(large: Path) -> None:
     assert peak < 6_000_000
 
 
-def test_lists_at_the_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kqueue.files.dump.problems.PAIRS_MAX", 2)
-    problems = Problems(lambda sentence: None)
-    for number in range(5):
-        problems.gap("a", 10 * number, 10 * number + 2)
-    assert list(problems.summary()) == ["Non-consecutive offsets in a", "  0 is followed by 2", "  10 is followed by 12", "  and 3 more"]
-    assert not problems.wrong
-    problems.gap("a", 7, 7)
-    assert problems.wrong, "offsets must rise"
-
-
 def test_a_closed_pipe_ends_it_quietly(large: Path) -> None:
     with subprocess.Popen(command(large, "--print-data-log"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
