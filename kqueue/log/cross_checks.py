@@ -18,23 +18,24 @@ from kqueue.records.batch import BatchHeader
 ENTRIES_CHECKED_MAX = 1000
 
 
-def epochs_contradict(epochs: LeaderEpochs, segments: Sequence[Segment], start_offset: int) -> str | None:
+def epochs_contradict(epochs: LeaderEpochs, segments: Sequence[Segment]) -> str | None:
     """What of the leader epochs the batches contradict; None: nothing. The newest are looked at. Raises StorageFailed."""
     rows = epochs.entries()
     for number in range(max(len(rows) - ENTRIES_CHECKED_MAX, 0), len(rows)):
         epoch, start = rows[number]
         end = rows[number + 1][1] if number + 1 < len(rows) else None
         first = _batch_at(segments, start)
-        if first is not None and (end is None or first.base_offset < end) and not _begins(first, epoch, start, start_offset):
+        # the oldest begins where the log did when the file was written, which may be within a batch, and later than it is said to now
+        if first is not None and (end is None or first.base_offset < end) and not _begins(first, epoch, 0 if number == 0 else start):
             return f"epoch {epoch} from {start} on, where batch {first.base_offset} to {first.last_offset} is of epoch {first.leader_epoch}"
-        before = _batch_at(segments, start - 1) if start > segments[0].base else None
+        before = _batch_at(segments, start - 1) if start > segments[0].base and number > 0 else None
         if before is not None and before.last_offset < start and before.leader_epoch >= epoch:
             return f"epoch {epoch} from {start} on, where the batch before is of epoch {before.leader_epoch}"
     return None
 
 
-def _begins(batch: BatchHeader, epoch: int, start: int, start_offset: int) -> bool:
-    return batch.leader_epoch in (-1, epoch) and (batch.base_offset >= start or start <= start_offset)
+def _begins(batch: BatchHeader, epoch: int, start: int) -> bool:
+    return batch.leader_epoch in (-1, epoch) and batch.base_offset >= start
 
 
 def transactions_contradict(number: int, segments: Sequence[Segment], end_offset: int) -> str | None:

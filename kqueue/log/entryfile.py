@@ -1,7 +1,7 @@
 """Files of fixed-size entries, all of one `struct.Struct`: what the indexes have in common.
 
-Of the active segment the entries are in memory as well as in the file; of others they are read through a map that the
-storage may drop and make again.
+Once something was appended the entries are in memory as well as in the file; else they are read through a map that the
+storage may drop and make again. So opening a log costs no more for long indexes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Bytes = bytearray | memoryview
 
 
 class EntryFile:
-    """One such file. Appends need `load` first. Crash: entries are not synced on their own; see `Segment`."""
+    """One such file. Crash: entries are not synced on their own; see `Segment`."""
 
     __slots__ = ("_path", "_tail", "entry", "file")
 
@@ -56,7 +56,9 @@ class EntryFile:
 
     def append(self, data: bytes) -> None:
         """Add entries. Raises StorageFailed."""
-        assert self._tail is not None, "appends need load()"
+        if self._tail is None:
+            self.load()
+        assert self._tail is not None
         self.file.append(data)
         self._tail += data
 

@@ -178,7 +178,7 @@ class _Loader:
             return False
         try:
             loaded.epochs = decode_epochs(self.storage.read(path))
-            wrong = epochs_contradict(loaded.epochs, loaded.segments, loaded.start_offset) if loaded.segments else None
+            wrong = epochs_contradict(loaded.epochs, loaded.segments) if loaded.segments else None
         except CorruptIndex as error:
             wrong = str(error)
         if wrong is None:

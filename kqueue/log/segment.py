@@ -88,9 +88,7 @@ class Segment:
     # --- appending
 
     def activate(self, index_bytes_max: int) -> None:
-        """Get ready for appends: the indexes are taken into memory. Raises StorageFailed."""
-        self.index.entries.load()
-        self.timeindex.entries.load()
+        """Get ready for appends. Raises CorruptIndex, StorageFailed."""
         self._note_full(index_bytes_max)
 
     def append(
@@ -138,7 +136,6 @@ class Segment:
     def finish_timeindex(self) -> None:
         """Put the segment's greatest timestamp into the time index. Raises StorageFailed."""
         if self._max_timestamp != _UNREAD:
-            self.timeindex.entries.load()
             self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
 
     def names(self) -> list[str]:

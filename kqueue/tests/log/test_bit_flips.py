@@ -25,7 +25,7 @@ from kqueue.tests.log.helpers import START_MS, append, end_transaction, flush
 TOPIC_ID = bytes(range(16))
 CONFIG = LogConfig.of(segment_bytes=900, index_interval_bytes=150)
 KEY = ("t", 0)
-FLIPS_PER_FILE = 40
+FLIPS_PER_FILE = 10
 
 
 def open_manager(storage: MemoryStorage) -> LogManager:
@@ -189,7 +189,8 @@ def check_flipped(name: str, storage: MemoryStorage) -> None:
     assert set(seen.aborted) <= set(EXPECTED.aborted)
     assert missing or seen.lost or seen.aborted == EXPECTED.aborted
     if not name.endswith(".log"):
-        assert seen.epochs == EXPECTED.epochs
+        # where the oldest begins is the one thing that the batches can't tell: the log's start may have moved
+        assert [seen.epochs[0][0], *seen.epochs[1:]] == [EXPECTED.epochs[0][0], *EXPECTED.epochs[1:]]
     append(log, b"more", leader_epoch=9)
     flush(log)
     manager.close({})
