@@ -6,6 +6,7 @@ import itertools
 import socket
 import struct
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
@@ -102,10 +103,11 @@ def fetch_head_bytes(topic: str) -> int:
     return _FETCH_HEAD_BYTES + len(topic)
 
 
-def create_topic(bootstrap: str, stem: str) -> str:
-    """A new topic of one partition, ready to be used; returns its name."""
+def create_topic(bootstrap: str, stem: str, settings: Mapping[str, str] | None = None) -> str:
+    """A new topic of one partition with these settings, ready to be used; returns its name."""
     name = f"benchmark-{stem}-{time.time_ns()}-{next(_numbers)}"
-    creatable = create_topics.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    configs = [create_topics.CreatableTopicConfig(name=key, value=value) for key, value in (settings or {}).items()]
+    creatable = create_topics.CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=configs)
     with Connection(bootstrap) as connection:
         answer = connection.call(
             19, CREATE_TOPICS, create_topics.CreateTopicsRequest(topics=[creatable], timeout_ms=30_000), create_topics.CreateTopicsResponse

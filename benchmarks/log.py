@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.log_compaction import compaction
 from benchmarks.log_data import BATCH_BYTES, START_MS, Shape, batch, batch_of_bytes, drop_from_memory, temporary_folder, write_log
+from benchmarks.log_produce import produce_beside
 from benchmarks.results import Figure, Row
 from kqueue.base.clock import SystemClock
 from kqueue.base.names import partition_folder
@@ -53,6 +54,7 @@ def steps(sizes: Sizes) -> Iterator[Step]:
     yield "log: look-ups", lambda: lookups(sizes)
     yield "log: open", lambda: open_time(sizes.partitions, sizes.segment_bytes)
     yield "log: compaction", lambda: compaction(sizes.compacted_records, sizes.compacted_keys)
+    yield "log: produce beside compaction", lambda: produce_beside(sizes.compacted_records, sizes.compacted_keys, sizes.latency_samples)
 
 
 # --- appends and reads

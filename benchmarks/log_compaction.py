@@ -9,6 +9,7 @@ import json
 import random
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.log_data import START_MS, append_keyed, temporary_folder
@@ -46,16 +47,16 @@ def compaction(records: int, keys: int) -> Row:
     )
 
 
-def write(folder: Path, records: int, keys: int) -> None:
-    """A partition whose segments are all sealed but the last, which is empty; and a file that says which they are."""
+def write(folder: Path, records: int, keys: int) -> int:
+    """A partition whose segments are all sealed but the last, which is empty; and a file that says which they are. Returns its end."""
     log = Log.open(LocalStorage(folder), PARTITION, LogConfig.of(segment_bytes=SEGMENT_BYTES), SystemClock())
     append_keyed(log, records, keys, random.Random(1))
     log.roll()
-    sealed = log.segments()
+    infos = log.segments()
     log.close()
-    bases = [segment.base for segment in sealed]
-    sources = [[info.base, end, info.size] for info, end in zip(sealed[:-1], bases[1:], strict=True)]
+    sources = [[info.base, after.base, info.size] for info, after in pairwise(infos)]
     (folder / SOURCES).write_text(json.dumps(sources))
+    return log.end_offset
 
 
 def _measure(folder: Path, name: str, aim: float, keys: int) -> list[Figure]:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -70,16 +70,20 @@ class Served:
 
 
 class OwnBroker(Served):
-    """`kqueue serve` with its data in a temporary folder, which goes when it ends. `flush`: kafka or group."""
+    """`kqueue serve` with its data in a temporary folder, which goes when it ends.
 
-    def __init__(self, flush: str) -> None:
+    `flush`: kafka or group. `data`: a data folder that is there already, and stays. `more`: other settings.
+    """
+
+    def __init__(self, flush: str, data: Path | None = None, more: Mapping[str, str] | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kqueue-benchmark-"))
         port = free_port()
         self._log = (self.folder / "server.log").open("w")
         settings = {
             "listeners": f"PLAINTEXT://127.0.0.1:{port}",
-            "log.dirs": str(self.folder / "data"),
+            "log.dirs": str(data or self.folder / "data"),
             "kqueue.flush": flush,
+            **(more or {}),
         }
         pairs = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         self._process = subprocess.Popen([sys.executable, "-m", "kqueue.cli", "serve", *pairs], stdout=self._log, stderr=self._log)
