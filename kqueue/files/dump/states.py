@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kqueue.base.errors import CorruptIndex
 from kqueue.files.dump.files import Source
 from kqueue.files.dump.options import DumpOptions
 from kqueue.files.dump.problems import Problems
@@ -11,6 +12,7 @@ from kqueue.log.snapshots import decode_snapshot
 from kqueue.log.txnindex import ENTRY, VERSION, decode_aborted
 
 CHUNK_ENTRIES = 4096
+SNAPSHOT_BYTES_MAX = 512 * 1024 * 1024  # ten million producers; a snapshot is read whole
 
 
 def dump_transactions(source: Source, options: DumpOptions, problems: Problems) -> Iterator[str]:
@@ -28,6 +30,8 @@ def dump_transactions(source: Source, options: DumpOptions, problems: Problems) 
 def dump_snapshot(source: Source, options: DumpOptions, problems: Problems) -> Iterator[str]:
     """The state of a log's producers. Raises CorruptIndex: size, version, checksum."""
     file = source.open()
+    if file.size > SNAPSHOT_BYTES_MAX:
+        raise CorruptIndex(f"{source.shown}: a producer snapshot has at most {SNAPSHOT_BYTES_MAX} bytes, found {file.size}")
     for producer_id, producer in decode_snapshot(file.read_at(0, file.size), source.base_offset()).items():
         first = producer.transaction_offset
         line = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 
@@ -146,3 +148,11 @@ def test_nothing_is_written(tmp_path: Path) -> None:
         if path.is_dir() and parse_partition_folder(path.name):
             list(kqueue.open_log(path).records(isolation="read_committed"))
     assert {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(folder.rglob("*"))} == before
+
+
+def test_importing_kqueue_does_not_import_it() -> None:
+    code = "import sys, kqueue; assert 'kqueue.files' not in sys.modules; print(kqueue.open_log.__module__)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "kqueue.files.folder\n"
+    with pytest.raises(AttributeError, match="no attribute 'opn_log'"):
+        _ = kqueue.opn_log  # type: ignore[attr-defined]

@@ -151,3 +151,12 @@ def test_transactions_and_snapshots_that_are_damaged(damaged: Path, name: str) -
     assert result.exit_code == 1
     path.write_bytes(path.read_bytes()[:-1])
     assert dump(path).exit_code == 1
+
+
+def test_a_snapshot_too_large_to_be_one_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / f"{ZERO}.snapshot"
+    with path.open("wb") as file:
+        file.truncate(2**40)
+    result = dump(path)
+    assert result.stderr == f"{path}: a producer snapshot has at most 536870912 bytes, found 1099511627776\n"
+    assert result.exit_code == 1
