@@ -91,7 +91,8 @@ def dump_log(source: Source, options: DumpOptions, problems: Problems) -> Iterat
     file = source.open()
     last = -1
     lines = legacy_lines if options.form == "legacy" else record_lines
-    for found in walk(file, source.shown, 0, min(file.size, options.max_bytes)):
+    end = file.size if options.whole_log else min(file.size, options.max_bytes)
+    for found in walk(file, source.shown, 0, end):
         if isinstance(found, Gap):
             if options.whole_log:
                 yield f"Found {found.size} invalid bytes at the end of {source.name}"

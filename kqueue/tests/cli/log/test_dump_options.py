@@ -157,6 +157,17 @@ def test_legacy_lines_of_all_that_a_client_read(version: str, topic: str) -> Non
             assert match["header_keys"] == ",".join(name for name, _ in told.headers)
 
 
+def test_the_default_of_max_bytes_means_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log may have more than 2 GiB; with 2000 bytes in their place."""
+    monkeypatch.setattr(dump_options, "MAX_BYTES", 2000)
+    path = data_folder("4.3") / "v2-none-0" / f"{ZERO}.log"
+    problems = Problems(lambda sentence: None)
+    assert len(list(dump_file(Source(str(path)), DumpOptions(max_bytes=2000), problems))) == 2 + 8
+    assert not problems.wrong
+    assert len(list(dump_file(Source(str(path)), DumpOptions(max_bytes=1999), problems))) == 2
+    assert not problems.wrong
+
+
 # --- how a run ends
 
 
