@@ -13,12 +13,16 @@ from compat_tests.clients.contract import (
     ADMIN_DELETE_GROUPS,
     ADMIN_DELETE_RECORDS,
     ADMIN_GROUPS,
+    ADMIN_LOG_DIRS,
     ADMIN_PARTITIONS,
+    ALL_RECORDS,
     INVALID_CONFIG,
     INVALID_PARTITIONS,
     INVALID_REPLICATION_FACTOR,
     INVALID_TOPIC,
     NON_EMPTY_GROUP,
+    OFFSET_OUT_OF_RANGE,
+    POLICY_VIOLATION,
     TOPIC_ALREADY_EXISTS,
     UNKNOWN_TOPIC_OR_PARTITION,
     GroupSeen,
@@ -34,7 +38,7 @@ Topic = Callable[..., str]
 Name = Callable[[str], str]
 Needs = Callable[[str], None]
 Serves = Callable[[int], None]
-DELETE_RECORDS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 21, 33, 44
+DELETE_RECORDS, ALTER_CONFIGS, DESCRIBE_LOG_DIRS, INCREMENTAL_ALTER_CONFIGS = 21, 33, 35, 44
 
 
 def test_a_topic_from_birth_to_death(connect: Connect, broker: Running, name: Name) -> None:
@@ -178,6 +182,56 @@ def test_records_are_deleted(connect: Connect, broker: Running, topic: Topic, ne
     records = collect(consumer, 5)
     assert [record.offset for record in records] == list(range(15, 20))
     nothing_more(consumer)
+
+
+def test_all_records_are_deleted(connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves) -> None:
+    needs(ADMIN_DELETE_RECORDS)
+    serves(DELETE_RECORDS)
+    place = Place(topic(), 0)
+    producer, admin = connect.producer(broker.bootstrap), connect.admin(broker.bootstrap)
+    send_all(producer, place.topic, numbered(3))
+    admin.delete_records(place, ALL_RECORDS)
+    consumer = connect.consumer(broker.bootstrap, assign=[place])
+    assert (consumer.beginning_offset(place), consumer.end_offset(place)) == (3, 3)
+    send_all(producer, place.topic, [b"new"])
+    assert [(record.offset, record.value) for record in collect(consumer, 1)] == [(3, b"new")]
+
+
+def test_a_consumer_whose_records_were_deleted_goes_on_as_it_was_told(
+    connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves
+) -> None:
+    needs(ADMIN_DELETE_RECORDS)
+    serves(DELETE_RECORDS)
+    place = Place(topic(), 0)
+    send_all(connect.producer(broker.bootstrap), place.topic, numbered(20))
+    consumer = connect.consumer(broker.bootstrap, assign=[place], reset="earliest")
+    connect.admin(broker.bootstrap).delete_records(place, 15)
+    consumer.seek(place, 3)
+    assert [record.offset for record in collect(consumer, 5)] == list(range(15, 20))
+
+
+def test_records_that_cannot_be_deleted(connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves) -> None:
+    needs(ADMIN_DELETE_RECORDS)
+    serves(DELETE_RECORDS)
+    admin = connect.admin(broker.bootstrap)
+    for place, offset, code in (
+        (Place(topic(), 0), 1, OFFSET_OUT_OF_RANGE),
+        (Place(topic(**{"cleanup.policy": "compact"}), 0), 0, POLICY_VIOLATION),
+    ):
+        with pytest.raises(Refused) as refusal:
+            admin.delete_records(place, offset)
+        assert refusal.value.code == code, f"{place}: {refusal.value}"
+
+
+def test_what_lies_in_the_data_folders(connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves) -> None:
+    needs(ADMIN_LOG_DIRS)
+    serves(DESCRIBE_LOG_DIRS)
+    chosen = topic(partitions=2)
+    send_all(connect.producer(broker.bootstrap), chosen, [b"x" * 1000], partition=1)
+    folders = connect.admin(broker.bootstrap).log_dirs()
+    sizes = {place: size for folder in folders for place, size in folder.items() if place.topic == chosen}
+    assert sizes[Place(chosen, 0)] == 0
+    assert 1000 < sizes[Place(chosen, 1)] < 1200
 
 
 def test_produce_to_a_topic_that_cannot_be(connect: Connect, broker: Running) -> None:

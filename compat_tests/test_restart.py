@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from compat_tests import raw
-from compat_tests.brokers import Running
-from compat_tests.clients.contract import IDEMPOTENCE, Pending, Place, Producer
+from compat_tests.brokers import DISK, Running
+from compat_tests.clients.contract import IDEMPOTENCE, Pending, Place, Producer, Refused
 from compat_tests.conftest import Connect
 from compat_tests.members import eventually
 from compat_tests.scenario import collect, nothing_more, numbered, send_all
@@ -100,3 +105,29 @@ def test_topics_and_settings_outlive_it(own_broker: Running, connect: Connect, n
     assert chosen in again.topics()
     assert set(again.describe_topic(chosen)) == set(range(5))
     assert again.topic_settings(chosen) == before
+
+
+def test_what_was_damaged_on_the_disk_is_never_handed_out(
+    own_broker: Running, storage: str, tmp_path: Path, connect: Connect, name: Name
+) -> None:
+    """The client hears of it, or hears nothing; one that seeks beyond it goes on."""
+    if storage != DISK:
+        pytest.skip("there is no file to damage")
+    place = Place(name("topic"), 0)
+    raw.create_topic(own_broker.bootstrap, place.topic)
+    producer = connect.producer(own_broker.bootstrap)
+    for value in (b"before", b"damaged", b"after"):
+        producer.send(place.topic, value).result()
+    producer.close()
+    (log,) = tmp_path.glob(f"**/{place.topic}-0/*.log")
+    content = log.read_bytes()
+    log.write_bytes(content.replace(b"damaged", b"dbmaged"))
+    own_broker.restart()
+    consumer = connect.consumer(own_broker.bootstrap, assign=[place])
+    assert [record.value for record in collect(consumer, 1)] == [b"before"]
+    deadline = time.monotonic() + 0.5
+    while time.monotonic() < deadline:
+        with contextlib.suppress(Refused):
+            assert consumer.poll(0.1) == []
+    consumer.seek(place, 2)
+    assert [(record.offset, record.value) for record in collect(consumer, 1)] == [(2, b"after")]

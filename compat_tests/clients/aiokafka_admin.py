@@ -9,7 +9,7 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from compat_tests.clients.aiokafka import run
+from compat_tests.clients.aiokafka import refusals, run
 from compat_tests.clients.contract import GroupSeen, Place, Refused
 
 
@@ -78,7 +78,11 @@ class Admin:
     def delete_records(self, place: Place, before_offset: int) -> None:
         from aiokafka.admin import RecordsToDelete
 
-        run(self._admin.delete_records({TopicPartition(place.topic, place.partition): RecordsToDelete(before_offset)}))
+        with refusals():
+            run(self._admin.delete_records({TopicPartition(place.topic, place.partition): RecordsToDelete(before_offset)}))
+
+    def log_dirs(self) -> list[dict[Place, int]]:
+        raise NotImplementedError("aiokafka's admin describes no data folders")
 
     def close(self) -> None:
         run(self._admin.close())

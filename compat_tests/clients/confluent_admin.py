@@ -70,5 +70,8 @@ class Admin:
     def delete_records(self, place: Place, before_offset: int) -> None:
         _result(self._admin.delete_records([TopicPartition(*place, before_offset)], request_timeout=CALL_TIMEOUT_S))
 
+    def log_dirs(self) -> list[dict[Place, int]]:
+        raise NotImplementedError("confluent-kafka's admin describes no data folders")
+
     def close(self) -> None:
         del self._admin

@@ -22,7 +22,9 @@ ADMIN_CONFIGS = "describing and altering settings"
 ADMIN_GROUPS = "listing and describing groups"
 ADMIN_DELETE_GROUPS = "deleting groups"
 ADMIN_DELETE_RECORDS = "deleting records"
+ADMIN_LOG_DIRS = "describing data folders"
 
+OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
 MESSAGE_TOO_LARGE = 10
 INVALID_TOPIC = 17
@@ -31,10 +33,12 @@ TOPIC_ALREADY_EXISTS = 36
 INVALID_PARTITIONS = 37
 INVALID_REPLICATION_FACTOR = 38
 INVALID_CONFIG = 40
+POLICY_VIOLATION = 44
 NON_EMPTY_GROUP = 68
 INVALID_RECORD = 87
 
 HEARTBEAT_MS_MAX = 1_000
+ALL_RECORDS = -1  # in place of an offset, where records are deleted
 
 
 class Refused(Exception):
@@ -224,6 +228,10 @@ class Admin(Protocol):
     def delete_group(self, group: str) -> None: ...
 
     def delete_records(self, place: Place, before_offset: int) -> None: ...
+
+    def log_dirs(self) -> list[dict[Place, int]]:
+        """Bytes of each partition, by data folder."""
+        ...
 
     def close(self) -> None: ...
 

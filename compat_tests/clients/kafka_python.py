@@ -21,6 +21,7 @@ from compat_tests.clients.contract import (
     ADMIN_DELETE_GROUPS,
     ADMIN_DELETE_RECORDS,
     ADMIN_GROUPS,
+    ADMIN_LOG_DIRS,
     ADMIN_PARTITIONS,
     HEARTBEAT_MS_MAX,
     IDEMPOTENCE,
@@ -243,6 +244,8 @@ def _features() -> Iterator[str]:
         yield ACKS_NONE
     if VERSION >= (2, 1):
         yield from (IDEMPOTENCE, READ_COMMITTED, ADMIN_DELETE_RECORDS, STATIC_MEMBERS)
+    if VERSION >= (3,):
+        yield ADMIN_LOG_DIRS
 
 
 def adapter() -> Client:

@@ -70,5 +70,8 @@ class Admin:
         with refusals():
             self._admin.delete_records({TopicPartition(place.topic, place.partition): before_offset})
 
+    def log_dirs(self) -> list[dict[Place, int]]:
+        raise NotImplementedError("kafka-python 2's admin describes no data folders")
+
     def close(self) -> None:
         self._admin.close()

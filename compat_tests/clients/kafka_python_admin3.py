@@ -70,6 +70,19 @@ class Admin:
         with refusals():
             self._admin.delete_records({TopicPartition(place.topic, place.partition): before_offset})
 
+    def log_dirs(self) -> list[dict[Place, int]]:
+        folders = [folder for broker in self._admin.describe_log_dirs() for folder in broker["log_dirs"]]
+        for folder in folders:
+            _check(folder["error_code"], folder["log_dir"])
+        return [
+            {
+                Place(topic["name"], partition["partition_index"]): partition["partition_size"]
+                for topic in folder["topics"]
+                for partition in topic["partitions"]
+            }
+            for folder in folders
+        ]
+
     def close(self) -> None:
         self._admin.close()
 
