@@ -7,16 +7,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from kqueue.base.errors import StorageFailed
+from kqueue.base.errors import CorruptBatch, StorageFailed
 from kqueue.log.compaction import swap
-from kqueue.log.filenames import CLEANED, DELETED, SWAP
+from kqueue.log.filenames import CLEANED, DELETED, INDEX, LOG, SWAP, TIMEINDEX, TXNINDEX, file_name
 from kqueue.log.log import Log
+from kqueue.log.txnindex import AbortedTransaction, decode_aborted
 from kqueue.records.batch import ABORT, COMMIT
 from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 from kqueue.tests.log.compaction.helpers import DAY_MS, FOLDER, compact, config, open_compacted, put, task, units
 from kqueue.tests.log.helpers import START_MS, end_transaction, flush
 
-State = list[tuple[int, bytes | None, bytes | None]]
+State = list[tuple[object, ...]]
 SEGMENT_BYTES = 900
 LATER_MS = START_MS + 2 * DAY_MS
 
@@ -24,10 +25,11 @@ LATER_MS = START_MS + 2 * DAY_MS
 def build() -> FaultyStorage:
     """A log of many small segments: most of their records go; so do tombstones, an aborted transaction and the whole of one segment."""
     storage = FaultyStorage()
-    fill(open_compacted(storage), 0)
+    log = open_compacted(storage)
+    fill(log, 0)
     # the tombstones get their horizon, so that the next compaction drops them
     compact(storage, segment_bytes=1)
-    fill(open_compacted(storage), 4)
+    fill(open_compacted(storage, recovery_point=log.end_offset), 4)
     storage.sync_folder(FOLDER)
     return storage.after_cut(Remains.LOST, random.Random(0))
 
@@ -35,9 +37,9 @@ def build() -> FaultyStorage:
 def fill(log: Log, first: int) -> None:
     for number in range(first, first + 4):
         put(log, (b"a", b"a%d" % number), (b"once %d" % number, b"x" * 40), (b"gone", None if number % 4 == 2 else b"v%d" % number))
-        if number % 2:
+        if number % 2 == 0:
             put(log, (b"a", b"aborted"), producer_id=9 + number, epoch=0, base_sequence=0, transactional=True)
-            end_transaction(log, ABORT if number % 4 == 3 else COMMIT, 9 + number)
+            end_transaction(log, COMMIT if number % 4 == 2 else ABORT, 9 + number)
         put(log, (b"once %d" % (number - 2), None))
         log.roll()
     put(log, (b"a", b"a whole segment that goes"))
@@ -55,8 +57,17 @@ def copy(cut_at: int | None = None) -> FaultyStorage:
     return BASE.after_cut(Remains.KEPT, random.Random(0), cut_at=cut_at)
 
 
+def names(storage: FaultyStorage) -> list[str]:
+    return [entry.name for entry in storage.list(FOLDER)]
+
+
 def state(storage: FaultyStorage) -> State:
-    return [(record.offset, record.key, record.value) for _, records in units(storage, FOLDER) for record in records]
+    """All records, and the entries of the indexes of aborted transactions."""
+    found: State = [(record.offset, record.key, record.value) for _, records in units(storage, FOLDER) for record in records]
+    for name in names(storage):
+        if name.endswith(TXNINDEX):
+            found += decode_aborted(storage.read(f"{FOLDER}/{name}"))
+    return found
 
 
 def steps(storage: FaultyStorage) -> Iterator[int]:
@@ -86,11 +97,7 @@ def states() -> list[State]:
 
 
 STATES = states()
-END = STATES[0][-1][0] + 1
-
-
-def names(storage: FaultyStorage) -> list[str]:
-    return [entry.name for entry in storage.list(FOLDER)]
+END = max(record.offset for _, records in units(BASE) for record in records) + 1
 
 
 def check(storage: FaultyStorage, committed: int) -> None:
@@ -134,6 +141,7 @@ def test_there_are_several_groups_of_several_segments_and_each_loses_something()
     assert any(group.cleaned.has_txnindex for group in done.groups)
     sizes = [len(one) for one in STATES]
     assert sizes == sorted(set(sizes), reverse=True)
+    assert [sum(isinstance(row, AbortedTransaction) for row in one) for one in STATES] == [2, 1, 1, 1]
     assert {"rename", "sync", "append", "create", "sync_folder", "remove"} <= {step.kind for step in storage.steps} | {"rename", "remove"}
 
 
@@ -182,6 +190,7 @@ def test_old_names_stay_for_whoever_removes_them() -> None:
     done = task(storage, now_ms=LATER_MS, config=CONFIG)()
     swap.commit(storage, FOLDER, done.groups[0])
     deleted = swap.install(storage, FOLDER, done.groups[0])
+    assert any(path.endswith(TXNINDEX + DELETED) for path in deleted)
     assert sorted(deleted) == [f"{FOLDER}/{name}" for name in names(storage) if name.endswith(DELETED)]
     assert len(deleted) >= 3 * len(done.groups[0].sources)
 
@@ -202,3 +211,52 @@ def test_a_disk_that_fails_within_the_renames_costs_nothing() -> None:
             swap.install(storage, FOLDER, done.groups[0])
         storage.mend()
         check(storage, 1)
+
+
+def rename(storage: FaultyStorage, base: int, suffixes: tuple[str, ...], old: str, new: str) -> None:
+    for suffix in suffixes:
+        path = f"{FOLDER}/{file_name(base, suffix)}"
+        storage.rename(path + old, path + new)
+
+
+def test_a_swap_that_kafka_left_is_finished() -> None:
+    """S5.2, S3.6: Kafka renames the log before its indexes, and may have left an old index of aborted transactions."""
+    storage = copy()
+    before = names(storage)
+    done = task(storage, now_ms=LATER_MS, config=CONFIG)()
+    group = done.groups[0]
+    assert f"{group.cleaned.base:020d}.txnindex" in before
+    storage.remove(f"{FOLDER}/{file_name(group.cleaned.base, TXNINDEX)}{CLEANED}")
+    rename(storage, group.cleaned.base, (LOG, INDEX, TIMEINDEX), CLEANED, SWAP)
+    swap.discard(storage, FOLDER, done.groups[1:])
+    assert swap.complete(storage, FOLDER, names(storage))
+    new = [row for row in STATES[1] if not isinstance(row, AbortedTransaction)]
+    assert [row for row in state(storage) if not isinstance(row, AbortedTransaction)] == new
+    markers = {row[0] for row in new}
+    assert all(row.last_offset in markers for row in state(storage) if isinstance(row, AbortedTransaction))
+
+
+def test_a_split_that_kafka_had_not_finished_is_undone() -> None:
+    """S5.2, S3.6: of a segment that was to be split in two, the second half has its swap name already, the first has not."""
+    storage = copy()
+    old = state(storage)
+    done = task(storage, now_ms=LATER_MS, config=CONFIG)()
+    rename(storage, done.groups[1].cleaned.base, (LOG, INDEX, TIMEINDEX), CLEANED, SWAP)
+    assert swap.complete(storage, FOLDER, names(storage))
+    assert state(storage) == old
+    assert not [name for name in names(storage) if name.endswith((CLEANED, SWAP))]
+
+
+def test_a_new_segment_that_is_damaged_is_not_taken_for_an_end() -> None:
+    storage = copy()
+    done = task(storage, now_ms=LATER_MS, config=CONFIG)()
+    base = done.groups[0].cleaned.base
+    swap.discard(storage, FOLDER, done.groups[1:])
+    swap.commit(storage, FOLDER, done.groups[0])
+    path = f"{FOLDER}/{file_name(base, LOG)}{SWAP}"
+    data = storage.read(path)
+    storage.write_atomic(path, data[:-1])
+    before = names(storage)
+    with pytest.raises(CorruptBatch, match="expected whole batches"):
+        swap.complete(storage, FOLDER, before)
+    assert names(storage) == before
