@@ -85,21 +85,22 @@ class Cleaning:
     # --- dropping
 
     def _begin_round(self) -> None:
+        next_ms = self._clock.monotonic_ms() + self._config["log.retention.check.interval.ms"]
         self._round = deque(partition for topic in self._topics for partition in topic.partitions)
-        self._go_round()
+        self._go_round(next_ms)
 
-    def _go_round(self) -> None:
-        """Look at some partitions; opening a log ends the turn, because it may wait for the disk."""
+    def _go_round(self, next_ms: float) -> None:
+        """Look at some partitions; opening a log ends the turn, because it may wait for the disk. The next round is at `next_ms`."""
         for _ in range(AT_A_TIME):
             if not self._round:
-                self._after(self._config["log.retention.check.interval.ms"], self._begin_round)
+                self._timers.at(max(next_ms, self._clock.monotonic_ms() + NEXT_TURN_MS), self._begin_round)
                 return
             partition = self._round.popleft()
             was_open = partition.is_open
             self.retain(partition)
             if partition.is_open != was_open:
                 break
-        self._after(NEXT_TURN_MS, self._go_round)
+        self._after(NEXT_TURN_MS, lambda: self._go_round(next_ms))
 
     def retain(self, partition: Partition) -> None:
         """Drop what the partition's policies let go now; a log that is being compacted waits for the next time."""

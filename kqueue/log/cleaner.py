@@ -212,15 +212,17 @@ class _Run:
             self._end(None)
         elif not self._todo:
             self._checkpoint()
-        elif not self._log.has_sealed(self._old()):
+        elif not self._is_current():
             groups = tuple(self._todo)
             self._submit("remove", lambda: swap.discard(self._storage, self._folder, groups), self._end)
         else:
             group = self._todo[0]
             self._submit("commit", lambda: swap.commit(self._storage, self._folder, group), self._committed)
 
-    def _old(self) -> list[Segment]:
-        return [self._segments[base] for base in self._todo[0].sources]
+    def _is_current(self) -> bool:
+        """Whether the log still has all from the next group on: where later records were cut off, earlier ones count again."""
+        first = self._todo[0].sources[0]
+        return self._log.has_sealed([segment for segment in self._segments.values() if segment.base >= first])
 
     def _committed(self, error: BaseException | None) -> None:
         group = self._todo[0]
@@ -229,7 +231,7 @@ class _Run:
             self._end(error, for_good=True)
             return
         try:
-            paths = self._log.replace(self._old(), group)
+            paths = self._log.replace([self._segments[base] for base in group.sources], group) if self._is_current() else None
         except (StorageFailed, FileNotFoundError) as failed:
             self._end(failed)
             return
