@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_tests import jvm
+from kqueue.records.batch import BatchHeader
+from kqueue.records.codecs import CODECS
+from kqueue.records.legacy import iter_units
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 PRINT = ("--deep-iteration", "--print-data-log")
@@ -85,3 +88,29 @@ def payloads(lines: Iterable[str]) -> list[tuple[str | None, str | None]]:
             _, _, key = head.partition(" key: ")
             found.append((key if " key: " in head else None, value if " payload: " in line else None))
     return found
+
+
+def check_log(file: Path, lines: list[str]) -> None:
+    """The tool's lines about a log file say what stands in it. Raises AssertionError."""
+    raw = file.read_bytes()
+    found = batches(lines)
+    expected = []
+    count = 0
+    for position, unit in iter_units(raw):
+        codec = CODECS.by_id(unit.codec_id)
+        assert codec is not None
+        expected.append(DumpedBatch(unit.last_offset, position, unit.size, unit.magic, codec.name, unit.crc, True))
+        count += unit.record_count if isinstance(unit, BatchHeader) else 0
+    assert found == expected
+    assert sum(batch.size for batch in found) == len(raw)
+    if all(batch.magic == 2 for batch in found):
+        assert len(records(lines)) == count
+
+
+def check_sane(files: list[Path]) -> None:
+    """Kafka's checks of indexes by themselves find nothing. Raises AssertionError."""
+    sane, complaints = dump(files, *SANITY)
+    for file, lines in sane.items():
+        empty = file.suffix == ".index" and file.stat().st_size == 0
+        assert lines == [f"{file} is empty." if empty else f"{file} passed sanity check."]
+    assert complaints == []

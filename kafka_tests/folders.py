@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from kqueue.records.legacy import iter_any_records, iter_units
 from kqueue.storage import LocalStorage
 
 READ_BYTES = 1 << 20
+CLEANING_TIMEOUT_S = 60
 SEGMENT_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
 
@@ -79,3 +81,18 @@ def files(folder: Path, *suffixes: str) -> list[Path]:
 def contents(folder: Path) -> dict[str, str]:
     """Every file below a folder, with a sum of what is in it."""
     return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.rglob("*") if file.is_file()}
+
+
+def cleaned_to(data: Path, topic: str, partition: int = 0) -> int:
+    """How far a partition is compacted, as the cleaner's checkpoint says; -1: not at all yet."""
+    checkpoint = data / "cleaner-offset-checkpoint"
+    rows = [line.split() for line in checkpoint.read_text().splitlines()] if checkpoint.exists() else []
+    return max((int(row[2]) for row in rows if row[:2] == [topic, str(partition)]), default=-1)
+
+
+def wait_until_cleaned(data: Path, topic: str, up_to: int) -> None:
+    """Wait until the cleaner of whoever has the folder has come to this offset."""
+    deadline = time.monotonic() + CLEANING_TIMEOUT_S
+    while (found := cleaned_to(data, topic)) < up_to:
+        assert time.monotonic() < deadline, f"{topic} is compacted up to {found}, not {up_to}"
+        time.sleep(0.05)

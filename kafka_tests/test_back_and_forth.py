@@ -70,12 +70,15 @@ def write_transactions(bootstrap: str, turn: int) -> None:
 def append_transactions(partition: Partition) -> None:
     """One committed and one aborted, as a producer and a coordinator would have sent them."""
     for producer_id, kind in ((5_000_001, COMMIT), (5_000_002, ABORT)):
-        for control in (False, True):
-            epoch = partition.log.producers.by_id[producer_id].epoch if control else 0
-            builder = BatchBuilder(producer_id=producer_id, epoch=epoch, base_sequence=-1 if control else 0, transactional=True, control=control)
-            builder.append(START_MS, *(control_key_value(kind, 0) if control else (b"key", b"by hand")))
-            batch = builder.build()
-            partition.append(memoryview(batch), read_header(batch), client=not control)
+        append_batch(partition, (b"key", b"by hand"), producer_id=producer_id, base_sequence=0)
+        append_batch(partition, control_key_value(kind, 0), producer_id=producer_id, control=True)
+
+
+def append_batch(partition: Partition, pair: tuple[bytes, bytes], *, control: bool = False, **settings: int) -> None:
+    builder = BatchBuilder(epoch=0, transactional=True, control=control, **settings)
+    builder.append(START_MS, *pair)
+    batch = builder.build()
+    partition.append(memoryview(batch), read_header(batch), client=not control)
 
 
 @contextmanager

@@ -105,19 +105,6 @@ def write_transactions(bootstrap: str) -> None:
     clients.write(bootstrap, "txn-open", sample("after", 5))
 
 
-def wait_until_cleaned(node: Kafka, topic: str, up_to: int) -> None:
-    """Wait until Kafka's cleaner has come to this offset."""
-    checkpoint = node.data / "cleaner-offset-checkpoint"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
-        reached = [int(line.split()[2]) for line in lines if line.startswith(f"{topic} ")]
-        if reached and reached[0] >= up_to:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"Kafka has not compacted {topic} up to {up_to}: {lines}\n{node.said()[-3000:]}")
-
-
 def wait_until_dropped(folder: Path, name: str) -> None:
     """Wait until Kafka has taken this file away: what lies wholly below the log start, at its next check."""
     deadline = time.monotonic() + 60
@@ -136,8 +123,8 @@ def written(formatted: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Writt
         write_transactions(node.bootstrap)
         clients.consume_in_group(node.bootstrap, GROUP, "confluent-zstd", 42)
         clients.commit(node.bootstrap, GROUP, {("three", 0): 11, ("three", 2): 33})
-        wait_until_cleaned(node, "compacted", 500)
-        wait_until_cleaned(node, "txn-compacted", 30)
+        folders.wait_until_cleaned(node.data, "compacted", 500)
+        folders.wait_until_cleaned(node.data, "txn-compacted", 30)
         wait_until_dropped(node.partition("trimmed"), f"{0:020d}.log")
         seen = look(node.bootstrap)
     return Written(node.data, seen)

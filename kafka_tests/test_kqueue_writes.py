@@ -12,10 +12,8 @@ from kafka_tests import clients, dumping, folders
 from kafka_tests.clients import CODECS, START_MS, Row, sample
 from kafka_tests.serving import on_partition, serving
 from kqueue.broker.partition import Partition
-from kqueue.records.batch import ABORT, COMMIT, BatchHeader, control_key_value, read_header
+from kqueue.records.batch import ABORT, COMMIT, control_key_value, read_header
 from kqueue.records.builder import BatchBuilder
-from kqueue.records.codecs import CODECS as REGISTERED
-from kqueue.records.legacy import iter_units
 from kqueue.tests import golden
 
 CODEC_TOPICS = [f"codec-{codec}" for codec in CODECS]
@@ -100,39 +98,13 @@ def files_of(data: Path, topics: list[str], *suffixes: str) -> list[Path]:
     return [file for topic in topics for file in folders.files(data / f"{topic}-0", *suffixes)]
 
 
-def check_log(file: Path, lines: list[str]) -> None:
-    """The tool's lines about a log file say what stands in it. Raises AssertionError."""
-    raw = file.read_bytes()
-    found = dumping.batches(lines)
-    expected = []
-    count = 0
-    for position, unit in iter_units(raw):
-        codec = REGISTERED.by_id(unit.codec_id)
-        assert codec is not None
-        expected.append(dumping.DumpedBatch(unit.last_offset, position, unit.size, unit.magic, codec.name, unit.crc, True))
-        count += unit.record_count if isinstance(unit, BatchHeader) else 0
-    assert found == expected
-    assert sum(batch.size for batch in found) == len(raw)
-    if all(batch.magic == 2 for batch in found):
-        assert len(dumping.records(lines)) == count
-
-
-def check_sane(files: list[Path]) -> None:
-    """Kafka's checks of indexes by themselves find nothing. Raises AssertionError."""
-    sane, complaints = dumping.dump(files, *dumping.SANITY)
-    for file, lines in sane.items():
-        empty = file.suffix == ".index" and file.stat().st_size == 0
-        assert lines == [f"{file} is empty." if empty else f"{file} passed sanity check."]
-    assert complaints == []
-
-
 @pytest.mark.parametrize("topic", TOPICS)
 def test_kafka_finds_every_batch_valid(data: Path, printed: Printed, topic: str) -> None:
     """S3.3, S7.2: offsets, positions, sizes, codecs and checksums as they stand in the file."""
     logs = files_of(data, [topic], ".log")
     assert logs
     for file in logs:
-        check_log(file, printed[file])
+        dumping.check_log(file, printed[file])
 
 
 @pytest.mark.parametrize("topic", [topic for topic in TOPICS if topic != "long-index"])
@@ -156,7 +128,7 @@ def test_indexes_pass_kafkas_checks(data: Path) -> None:
     """S3.4, S7.2: alone, and against the log."""
     files = files_of(data, TOPICS, ".index", ".timeindex")
     assert len([file for file in files if file.stat().st_size]) > 20
-    check_sane(files)
+    dumping.check_sane(files)
     assert dumping.dump(files, *dumping.VERIFY).complaints == []
 
 
@@ -217,7 +189,7 @@ def test_old_formats_are_carried_on(old: tuple[Path, dict[str, list[Row]]]) -> N
         found = {batch.magic for file in files_of(folder, [topic], ".log") for batch in dumping.batches(printed[file])}
         assert found == {int(topic[1]), 2}
         for file in files_of(folder, [topic], ".log"):
-            check_log(file, printed[file])
+            dumping.check_log(file, printed[file])
         before = golden.expected("2.8")[topic].records
         assert len(rows[topic]) == len(before) + 60
         assert [tuple(row) for row in rows[topic][: len(before)]] == [tuple(record) for record in before]
@@ -230,7 +202,7 @@ def test_indexes_of_old_formats_pass_kafkas_checks(old: tuple[Path, dict[str, li
     offset of the append, not of the first message. So nothing may be wrong but what was wrong before.
     """
     files = files_of(old[0], OLD_TOPICS, ".index", ".timeindex")
-    check_sane(files)
+    dumping.check_sane(files)
     before = golden.copy_folder("2.8", tmp_path)
     kafkas = dumping.dump(files_of(before, OLD_TOPICS, ".index", ".timeindex"), *dumping.VERIFY).complaints
     assert sorted(dumping.dump(files, *dumping.VERIFY).complaints) == sorted(line.replace(str(before), str(old[0])) for line in kafkas)
