@@ -18,6 +18,12 @@ from kqueue.records.batch import BatchHeader
 ENTRIES_CHECKED_MAX = 1000
 
 
+def has_epochs(segments: Sequence[Segment]) -> bool:
+    """Whether the batches say which leader wrote them; those of old formats don't. Raises StorageFailed."""
+    firsts = (_batch_at(segments, segment.base) for segment in segments)
+    return any(first is not None and first.leader_epoch >= 0 for first in firsts)
+
+
 def epochs_contradict(epochs: LeaderEpochs, segments: Sequence[Segment]) -> str | None:
     """What of the leader epochs the batches contradict; None: nothing. The newest are looked at. Raises StorageFailed."""
     rows = epochs.entries()

@@ -273,7 +273,15 @@ class LogManager:
             done(None)
             return
         self._note_offsets(folder)
-        folder.save(LOG_STARTS, self._told(folder, LOG_STARTS, done))
+
+        def then(error: BaseException | None) -> None:
+            if error is not None:
+                done(error)
+            else:
+                folder.save(LOG_STARTS, self._told(folder, LOG_STARTS, done))
+
+        # a log start above the recovery point would not be believed
+        folder.save(RECOVERY_POINTS, self._told(folder, RECOVERY_POINTS, then))
 
     def cleaner_offset(self, key: Key) -> int | None:
         """The first offset of the partition that compaction has not seen, as checkpointed; None: it was never compacted."""
@@ -311,7 +319,8 @@ class LogManager:
         for key in folder.found:
             log = self._logs.get(key)
             if log is not None:
-                folder.recovery_points[key] = log.flushed_offset
+                # what lies below the log start need not be whole any more
+                folder.recovery_points[key] = max(log.flushed_offset, log.start_intended)
                 if log.start_intended > 0:
                     # also where the first segment begins there: the files before it may not be gone for good
                     folder.log_starts[key] = log.start_intended

@@ -26,7 +26,7 @@ from kqueue.base.errors import CorruptData, CorruptIndex, StorageFailed
 from kqueue.log import setting_aside
 from kqueue.log.compaction import swap
 from kqueue.log.config import LogConfig
-from kqueue.log.cross_checks import epochs_contradict, transactions_contradict
+from kqueue.log.cross_checks import epochs_contradict, has_epochs, transactions_contradict
 from kqueue.log.damage import Damage
 from kqueue.log.epochs import LeaderEpochs, decode_epochs, encode_epochs
 from kqueue.log.filenames import (
@@ -51,6 +51,7 @@ from kqueue.log.scan import scan
 from kqueue.log.segment import Segment
 from kqueue.log.timeindex import ENTRY as TIME_ENTRY
 from kqueue.storage import Storage
+from kqueue.storage.contract import Entry
 from kqueue.storage.paths import TEMPORARY_SUFFIX, parent_of
 
 __all__ = ["Loaded", "count_batch", "load", "load_producers", "replay"]
@@ -112,6 +113,7 @@ class _Loader:
         self.seen_end = max(recovery_point, high_watermark or 0)
         self.changed = False  # names or contents, so that they must be synced
         self.touched: list[Segment] = []  # segments that must be
+        self.damage: list[Damage] = []
         self.is_whole = True  # the last segment ends in a whole batch
         self.has_gaps = False  # offsets are missing, as compaction leaves it, though the settings may not say so
 
@@ -119,11 +121,11 @@ class _Loader:
         sizes = self._list()
         bases = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == LOG)
         snapshots = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == SNAPSHOT)
-        self._remove_orphans(sizes, set(bases))
-        loaded = Loaded([self._open(base, sizes) for base in bases], start_offset, snapshots=snapshots)
+        self._remove_orphans(sizes, bases)
+        loaded = Loaded([self._open(base, sizes) for base in bases], start_offset, snapshots=snapshots, damage=self.damage)
         rebuilt = self._read_epochs(loaded)
         if not bases:
-            self._begin_at(loaded, start_offset)
+            self._begin_at(loaded, min(start_offset, self.seen_end))
         elif not (clean and self._load_clean(loaded, sizes)):
             self._recover(loaded, sizes)
         self._settle_bounds(loaded)
@@ -135,8 +137,8 @@ class _Loader:
         loaded.segments[-1].activate(self.config.segment_index_bytes)
         return loaded
 
-    def _told(self, loaded: Loaded, name: str, expected: str, found: str) -> None:
-        loaded.damage.append(Damage(f"{self.folder}/{name}" if name else self.folder, None, expected, found))
+    def _told(self, name: str, expected: str, found: str) -> None:
+        self.damage.append(Damage(f"{self.folder}/{name}" if name else self.folder, None, expected, found))
 
     # --- the folder
 
@@ -144,24 +146,30 @@ class _Loader:
         """Sizes by name, after half-done compactions and deletions were completed."""
         if not self.storage.exists(self.folder):
             self.storage.make_folder(self.folder)
-        entries = self.storage.list(self.folder)
+        entries = self._files()
         names = [entry.name for entry in entries]
         if any(name.endswith((DELETED, CLEANED, SWAP)) for name in names) and swap.complete(self.storage, self.folder, names):
-            entries = self.storage.list(self.folder)
+            entries = self._files()
             self.changed = True
         sizes: dict[str, int] = {}
         for entry in entries:
             if entry.name.endswith((DELETED, TEMPORARY_SUFFIX)):
                 self.storage.remove(f"{self.folder}/{entry.name}")
                 self.changed = True
-            elif not entry.is_folder:
+            else:
                 sizes[entry.name] = entry.size
         return sizes
 
-    def _remove_orphans(self, sizes: dict[str, int], bases: set[int]) -> None:
+    def _files(self) -> list[Entry]:
+        return [entry for entry in self.storage.list(self.folder) if not entry.is_folder]
+
+    def _remove_orphans(self, sizes: dict[str, int], bases: list[int]) -> None:
+        """Indexes without a log are left of a deletion; but that goes from either end of a log, never from within."""
         for name in list(sizes):
             parsed = parse_file_name(name)
             if parsed and parsed[1] in SEGMENT_SUFFIXES and parsed[0] not in bases:
+                if parsed[1] == INDEX and bases and bases[0] < parsed[0] < bases[-1]:
+                    self._told(file_name(parsed[0], LOG), "the batches that an index is there for", "no such file")
                 self.storage.remove(f"{self.folder}/{name}")
                 del sizes[name]
                 self.changed = True
@@ -174,16 +182,18 @@ class _Loader:
     def _read_epochs(self, loaded: Loaded) -> bool:
         """Read the file; True: it could not be read, and the epochs come from all batches."""
         path = f"{self.folder}/{EPOCHS}"
-        if not self.storage.exists(path):
-            return False
         try:
+            if not self.storage.exists(path):
+                if not self.recovery_point or not has_epochs(loaded.segments):
+                    return False  # there are none, or they were not written yet
+                raise CorruptIndex("no such file")
             loaded.epochs = decode_epochs(self.storage.read(path))
             wrong = epochs_contradict(loaded.epochs, loaded.segments) if loaded.segments else None
         except CorruptIndex as error:
             wrong = str(error)
         if wrong is None:
             return False
-        self._told(loaded, EPOCHS, "what the batches say", wrong)
+        self._told(EPOCHS, "what the batches say", wrong)
         loaded.epochs = LeaderEpochs()
         for segment in loaded.segments:
             self._read(segment, None, Producers(), loaded.epochs)
@@ -285,7 +295,7 @@ class _Loader:
         rebuild.write_indexes()
         self.touched.append(segment)
         self.changed = True
-        loaded.damage += rebuild.damage
+        self.damage += rebuild.damage
         loaded.end_offset = rebuild.end_offset
         self.is_whole = rebuild.end == segment.log.size
         self.has_gaps |= rebuild.has_gaps
@@ -313,14 +323,14 @@ class _Loader:
             rebuild.write_indexes()
             self.touched.append(segment)
             self.changed = True
-            loaded.damage += rebuild.damage
+            self.damage += rebuild.damage
 
     def _mend_transactions(self, loaded: Loaded, count: int) -> None:
         """The same for the indexes of aborted transactions that contradict their log."""
         for number, segment in enumerate(loaded.segments[:count]):
             wrong = transactions_contradict(number, loaded.segments, loaded.end_offset)
             if wrong is not None:
-                self._told(loaded, file_name(segment.base, TXNINDEX), "the transactions that were aborted in the segment", wrong)
+                self._told(file_name(segment.base, TXNINDEX), "the transactions that were aborted in the segment", wrong)
                 self._read(segment, None, self._producers_at(loaded, segment.base), LeaderEpochs()).write_transactions()
                 self.touched.append(segment)
                 self.changed = True
@@ -331,12 +341,12 @@ class _Loader:
         """Where the log starts and ends, when it lost what was there, or when the checkpoints are wrong."""
         found_end = loaded.end_offset
         if found_end < self.known_end:
-            self._told(loaded, "", f"records up to offset {self.known_end}, which were flushed", f"an end at offset {found_end}")
+            self._told("", f"records up to offset {self.known_end}, which were flushed", f"an end at offset {found_end}")
         elif found_end < self.recovery_point:
-            self._told(loaded, "", f"a recovery point of {found_end} at most", f"{self.recovery_point}, which is not believed")
+            self._told("", f"a recovery point of {found_end} at most", f"{self.recovery_point}, which is not believed")
         start_offset = loaded.start_offset
         if start_offset > found_end and start_offset > self.seen_end:
-            self._told(loaded, "", f"a log start of {self.seen_end} at most", f"{start_offset}, which is not believed")
+            self._told("", f"a log start of {self.seen_end} at most", f"{start_offset}, which is not believed")
             start_offset = 0
         loaded.start_offset = max(start_offset, loaded.segments[0].base)
         end_offset = max(found_end, self.known_end, loaded.start_offset)
@@ -350,12 +360,17 @@ class _Loader:
         self.changed = True
 
     def _go_on_at(self, loaded: Loaded, offset: int) -> None:
+        found_end = loaded.end_offset
         last = loaded.segments[-1]
         if last.size == 0 or last.base == offset:
             self._set_aside(loaded, len(loaded.segments) - 1, "it holds no whole batch")
         else:
             last.seal()
         self._begin_at(loaded, offset)
+        later = load_producers(self.storage, self.folder, loaded.snapshots, offset)
+        if later.end_offset > found_end:  # a snapshot knows of batches that are gone
+            loaded.producers = later
+            loaded.producers.end_offset = offset
 
     def _trim(self, loaded: Loaded) -> None:
         """Epochs and snapshots of what is gone go too."""

@@ -87,6 +87,7 @@ def test_a_batch_whose_bytes_are_wrong_ends_the_log_and_what_follows_is_set_asid
     """S5.3"""
     storage = MemoryStorage()
     log = filled(storage)
+    flush(log)
     bases = [segment.base for segment in log.segments()]
     whole = storage.read(path(bases[-2], ".log"))
     last = storage.read(path(bases[-1], ".log"))
