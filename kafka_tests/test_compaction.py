@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from kafka_tests.serving import serving
 
 DAY_MS = 86_400_000
 RECORDS = 600
+TOPICS = ("keyed", "txn")
 CLEANER = {
     "log_cleanup_policy": "compact",
     "log_cleaner_backoff_ms": 50,
@@ -83,26 +84,43 @@ def test_the_tool_finds_a_log_sound_that_kqueue_compacted(tmp_path: Path) -> Non
     check_with_the_tool(tmp_path / "compacted-0")
 
 
-@pytest.fixture
-def dirty(kafka: Kafka) -> Kafka:
-    """A stopped Kafka with two topics that it was told not to compact yet, in many segments."""
-    with kafka:
-        for topic in ("keyed", "txn"):
+@pytest.fixture(scope="module")
+def written(formatted: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Kafka:
+    """A stopped Kafka with two topics that it was told not to compact yet, in many segments. Copy it."""
+    node = Kafka(tmp_path_factory.mktemp("written")).copy_from(formatted)
+    with node:
+        for topic in TOPICS:
             settings = {"cleanup_policy": "compact", "segment_index_bytes": 40, "index_interval_bytes": 1}
-            clients.create_topic(kafka.bootstrap, topic, 1, **settings, **NEVER)
-        write_keyed(kafka.bootstrap, "keyed", updates())
-        write_transactions(kafka.bootstrap, "txn")
-    for topic in ("keyed", "txn"):
-        assert len(folders.files(kafka.partition(topic), ".log")) > 10
-    return kafka
+            clients.create_topic(node.bootstrap, topic, 1, **settings, **NEVER)
+        write_keyed(node.bootstrap, "keyed", updates())
+        write_transactions(node.bootstrap, "txn")
+    for topic in TOPICS:
+        assert len(folders.files(node.partition(topic), ".log")) > 10
+    return node
+
+
+@pytest.fixture
+def dirty(written: Kafka, tmp_path: Path) -> Iterator[Kafka]:
+    """A copy of it for a test alone."""
+    node = Kafka(tmp_path / "kafka").copy_from(written)
+    yield node
+    node.kill()
+
+
+@pytest.fixture(scope="module")
+def kafkas(written: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data folder after Kafka has compacted both topics."""
+    node = Kafka(tmp_path_factory.mktemp("compacted")).copy_from(written)
+    compact_with_kafka(node)
+    return node.data
 
 
 def compact_with_kafka(node: Kafka) -> None:
     """Let Kafka compact both topics as far as it does, and stop."""
     with node:
-        for topic in ("keyed", "txn"):
+        for topic in TOPICS:
             clients.alter_topic(node.bootstrap, topic, **SOON)
-        for topic in ("keyed", "txn"):
+        for topic in TOPICS:
             folders.wait_until_cleaned(node.data, topic, last_base(node.partition(topic)))
 
 
@@ -111,35 +129,33 @@ def last_base(folder: Path) -> int:
     return int(folders.files(folder, ".log")[-1].stem)
 
 
-def test_kqueue_keeps_what_kafka_keeps(dirty: Kafka, tmp_path: Path) -> None:
+def test_kqueue_keeps_what_kafka_keeps(dirty: Kafka, kafkas: Path, tmp_path: Path) -> None:
     """S5.2: the same log, compacted by each: the same records at the same offsets, tombstones and transactions among them."""
-    data = folders.copy(dirty.data, tmp_path / "ours")
-    compact_with_kafka(dirty)
-    with serving(data, **CLEANER):
-        for topic in ("keyed", "txn"):
-            folders.wait_until_cleaned(data, topic, last_base(data / f"{topic}-0"))
-    for topic in ("keyed", "txn"):
+    with serving(dirty.data, **CLEANER):
+        for topic in TOPICS:
+            folders.wait_until_cleaned(dirty.data, topic, last_base(dirty.partition(topic)))
+    for topic in TOPICS:
         for committed in (False, True):
-            kafkas, ours = (
-                folders.read(folders.copy(place / f"{topic}-0", tmp_path / f"{name}-{committed}-{topic}-0"), committed=committed)
-                for name, place in (("kafka", dirty.data), ("kqueue", data))
+            kept, ours = (
+                folders.read(folders.copy(place / f"{topic}-0", tmp_path / name / str(committed) / f"{topic}-0"), committed=committed)
+                for name, place in (("kafka", kafkas), ("kqueue", dirty.data))
             )
-            assert ours == kafkas
+            assert ours == kept
             assert len(ours) < RECORDS // 4
-        check_with_the_tool(data / f"{topic}-0")
+        check_with_the_tool(dirty.partition(topic))
 
 
 def test_kafka_goes_on_with_a_log_that_kqueue_compacted(dirty: Kafka) -> None:
     """S5.2, S3.6: Kafka writes, kqueue compacts, Kafka serves, writes and compacts again, kqueue serves."""
     with serving(dirty.data, **CLEANER) as broker:
-        for topic in ("keyed", "txn"):
+        for topic in TOPICS:
             folders.wait_until_cleaned(dirty.data, topic, last_base(dirty.partition(topic)))
-        rows = clients.read(broker.bootstrap, ["keyed", "txn"])
-        committed = clients.read(broker.bootstrap, ["keyed", "txn"], committed=True)
+        rows = clients.read(broker.bootstrap, TOPICS)
+        committed = clients.read(broker.bootstrap, TOPICS, committed=True)
     assert len(rows["keyed"]) < RECORDS // 4
     with dirty:
-        assert clients.read(dirty.bootstrap, ["keyed", "txn"]) == rows
-        assert clients.read(dirty.bootstrap, ["keyed", "txn"], committed=True) == committed
+        assert clients.read(dirty.bootstrap, TOPICS) == rows
+        assert clients.read(dirty.bootstrap, TOPICS, committed=True) == committed
         write_keyed(dirty.bootstrap, "keyed", updates(start=RECORDS))
     compact_with_kafka(dirty)
     with serving(dirty.data, **CLEANER) as broker:
@@ -175,26 +191,23 @@ def leave_half_swapped(old: Path, new: Path) -> None:
     ("leave", "done"), [(leave_cleaned, False), (leave_swap, True), (leave_half_swapped, True)], ids=["cleaned", "swap", "half-swapped"]
 )
 def test_leftovers_of_kafkas_compaction(
-    dirty: Kafka, tmp_path: Path, leave: Callable[[Path, Path], None], done: bool
+    dirty: Kafka, kafkas: Path, tmp_path: Path, leave: Callable[[Path, Path], None], done: bool
 ) -> None:
     """S5.2: kqueue ends what Kafka was at when it crashed as Kafka does: it keeps the old segments, or the new ones."""
-    before = folders.copy(dirty.partition("keyed"), tmp_path / "before" / "keyed-0")
-    compact_with_kafka(dirty)
-    after = folders.copy(dirty.partition("keyed"), tmp_path / "after" / "keyed-0")
-    shutil.rmtree(dirty.partition("keyed"))
-    folders.copy(before, dirty.partition("keyed"))
+    folder, after = dirty.partition("keyed"), kafkas / "keyed-0"
+    expected = folders.read(folders.copy(after if done else folder, tmp_path / "expected-0"))
     (dirty.data / ".kafka_cleanshutdown").unlink()
-    leave(dirty.partition("keyed"), after)
-    ours = folders.copy(dirty.data, tmp_path / "ours")
-    expected = folders.read(after if done else before)
-    with serving(ours, log_cleanup_policy="compact", log_cleaner_enable=False) as broker:
+    leave(folder, after)
+    left_behind = folders.copy(folder, tmp_path / "left-behind")
+    with serving(dirty.data, log_cleanup_policy="compact", log_cleaner_enable=False) as broker:
         assert clients.read(broker.bootstrap, ["keyed"])["keyed"] == expected
-    left = [file.name for file in (ours / "keyed-0").iterdir() if file.suffix in (".cleaned", ".swap")]
-    assert left == []
-    check_with_the_tool(ours / "keyed-0")
+    assert [file.name for file in folder.iterdir() if file.suffix in (".cleaned", ".swap")] == []
+    check_with_the_tool(folder)
     with dirty:
-        assert latest(clients.read(dirty.bootstrap, ["keyed"])["keyed"]) == latest(expected)
-    shutil.rmtree(dirty.data)
-    shutil.copytree(ours, dirty.data)
+        assert clients.read(dirty.bootstrap, ["keyed"])["keyed"] == expected
+    # and what was left is what Kafka leaves: it comes to the same
+    shutil.rmtree(folder)
+    folders.copy(left_behind, folder)
+    (dirty.data / ".kafka_cleanshutdown").unlink()
     with dirty:
-        assert latest(clients.read(dirty.bootstrap, ["keyed"])["keyed"]) == latest(expected)
+        assert clients.read(dirty.bootstrap, ["keyed"])["keyed"] == expected
