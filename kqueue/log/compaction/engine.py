@@ -15,6 +15,8 @@ from kqueue.log.compaction.scanning import Kept
 from kqueue.records.batch import BatchHeader
 
 FAST = "kqueue.log.compaction.fast"  # has `ENGINE`; raises ImportError where what it needs is missing
+FAST_BYTES_MIN = 16 << 20
+"""Importing numba costs a process 0.4 s and 140 MB; a log that is smaller than this is done by then."""
 
 
 class KeptChunk(NamedTuple):
@@ -58,14 +60,15 @@ class Engine:
 PYTHON = Engine("python", OffsetMap, scanning.index_records, scanning.kept)
 
 
-def engine(name: str = "auto") -> Engine:
+def engine(name: str = "auto", log_bytes: int | None = None) -> Engine:
     """The engine of this name; "auto": "fast" where it is installed, else "python".
 
+    Args: log_bytes: how much there is to go through; below `FAST_BYTES_MIN` "auto" is "python". None: much.
     Raises: PluginError: no such engine, or "fast" where `kqueue[fast]` is not installed.
     """
     if name not in ("auto", "python", "fast"):
         raise PluginError(f"expected auto, python or fast as the name of a compaction engine, found {name!r}")
-    if name == "python":
+    if name == "python" or (name == "auto" and log_bytes is not None and log_bytes < FAST_BYTES_MIN):
         return PYTHON
     try:
         return cast(Engine, importlib.import_module(FAST).ENGINE)

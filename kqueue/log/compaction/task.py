@@ -92,7 +92,7 @@ class _Cleaning:
 
     def _retention(self, aborted: list[AbortedTransaction]) -> Retention:
         task = self.task
-        loops = engine(task.engine)
+        loops = engine(task.engine, sum(source.size for source in task.sources))
         offset_map = None
         clean_to = self.upto
         if task.keep is None:

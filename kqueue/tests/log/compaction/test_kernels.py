@@ -267,7 +267,7 @@ def test_many_small_batches_are_gone_through_at_once() -> None:
 
 def _run(asked: Any, engine: Engine) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kqueue.log.compaction.task.engine", lambda name: engine)
+        patch.setattr("kqueue.log.compaction.task.engine", lambda *_: engine)
         return asked()
 
 
@@ -450,9 +450,11 @@ except IndexError:
 """
 
 
-def test_no_index_leaves_its_array(tmp_path: Any) -> None:
-    """The kernels compiled anew with a check of every index: damaged batches never trip it, and the check is there."""
-    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+def test_no_index_leaves_its_array(pytestconfig: pytest.Config) -> None:
+    """The kernels compiled once more, with a check of every index: damaged batches never trip it, and the check is there."""
+    assert pytestconfig.cache is not None
+    compiled = pytestconfig.cache.mkdir("numba-checked")  # so that only the first run after a change takes its time
+    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "1", "NUMBA_CACHE_DIR": str(compiled)}
     found = subprocess.run([sys.executable, "-c", _CHECKED], env=env, capture_output=True, text=True, timeout=240, check=False)
     assert (found.returncode, found.stdout.strip()) == (0, "checked"), found.stderr
 
@@ -480,6 +482,8 @@ def test_claimed_counts_cost_no_memory() -> None:
 
 def test_fast_is_what_auto_means_where_it_is_installed() -> None:
     assert engines.engine("auto") is engines.engine("fast") is fast.ENGINE
+    assert engines.engine("auto", engines.FAST_BYTES_MIN) is engines.engine("fast", 1) is fast.ENGINE
+    assert engines.engine("auto", engines.FAST_BYTES_MIN - 1) is PYTHON
     assert isinstance(fast.ENGINE.make_map(MEMORY, 0.9), fast.FastMap)
     assert fast.ENGINE.name == "fast"
     assert engines.engine("python").kept is scanning.kept
