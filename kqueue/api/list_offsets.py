@@ -101,8 +101,8 @@ def _earliest(partition: Partition, end_offset: int) -> Place:
 
 
 def _greatest_time(partition: Partition, end_offset: int) -> Place:
-    found = partition.log.latest_timestamp()
-    return Place(*found) if found is not None and found.offset < end_offset else Place()
+    found = partition.log.latest_timestamp(end_offset)
+    return Place(*found) if found is not None else Place()
 
 
 def _nowhere(partition: Partition, end_offset: int) -> Place:

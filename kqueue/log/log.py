@@ -283,12 +283,13 @@ class Log:
         """
         return self._reader.offset_for_time(timestamp, self.start_offset, end_offset, self.epochs)
 
-    def latest_timestamp(self) -> TimeFound | None:
-        """The record with the greatest time, the first of them; None: none has a time. Raises: StorageFailed, CorruptData."""
-        segment = max(self._segments, key=lambda segment: segment.max_timestamp)
-        if segment.max_timestamp < 0:
-            return None
-        return self.offset_for_time(segment.max_timestamp, self.end_offset)
+    def latest_timestamp(self, end_offset: int | None = None) -> TimeFound | None:
+        """The record below `end_offset` (None: the log's end) with the greatest time, the first of them; None: none has a time.
+
+        Raises: StorageFailed, CorruptData. Source: Kafka UnifiedLog.fetchOffsetByTimestamp, which counts records outside of the bounds too.
+        """
+        end = self.end_offset if end_offset is None else min(end_offset, self.end_offset)
+        return self._reader.latest_timestamp(self.start_offset, end, self.epochs)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """Where the largest epoch that is not above `epoch` ends; (-1, -1): unknown. See `LeaderEpochs.end_offset_for`."""

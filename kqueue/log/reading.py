@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.epochs import LeaderEpochs
 from kqueue.log.salvage import batch_at
-from kqueue.log.scan import first_offset
+from kqueue.log.scan import Unit, first_offset
 from kqueue.log.segment import Segment
+from kqueue.log.timeindex import NO_TIMESTAMP
 from kqueue.log.txnindex import AbortedTransaction
 from kqueue.log.verifying import CHECK_BYTES_MIN, Check, DamagedBatch
 from kqueue.records.legacy import iter_any_records
+from kqueue.records.record import Record
 from kqueue.storage import Region
 
 HINTS_MAX = 16
@@ -212,13 +214,43 @@ class Reader:
             if segment.max_timestamp < timestamp:
                 continue
             for position, unit in segment.since(timestamp, start_offset):
-                if position < segment.found_size and self.verifies and batch_at(segment.log, position, segment.size) is None:
-                    raise CorruptBatch(f"{segment!r}: expected a batch whose checksum is right at position {position}, found none")
-                for record in iter_any_records(segment.log.read_at(position, unit.size)):
+                for record in self._records(segment, position, unit):
                     if record.timestamp >= timestamp and record.offset >= start_offset:
                         found = TimeFound(record.timestamp, record.offset, epochs.epoch_at(record.offset))
                         return found if record.offset < end_offset else None
         return None
+
+    def latest_timestamp(self, start_offset: int, end_offset: int, epochs: LeaderEpochs) -> TimeFound | None:
+        """See `Log.latest_timestamp`. One look-up, unless the greatest time of a segment is that of a record outside of the bounds."""
+        within = [segment for segment in self._segments if segment.base < end_offset and segment.max_timestamp >= 0]
+        within.sort(key=lambda segment: (-segment.max_timestamp, segment.base))
+        best = NO_TIMESTAMP
+        for segment in within:
+            if segment.max_timestamp <= best:
+                break
+            found = self.offset_for_time(segment.max_timestamp, start_offset, end_offset, epochs)
+            if found is not None:
+                return found  # no segment that is left has a later one
+            best = max(best, self._latest_in(segment, start_offset, end_offset, best))
+        return self.offset_for_time(best, start_offset, end_offset, epochs) if best >= 0 else None
+
+    def _latest_in(self, segment: Segment, start_offset: int, end_offset: int, best: int) -> int:
+        """The greatest time of a record within the bounds, where it is later than `best`. Reads the segment."""
+        for position, unit in segment.since(0, start_offset):
+            if unit.max_timestamp <= best:
+                continue
+            for record in self._records(segment, position, unit):
+                if record.offset >= end_offset:
+                    return best
+                if record.offset >= start_offset:
+                    best = max(best, record.timestamp)
+        return best
+
+    def _records(self, segment: Segment, position: int, unit: Unit) -> Iterator[Record]:
+        """The records of one batch, whose checksum is compared where nobody knows yet that it is right. Raises as `read`."""
+        if position < segment.found_size and self.verifies and batch_at(segment.log, position, segment.size) is None:
+            raise CorruptBatch(f"{segment!r}: expected a batch whose checksum is right at position {position}, found none")
+        return iter_any_records(segment.log.read_at(position, unit.size))
 
     def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """See `Log.aborted`."""

@@ -244,6 +244,8 @@ class _Walk:
         try:
             for position, unit in scan(self.source, self.position, self.limit, check=True, chunk_bytes=READ_BYTES):
                 self._check_order(position, unit)
+                if self.start > self.check.proven.end and not self._has_begun:
+                    self.next_offset = _first(unit)  # the index vouches for its offsets, and nobody knows those before
                 self.last = _Last(position, self.next_offset, unit)
                 self.position = position + unit.size
                 self.next_offset = unit.last_offset + 1

@@ -191,3 +191,38 @@ def test_version_0_tells_where_segments_begin(timestamp: int, count: int, expect
 
 def test_version_0_knows_two_places_only(asker: Asker) -> None:
     assert one(asker, 0, GREATEST_TIME).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("version", range(7, 12))
+def test_the_greatest_time_is_that_of_a_record_that_can_be_read(asker: Asker, version: int) -> None:
+    """S4.2: not one before the log start, and for read_committed clients none beyond the last stable offset."""
+    partition = asker.sim.broker.topics.partition("t", 0)
+    partition.log.advance_start(3)
+    assert place(asker, version, GREATEST_TIME) == (0, NOW_MS + 50, 3, 3)
+    append(asker, transaction(b"open", 1))
+    append(asker, batch(b"later", time_ms=NOW_MS + 900))
+    assert place(asker, version, GREATEST_TIME) == (0, NOW_MS + 900, 5, 3)
+    assert place(asker, version, GREATEST_TIME, isolation=1) == (0, NOW_MS + 50, 3, 3)
+    partition.log.advance_start(6)
+    assert place(asker, version, GREATEST_TIME) == NOWHERE
+
+
+@pytest.mark.parametrize("version", range(9, 12))
+def test_places_in_a_log_that_begins_within_a_segment_and_has_gaps(version: int) -> None:
+    """S4.2, S5.2: the earliest offset is the log start, be there a record or a gap; nothing lies in a remote tier."""
+    asker = Asker()
+    asker.sim.topic("t")
+    asker.sim.broker.leader_epoch = 2
+    append(asker, batch(b"a", b"b", b"c"))
+    asker.sim.broker.leader_epoch = 4
+    partition = asker.sim.broker.topics.partition("t", 0)
+    partition.log.end_offset = 7  # as compaction leaves it where the records from 3 to 6 are gone
+    append(asker, batch(b"d", time_ms=NOW_MS + 10))
+    for start, epoch in ((0, 2), (1, 2), (2, 2), (3, 2), (5, 2), (7, 4)):
+        partition.log.advance_start(start)
+        assert place(asker, version, EARLIEST) == (0, -1, start, epoch)
+        assert place(asker, version, EARLIEST_LOCAL) == (0, -1, start, epoch)
+        assert place(asker, version, GREATEST_TIME) == (0, NOW_MS + 10, 7, 4)
+        assert place(asker, version, LATEST_TIERED) == NOWHERE
+        after = min(offset for offset in (0, 1, 2, 7) if offset >= start)
+        assert place(asker, version, NOW_MS) == (0, NOW_MS + (10 if after == 7 else after), after, 4 if after == 7 else 2)

@@ -163,6 +163,25 @@ def test_times_within_a_batch_and_below_the_bound_and_the_start() -> None:
     assert [offset_of(time) for time in (0, 5, 6)] == [3, 3, None]
 
 
+def test_the_latest_time_is_that_of_a_record_within_the_bounds() -> None:
+    """S4.2: also where a segment's greatest time is that of a record before the log start, or above the bound."""
+    times = [90, 10, 70, 20, 70, 30, 80, 5, 60]
+    log = open_log(segment_bytes=300)
+    for time in times:
+        append(log, b"x" * 60, time_ms=START_MS + time)
+    assert len(log.segments()) == 5
+    for start in range(len(times) + 1):
+        log.advance_start(start)
+        for end in range(start, len(times) + 1):
+            expected = max(range(start, end), key=lambda offset: (times[offset], -offset), default=None)
+            found = log.latest_timestamp(end)
+            if expected is None:
+                assert found is None
+            else:
+                assert found is not None
+                assert (found.timestamp - START_MS, found.offset) == (times[expected], expected), (start, end)
+
+
 def test_a_log_without_times_has_no_latest() -> None:
     log = open_log()
     assert log.latest_timestamp() is None
