@@ -60,6 +60,11 @@ def create(
     \b
       kqueue topics create orders
       kqueue topics create orders --partitions 3 -c retention.ms=86400000 --if-not-exists
+      kqueue topics create prices -c cleanup.policy=compact
+      kqueue topics create jobs -c cleanup.policy=delete,consumed -c kqueue.consumed.groups=mail,billing
+
+    cleanup.policy says what is kept: delete drops segments older than retention.ms and beyond retention.bytes, compact keeps the last
+    record of each key, consumed drops what all groups of kqueue.consumed.groups have consumed. Several may be named.
     """
     wanted = {
         "num_partitions": partitions or -1,

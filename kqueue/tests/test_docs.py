@@ -14,12 +14,15 @@ import tomllib
 from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from kqueue.base.registry import BUILT_IN
 from kqueue.base.settings import format_value
+from kqueue.log.policies import POLICIES
 from kqueue.server.config import CATALOG
+from kqueue.testing.policies import check_policy
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -150,7 +153,20 @@ def test_settings_exist_and_have_the_defaults_that_are_told() -> None:
     for name, default in rows:
         assert format_value(CATALOG.broker[name].default) == default
     named = set(re.findall(r"[\" ]([a-z]+(?:\.[a-z]+)+)=", README.read_text())) | {"log.dirs", "num.partitions"}
-    assert named <= set(CATALOG.broker)
+    assert named <= {*CATALOG.broker, *CATALOG.topic}
+
+
+def test_policies_of_the_table_are_those_that_there_are() -> None:
+    """S5.1, S5.2, S5.4"""
+    told = re.findall(r"^\| `(\w+)`(?: \(default\))? \| [^`|]", README.read_text(), re.MULTILINE)
+    assert sorted(told) == sorted(entry.name for entry in POLICIES if entry.distribution == BUILT_IN)
+
+
+def test_the_policy_of_the_plugins_readme_is_one() -> None:
+    found = re.findall(r"^```python\n(.*?)^```$", (ROOT / "plugins" / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(found[0], names)
+    check_policy(names["LastHundred"]())
 
 
 def test_clients_of_the_table_are_those_of_the_suite() -> None:

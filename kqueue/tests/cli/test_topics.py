@@ -153,3 +153,17 @@ def test_delete_records_wants_to_know_how_far(kq: Kq, args: list[str]) -> None:
     result = kq("topics", "delete-records", "t", *args)
     assert result.exit_code == 2
     assert "--before-offset N, or --all" in result.output
+
+
+def test_topics_say_how_they_are_cleaned_and_unknown_ways_are_refused(kq: Kq, done: Done, fresh: str) -> None:
+    """S5.4: policies by name, those of plugins too"""
+    assert "keeps the last" in done("topics", "create", "--help")
+    assert "consumed" in done("topics", "create", "--help")
+    done("topics", "create", fresh, "-c", "cleanup.policy=delete,consumed", "-c", "kqueue.consumed.groups=mail,billing")
+    text = done("topics", "describe", fresh)
+    assert "cleanup.policy=delete,consumed" in text
+    assert "kqueue.consumed.groups=mail,billing" in text
+    result = kq("topics", "create", f"{fresh}-2", "-c", "cleanup.policy=shred")
+    assert result.exit_code == 1
+    assert "no cleanup policy is called 'shred'" in result.stderr
+    assert "compact, consumed, delete" in result.stderr
