@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from kqueue.log.compaction.offset_map import OffsetMap
 from kqueue.log.compaction.scanning import Kept
 from kqueue.records.batch import BatchHeader
 
-FAST = "kqueue.log.compaction.fast"  # has `ENGINE`; raises ImportError where what it needs is missing
+logger = logging.getLogger("kqueue.log")
+FAST = "kqueue.log.compaction.fast"  # has `ENGINE`; can't be imported where what it needs is missing
 FAST_BYTES_MIN = 16 << 20
 """Importing numba costs a process 0.4 s and 140 MB; a log that is smaller than this is done by then."""
 
@@ -72,7 +74,9 @@ def engine(name: str = "auto", log_bytes: int | None = None) -> Engine:
         return PYTHON
     try:
         return cast(Engine, importlib.import_module(FAST).ENGINE)
-    except ImportError as error:
+    except Exception as error:  # whatever an installation that does not work raises
         if name == "fast":
             raise PluginError(f"the compaction engine 'fast' needs kqueue[fast]: {error}") from error
+        if not isinstance(error, ModuleNotFoundError):
+            logger.warning("kqueue[fast] does not work, compacting without it: %r", error)
         return PYTHON
