@@ -19,8 +19,8 @@ from typing import IO, Any, Literal, get_args
 from kqueue.base.errors import NotALogFolder
 from kqueue.base.names import INTERNAL_TOPICS, did_you_mean, parse_partition_folder
 from kqueue.files.arrow import BYTES_MAX, ROWS_MAX, need_pyarrow, record_batches, schema
-from kqueue.files.findings import Progress
 from kqueue.files.folder import LogFolder, open_log
+from kqueue.files.meter import Meter, Progress
 from kqueue.files.rows import Row, Selection, rows
 from kqueue.files.verify import find_target
 from kqueue.log.filenames import LOG, parse_file_name
@@ -128,22 +128,13 @@ def export(
 
 
 def _all_rows(logs: Sequence[LogFolder], selection: Selection, result: Exported, progress: Progress | None) -> Iterator[Row]:
-    total = sum(segment.size for log in logs for segment in log.segments)
-    done = 0
-
-    def advance(size: int) -> None:
-        nonlocal done
-        done += size
-        if progress is not None:
-            progress(done, total)
-
+    meter = Meter(progress, sum(segment.size for log in logs for segment in log.segments))
     for log in logs:
         result.partitions.append(log.place)
-        for row in rows(log, selection, advance):
+        for row in rows(log, selection, meter.add):
             result.rows += 1
             yield row
-    if progress is not None:
-        progress(total, total)
+    meter.finish()
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -82,7 +81,3 @@ class Report:
             "bytes": self.bytes,
             "findings": [finding._asdict() for finding in self.findings],
         }
-
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes of log that are done and those that there are in all."""

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from kqueue.base.errors import CorruptIndex, RepairRefused, StorageFailed
-from kqueue.files.findings import Progress, Report
+from kqueue.files.findings import Report
 from kqueue.files.folder import LogFolder
+from kqueue.files.meter import Meter, Progress
 from kqueue.files.repair.copying import check_room, check_target, copy_files
 from kqueue.files.repair.cutting import Lost
 from kqueue.files.repair.mending import Done, PartitionRepair
@@ -178,15 +179,9 @@ class _Repair:
             sizes |= {f"{folder}/{entry.name}": entry.size for entry in self.storage.list(folder) if not entry.is_folder}
         total = sum(sizes.values())
         check_room(self.storage, target, total, max((size for path, size in sizes.items() if path.endswith(LOG)), default=0))
-        done = 0
-
-        def advance(count: int) -> None:
-            nonlocal done
-            done += count
-            if progress is not None:
-                progress(done, total)
-
-        copy_files(self.storage, list(sizes), target, name, advance)
+        meter = Meter(progress, total)
+        copy_files(self.storage, list(sizes), target, name, meter.add)
+        meter.finish()
         self.result.copy = f"{target.place}/{name}"
         self.result.copied_bytes = total
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from kqueue.base.errors import NotALogFolder, StorageFailed
 from kqueue.base.names import parse_partition_folder
-from kqueue.files.findings import ERROR, NOTE, Finding, Progress, Report
+from kqueue.files.findings import ERROR, NOTE, Finding, Report
+from kqueue.files.meter import Meter, Progress
 from kqueue.files.verify.datafolder import DataFolder, Key, check_checkpoints, read_data_folder
 from kqueue.files.verify.partition import Bounds, PartitionCheck
 from kqueue.log.filenames import LOG, parse_file_name
@@ -78,25 +79,18 @@ def verify_storage(
     else:
         folder = read_data_folder(storage, Report(""))  # what is wrong beside the partition is not asked for
         folders = {parse_partition_folder(partition) or (partition, 0): partition}
-    total = sum(_log_bytes(storage, path) for path in folders.values())
-    done = 0
-
-    def advance(count: int) -> None:
-        nonlocal done
-        done += count
-        if progress is not None:
-            progress(done, total)
-
+    meter = Meter(progress, sum(_log_bytes(storage, path) for path in folders.values()))
     bounds: dict[Key, Bounds | None] = {}
     for key, path in folders.items():
         try:
             known = folder.known(path, allow_gaps=allow_gaps)
-            bounds[key] = PartitionCheck(storage, path, report, known, deep=deep, progress=advance).run()
+            bounds[key] = PartitionCheck(storage, path, report, known, deep=deep, progress=meter.add).run()
         except (StorageFailed, FileNotFoundError) as error:
             report.add(Finding(path, None, "a folder that can be read", str(error)))
     if partition is None and folder.is_one:
         check_checkpoints(folder, bounds, report)
     report.close()
+    meter.finish()
     return report
 
 

@@ -181,8 +181,13 @@ class PartitionCheck:
                 return None
             return file.read_at(0, file.size)
         except (StorageFailed, FileNotFoundError) as error:
-            self._find(name, None, "a file that can be read", str(error))
+            self._unreadable(name, error)
             return None
+
+    def _unreadable(self, name: str, error: Exception) -> None:
+        """A file that was listed: a broker at work may have deleted it since."""
+        gone = isinstance(error, FileNotFoundError) and not self.known.clean
+        self._find(name, None, "a file that can be read", str(error), NOTE if gone else ERROR)
 
     def _read_gaps(self, found: _Folder) -> None:
         self._gaps: set[tuple[int, int]] = set()
@@ -235,11 +240,9 @@ class PartitionCheck:
             self._gap(name, None, end_offset, base)
         one = _SegmentPass(self, base, following, files, found)
         try:
-            file = self.storage.open(self._path(name))
-            end = one.run(file, max(base, end_offset))
-            file.close()
+            end = one.run(max(base, end_offset))
         except (StorageFailed, FileNotFoundError) as error:
-            self._find(name, None, "a file that can be read", str(error))
+            self._unreadable(name, error)
             self.damaged = True
             return following if following is not None else base
         self._transactions(base, TXNINDEX in files)
@@ -352,19 +355,21 @@ class _SegmentPass:
         self.partition = partition
         self.base = base
         self.following = following
-        self.size = files[LOG]
+        self.size = 0
         self.name = file_name(base, LOG)
         self.lenient = following is None and not partition.known.clean  # a broker is at work here, or was cut short
         self.files = files
         self.found = found
 
-    def run(self, file: File, expected: int) -> int:
+    def run(self, expected: int) -> int:
         """Check all; returns the offset at which the segment ends. Raises StorageFailed, FileNotFoundError."""
         partition = self.partition
         index = IndexCheck(self._map(INDEX), self.base, self._finder(INDEX), partition._loose(file_name(self.base, INDEX)))
         times = TimeCheck(self._map(TIMEINDEX), self.base, self._finder(TIMEINDEX))
         self._padding(INDEX, index.padded)
         self._padding(TIMEINDEX, times.padded)
+        file = partition.storage.open(partition._path(self.name))  # after its indexes, which never know of more than it holds
+        self.size = file.size
         after_damage = False
         for one in walk(file, self.size, self.base, limit=self.following, first=expected, deep=partition.deep):
             if isinstance(one, Broken):
@@ -383,6 +388,7 @@ class _SegmentPass:
             partition.count(file, one, self.name)
             partition.report.bytes += unit.size
             partition.progress(unit.size)
+        file.close()
         index.close(self.size)
         times.close(expected - 1, sealed=not self.lenient and TIMEINDEX in self.files)
         return expected
@@ -412,7 +418,7 @@ class _SegmentPass:
         try:
             return self.partition.storage.open(self.partition._path(name)).map()
         except (StorageFailed, FileNotFoundError) as error:
-            self.partition._find(name, None, "a file that can be read", str(error))
+            self.partition._unreadable(name, error)
             return memoryview(b"")
 
     def _finder(self, suffix: str) -> Callable[[int | None, str, str], None]:

@@ -15,6 +15,7 @@ from kqueue.log.manager import LogManager
 from kqueue.storage import MemoryStorage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.storage import FaultyStorage, Remains
+from kqueue.tests.log.compaction.helpers import DAY_MS, compact, open_compacted, put
 from kqueue.tests.log.helpers import START_MS, append, end_transaction, flush
 
 SMALL = LogConfig.of(**{"segment.bytes": 2000, "index.interval.bytes": 200})
@@ -93,3 +94,29 @@ def test_after_truncation_and_deletion() -> None:
     logs.close()
     report = verify_storage(storage)
     assert (report.errors, report.notes) == ([], [])
+
+
+@given(seed=st.integers(0, 10_000))
+def test_after_compaction(seed: int) -> None:
+    """S5.2: with tombstones, transactions of all ends, and delete horizons that have passed."""
+    rng = random.Random(seed)
+    storage = MemoryStorage()
+    log = open_compacted(storage, segment_bytes=1500)
+    sequences = dict.fromkeys((5, 6), 0)
+    for number in range(60):
+        producer = rng.choice((5, 6, None))
+        pairs = [(b"%d" % rng.randint(0, 9), rng.choice((None, b"x" * rng.randint(0, 99)))) for _ in range(rng.randint(1, 4))]
+        if producer is None:
+            put(log, *pairs, time_ms=START_MS + number)
+            continue
+        put(log, *pairs, time_ms=START_MS + number, producer_id=producer, epoch=0, base_sequence=sequences[producer], transactional=True)
+        sequences[producer] += len(pairs)
+        if rng.random() < 0.7:
+            end_transaction(log, rng.randint(0, 1), producer, time_ms=START_MS + number)
+    for producer in sequences:
+        end_transaction(log, rng.randint(0, 1), producer)
+    log.close()
+    for now_ms in (START_MS, START_MS + 2 * DAY_MS):
+        compact(storage, first_dirty=0, now_ms=now_ms)
+        report = verify_storage(storage, "t-0", deep=True, allow_gaps=True)
+        assert report.is_sound, report.errors

@@ -52,7 +52,6 @@ def test_progress_reaches_the_end() -> None:
     seen: list[tuple[int, int]] = []
     report = verify(data_folder("4.3"), progress=lambda done, total: seen.append((done, total)))
     assert seen[-1][0] == seen[-1][1] == report.bytes
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
 EPOCHS = "v2-none-0/leader-epoch-checkpoint"
