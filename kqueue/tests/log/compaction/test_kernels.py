@@ -13,6 +13,7 @@ import pytest
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import run_state_machine_as_test
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.compaction import engine as engines
@@ -24,6 +25,7 @@ from kqueue.records.batch import BATCH_OVERHEAD, HEADER, BatchHeader, read_heade
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.record import decode_records
 from kqueue.records.varints import encode
+from kqueue.tests.log.compaction import test_model
 from kqueue.tests.log.compaction.helpers import DAY_MS, FOLDER, new_log, put, task
 from kqueue.tests.log.helpers import START_MS
 
@@ -244,6 +246,12 @@ def _cleaned(storage: Any, **asked: Any) -> tuple[Any, ...]:
     files = {entry.name: storage.read(f"{FOLDER}/{entry.name}") for entry in storage.list(FOLDER) if entry.name.endswith(CLEANED)}
     stats = done.stats
     return done.groups, done.clean_to, (stats.records_read, stats.records_kept, stats.map_entries, stats.bytes_written), files
+
+
+def test_any_life_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `test_model` shows for the plain loops."""
+    monkeypatch.setattr("kqueue.log.compaction.task.engine", lambda *_: fast.ENGINE)
+    run_state_machine_as_test(test_model.CompactionMachine, settings=settings(max_examples=15, stateful_step_count=25, deadline=None))
 
 
 def test_many_small_batches_are_gone_through_at_once() -> None:
