@@ -1,0 +1,67 @@
+"""docs/log-tools.md is true: each of its commands and programs runs here, on a data folder that kqueue has made."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kqueue.cli.app import kqueue
+from kqueue.files.rows import Row
+from kqueue.log.config import LogConfig
+from kqueue.log.manager import LogManager
+from kqueue.storage import LocalStorage
+from kqueue.testing.clock import ManualClock
+from kqueue.tests.log.helpers import START_MS, append
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "log-tools.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with `kqueue-data` in it, which holds the topic `orders`."""
+    storage = LocalStorage(tmp_path / "kqueue-data")
+    logs = LogManager([storage], clock=ManualClock(START_MS), rng=random.Random(1))
+    for partition in range(2):
+        log = logs.open("orders", partition, bytes(15) + b"\x01", LogConfig.of())
+        append(log, *(b'{"coffees":%d}' % number for number in range(5)))
+    logs.close()
+    return tmp_path
+
+
+@pytest.mark.parametrize("block", blocks("sh"))
+def test_every_command(block: str, folder: Path) -> None:
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    for line in block.splitlines():
+        ran = subprocess.run(
+            line.split(), cwd=folder, capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path}, check=False
+        )
+        assert (ran.returncode, ran.stderr) == (0, ""), f"{line}\n{ran.stdout}{ran.stderr}"
+
+
+def test_every_program(folder: Path) -> None:
+    (program,) = blocks("python")
+    ran = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    values = [f'{{"coffees":{number}}}' for number in range(1, 5)]
+    assert ran.stdout.splitlines() == ["True []", "True [] []", f"4 {values}", "5"]
+
+
+def test_options_and_columns_are_those_that_there_are() -> None:
+    told = set(re.findall(r"`(--[a-z-]+)", TEXT)) | {word for block in blocks("sh") for word in re.findall(r"--[a-z-]+", block)}
+    helps = "".join(CliRunner().invoke(kqueue, ["log", name, "--help"]).output for name in ("verify", "repair", "export"))
+    helps += CliRunner().invoke(kqueue, ["produce", "--help"]).output
+    assert [option for option in sorted(told) if option not in helps] == []
+    (columns,) = re.findall(r"^Columns: (.*?)\. Keys", TEXT, re.MULTILINE | re.DOTALL)
+    assert tuple(re.findall(r"`(\w+)`", columns)) == Row._fields
