@@ -112,6 +112,8 @@ class Cleaning:
             return  # of an internal topic, never written to
         try:
             log = partition.log
+            if log.offline is not None:
+                return
             self._drop(partition, topic, Drop(log.start_offset, "below the log start"))
             for drop in self._plans(partition, topic, Drop):
                 self._drop(partition, topic, drop)

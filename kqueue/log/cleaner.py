@@ -236,7 +236,13 @@ class _Run:
             self._end(failed)
             return
         if paths is None:
-            self._submit("withdraw", lambda: withdraw(self._storage, self._folder, group), lambda error: self._end(error, for_good=True))
+            rest = tuple(self._todo)[1:]
+
+            def take_back() -> None:
+                withdraw(self._storage, self._folder, group)
+                swap.discard(self._storage, self._folder, rest)
+
+            self._submit("withdraw", take_back, lambda error: self._end(error, for_good=True))
             return
         self._todo.popleft()
         self._submit("sync", lambda: self._storage.sync_folder(self._folder), lambda error: self._installed(error, paths))
