@@ -121,7 +121,7 @@ class _Loader:
         sizes = self._list()
         bases = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == LOG)
         snapshots = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == SNAPSHOT)
-        self._remove_orphans(sizes, bases)
+        self._remove_orphans(sizes, bases, start_offset)
         loaded = Loaded([self._open(base, sizes) for base in bases], start_offset, snapshots=snapshots, damage=self.damage)
         rebuilt = self._read_epochs(loaded)
         if not bases:
@@ -163,12 +163,12 @@ class _Loader:
     def _files(self) -> list[Entry]:
         return [entry for entry in self.storage.list(self.folder) if not entry.is_folder]
 
-    def _remove_orphans(self, sizes: dict[str, int], bases: list[int]) -> None:
-        """Indexes without a log are left of a deletion; but that goes from either end of a log, never from within."""
+    def _remove_orphans(self, sizes: dict[str, int], bases: list[int], start_offset: int) -> None:
+        """Indexes without a log are left of a deletion or a truncation; but between log start and recovery point there was none."""
         for name in list(sizes):
             parsed = parse_file_name(name)
             if parsed and parsed[1] in SEGMENT_SUFFIXES and parsed[0] not in bases:
-                if parsed[1] == INDEX and bases and bases[0] < parsed[0] < bases[-1]:
+                if parsed[1] == INDEX and bases and max(bases[0], start_offset) < parsed[0] < self.recovery_point:
                     self._told(file_name(parsed[0], LOG), "the batches that an index is there for", "no such file")
                 self.storage.remove(f"{self.folder}/{name}")
                 del sizes[name]

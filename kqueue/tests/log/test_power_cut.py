@@ -25,14 +25,15 @@ KEY = ("t", 0)
 class World:
     """A broker's logs on a disk that may fail, and what must be true of them.
 
-    `records`: all that was appended and not cut off again; `allowed`: other ends that the log may have, while a truncation is under way.
+    `records`: all that was appended and not cut off again; `allowed`: other ends that the log may have, while a truncation is under way;
+    `starts`: the least and the greatest offset at which it may start, while segments are dropped.
     """
 
     storage: FaultyStorage
     records: list[Record] = field(default_factory=list)
     flushed: int = 0
     allowed: int | None = None
-    deleting: bool = False
+    starts: tuple[int, int] = (0, 0)
     manager: LogManager | None = None
 
     def start(self) -> LogManager:
@@ -59,6 +60,19 @@ class World:
         log = self.log
         self.records.append(Record(log.end_offset, START_MS, b"marker", None))
         end_transaction(log, kind, producer_id, leader_epoch=log.epochs.latest)
+
+    def drop(self, offset: int) -> None:
+        assert self.manager is not None
+        log = self.log
+        dropped = log.drop_before(offset, high_watermark=log.flushed_offset, why="old")
+        assert dropped is not None
+        self.starts = (self.starts[0], log.start_offset)
+        told: list[BaseException | None] = []
+        self.manager.save_log_starts(KEY, told.append)
+        assert told == [None]
+        self.starts = (log.start_offset, log.start_offset)
+        dropped.rename()
+        dropped.remove()
 
     def truncate(self, offset: int) -> None:
         self.flushed = min(self.flushed, offset)
@@ -95,9 +109,19 @@ def script(world: World) -> None:
     flush(world.log)
     world.truncate(6)
     world.append(2, leader_epoch=5)
+    world.end(ABORT, 9)
     world.log.roll()
     for _ in range(3):
         world.append(1, leader_epoch=5)
+    flush(world.log)
+    world.drop(world.log.end_offset)
+    world.append(1, leader_epoch=5)
+    world.log.roll()
+    world.log.roll()
+    world.append(1, leader_epoch=5)
+    world.log.roll()
+    world.append(1, leader_epoch=5)
+    manager.save_cleaner_offset(KEY, world.log.start_offset, lambda error: None)
     manager.checkpoint_high_watermarks({KEY: world.log.flushed_offset})
     manager.close({KEY: world.log.end_offset})
     manager = world.start()
@@ -114,15 +138,16 @@ def check_reopened(world: World, storage: FaultyStorage) -> World:
         assert world.flushed == 0, "a flushed partition is gone"
     else:
         assert found.topic_id == TOPIC_ID or (found.topic_id is None and world.flushed == 0)
-    after = World(storage, manager=manager)
+    after = World(storage, manager=manager, starts=world.starts)
     log = after.log
-    check_log(log)
+    check_log(log, forgotten=log.start_offset > 0)
     found_records = [(record.offset, record.value) for record in read_records(log) if record.key is None]
-    appended = [(record.offset, record.value) for record in world.records]
-    assert log.start_offset == 0
+    appended = [(record.offset, record.value) for record in world.records if record.offset >= log.start_offset]
+    assert world.starts[0] <= log.start_offset <= world.starts[1], "the log start went back"
     ends = [world.flushed] if world.allowed is None else [world.flushed, world.allowed]
     assert min(ends) <= log.end_offset <= len(world.records)
-    assert [row for row in appended[: log.end_offset] if row[1] is not None] == [row for row in found_records if row[1] is not None]
+    kept = [row for row in appended if row[0] < log.end_offset and row[1] is not None]
+    assert kept == [row for row in found_records if row[1] is not None]
     assert log.flushed_offset == log.end_offset
     assert log.damage == []
     after.records = world.records[: log.end_offset]
@@ -132,7 +157,7 @@ def check_reopened(world: World, storage: FaultyStorage) -> World:
 def check_goes_on(world: World) -> None:
     """The log takes more, stops cleanly, and starts without looking back."""
     world.append(2, leader_epoch=9)
-    check_log(world.log)
+    check_log(world.log, forgotten=world.log.start_offset > 0)
     flush(world.log)
     assert world.flushed == len(world.records)
     assert world.manager is not None
@@ -140,8 +165,8 @@ def check_goes_on(world: World) -> None:
     world.storage.steps.clear()
     manager = world.start()
     assert not manager.was_unclean
-    assert [record.offset for record in read_records(world.log)] == [record.offset for record in world.records]
-    check_log(world.log)
+    assert [record.offset for record in read_records(world.log)] == list(range(world.log.start_offset, len(world.records)))
+    check_log(world.log, forgotten=world.log.start_offset > 0)
     assert {step.kind for step in world.storage.steps} <= {"remove", "sync_folder"}, "a clean start changes nothing but the marker"
 
 
@@ -163,8 +188,10 @@ def test_the_script_has_every_kind_of_step_on_every_kind_of_file() -> None:
     for suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot"):
         assert {("create", suffix), ("append", suffix), ("sync", suffix)} <= kinds
     assert {("truncate", suffix) for suffix in (".log", ".index", ".timeindex", ".txnindex")} <= kinds
+    assert {("rename", suffix) for suffix in (".log", ".index", ".timeindex")} <= kinds
     assert {("remove", suffix) for suffix in (".log", ".index", ".timeindex", ".snapshot")} <= kinds
-    for name in ("leader-epoch-checkpoint", "recovery-point-offset-checkpoint", "replication-offset-checkpoint", ".kafka_cleanshutdown"):
+    names = [f"{name}-offset-checkpoint" for name in ("recovery-point", "replication", "log-start", "cleaner")]
+    for name in ("leader-epoch-checkpoint", *names, ".kafka_cleanshutdown"):
         assert ("rename", name + ".tmp") in kinds
     assert ("sync", "partition.metadata") in kinds
     assert ("remove", ".kafka_cleanshutdown") in kinds
