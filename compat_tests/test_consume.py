@@ -59,6 +59,7 @@ def test_from_the_end_only_what_comes_later(connect: Connect, broker: Running, f
 
 
 def test_seek_by_offset(connect: Connect, broker: Running, filled: Place) -> None:
+    """S4.3: back replays, forward skips."""
     consumer = connect.consumer(broker.bootstrap, assign=[filled], fetch_wait_ms=50)
     assert values(collect(consumer, 100)) == numbered(100)
     assert consumer.position(filled) == 100
@@ -90,6 +91,7 @@ def test_beginning_and_end_offsets(connect: Connect, broker: Running, filled: Pl
 
 @pytest.mark.parametrize("linger_ms", [0, 100], ids=["a batch each", "in one batch"])
 def test_seek_by_time(linger_ms: int, connect: Connect, broker: Running, topic: Topic) -> None:
+    """S4.2"""
     place = Place(topic(), 0)
     start_ms = int(time.time() * 1000) - 86_400 * SECOND_MS
     producer = connect.producer(broker.bootstrap, linger_ms=linger_ms)
@@ -131,6 +133,7 @@ def test_pause_and_resume(connect: Connect, broker: Running, topic: Topic) -> No
 
 
 def test_a_fetch_waits_for_what_comes(connect: Connect, broker: Running, topic: Topic) -> None:
+    """S4.3: fetch.max.wait.ms."""
     place = Place(topic(), 0)
     producer = connect.producer(broker.bootstrap)
     producer.send(place.topic, b"warm").result()
@@ -145,6 +148,7 @@ def test_a_fetch_waits_for_what_comes(connect: Connect, broker: Running, topic: 
 
 
 def test_a_fetch_waits_for_as_much_as_it_wants(connect: Connect, broker: Running, topic: Topic) -> None:
+    """S4.3: fetch.min.bytes."""
     place = Place(topic(), 0)
     producer = connect.producer(broker.bootstrap)
     consumer = connect.consumer(broker.bootstrap, assign=[place], fetch_bytes_min=50_000, fetch_wait_ms=2_000)
@@ -158,6 +162,7 @@ def test_a_fetch_waits_for_as_much_as_it_wants(connect: Connect, broker: Running
 
 
 def test_bites_smaller_than_a_batch(connect: Connect, broker: Running, topic: Topic) -> None:
+    """S4.3: max.partition.fetch.bytes."""
     place = Place(topic(), 0)
     source = random.Random(3)
     sent = [source.randbytes(10_000) for _ in range(60)]

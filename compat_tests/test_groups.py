@@ -160,6 +160,7 @@ def test_commits_without_a_subscription(connect: Connect, broker: Running, topic
 
 
 def test_automatic_commits(connect: Connect, broker: Running, topic: Topic, name: Name) -> None:
+    """S4.5"""
     chosen = topic()
     group = name("group")
     place = Place(chosen, 0)

@@ -24,6 +24,7 @@ def asker() -> Asker:
 
 @pytest.mark.parametrize("version", versions_of("fetch"))
 def test_gives_what_is_there_from_the_offset_on(asker: Asker, version: int) -> None:
+    """S4.1: from the batch that holds the offset on."""
     for value in (b"a", b"b", b"c"):
         asker.produce("t", batch(value))
     response = fetch(asker, version, want(offset=1))
@@ -79,6 +80,7 @@ def test_before_sessions_an_unexpected_error_is_told_at_each_partition(asker: As
 
 @pytest.mark.parametrize("version", range(3, 19))
 def test_the_first_batch_comes_however_large_and_no_second_one(asker: Asker, version: int) -> None:
+    """S4.3, S4.4b: the sizes asked for bound an answer, but a batch that is larger does not stop its reader."""
     for partition in (0, 1):
         asker.produce("t", batch(b"x" * 1000), partition=partition)
         asker.produce("t", batch(b"y" * 1000), partition=partition)
@@ -91,6 +93,7 @@ def test_the_first_batch_comes_however_large_and_no_second_one(asker: Asker, ver
 
 @pytest.mark.parametrize("version", MODERN)
 def test_batches_are_given_whole_as_far_as_they_fit(asker: Asker, version: int) -> None:
+    """S4.3, S4.4b: max.partition.fetch.bytes, fetch.max.bytes."""
     size = len(batch(b"x" * 100))
     for _ in range(5):
         asker.produce("t", batch(b"x" * 100))
@@ -125,6 +128,7 @@ def test_waits_for_the_first_record(asker: Asker) -> None:
 
 
 def test_waits_until_there_are_min_bytes(asker: Asker) -> None:
+    """S4.3: fetch.min.bytes."""
     size = len(batch(b"x" * 100))
     started = asker.start(request(asker, 12, want(0), want(1), max_wait_ms=500, min_bytes=size * 3), 12)
     for partition in (0, 1):
@@ -136,6 +140,7 @@ def test_waits_until_there_are_min_bytes(asker: Asker) -> None:
 
 @pytest.mark.parametrize("version", versions_of("fetch"))
 def test_is_answered_at_the_latest_when_time_is_over(asker: Asker, version: int) -> None:
+    """S4.3: fetch.max.wait.ms."""
     asker.produce("t", batch(b"a"))
     started = asker.start(request(asker, version, want(), max_wait_ms=500, min_bytes=10_000), version)
     asker.sim.advance(499)

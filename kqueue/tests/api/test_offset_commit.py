@@ -16,6 +16,7 @@ DAY_MS = 24 * 3_600_000
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_anyone_commits_to_a_group_without_members(version: int) -> None:
+    """S4.5: by hand."""
     asker = world()
     assert commit(asker, {("t", 0): 5, ("t", 1): 2**62}, version) == {(0, 0): 0, (0, 1): 0}
     assert committed(asker) == {("t", 0): 5, ("t", 1): 2**62}

@@ -168,6 +168,7 @@ def test_a_full_socket_is_waited_for_and_everything_arrives() -> None:
 
 
 def test_a_file_is_sent_without_being_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S4.4"""
     async def test(pipe: Pipe) -> None:
         storage = LocalStorage(str(tmp_path))
         file = storage.open("log", create=True)
