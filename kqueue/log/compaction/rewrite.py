@@ -7,13 +7,14 @@ need be without records, so that the new segment reaches as far as the ones it r
 
 from __future__ import annotations
 
+import contextlib
 from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kqueue.base.errors import CorruptBatch, UnsupportedCodec
+from kqueue.base.errors import CorruptBatch, StorageFailed, UnsupportedCodec
 from kqueue.log.compaction.parts import Cleaned, CleanStats, CompactConfig, Source
 from kqueue.log.compaction.retain import Retention
 from kqueue.log.compaction.scanning import Kept
@@ -62,8 +63,8 @@ class SegmentWriter:
 
     def _make(self, suffix: str) -> File:
         path = f"{self._folder}/{file_name(self.base, suffix)}{CLEANED}"
-        self._made.append(path)
         file = self._storage.open(path, create=True)
+        self._made.append(path)
         if file.size:
             file.truncate(0)
         return file
@@ -126,10 +127,11 @@ class SegmentWriter:
         return Cleaned(self.base, self.size, self._end_offset, self._max_timestamp, bool(self._aborted) or with_txnindex)
 
     def abandon(self) -> None:
-        """Remove what was written. Raises StorageFailed."""
+        """Remove what was written; what can't be removed is left to the next job, or the next start."""
         self._log.close()
         for path in self._made:
-            self._storage.remove(path)
+            with contextlib.suppress(FileNotFoundError, StorageFailed):
+                self._storage.remove(path)
 
 
 class _Left(NamedTuple):

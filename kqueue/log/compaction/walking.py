@@ -82,7 +82,7 @@ class Walk:
         buf, start = b"", 0
         while (left := self._size - self.position) > 0:
             if self.position - start + BATCH_OVERHEAD > len(buf):
-                buf, start = self._read(0), self.position
+                buf, start = self._read(buf[self.position - start :], 0), self.position
             if self._take is not None:
                 at = self.position - start
                 taken, self._next_offset = self._take(buf, at, at + left, self._next_offset)
@@ -91,17 +91,19 @@ class Walk:
                     continue
             size = self._unit_size(buf[self.position - start : self.position - start + BATCH_OVERHEAD], left)
             if self.position - start + size > len(buf):
-                buf, start = self._read(size), self.position
+                buf, start = self._read(buf[self.position - start :], size), self.position
             yield Stretch(buf, self.position - start, self._unit(buf, self.position - start, size))
             self.position += size
 
-    def _read(self, size: int) -> bytes:
-        size = min(max(self._chunk_bytes, size), self._size - self.position)
-        buf = self._file.read_at(self.position, size)
-        if len(buf) < size:
-            raise CorruptBatch(f"the file should have {self._size} bytes, and ends at {self.position + len(buf)}")
+    def _read(self, buf: bytes, size: int) -> bytes:
+        """`buf`, which was read before and begins at the position, and what follows it: `size` bytes at least, where the file has them."""
+        end = self.position + len(buf)
+        size = min(max(self._chunk_bytes, size - len(buf)), self._size - end)
+        more = self._file.read_at(end, size)
+        if len(more) < size:
+            raise CorruptBatch(f"the file should have {self._size} bytes, and ends at {end + len(more)}")
         self._throttle.spend(size)
-        return buf
+        return buf + more
 
     def _unit_size(self, start: bytes, left: int) -> int:
         if len(start) <= MAGIC_POSITION:
