@@ -103,7 +103,7 @@ def test_what_is_to_be_installed_exists() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     named = set(re.findall(r"pip install '(?:\.|kqueue)\[(\w+)\]'", README.read_text()))
-    assert named == {"demo", "cli"}
+    assert named == {"arrow", "cli", "demo", "fast"}
     assert named <= set(extras)
 
 
