@@ -94,6 +94,7 @@ class Broker:
             self._recover()
         self._load_groups()
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.checkpoint_recovery_points)
+        self._every("log.flush.offset.checkpoint.interval.ms", self.logs.mend_indexes)
         self._every("producer.id.expiration.check.interval.ms", self.logs.expire_producers)
         self._every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
         self.cleaning.start()

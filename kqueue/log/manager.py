@@ -22,6 +22,7 @@ from kqueue.log.data_folders import DataFolders, Offline
 from kqueue.log.filenames import FOLDER_DELETED, LOG, PARTITION_METADATA
 from kqueue.log.folders import DataFolder, Found, Key, is_meant
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log, remove_folder
+from kqueue.log.mending import mend
 from kqueue.log.saving import Done
 from kqueue.storage import Storage
 
@@ -70,6 +71,7 @@ class LogManager:
         self._clock = clock
         self._rng = rng
         self._broker_epoch = broker_epoch
+        self._jobs = jobs
         self._producer_expiration_ms = producer_expiration_ms
         self._logs: dict[Key, Log] = {}
         self._new: set[Key] = set()  # made, and not flushed since
@@ -243,6 +245,12 @@ class LogManager:
         self.save_recovery_points(lambda error: None)
         for folder in self._folders:
             folder.save(LOG_STARTS, self._told(folder, LOG_STARTS))
+
+    def mend_indexes(self) -> None:
+        """Make the indexes anew that reads found wrong, in jobs; see `mending`."""
+        if self._jobs is not None:
+            for log in self._logs.values():
+                mend(log, self._jobs)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[Key, int]) -> None:
         """Write the high watermarks of these partitions, in jobs; others keep theirs. Crash: old or new."""

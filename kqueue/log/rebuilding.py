@@ -125,11 +125,22 @@ class Rebuild:
     """One segment's reading: counts its batches for `producers` and `epochs`, and gathers the entries of its indexes.
 
     `end`, `end_offset`: where the last whole batch ends; `damage`: what was found broken and is kept; `cut`: where the log ends before
-    the file does, and why, None: it does not; `has_gaps`: offsets are missing between batches, as compaction leaves it.
+    the file does, and why, None: it does not; `has_gaps`: offsets are missing between batches, as compaction leaves it. `run` touches
+    nothing but the file, for which `source` may stand in.
     """
 
-    def __init__(self, segment: Segment, folder: str, interval_bytes: int, producers: Producers, epochs: LeaderEpochs) -> None:
+    def __init__(
+        self,
+        segment: Segment,
+        folder: str,
+        interval_bytes: int,
+        producers: Producers,
+        epochs: LeaderEpochs,
+        source: Readable | None = None,
+    ) -> None:
         self.segment = segment
+        self.source: Readable = segment.log if source is None else source
+        self.size = segment.log.size
         self.name = f"{folder}/{file_name(segment.base, LOG)}"
         self.interval_bytes = interval_bytes
         self.producers = producers
@@ -153,12 +164,11 @@ class Rebuild:
 
         `gapless`: if no offset is missing up to the last batch, none is missing before that one. Raises StorageFailed.
         """
-        size = self.segment.log.size
-        for found in walk(self.segment.log, self.segment.base, size, limit):
+        for found in walk(self.source, self.segment.base, self.size, limit):
             ends = cut_from is not None and self.end_offset >= cut_from
             if isinstance(found, Whole) and found.unit.magic == 2 and _first(found.unit) > self.end_offset:
                 # the last batch has none behind it to bear its offset out
-                is_last = found.position + found.unit.size == size
+                is_last = found.position + found.unit.size == self.size
                 if gapless and is_last and not self.has_gaps and cut_from is not None and found.unit.last_offset >= cut_from:
                     found = _out_of_place(found, self.end_offset)
                 self.has_gaps = True
@@ -208,7 +218,7 @@ class Rebuild:
             self._last_entry = position
             self._resumed = False
         with contextlib.suppress(CorruptBatch):  # its checksum is right: so it was written
-            aborted = count_batch(self.producers, self.segment.log, position, unit)
+            aborted = count_batch(self.producers, self.source, position, unit)
             if aborted is not None:
                 self.aborted.append(aborted)
         self._note_epoch(position, unit)

@@ -9,17 +9,17 @@ from kqueue.base.errors import CorruptBatch, CorruptIndex
 from kqueue.log.filenames import SNAPSHOT, file_name
 from kqueue.log.producers import Marker, Producers
 from kqueue.log.salvage import next_batch
-from kqueue.log.scan import Unit, scan
+from kqueue.log.scan import Readable, Unit, scan
 from kqueue.log.segment import Segment
 from kqueue.log.snapshots import decode_snapshot
 from kqueue.log.txnindex import AbortedTransaction
 from kqueue.records.batch import BatchHeader, iter_records
-from kqueue.storage import File, Storage
+from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
 
 
-def count_batch(producers: Producers, file: File, position: int, unit: Unit) -> AbortedTransaction | None:
+def count_batch(producers: Producers, file: Readable, position: int, unit: Unit) -> AbortedTransaction | None:
     """Count a batch of the log for its producer; returns the transaction that it aborts. Raises CorruptBatch, StorageFailed."""
     if isinstance(unit, BatchHeader) and unit.producer_id >= 0:
         if not unit.is_control:

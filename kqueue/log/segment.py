@@ -222,12 +222,12 @@ class Segment:
         """
         end = position + max_bytes
         if max_bytes > SEARCH_CHUNK_BYTES:
-            entry = self.index.by_position(end)
-            if entry.position > position:
-                try:
+            try:
+                entry = self.index.by_position(end)
+                if entry.position > position:
                     return self._cut_from(entry, limit, end)
-                except CorruptIndex as error:
-                    self._note_astray(error)
+            except CorruptIndex as error:
+                self._note_astray(error)
         return self._cut_from(IndexEntry(self.base, position), limit, end, is_named=False)
 
     def _cut_from(self, entry: IndexEntry, limit: int, end: int, *, is_named: bool = True) -> tuple[int, int]:
@@ -343,6 +343,15 @@ class Segment:
             raise CorruptIndex(f"{self!r}: the last whole batch ends at {position}, the file at {self.size}")
         self._unindexed = self.size - start
         return end_offset
+
+    @property
+    def is_astray(self) -> bool:
+        """Whether a look-up found that the index does not fit the log; reads do without it then."""
+        return self._is_astray
+
+    def is_mended(self) -> None:
+        """The indexes were made anew."""
+        self._is_astray = False
 
     def replace_indexes(self, index: bytes, times: bytes) -> None:
         """Take over indexes that were made by reading the whole log file, after it was cut to whole batches. Raises StorageFailed."""
