@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from click.testing import CliRunner
+
 from kafka_tests import jvm
+from kqueue.cli.log.dump import dump as dump_command
 from kqueue.records.batch import BatchHeader
 from kqueue.records.codecs import CODECS
 from kqueue.records.legacy import iter_units
@@ -45,15 +48,26 @@ def dump(files: Iterable[Path], *options: str) -> Dump:
     wanted = list(files)
     assert wanted, "no files to dump"
     said, complaints = jvm.run(TOOL, "--files", ",".join(str(file) for file in wanted), *options)
+    lines = _by_file(said)
+    assert set(lines) == set(wanted), "the tool passed files over"
+    return Dump(lines, _real(complaints.splitlines()))
+
+
+def dump_with_kqueue(files: Iterable[Path], *options: str) -> dict[Path, list[str]]:
+    """The same by `kqueue log dump`, without its complaints, which it words in its own way."""
+    said = CliRunner().invoke(dump_command, ["--files", ",".join(str(file) for file in files), *options], catch_exceptions=False)
+    return _by_file(said.stdout)
+
+
+def _by_file(said: str) -> dict[Path, list[str]]:
     lines: dict[Path, list[str]] = {}
     current: list[str] = []
-    for line in said.splitlines():
+    for line in said.split("\n")[:-1]:
         if line.startswith(_DUMPING):
             current = lines.setdefault(Path(line.removeprefix(_DUMPING)), [])
         else:
             current.append(line)
-    assert set(lines) == set(wanted), "the tool passed files over"
-    return Dump(lines, _real(complaints.splitlines()))
+    return lines
 
 
 def _real(complaints: list[str]) -> list[str]:

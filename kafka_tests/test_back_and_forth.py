@@ -48,7 +48,7 @@ def create(bootstrap: str) -> None:
     clients.create_topic(bootstrap, "plain", 2)
     clients.create_topic(bootstrap, "zstd")
     clients.create_topic(bootstrap, "txn")
-    clients.create_topic(bootstrap, "small", segment_ms=10_000)
+    clients.create_topic(bootstrap, "small", internal_segment_bytes=1_500)
 
 
 def write(bootstrap: str, turn: int) -> None:

@@ -90,8 +90,7 @@ def written(formatted: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Kafka
     node = Kafka(tmp_path_factory.mktemp("written")).copy_from(formatted)
     with node:
         for topic in TOPICS:
-            settings = {"cleanup_policy": "compact", "segment_index_bytes": 40, "index_interval_bytes": 1}
-            clients.create_topic(node.bootstrap, topic, 1, **settings, **NEVER)
+            clients.create_topic(node.bootstrap, topic, cleanup_policy="compact", internal_segment_bytes=500, **NEVER)
         write_keyed(node.bootstrap, "keyed", updates())
         write_transactions(node.bootstrap, "txn")
     for topic in TOPICS:

@@ -132,6 +132,14 @@ def test_indexes_pass_kafkas_checks(data: Path) -> None:
     assert dumping.dump(files, *dumping.VERIFY).complaints == []
 
 
+@pytest.mark.parametrize("options", [(), dumping.PRINT, dumping.SANITY, dumping.VERIFY], ids=" ".join)
+def test_kqueues_own_dump_says_the_same(data: Path, options: tuple[str, ...]) -> None:
+    """S7.2: line for line, of every file."""
+    suffixes = (*folders.SEGMENT_SUFFIXES, ".snapshot") if options in ((), dumping.PRINT) else (".index", ".timeindex")
+    files = files_of(data, TOPICS, *suffixes)
+    assert dumping.dump_with_kqueue(files, *options) == dumping.dump(files, *options).lines
+
+
 def test_a_long_index_holds_every_batch(data: Path) -> None:
     """S3.4: an entry for each batch but the first."""
     (file,) = files_of(data, ["long-index"], ".index")
