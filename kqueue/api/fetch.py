@@ -13,7 +13,7 @@ from kqueue.base.errors import KqueueError
 from kqueue.broker.fetch_sessions import FetchContext, Key, Wanted
 from kqueue.broker.fetching import Harvest, Limits, take
 from kqueue.broker.partition import Partition
-from kqueue.broker.waiting import Wait
+from kqueue.broker.waiting import Wait, Waiting
 from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 VERSIONS = (0, 18)
@@ -76,8 +76,7 @@ def _forgotten(request: FetchRequest, by_id: bool) -> Iterable[Key]:
 class _Work:
     """One request until it is answered. Keeps nothing of the request but numbers and names: its buffer is another's by then."""
 
-    __slots__ = ("call", "checking", "checks_deadline_ms", "context", "deadline_ms", "failed", "limits", "max_wait_ms", "min_bytes",
-                 "missing", "wait")  # fmt: skip
+    __slots__ = ("call", "checks", "context", "deadline_ms", "limits", "max_wait_ms", "min_bytes", "missing", "wait")
 
     def __init__(self, request: FetchRequest, call: Call, context: FetchContext) -> None:
         self.call = call
@@ -88,9 +87,7 @@ class _Work:
         self.min_bytes = min(request.min_bytes, max_bytes)
         self.max_wait_ms = request.max_wait_ms
         self.missing = 0
-        self.checking: set[Key] = set()
-        self.checks_deadline_ms: float | None = None
-        self.failed: dict[Key, KqueueError] = {}
+        self.checks: _Checks | None = None
 
     def start(self) -> FetchResponse | Wait[FetchResponse]:
         harvest = self._take()
@@ -113,33 +110,24 @@ class _Work:
 
     def _take(self) -> Harvest:
         harvest = take(self.call.broker.topics, self.context.wanted, self.limits)
-        if self.failed:
-            harvest.fail_unchecked(self.failed)
+        if self.checks is not None:
+            harvest.fail_unchecked(self.checks.failed)
         return harvest
 
     def _check(self, harvest: Harvest) -> bool:
         """Have checked what was read unchecked; False: there is nothing."""
         if not harvest.unchecked:
             return False
-        for partition, key, check in harvest.to_check():
-            if key not in self.checking:
-                self.checking.add(key)
-                partition.start_check(check, partial(self._checked, partition, key))
-        if self.checks_deadline_ms is None:
-            # the disk may take longer than the client would wait for new records, and an empty answer would say that there are none
-            self.checks_deadline_ms = self.call.deadline_ms(max(self.max_wait_ms, CHECKS_WAIT_MS))
-        self.wait.deadline_ms = self.checks_deadline_ms
+        if self.checks is None:
+            self.checks = _Checks(self.call.broker.waiting, self.call.deadline_ms(max(self.max_wait_ms, CHECKS_WAIT_MS)))
+        self.checks.start(harvest)
+        self.wait.deadline_ms = self.checks.deadline_ms
         return True
-
-    def _checked(self, partition: Partition, key: Key, error: KqueueError | None) -> None:
-        self.checking.discard(key)
-        if error is not None:
-            self.failed[key] = error
-        self.call.broker.waiting.wake(partition)
 
     def _is_enough(self, harvest: Harvest) -> bool:
         all_missing = harvest.missing == len(self.context.wanted)
-        return harvest.size >= self.min_bytes or harvest.urgent or bool(self.failed) or all_missing or harvest.missing != self.missing
+        failed = self.checks is not None and bool(self.checks.failed)
+        return harvest.size >= self.min_bytes or harvest.urgent or failed or all_missing or harvest.missing != self.missing
 
     def _respond(self, harvest: Harvest) -> FetchResponse:
         try:
@@ -153,3 +141,30 @@ class _Work:
         for wanted, partition in harvest.idle:
             answer.add_idle(wanted, partition)
         return answer.finish()
+
+
+class _Checks:
+    """The checks that one request waits for: their partitions are woken when they are over.
+
+    `deadline_ms`: the disk may take longer than the client would wait for new records, and an empty answer would say that there are none.
+    """
+
+    __slots__ = ("_running", "_waiting", "deadline_ms", "failed")
+
+    def __init__(self, waiting: Waiting, deadline_ms: float) -> None:
+        self._waiting = waiting
+        self._running: set[Key] = set()
+        self.deadline_ms = deadline_ms
+        self.failed: dict[Key, KqueueError] = {}
+
+    def start(self, harvest: Harvest) -> None:
+        for partition, key, check in harvest.to_check():
+            if key not in self._running:
+                self._running.add(key)
+                partition.start_check(check, partial(self._checked, partition, key))
+
+    def _checked(self, partition: Partition, key: Key, error: KqueueError | None) -> None:
+        self._running.discard(key)
+        if error is not None:
+            self.failed[key] = error
+        self._waiting.wake(partition)

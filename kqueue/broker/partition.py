@@ -98,7 +98,8 @@ class Partition:
                 raise UnknownTopicOrPartition(f"partition {self._topic}-{self.index} was deleted")
             log = self._host.open_log(self._topic, self.index)
             log.on_flushed = self._flushed
-            log.verifies_reads = self._host.verify_reads
+            if not self._host.verify_reads:
+                log.serve_unchecked()
             # what a single replica found on its disk when it opened is all there is, and it is flushed
             self._high_watermark = log.end_offset
             self._log = log

@@ -35,6 +35,8 @@ from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
 PRODUCER_EXPIRATION_MS_DEFAULT = 86_400_000
+DAMAGES_TOLD_MAX = 10
+DAMAGES_KEPT_MAX = 1000
 
 
 class Log:
@@ -251,14 +253,9 @@ class Log:
             raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not within {self.start_offset} and {self.end_offset}")
         return self._reader.read(offset, max_bytes, end_offset, self.end_offset, min_one_batch)
 
-    @property
-    def verifies_reads(self) -> bool:
-        """Whether reads say what is to be checked before it is served; True unless set."""
-        return self._reader.verifies
-
-    @verifies_reads.setter
-    def verifies_reads(self, verifies: bool) -> None:
-        self._reader.verifies = verifies
+    def serve_unchecked(self) -> None:
+        """From now on no read says that something is to be checked before it is served."""
+        self._reader.verifies = False
 
     def check_job(self, check: Check, done: Done) -> IoJob[Outcome] | None:
         """The work that stands before a read may be served; `done(error or None)` when the read is to be repeated.
@@ -272,9 +269,11 @@ class Log:
         self._found_damaged(check.finish(check.run()))
 
     def _found_damaged(self, damages: list[Damage]) -> None:
-        for damage in damages:
+        for damage in damages[:DAMAGES_TOLD_MAX]:
             logger.error("%s: %s; what stands there is not served, the rest is", self._storage.place, damage)
-        self.damage += damages
+        if len(damages) > DAMAGES_TOLD_MAX:
+            logger.error("%s: %s is damaged in %d more places", self._storage.place, self.folder, len(damages) - DAMAGES_TOLD_MAX)
+        self.damage += damages[: max(DAMAGES_KEPT_MAX - len(self.damage), 0)]
 
     def offset_for_time(self, timestamp: int, end_offset: int) -> TimeFound | None:
         """The first record (by offset) below `end_offset` whose time is `timestamp` or later; None: there is none.

@@ -12,9 +12,10 @@ Besides the checksums offsets must rise, because a batch's base offset lies outs
 
 from __future__ import annotations
 
+import itertools
 import struct
 import zlib
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -141,18 +142,20 @@ class Checks:
 
     def before(self, position: int) -> Walked:
         """The last stretch that begins at or before `position`; there is always one."""
-        return next(walked for walked in reversed(self.walked) if walked.start <= position)
+        return self.walked[bisect_right(self.walked, position, key=_start) - 1]
 
     def knows(self, start: int, end: int) -> bool:
         return self.before(start).end >= min(end, self.found)
 
     def hurt_at(self, offset: int) -> Hurt | None:
         """The damage that cost the record at `offset`."""
-        return next((hurt for hurt in self.hurts if hurt.offset <= offset < hurt.next_offset), None)
+        number = bisect_right(self.hurts, offset, key=_offset) - 1
+        return self.hurts[number] if number >= 0 and offset < self.hurts[number].next_offset else None
 
     def hurt_after(self, position: int) -> Hurt | None:
         """The first damage at or after `position`."""
-        return next((hurt for hurt in self.hurts if hurt.start >= position), None)
+        number = bisect_left(self.hurts, position, key=_start)
+        return self.hurts[number] if number < len(self.hurts) else None
 
     def add(self, outcome: Outcome) -> list[Damage]:
         """Take over what a check found; returns what is new of it."""
@@ -173,7 +176,7 @@ class Checks:
 
 def scan_around(file: Readable, start: int, end: int, hurts: Sequence[Hurt], chunk_bytes: int | None) -> Iterator[tuple[int, Unit]]:
     """`scan` of whole batches without what is known to be damaged. Raises as `scan`."""
-    for hurt in hurts:
+    for hurt in itertools.islice(hurts, max(bisect_right(hurts, start, key=_start) - 1, 0), None):
         if hurt.end <= start:
             continue
         if hurt.start >= end:
@@ -307,6 +310,14 @@ class _Walk:
             if unit is not None and unit.last_offset < next_segment:
                 return position, _first(unit)
         return end, next_segment
+
+
+def _start(stretch: Walked | Hurt) -> int:
+    return stretch.start
+
+
+def _offset(hurt: Hurt) -> int:
+    return hurt.offset
 
 
 def _first(unit: Unit) -> int:
