@@ -42,7 +42,7 @@ class OffsetMap:
         if records_max is not None:
             slots = min(slots, int(records_max / load_factor) + 16)
         slots = _prime_below(slots)
-        self.slots = array("q", bytes(slots * SLOT_BYTES))
+        self.slots = array("q", [0]) * (slots * _FIELDS)
         self.capacity = max(min(int(slots * load_factor), slots - 1), 1)
         self.count = 0
         self.records = 0

@@ -158,10 +158,11 @@ class _Completion:
         name = file_name(base, INDEX) + suffix.removeprefix(LOG)
         if name not in self.names:
             return 0
-        data = self.storage.read(f"{self.folder}/{name}")
-        size = len(data) - len(data) % INDEX_ENTRY.size
-        position = int(INDEX_ENTRY.unpack_from(data, size - INDEX_ENTRY.size)[1]) if size else 0
-        return max(position, 0)
+        file = self.storage.open(f"{self.folder}/{name}")
+        count = file.size // INDEX_ENTRY.size
+        last = file.read_at((count - 1) * INDEX_ENTRY.size, INDEX_ENTRY.size) if count else b""
+        file.close()
+        return max(INDEX_ENTRY.unpack(last)[1], 0) if last else 0
 
     def _check_txnindex(self, base: int) -> None:
         """Where nothing tells whether the index of aborted transactions is the old or the new one, keep what is true of the new segment."""
