@@ -98,7 +98,10 @@ class _Completion:
             self._rename(name, name.removesuffix(SWAP))  # of a log that has its name already
         # new segments whose swap had reached its end, as far as the names tell
         for base in sorted(self._bases(LOG + DELETED) & self._bases(LOG)):
-            self._remove_covered(base, LOG)
+            try:
+                self._remove_covered(base, LOG)
+            except CorruptBatch as error:
+                logger.error("%s; segments that a compaction has replaced may be left behind it", error)
         self._sync()
         return self.changed
 

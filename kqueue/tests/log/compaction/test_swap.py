@@ -260,3 +260,16 @@ def test_a_new_segment_that_is_damaged_is_not_taken_for_an_end() -> None:
     with pytest.raises(CorruptBatch, match="expected whole batches"):
         swap.complete(storage, FOLDER, before)
     assert names(storage) == before
+
+
+def test_a_segment_in_place_that_is_damaged_keeps_nothing_from_being_opened() -> None:
+    storage = copy()
+    done = task(storage, now_ms=LATER_MS, config=CONFIG)()
+    swap.discard(storage, FOLDER, done.groups[1:])
+    swap.commit(storage, FOLDER, done.groups[0])
+    swap.install(storage, FOLDER, done.groups[0])
+    path = f"{FOLDER}/{file_name(done.groups[0].cleaned.base, LOG)}"
+    storage.write_atomic(path, storage.read(path)[:-1])
+    before = names(storage)
+    assert not swap.complete(storage, FOLDER, before)
+    assert names(storage) == before
