@@ -169,7 +169,9 @@ class PartitionCheck:
         for base, files in folder.segments.items():
             if LOG not in files and not folder.swapping:
                 for suffix in files:
-                    self._find(file_name(base, suffix), None, f"its log, {file_name(base, LOG)}", "no such file")
+                    # a deletion takes the log first
+                    severity = ERROR if self.known.clean else NOTE
+                    self._find(file_name(base, suffix), None, f"its log, {file_name(base, LOG)}", "no such file", severity)
         return folder
 
     def _read(self, name: str) -> bytes | None:
@@ -183,6 +185,10 @@ class PartitionCheck:
         except (StorageFailed, FileNotFoundError) as error:
             self._unreadable(name, error)
             return None
+
+    def _unless_at_work(self, offset: int) -> str:
+        """How grave it is if something that belongs to `offset` is not whole: a broker at work has not flushed it, perhaps."""
+        return ERROR if self.known.clean or offset < self.known.recovery_point else NOTE
 
     def _unreadable(self, name: str, error: Exception) -> None:
         """A file that was listed: a broker at work may have deleted it since."""
@@ -213,7 +219,7 @@ class PartitionCheck:
                 if data is not None:
                     self._snapshots[offset] = decode_snapshot(data, offset)
             except CorruptIndex as error:
-                self._find(name, None, "a producer snapshot", str(error))
+                self._find(name, None, "a producer snapshot", str(error), self._unless_at_work(offset))
 
     def _read_topic_id(self, found: _Folder) -> None:
         if PARTITION_METADATA in found.names and (data := self._read(PARTITION_METADATA)) is not None:
@@ -226,6 +232,8 @@ class PartitionCheck:
 
     def _begin(self, base: int) -> None:
         """Where the log does not begin at 0, what went before is known from the snapshot there, if at all."""
+        for offset in [offset for offset in self._snapshots if offset < base]:
+            del self._snapshots[offset]  # of segments that are gone; nothing is left to compare it with
         snapshot = self._snapshots.pop(base, None)
         if snapshot is not None:
             self.producers = snapshot
@@ -310,7 +318,7 @@ class PartitionCheck:
     def _epoch(self, name: str, position: int, unit: BatchHeader) -> None:
         if unit.leader_epoch < 0:
             return
-        severity = ERROR if self.known.clean or unit.base_offset < self.known.recovery_point else NOTE
+        severity = self._unless_at_work(unit.base_offset)
         if self._epochs_missing:
             self._epochs_missing = False
             expected = f"epoch {unit.leader_epoch}, which a batch at offset {unit.base_offset} has"
@@ -325,7 +333,7 @@ class PartitionCheck:
 
     def _log_start(self) -> int:
         """Below it the epochs may be forgotten already."""
-        if self.known.log_start is not None:
+        if self.known.log_start is not None and self.known.clean:  # a broker at work moves it on
             return self.known.log_start
         entries = self.epochs.entries() if self.epochs is not None else []
         return entries[0][1] if entries else 0

@@ -307,3 +307,25 @@ def test_notes_alone_leave_a_folder_sound(tmp_path: Path) -> None:
     assert [(note.file, note.severity) for note in report.notes] == [("v2-none-0/notes.txt", NOTE)]
     assert report.is_sound
     assert report.as_json()["sound"] is True
+
+
+def test_what_a_deletion_under_way_leaves_is_no_damage(tmp_path: Path) -> None:
+    """S5.1: a broker takes the log away first, then its other files; the log start and the leader epochs have moved on by then."""
+    folder = some_of("2.8", tmp_path, "txn-0")
+    (folder / "txn-0/00000000000000000000.log").unlink()
+    (folder / "txn-0/00000000000000000025.log").unlink()
+    (folder / "txn-0/leader-epoch-checkpoint").write_text("0\n1\n0 246\n")
+    assert not verify(folder).is_sound
+    (folder / ".kafka_cleanshutdown").unlink()
+    report = verify(folder)
+    assert report.is_sound, report.errors
+    assert "txn-0/00000000000000000025.txnindex" in {note.file for note in report.notes}
+
+
+def test_a_snapshot_that_is_just_being_written_is_no_damage(tmp_path: Path) -> None:
+    folder = some_of("4.3", tmp_path, "v2-none-0")
+    (folder / "v2-none-0/00000000000000000300.snapshot").write_bytes(b"")
+    (folder / ".kafka_cleanshutdown").unlink()
+    assert verify(folder).is_sound
+    (folder / ".kafka_cleanshutdown").touch()
+    assert not verify(folder).is_sound
