@@ -73,8 +73,13 @@ def _is_there(one: AbortedTransaction, segments: Sequence[Segment]) -> bool:
     first = _batch_at(segments, one.first_offset)
     if first is None or first.record_count == 0 or first.base_offset > one.first_offset or one.first_offset < segments[0].base:
         return True  # gone
-    is_of_it = first.is_transactional and not first.is_control and first.producer_id == one.producer_id
-    return is_of_it and first.base_offset == one.first_offset
+    before = _batch_at(segments, one.first_offset - 1) if one.first_offset > segments[0].base else None
+    has_begun = before is not None and before.last_offset < one.first_offset and _is_of(before, one)
+    return first.base_offset == one.first_offset and _is_of(first, one) and not has_begun
+
+
+def _is_of(batch: BatchHeader, one: AbortedTransaction) -> bool:
+    return batch.is_transactional and not batch.is_control and batch.producer_id == one.producer_id
 
 
 def _batch_at(segments: Sequence[Segment], offset: int) -> BatchHeader | None:
