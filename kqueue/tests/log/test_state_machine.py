@@ -89,6 +89,11 @@ class LogMachine(RuleBasedStateMachine):
         assert appended.next_offset == self.end + len(rows)
         self._took(rows)
 
+    @rule(sizes=st.lists(st.integers(0, 300), min_size=3, max_size=12), time=st.integers(-600, 600))
+    def append_several(self, sizes: list[int], time: int) -> None:
+        for number, size in enumerate(sizes):
+            self.append([size], time + 10 * number)
+
     @rule(count=st.integers(1, 3), transactional=st.booleans())
     def append_idempotent(self, count: int, transactional: bool) -> None:
         if self.transaction is None and transactional and self.with_transactions:
@@ -236,7 +241,7 @@ class LogMachine(RuleBasedStateMachine):
             folder="t-0",
             sources=tuple(Source(view.base_offset, view.end_offset, view.size, False) for view in views),
             first_dirty=0,
-            config=compaction_config(segment_bytes=segment_bytes),
+            config=compaction_config(segment_bytes=segment_bytes, index_interval_bytes=self.log.config.index_interval_bytes),
             start_offset=self.start,
             now_ms=self.clock.wall_ms(),
             last_batches={id: producer.batches[-1].last_offset for id, producer in self.log.producers.items() if producer.batches},
