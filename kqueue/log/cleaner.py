@@ -134,6 +134,7 @@ class LogCleaner:
             start_offset=log.start_offset,
             now_ms=self._clock.wall_ms(),
             last_batches={id: producer.batches[-1].last_offset for id, producer in log.producers.items() if producer.batches},
+            marked_epochs={id: producer.epoch for id, producer in log.producers.items() if not producer.batches},
             keep=candidate.keep,
         )
 

@@ -6,7 +6,8 @@
   (magic 0, which has no time: at once).
 - Data of aborted transactions goes. An end marker stays while a batch of its transaction is met; from the cleaning that meets none on, it
   has a delete horizon, and goes when that is over.
-- The last batch of each producer that is known stays, without records if need be, since it carries sequence and epoch.
+- The last batch of each producer that is known stays, without records if need be, since it carries sequence and epoch; of a producer whose
+  epoch only a marker tells, the marker.
 - Records without a key go, as those below the log start do.
 
 Source: Kafka Cleaner, CleanedTransactionMetadata, MemoryRecords.filterTo; KIP-98, KIP-534.
@@ -99,6 +100,7 @@ class Retention:
     keep: RecordFilter | None
     transactions: Transactions
     last_batches: Mapping[int, int]
+    marked_epochs: Mapping[int, int]
     first_dirty: int
     clean_to: int
     start_offset: int
@@ -137,12 +139,13 @@ class Retention:
         if header.record_count:
             kind, _ = decode_control(next(decode_records(records(), header)))
         ended = self.transactions.end(header, kind)
+        is_needed = ended.is_needed or self.marked_epochs.get(header.producer_id) == header.producer_epoch
         horizon_ms = header.delete_horizon_ms
         is_over = horizon_ms is not None and horizon_ms <= self.now_ms
-        if kind is None or header.last_offset < self.start_offset or (not ended.is_needed and is_over):
+        if kind is None or header.last_offset < self.start_offset or (is_over and not is_needed):
             return DROPPED
         kept = Kept(header.record_count, records(), header.max_timestamp, False)
-        if not ended.is_needed and horizon_ms is None:
+        if horizon_ms is None and not is_needed:
             return Verdict(kept, self.now_ms + self.delete_retention_ms)
         return Verdict(kept, aborted=ended.aborted)
 

@@ -32,6 +32,7 @@ class CompactTask:
         start_offset: the log start; records below it go.
         now_ms: wall clock, for tombstones and end markers.
         last_batches: producer id -> last offset of its last batch, of producers that are still known: these stay, empty if they must.
+        marked_epochs: producer id -> epoch, of known producers of which an end marker alone tells: the markers of this epoch stay.
         keep: decides in the place of keys and tombstones, over all sources; `first_dirty` then means nothing.
         engine: see `engine.engine`.
         sleep, monotonic: for the throttle, in seconds.
@@ -45,6 +46,7 @@ class CompactTask:
     start_offset: int
     now_ms: int
     last_batches: Mapping[int, int] = field(default_factory=dict)
+    marked_epochs: Mapping[int, int] = field(default_factory=dict)
     keep: RecordFilter | None = None
     engine: str = "auto"
     sleep: Callable[[float], None] = time.sleep
@@ -106,6 +108,7 @@ class _Cleaning:
             keep=task.keep,
             transactions=Transactions(aborted),
             last_batches=task.last_batches,
+            marked_epochs=task.marked_epochs,
             first_dirty=task.first_dirty,
             clean_to=clean_to,
             start_offset=task.start_offset,

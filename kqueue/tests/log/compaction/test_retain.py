@@ -80,6 +80,7 @@ def retention(latest: dict[bytes, int] | None = None, **settings: Any) -> Retent
         "keep": None,
         "transactions": Transactions([]),
         "last_batches": {},
+        "marked_epochs": {},
         "first_dirty": 0,
         "clean_to": clean_to,
         "start_offset": 0,
@@ -162,6 +163,12 @@ def test_a_marker_stays_while_data_is_met_and_names_the_aborted_transaction() ->
     assert verdict(rules, Record(5, 0, b"a", b"1"), **settings)[0] == DROPPED
     found = marker_verdict(rules, ABORT, horizon_ms=NOW - 1)
     assert (found.kept.records, found.horizon_ms, found.aborted) == (1, None, aborted(5, 6))
+
+
+def test_a_marker_that_alone_tells_the_epoch_of_a_known_producer_stays() -> None:
+    found = marker_verdict(retention(marked_epochs={PID: 0}), COMMIT, horizon_ms=NOW - 1)
+    assert (found.kept.records, found.horizon_ms) == (1, None)
+    assert marker_verdict(retention(marked_epochs={PID: 1, 8: 0}), COMMIT, horizon_ms=NOW - 1) == DROPPED
 
 
 def test_a_marker_below_the_log_start_goes() -> None:

@@ -13,6 +13,7 @@ from kqueue.log.compaction.engine import PYTHON, engine
 from kqueue.log.compaction.task import CompactTask
 from kqueue.log.filenames import CLEANED, file_name
 from kqueue.records.batch import ABORT, COMMIT, Record
+from kqueue.records.legacy import encode_set
 from kqueue.storage import LocalStorage, MemoryStorage
 from kqueue.testing.storage import FaultyStorage
 from kqueue.tests import golden
@@ -233,6 +234,21 @@ def test_reads_and_writes_are_held_to_their_bound() -> None:
     moved = done.stats.bytes_read + done.stats.bytes_written
     assert sum(slept) == pytest.approx(moved / 1000, abs=0.5)
     assert moved >= 2 * 50 * 100
+
+
+def test_a_wrapper_of_old_format_keeps_codec_and_kind_of_time() -> None:
+    """S3.3, S5.2"""
+    storage, _ = new_log()
+    records = [Record(number, START_MS, b"%d" % (number % 2), b"v%d" % number) for number in range(5)]
+    data = encode_set(records, 1, 2, log_append_time=True) + encode_set([Record(5, START_MS + 1, b"0", b"last")], 1)
+    storage.write_atomic(f"{FOLDER}/{file_name(0, '.log')}", data)
+    storage.open(f"{FOLDER}/{file_name(6, '.log')}", create=True)
+    compact(storage)
+    (wrapper, inside), (single, _) = units(storage)
+    assert (wrapper.magic, wrapper.codec_id, wrapper.is_log_append_time, wrapper.max_timestamp) == (1, 2, True, START_MS)
+    assert wrapper.last_offset == 3
+    assert inside == [records[3]]
+    assert (single.codec_id, single.last_offset) == (0, 5)
 
 
 # --- what goes wrong
