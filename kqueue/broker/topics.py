@@ -17,6 +17,7 @@ from kqueue.base.errors import (
     KqueueError,
     PolicyViolation,
     SettingError,
+    StorageFailed,
     TopicAlreadyExists,
     TopicDeletionDisabled,
     UnknownTopicId,
@@ -104,11 +105,15 @@ class Topics:
         self._partition_count = 0
 
     def load(self) -> None:
-        """Take over what the store holds; logs are opened when they are first used."""
+        """Take over what the store holds; logs are opened when they are first used. Raises StorageFailed: a record can't be read."""
         for name, value in self._metadata.under(PREFIX).items():
-            record = json.loads(value)
-            topic = Topic(name, parse_uuid(record["id"]), self._config.for_topic(record["configs"]))
-            self._grow(topic, record["partitions"])
+            try:
+                record = json.loads(value)
+                id, configs, count = parse_uuid(record["id"]), dict(record["configs"]), int(record["partitions"])
+            except (ValueError, KeyError, TypeError) as error:
+                raise StorageFailed(f"the metadata store is damaged: {PREFIX}{name} can't be read: {error!r}") from error
+            topic = Topic(name, id, self._config.for_topic(configs))
+            self._grow(topic, count)
             self._add(topic)
 
     def __iter__(self) -> Iterator[Topic]:

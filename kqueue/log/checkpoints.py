@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 from kqueue.base.errors import CorruptIndex
 from kqueue.base.names import parse_uuid, uuid_text
+from kqueue.storage import Storage
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -27,8 +28,20 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 
 OFFSET_MAX = 2**63 - 1
+FILE_BYTES_MAX = 64 * 1024 * 1024  # some 250,000 partitions with the longest of names
 
 Offsets = dict[tuple[str, int], int]
+
+
+def read_bounded(storage: Storage, path: str) -> bytes:
+    """A small file, whole. Raises CorruptIndex: it is larger than any such file can be. FileNotFoundError, StorageFailed."""
+    file = storage.open(path)
+    try:
+        if file.size > FILE_BYTES_MAX:
+            raise CorruptIndex(f"{path} has {file.size} bytes, expected {FILE_BYTES_MAX} at most")
+        return file.read_at(0, file.size)
+    finally:
+        file.close()
 
 
 def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:

@@ -100,7 +100,7 @@ class DataFolder:
         if not self.storage.exists(name):
             return {}
         try:
-            return checkpoints.decode_offsets(self.storage.read(name))
+            return checkpoints.decode_offsets(checkpoints.read_bounded(self.storage, name))
         except CorruptIndex as error:
             # without recovery points everything is checked, and without the others logs tell what they hold
             logger.error("%s: %s: %s; going on without it", self.storage.place, name, error)
@@ -132,7 +132,7 @@ class DataFolder:
 
     def _topic_id(self, folder: str) -> bytes | None:
         try:
-            return checkpoints.decode_partition_metadata(self.storage.read(f"{folder}/{PARTITION_METADATA}"))
+            return checkpoints.decode_partition_metadata(checkpoints.read_bounded(self.storage, f"{folder}/{PARTITION_METADATA}"))
         except FileNotFoundError:
             return None
         except CorruptIndex as error:
@@ -177,7 +177,7 @@ class DataFolder:
     def newest_epoch(self, found: Found) -> int:
         """The newest leader epoch that a partition's checkpoint names; -1: none."""
         try:
-            return decode_epochs(self.storage.read(f"{found.path}/{EPOCHS}")).latest
+            return decode_epochs(checkpoints.read_bounded(self.storage, f"{found.path}/{EPOCHS}")).latest
         except (FileNotFoundError, CorruptIndex):
             return UNKNOWN
 
@@ -214,7 +214,7 @@ def read_properties(storage: Storage) -> dict[str, str]:
     if not storage.exists(META_PROPERTIES):
         return {}
     try:
-        return checkpoints.decode_properties(storage.read(META_PROPERTIES))
+        return checkpoints.decode_properties(checkpoints.read_bounded(storage, META_PROPERTIES))
     except CorruptIndex as error:
         raise StorageFailed(f"{storage.place}: {META_PROPERTIES}: {error}") from error
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 
 from kqueue.base.errors import CorruptData, CorruptIndex, StorageFailed
 from kqueue.log import setting_aside
+from kqueue.log.checkpoints import read_bounded
 from kqueue.log.compaction import swap
 from kqueue.log.config import LogConfig
 from kqueue.log.cross_checks import epochs_contradict, has_epochs, transactions_contradict
@@ -187,7 +188,7 @@ class _Loader:
                 if not self.recovery_point or not has_epochs(loaded.segments):
                     return False  # there are none, or they were not written yet
                 raise CorruptIndex("no such file")
-            loaded.epochs = decode_epochs(self.storage.read(path))
+            loaded.epochs = decode_epochs(read_bounded(self.storage, path))
             wrong = epochs_contradict(loaded.epochs, loaded.segments) if loaded.segments else None
         except CorruptIndex as error:
             wrong = str(error)

@@ -6,6 +6,7 @@ import contextlib
 import logging
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex
+from kqueue.log.checkpoints import read_bounded
 from kqueue.log.filenames import SNAPSHOT, file_name
 from kqueue.log.producers import Marker, Producers
 from kqueue.log.salvage import next_batch
@@ -91,7 +92,7 @@ def read_snapshot(storage: Storage, folder: str, offset: int) -> Producers | Non
     """What the snapshot says; a broken one is removed, and None returned. Raises StorageFailed."""
     path = f"{folder}/{file_name(offset, SNAPSHOT)}"
     try:
-        return decode_snapshot(storage.read(path), offset)
+        return decode_snapshot(read_bounded(storage, path), offset)
     except CorruptIndex as error:
         logger.warning("%s in %s: %s; an older one will do", path, storage.place, error)
         storage.remove(path)

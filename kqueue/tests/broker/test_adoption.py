@@ -1,7 +1,14 @@
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import pytest
+
+from kqueue.base.errors import StorageFailed
+from kqueue.broker.adoption import adopt
+from kqueue.broker.metadata import Metadata
+from kqueue.log.manager import LogManager, Offline
 from kqueue.replication.memory import MemoryStore
 from kqueue.storage import LocalStorage, MemoryStorage
 from kqueue.testing.clock import ManualClock
@@ -64,3 +71,24 @@ def test_a_folder_of_kafka_opens_as_it_is(tmp_path: Path) -> None:
     assert sim.broker.groups.offsets("golden-v2-gzip")["v2-gzip"][0].offset == 123
     sim.stop()
     assert "v2-gzip" in sim.restarted().broker.topics.names()
+
+
+def test_nothing_is_adopted_while_a_data_folder_is_offline() -> None:
+    """What it holds would be missing for ever."""
+    sim = Simulation()
+    sim.topic("orders")
+    sim.stop()
+    offline = Offline("two", StorageFailed("two: Input/output error"))
+    logs = LogManager([sim.storage], clock=sim.clock, rng=random.Random(1), offline=[offline])
+    metadata = Metadata(MemoryStore(), sim.jobs, sim.broker.waiting)
+    with pytest.raises(StorageFailed, match="as long as a data folder is offline: two: Input/output error"):
+        adopt(metadata, logs, sim.broker.config)
+
+
+def test_a_damaged_record_of_a_topic_is_named() -> None:
+    sim = Simulation()
+    sim.topic("orders")
+    sim.stop()
+    sim.store.commit({}, {"/topics/orders": b'{"id": 1'}, [])
+    with pytest.raises(StorageFailed, match="the metadata store is damaged: /topics/orders can't be read"):
+        sim.restarted()

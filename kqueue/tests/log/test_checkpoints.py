@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kqueue.base.errors import CorruptIndex
 from kqueue.log import checkpoints
+from kqueue.storage import MemoryStorage
 
 TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
 
@@ -53,3 +54,19 @@ def test_a_damaged_topic_id_is_corrupt(data: bytes) -> None:
 
 def test_the_marker_of_a_clean_stop_is_json() -> None:
     assert json.loads(checkpoints.encode_clean_shutdown(4)) == {"version": 0, "brokerEpoch": 4}
+
+
+def test_a_file_larger_than_any_can_be_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "FILE_BYTES_MAX", 100)
+    storage = MemoryStorage()
+    storage.write_atomic("small", bytes(100))
+    storage.write_atomic("large", bytes(101))
+    assert len(checkpoints.read_bounded(storage, "small")) == 100
+    with pytest.raises(CorruptIndex, match="large has 101 bytes, expected 100 at most"):
+        checkpoints.read_bounded(storage, "large")
+
+
+@pytest.mark.parametrize("number", ["1_0", " 5", "+5", "\u0665", "9" * 19, "9" * 50])
+def test_a_number_is_digits_that_kafkas_long_holds(number: str) -> None:
+    with pytest.raises(CorruptIndex):
+        checkpoints.decode_offsets(f"0\n1\nt 0 {number}\n".encode())
