@@ -72,11 +72,11 @@ class Broker:
         self.metadata = Metadata(store, jobs, self.waiting)
         self.topics = Topics(config, self.metadata, self, rng, made=self._made, gone=self._gone)
         self.producer_ids = ProducerIds(self.metadata)
-        self.deletion = RecordDeletion(logs, self.waiting, jobs, self.timers, clock)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
         self._group_log = OffsetsTopicLog(config, self.topics, self.waiting, clock)
         self.groups = GroupCoordinator(config, clock, self.timers, rng, self._group_log, self._wake)
         self.cleaning = Cleaning(config, self.topics, logs, self.groups.offsets, self.waiting, jobs, self.timers, clock)
+        self.deletion = RecordDeletion(logs, self.waiting, self.cleaning.drop_below_start)
 
     @property
     def cluster_id(self) -> str:

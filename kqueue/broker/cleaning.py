@@ -114,17 +114,39 @@ class Cleaning:
             log = partition.log
             if log.offline is not None:
                 return
-            self._drop(partition, topic, Drop(log.start_offset, "below the log start"))
+            self.drop_below_start(partition, topic)
             for drop in self._plans(partition, topic, Drop):
                 self._drop(partition, topic, drop)
         except KqueueError as error:
             self._tell_once(key, f"can't be cleaned: {error}")
 
+    def drop_below_start(self, partition: Partition, topic: Topic) -> None:
+        """Let go of the segments that lie wholly below the log start; those of a log that is being compacted wait for the next time."""
+        self._drop(partition, topic, Drop(partition.log.start_offset, "below the log start"))
+
     def _drop(self, partition: Partition, topic: Topic, drop: Drop) -> None:
-        log, high = partition.log, partition.high_watermark
+        """The log start is on the disk before anybody sees it, so that it never goes back."""
+        key, log, high = (topic.name, partition.index), partition.log, partition.high_watermark
         if drop.roll_active and log.end_offset <= min(drop.before_offset, high):
             log.roll()
-        dropped = log.drop_before(drop.before_offset, high_watermark=high, why=drop.why)
+        start = log.start_without(min(drop.before_offset, high))
+        if start is None:
+            return
+
+        def saved(error: BaseException | None) -> None:
+            # what could not be written was told of where it failed; the next round tries again
+            if error is None and not partition.deleted and not self.cleaner.is_busy(key):
+                self._drop_now(partition, topic, drop, start)
+
+        def save() -> None:
+            if log.offline is None:
+                log.intend_start(start)
+                self._logs.save_log_starts(key, saved)
+
+        partition.after_flush(start, save)
+
+    def _drop_now(self, partition: Partition, topic: Topic, drop: Drop, start: int) -> None:
+        dropped = partition.log.drop_before(start, high_watermark=partition.high_watermark, why=drop.why)
         if dropped is not None:
             logger.info(
                 "%s-%d: dropped %d segments, offsets %d to %d, %d bytes: %s",

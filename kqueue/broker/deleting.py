@@ -6,15 +6,13 @@ starts, and only then does anybody see it. So the log start that a client was to
 
 from __future__ import annotations
 
-from kqueue.base.clock import Clock
+from collections.abc import Callable
+
 from kqueue.base.errors import InvalidTopic, KqueueError, OffsetOutOfRange, PolicyViolation, StorageFailed, UnknownTopicOrPartition
-from kqueue.base.jobs import Jobs
 from kqueue.base.tickets import Ticket
-from kqueue.base.timers import Timers
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import Topic
 from kqueue.broker.waiting import Waiting
-from kqueue.log.dropping import Disposal
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 
@@ -23,12 +21,15 @@ TO_HIGH_WATERMARK = -1
 
 
 class RecordDeletion:
-    """Deletes records for all partitions of one broker. Runs on the owner thread."""
+    """Deletes records for all partitions of one broker. Runs on the owner thread.
 
-    def __init__(self, logs: LogManager, waiting: Waiting, jobs: Jobs, timers: Timers, clock: Clock) -> None:
+    `drop_below_start(partition, topic)` lets go of the segments that lie wholly below a log's start.
+    """
+
+    def __init__(self, logs: LogManager, waiting: Waiting, drop_below_start: Callable[[Partition, Topic], None]) -> None:
         self._logs = logs
         self._waiting = waiting
-        self._disposal = Disposal(jobs, timers, clock, logs.save_log_starts)
+        self._drop_below_start = drop_below_start
 
     def delete_before(self, topic: Topic, index: int, offset: int) -> Ticket[int]:
         """Let the partition's log begin at `offset` (-1: the high watermark); the ticket gives where it begins, `offset` or later.
@@ -73,9 +74,7 @@ class RecordDeletion:
 
     def _begin_there(self, topic: Topic, partition: Partition, log: Log, before: int) -> None:
         log.advance_start(before)
-        dropped = log.drop_before(before, high_watermark=partition.high_watermark, why="their records were deleted")
-        if dropped is not None:
-            self._disposal.dispose((topic.name, partition.index), dropped, topic.config["file.delete.delay.ms"])
+        self._drop_below_start(partition, topic)
         self._waiting.wake(partition)  # who waits for more where nothing is any more has to hear of it
 
 

@@ -394,6 +394,10 @@ class Log:
         """`advance_start` is to come, to `offset`; what is checkpointed in the meantime says so already."""
         self.start_intended = max(self.start_intended, offset)
 
+    def start_without(self, offset: int) -> int | None:
+        """Where the log would start after `drop_before(offset)`; None: that would drop nothing."""
+        return self._list.start_without(offset) if self.offline is None else None
+
     def drop_before(self, offset: int, *, high_watermark: int, why: str) -> Dropped | None:
         """Let go of the sealed segments that end at or below both offsets; the log starts after them.
 

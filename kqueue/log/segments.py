@@ -44,6 +44,11 @@ class Segments:
         """See `Log.sealed_below`."""
         return self.all[: max(bisect_right(self.all, offset, key=lambda segment: segment.base) - 1, 0)]
 
+    def start_without(self, offset: int) -> int | None:
+        """See `Log.start_without`."""
+        count = len(self.sealed_below(offset))
+        return self.all[count].base if count else None
+
     def drop_below(self, offset: int, why: str) -> Dropped | None:
         """Take out the sealed segments that end at or below `offset`; see `Log.drop_before`."""
         gone = self.sealed_below(offset)

@@ -16,8 +16,8 @@ from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 NOW_MS = 1_700_000_000_000
 
 
-def append(partition: Partition, offset: int) -> None:
-    batch = build_batch([Record(0, NOW_MS + offset, None, b"%d" % offset * 20)])
+def append(partition: Partition, offset: int, time_ms: int = NOW_MS) -> None:
+    batch = build_batch([Record(0, time_ms, None, b"%d" % offset * 20)])
     partition.append(memoryview(batch), read_header(batch))
 
 
@@ -46,7 +46,11 @@ class World:
     appended: int = 0
 
     def start(self) -> Simulation:
-        settings: dict[str, object] = {"kqueue.flush": self.mode, "log.flush.offset.checkpoint.interval.ms": 500}
+        settings: dict[str, object] = {
+            "kqueue.flush": self.mode,
+            "log.flush.offset.checkpoint.interval.ms": 500,
+            "log.retention.check.interval.ms": 1000,
+        }
         return Simulation(settings, storage=self.storage, store=self.store)
 
     def delete(self, sim: Simulation, offset: int) -> None:
@@ -72,14 +76,33 @@ class World:
             sim.advance(300)
         sim.stop()
 
-    def check(self, remains: Remains, seed: int) -> None:
+    def expire(self) -> None:
+        """Appends, and time for whole segments to become too old."""
+        sim = self.start()
+        topic = sim.topic("t", segment_bytes="300", retention_ms="5000", file_delete_delay_ms="100")
+        partition = topic.partition(0)
+        for _ in range(4):
+            for _ in range(3):
+                append(partition, self.appended, sim.clock.wall_ms())
+                self.appended += 1
+            sim.settle()
+            end_ms = sim.clock.monotonic_ms() + 4000
+            while sim.clock.monotonic_ms() < end_ms:
+                sim.clock.advance(200)
+                sim.broker.timers.run_due(sim.clock.monotonic_ms())
+                while sim.jobs.step() or sim.broker.waiting.run_ready():
+                    self.seen = self.asked = max(self.seen, partition.log_start_offset)
+        sim.stop()
+
+    def check(self, remains: Remains, seed: int, *, deletes: bool = True) -> None:
         self.storage = self.storage.after_cut(remains, random.Random(seed))
         sim = self.start()
         if sim.broker.topics.find("t") is None:
             assert self.seen == 0
             return
         partition = sim.broker.topics.partition("t", 0)
-        assert self.seen <= partition.log_start_offset <= max(self.asked, self.seen)
+        assert self.seen <= partition.log_start_offset <= self.appended
+        assert not deletes or partition.log_start_offset <= max(self.asked, self.seen)
         found = records(partition)
         assert [record.offset for record in found] == list(range(partition.log_start_offset, partition.high_watermark))
         assert all(record.value == b"%d" % record.offset * 20 for record in found)
@@ -102,6 +125,20 @@ def test_the_log_start_never_goes_back_wherever_the_power_is_cut(mode: str, rema
             world.live()
         world.check(remains, cut_at)
     whole.check(remains, 0)
+
+
+@pytest.mark.parametrize("mode", ["group", "kafka"])
+@pytest.mark.parametrize("remains", [Remains.LOST, Remains.TORN])
+def test_nor_does_it_where_records_became_too_old(mode: str, remains: Remains) -> None:
+    """S5.1"""
+    whole = World(FaultyStorage(), mode)
+    whole.expire()
+    assert whole.seen >= 6
+    for cut_at in range(1, len(whole.storage.steps) + 1):
+        world = World(FaultyStorage(cut_at=cut_at), mode)
+        with pytest.raises(PowerCut):
+            world.expire()
+        world.check(remains, cut_at, deletes=False)
 
 
 def test_a_checkpoint_that_can_not_be_written_is_an_error_and_nothing_is_seen() -> None:
