@@ -6,6 +6,7 @@ offset that it kept: such entries lead to the right place all the same, and coun
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable, Iterator
 
@@ -26,11 +27,18 @@ class _Entries:
         self.left_over = len(data) % entry.size
         self.number = -1
         self._entries: Iterator[tuple[int, ...]] = entry.iter_unpack(data[: self.count * entry.size])
+        self._ahead = next(self._entries, None)
         self._size = entry.size
 
     def next(self) -> tuple[int, ...] | None:
         self.number += 1
-        return next(self._entries, None)
+        found, self._ahead = self._ahead, next(self._entries, None)
+        return found
+
+    def stands_out(self, entry: tuple[int, ...], last: tuple[int, ...]) -> bool:
+        """Whether the entry after `entry` fits to the one before (`last`), but not to this: then it is this one that is wrong."""
+        ahead = self._ahead
+        return ahead is not None and any(map(operator.le, ahead, entry)) and all(map(operator.gt, ahead, last))
 
     @property
     def position(self) -> int:
@@ -105,11 +113,11 @@ class IndexCheck:
     def _advance(self) -> None:
         while (entry := self._entries.next()) is not None:
             relative, position = entry
-            if relative > self._last[0] and position > self._last[1]:
+            if relative > self._last[0] and position > self._last[1] and not self._entries.stands_out(entry, self._last):
                 self._last = relative, position
                 self._offset, self.next_position = self._base + relative, position
                 return
-            self._found(self._entries.position, f"an entry above {self._last}", str((relative, position)))
+            self._found(self._entries.position, f"an entry in order, above {self._last}", str((relative, position)))
         self.next_position = -1
 
 
@@ -162,9 +170,9 @@ class TimeCheck:
     def _advance(self) -> None:
         while (entry := self._entries.next()) is not None:
             timestamp, relative = entry
-            if timestamp > self._last[0] and relative >= self._last[1]:
+            if timestamp > self._last[0] and relative >= self._last[1] and not self._entries.stands_out(entry, self._last):
                 self._last = timestamp, relative
                 self._timestamp, self.next_offset = timestamp, self._base + relative
                 return
-            self._found(self._entries.position, f"an entry above {self._last}", str((timestamp, relative)))
+            self._found(self._entries.position, f"an entry in order, above {self._last}", str((timestamp, relative)))
         self.next_offset = -1

@@ -52,6 +52,7 @@ LEFT_OVERS = {
     TEMPORARY_SUFFIX: "a file that was never finished; the next start removes it",
     DAMAGED: "what a start set aside because it was damaged",
 }
+LEFT_OVERS_NAMED = 3  # of a kind; the others are counted
 KAFKAS_OWN = {EPOCHS, PARTITION_METADATA, GAPS, "quorum-state"}
 _KAFKAS_SUFFIX = ".checkpoint"  # snapshots of Kafka's own metadata log
 
@@ -150,6 +151,7 @@ class PartitionCheck:
 
     def _list(self) -> _Folder:
         folder = _Folder()
+        left_over: dict[str, list[str]] = {}
         for entry in self.storage.list(self.folder):
             name = entry.name
             parsed = parse_file_name(name)
@@ -160,12 +162,17 @@ class PartitionCheck:
                 folder.segments.setdefault(parsed[0], {})[parsed[1]] = entry.size
             elif parsed and parsed[1] == SNAPSHOT:
                 folder.snapshots.append(parsed[0])
-            elif why := next((why for suffix, why in LEFT_OVERS.items() if name.endswith(suffix)), None):
-                self._find(name, None, "nothing left over", why, NOTE)
-                if name.endswith(SWAP):
-                    folder.swapping = self.compacted = True
+            elif kind := next((suffix for suffix in LEFT_OVERS if name.endswith(suffix)), None):
+                left_over.setdefault(kind, []).append(name)
             elif name not in KAFKAS_OWN and not name.endswith(_KAFKAS_SUFFIX):
                 self._find(name, None, "files of a log only", "a file of another kind", NOTE)
+        for kind, names in left_over.items():
+            for name in names[:LEFT_OVERS_NAMED]:
+                self._find(name, None, "nothing left over", LEFT_OVERS[kind], NOTE)
+            if len(names) > LEFT_OVERS_NAMED:
+                self._find("", None, "nothing left over", f"{len(names) - LEFT_OVERS_NAMED} more {kind} files", NOTE)
+        if SWAP in left_over:
+            folder.swapping = self.compacted = True
         for base, files in folder.segments.items():
             if LOG not in files and not folder.swapping:
                 for suffix in files:
