@@ -109,26 +109,18 @@ class Log:
         """Open the log in `folder`; make it, empty, if there is none.
 
         Args: recovery_point: all below was flushed; start_offset: checkpointed log start, 0 = none; high_watermark: checkpointed, None =
-        not known; clean: the last stop was. rng: for
-        segment.jitter.ms. files_to_sync: files of the folder, new and not synced, that the first flush takes along.
+        not known; clean: the last stop was. rng: for segment.jitter.ms. files_to_sync: files of the folder, new and not synced, that
+        the first flush takes along.
         Durability: what it finds is flushed; a new log's names become so with the first flush. Blocks while a log is recovered.
         Raises StorageFailed.
         """
         now_ms = clock.wall_ms()
-        loaded = recovery.load(
-            storage,
-            folder,
-            config,
-            now_ms,
-            recovery_point=recovery_point,
-            clean=clean,
-            start_offset=start_offset,
+        loaded = recovery.load(  # fmt: skip
+            storage, folder, config, now_ms, recovery_point=recovery_point, clean=clean, start_offset=start_offset,
             high_watermark=high_watermark,
         )
         loaded.producers.expire(now_ms, producer_expiration_ms)
-        log = cls(
-            storage, folder, config, clock, loaded, topic_id=topic_id, producer_expiration_ms=producer_expiration_ms, rng=rng
-        )
+        log = cls(storage, folder, config, clock, loaded, topic_id=topic_id, producer_expiration_ms=producer_expiration_ms, rng=rng)
         if loaded.end_offset == loaded.start_offset == log._active.base:
             log._flusher.names_changed(parent=True)
         log._flusher.add(*(storage.open(f"{folder}/{name}") for name in files_to_sync))
@@ -184,17 +176,10 @@ class Log:
             self.epochs.assign(leader_epoch, self.end_offset)
         active.append(buf, last_offset, max_timestamp, config.index_interval_bytes, config.segment_index_bytes)
         if header.producer_id >= 0:
-            self._count_producer(header, marker)
-        self.end_offset = last_offset + 1
-
-    def _count_producer(self, header: BatchHeader, marker: Marker | None) -> None:
-        now_ms = self._clock.wall_ms()
-        if marker is not None:
-            aborted = self.producers.end_transaction(header, marker, self.end_offset, now_ms)
+            aborted = self.producers.count(header, marker, self.end_offset, self._clock.wall_ms())
             if aborted is not None:
-                self._active.txnindex.append(aborted)
-        elif not header.is_control:
-            self.producers.update(header, self.end_offset, now_ms)
+                active.txnindex.append(aborted)
+        self.end_offset = last_offset + 1
 
     def _repeated(self, batch: LastBatch) -> Appended:
         append_time_ms = batch.timestamp if self.config.log_append_time else -1

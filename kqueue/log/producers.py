@@ -132,6 +132,17 @@ class Producers:
                 f"producer {header.producer_id}: epoch {header.producer_epoch} has to begin with sequence 0, found {header.base_sequence}"
             )
 
+    def count(self, header: BatchHeader, marker: Marker | None, offset: int, seen_ms: int = NONE) -> AbortedTransaction | None:
+        """Count a batch of a producer that stands in the log from `offset` on; `marker`: that of a control batch, if it ends a transaction.
+
+        Returns: the transaction that it aborted.
+        """
+        if marker is not None:
+            return self.end_transaction(header, marker, offset, seen_ms)
+        if not header.is_control:
+            self.update(header, offset, seen_ms)
+        return None
+
     def update(self, header: BatchHeader, base_offset: int, seen_ms: int = NONE) -> None:
         """Count a batch of records that stands in the log from `base_offset` on; checked, or replayed."""
         producer = self.by_id.get(header.producer_id)
