@@ -65,7 +65,7 @@ def build_map(
     for source in dirty:
         path = f"{folder}/{file_name(source.base, LOG)}"
         file = storage.open(path)
-        walk = Walk(file, path, source.size, source.base, config.io_buffer_bytes, throttle, take)
+        walk = Walk(file, path, source.size, source.base, source.end_offset, config.io_buffer_bytes, throttle, take)
         try:
             for stretch in walk:
                 if stretch.unit.last_offset < first_dirty:

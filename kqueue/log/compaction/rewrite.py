@@ -180,7 +180,7 @@ class GroupRewriter:
         file = self._storage.open(path)
         same = [True]
         take = self._taking(writer, same, is_last=is_last)
-        walk = Walk(file, path, source.size, source.base, self._config.io_buffer_bytes, self._throttle, take)
+        walk = Walk(file, path, source.size, source.base, source.end_offset, self._config.io_buffer_bytes, self._throttle, take)
         try:
             for stretch in walk:
                 ends = is_last and walk.position + stretch.unit.size == source.size

@@ -57,23 +57,34 @@ class Stretch(NamedTuple):
 
 
 class Walk:
-    """All batches of a log file of `size` bytes, in order. `path`, `position`: where it is, for messages.
+    """All batches of a log file of `size` bytes, in order, whose offsets go from `base_offset` to `end_offset` (exclusive) at most.
+
+    `path`, `position`: where it is, for messages.
 
     `take(buf, at, limit, next_offset)` may go through whole batches from `buf[at]` on by itself, not beyond `limit`, where the file ends;
     it returns how many bytes that was, 0 if it did not, and the next offset then. Those batches are not yielded.
 
-    Raises, while iterating: CorruptBatch: a sum, magic or length is wrong, the offsets do not rise, or the file does not end with a batch;
-    the message does not say where. StorageFailed, FileNotFoundError.
+    Raises, while iterating: CorruptBatch: a sum, magic or length is wrong, the offsets do not rise or leave the segment, or the file
+    does not end with a batch; the message does not say where. StorageFailed, FileNotFoundError.
     """
 
     def __init__(
-        self, file: File, path: str, size: int, base_offset: int, chunk_bytes: int, throttle: Throttle, take: Take | None = None
+        self,
+        file: File,
+        path: str,
+        size: int,
+        base_offset: int,
+        end_offset: int,
+        chunk_bytes: int,
+        throttle: Throttle,
+        take: Take | None = None,
     ) -> None:
         self.path = path
         self.position = 0
         self._file = file
         self._size = size
         self._next_offset = base_offset
+        self._end_offset = end_offset
         self._chunk_bytes = max(chunk_bytes, BATCH_OVERHEAD)
         self._throttle = throttle
         self._take = take
@@ -87,6 +98,7 @@ class Walk:
                 at = self.position - start
                 taken, self._next_offset = self._take(buf, at, at + left, self._next_offset)
                 if taken:
+                    self._check_end()
                     self.position += taken
                     continue
             size = self._unit_size(buf[self.position - start : self.position - start + BATCH_OVERHEAD], left)
@@ -129,7 +141,13 @@ class Walk:
         if first_offset(unit) < self._next_offset:
             raise CorruptBatch(f"offsets have to rise: {first_offset(unit)} follows {self._next_offset - 1}")
         self._next_offset = unit.last_offset + 1
+        self._check_end()
         return unit
+
+    def _check_end(self) -> None:
+        # no sum covers offsets
+        if self._next_offset > self._end_offset:
+            raise CorruptBatch(f"offset {self._next_offset - 1} lies beyond the end of its segment at {self._end_offset}")
 
     def located(self, error: CorruptBatch) -> CorruptBatch:
         """The same error, with the place where the walk is."""

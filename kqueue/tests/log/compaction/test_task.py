@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.base.errors import CorruptBatch, PluginError, StorageFailed
-from kqueue.log.compaction.engine import PYTHON, engine
+from kqueue.base.errors import CorruptBatch, StorageFailed
 from kqueue.log.compaction.task import CompactTask
 from kqueue.log.filenames import CLEANED, file_name
 from kqueue.records.batch import ABORT, COMMIT, Record
@@ -316,13 +315,6 @@ def test_what_an_earlier_job_left_is_removed() -> None:
     storage.open(f"{FOLDER}/{file_name(77, '.log')}{CLEANED}", create=True)
     task(storage)()
     assert not [entry for entry in storage.list(FOLDER) if entry.name.endswith(CLEANED)]
-
-
-def test_engines_have_names() -> None:
-    assert engine("python") is PYTHON
-    assert engine("auto").name in ("python", "fast")
-    with pytest.raises(PluginError, match="expected auto, python or fast"):
-        engine("slow")
 
 
 # --- folders of Kafka's

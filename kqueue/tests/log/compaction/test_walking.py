@@ -29,12 +29,12 @@ def data_of_all_kinds() -> bytes:
     )
 
 
-def walk(data: bytes, *, size: int | None = None, base: int = 0, chunk_bytes: int = 100) -> Walk:
+def walk(data: bytes, *, size: int | None = None, base: int = 0, end: int = 12, chunk_bytes: int = 100) -> Walk:
     storage = MemoryStorage()
     file = storage.open("log", create=True)
     file.append(data)
     throttle = Throttle(float("inf"), lambda seconds: None, lambda: 0.0)
-    return Walk(file, "log", len(data) if size is None else size, base, chunk_bytes, throttle)
+    return Walk(file, "log", len(data) if size is None else size, base, end, chunk_bytes, throttle)
 
 
 def records(found: Walk) -> list[Record]:
@@ -86,6 +86,16 @@ def test_offsets_have_to_rise() -> None:
         records(walk(bytes(build_batch(RECORDS[7:9])) * 2))
     with pytest.raises(CorruptBatch, match="offsets have to rise: 7 follows 9"):
         records(walk(bytes(build_batch(RECORDS[7:9])), base=10))
+
+
+def test_offsets_have_to_stay_within_their_segment() -> None:
+    data = bytearray(build_batch(RECORDS[7:9]))
+    assert len(records(walk(bytes(data), end=9))) == 2
+    with pytest.raises(CorruptBatch, match="offset 8 lies beyond the end of its segment at 8"):
+        records(walk(bytes(data), end=8))
+    data[0] ^= 0x7F  # the sum does not tell
+    with pytest.raises(CorruptBatch, match="lies beyond the end of its segment at 12"):
+        records(walk(bytes(data)))
 
 
 @pytest.mark.parametrize("offsets", [(5, 5), (6, 5), (4, 7)])
