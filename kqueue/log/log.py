@@ -115,10 +115,10 @@ class Log:
         Raises StorageFailed.
         """
         now_ms = clock.wall_ms()
-        loaded = recovery.load(  # fmt: skip
+        loaded = recovery.load(
             storage, folder, config, now_ms, recovery_point=recovery_point, clean=clean, start_offset=start_offset,
             high_watermark=high_watermark,
-        )
+        )  # fmt: skip
         loaded.producers.expire(now_ms, producer_expiration_ms)
         log = cls(storage, folder, config, clock, loaded, topic_id=topic_id, producer_expiration_ms=producer_expiration_ms, rng=rng)
         if loaded.end_offset == loaded.start_offset == log._active.base:
