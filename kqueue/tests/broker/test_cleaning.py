@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kqueue.base.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from kqueue.base.settings import TopicConfig
@@ -19,7 +22,7 @@ from kqueue.log.policies import POLICIES, Cleanup, Compact, Drop, LogView, Progr
 from kqueue.records.batch import ABORT, COMMIT, Record, control_key_value, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
 from kqueue.testing.simulation import Simulation
-from kqueue.testing.storage import FaultyStorage, Remains
+from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 
 CHECK_MS = 10_000
 SETTINGS = {"log.retention.check.interval.ms": CHECK_MS, "log.cleaner.backoff.ms": 1000}
@@ -76,7 +79,7 @@ def commit(sim: Simulation, group: str, topic: str, offset: int) -> None:
     assert sim.result(sim.broker.groups.commit(group, -1, "", None, [Commit(topic, 0, offset)])) == [None]
 
 
-@contextmanager
+@contextlib.contextmanager
 def policy(name: str, plan: Callable[[LogView, Progress, TopicConfig, int], Any]) -> Iterator[None]:
     """A plugin's policy, as an installed distribution would register it."""
 
@@ -503,6 +506,34 @@ def test_a_small_table_of_keys_cleans_part_by_part() -> None:
     assert latest(partition) == before
     assert sim.logs.cleaner_offset(("t", 0)) == bases(partition)[-1]
     assert len(offsets(partition)) < 100
+
+
+# --- the power goes
+
+
+@hypothesis.settings(max_examples=40, deadline=None)
+@given(st.integers(1, 140), st.sampled_from(["compact", "compact,delete", "delete"]), st.sampled_from(Remains), st.integers(0, 99))
+def test_whenever_the_power_goes_a_cleaned_log_has_all_that_was_to_stay(cut: int, names: str, remains: Remains, seed: int) -> None:
+    """S5.1, S5.2, S5.3: no last value is lost, and no log start that was seen goes back."""
+    storage = FaultyStorage()
+    sim = Simulation({**SETTINGS, "log.flush.offset.checkpoint.interval.ms": 700}, storage=storage)
+    size = "1500" if names == "delete" else "-1"
+    partition = sim.topic("t", cleanup_policy=names, retention_bytes=size, file_delete_delay_ms="100", **SEGMENT).partition(0)
+    fill(sim, partition, 24, keys=3)
+    expected, seen = latest(partition), partition.log_start_offset
+    storage.cut_at = len(storage.steps) + cut
+    with contextlib.suppress(PowerCut):
+        for _ in range(30):
+            sim.advance(500)
+            seen = partition.log_start_offset
+    left = storage.after_cut(remains, random.Random(seed))
+    again = Simulation(sim.settings, storage=left, store=sim.store, clock=sim.clock)
+    partition = again.broker.topics.partition("t", 0)
+    for _ in range(2):
+        assert latest(partition) == expected
+        assert partition.log_end_offset == 24
+        assert partition.log_start_offset >= seen
+        again.advance(2 * CHECK_MS)
 
 
 # --- consumed
