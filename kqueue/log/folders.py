@@ -64,7 +64,10 @@ class DataFolder:
             self.cleaner_offsets = self._read_offsets(CLEANER_OFFSETS)
             self._files = {name: CheckpointFile(storage, name, jobs) for name in OFFSET_CHECKPOINTS}
             self.found: dict[Key, Found] = {}
+            self._stale: set[Key] = set()
             self._list()
+            for key in {key for name in OFFSET_CHECKPOINTS for key in self._table(name)} - self.found.keys():
+                self._forget(key)
             self.clean = self._take_marker() or not self.found
         except BaseException:
             self._lock.release()
@@ -143,6 +146,7 @@ class DataFolder:
 
     def make(self, key: Key, topic_id: bytes) -> Found:
         """Make a partition's folder, with its topic's id. Crash: the first flush of its log makes it durable; before, it may be gone."""
+        self._forget_for_good(key)
         path = partition_folder(*key)
         self.storage.make_folder(path)
         try:
@@ -170,9 +174,21 @@ class DataFolder:
         tail = f"-{key[1]}.{unique}{suffix}"
         path = key[0][: 255 - len(tail)] + tail  # the longest name that file systems take
         self.storage.rename(found.path, path)
+        self._forget(key)
+        return path
+
+    def _forget(self, key: Key) -> None:
+        """Let no checkpoint say anything of a partition that is not there. On disk they may still, until they are written again."""
+        self._stale.add(key)
         for name in OFFSET_CHECKPOINTS:
             self._table(name).pop(key, None)
-        return path
+
+    def _forget_for_good(self, key: Key) -> None:
+        """Before a new partition of the name is made: after a crash it would be thought to have lost what another one had flushed."""
+        if key in self._stale:
+            for name in OFFSET_CHECKPOINTS:
+                self.save_now(name)
+            self._stale.clear()
 
     def newest_epoch(self, found: Found) -> int:
         """The newest leader epoch that a partition's checkpoint names; -1: none."""

@@ -9,7 +9,7 @@ from kqueue.log import checkpoints
 from kqueue.log.folders import DataFolder
 from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.clock import ManualClock
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.storage import FaultyStorage, Remains
 from kqueue.tests.log.helpers import START_MS
 
 ID = bytes(range(16))
@@ -149,3 +149,27 @@ def test_the_newest_epoch_is_read_from_the_checkpoint() -> None:
     assert folder.newest_epoch(found) == -1
     storage.write_atomic("t-0/leader-epoch-checkpoint", b"0\n2\n0 0\n7 5\n")
     assert folder.newest_epoch(found) == 7
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_new_partition_inherits_nothing_from_a_deleted_one_of_its_name(restart: bool) -> None:
+    """Or it would be thought, after a crash, to have lost what the other one had flushed."""
+    storage = FaultyStorage()
+    folder = open_folder(storage)
+    key = ("t", 0)
+    folder.make(key, ID)
+    tables = folder.recovery_points, folder.high_watermarks, folder.log_starts, folder.cleaner_offsets
+    for table in tables:
+        table[key] = 1000
+    for name in checkpoints.OFFSET_CHECKPOINTS:
+        folder.save_now(name)
+    storage.sync_folder("")
+    folder.rename(key, "-delete", "0" * 32)
+    storage.sync_folder("")
+    if restart:
+        folder.close(clean=False, broker_epoch=-1)
+        folder = open_folder(storage)
+    folder.make(key, ID)
+    left = storage.after_cut(Remains.LOST, random.Random(1))
+    for name in checkpoints.OFFSET_CHECKPOINTS:
+        assert checkpoints.decode_offsets(left.read(name)) == {}
