@@ -14,12 +14,13 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from kqueue.base.errors import CorruptBatch, UnsupportedCodec
+from kqueue.log.epochs import LeaderEpochs
 from kqueue.log.index import RELATIVE_OFFSET_MAX
 from kqueue.log.salvage import next_batch
 from kqueue.log.scan import Unit
 from kqueue.records.batch import BATCH_OVERHEAD, CRC_START, DECOMPRESSED_BYTES_MAX, MAGIC_POSITION, BatchHeader, iter_records, read_header
 from kqueue.records.legacy import check_entry, entry_records
-from kqueue.records.message_set import LegacyEntry, read_entry
+from kqueue.records.message_set import read_entry
 from kqueue.storage import File
 
 CHUNK_BYTES = 1024 * 1024
@@ -75,15 +76,23 @@ class _Wrong(Exception):
 
 
 def walk(
-    file: File, size: int, base: int, *, limit: int | None = None, first: int | None = None, deep: bool = False
+    file: File,
+    size: int,
+    base: int,
+    *,
+    limit: int | None = None,
+    first: int | None = None,
+    epochs: LeaderEpochs | None = None,
+    deep: bool = False,
 ) -> Iterator[Whole | Broken]:
     """All that stands in the first `size` bytes of a log file, in order, each byte in exactly one.
 
     Args: base: the segment's; limit: offset at which the next segment begins, None: there is none. first: the first offset that may
-    come, if it is not `base`. deep: look at every record, too.
+    come, if it is not `base`. epochs: what the checkpoint says of them; two that agree against a third are right. deep: look at every
+    record, too.
     Raises StorageFailed. Allocates a chunk, or one batch that lies whole in the file.
     """
-    return _judged(_raw(file, size, base, deep), base if first is None else first, base, limit)
+    return _judged(_raw(file, size, base, deep), base if first is None else first, base, limit, epochs)
 
 
 # --- bytes
@@ -195,14 +204,16 @@ def _without_position(error: CorruptBatch) -> str:
 # --- order
 
 
-def _judged(found: Iterator[Whole | Broken], expected: int, base: int, limit: int | None) -> Iterator[Whole | Broken]:
+def _judged(
+    found: Iterator[Whole | Broken], expected: int, base: int, limit: int | None, epochs: LeaderEpochs | None
+) -> Iterator[Whole | Broken]:
     """Look at each batch with the one before it (`expected`, `epoch`) and the one after it."""
     epoch = UNKNOWN_EPOCH
     one = next(found, None)
     while one is not None:
         following = next(found, None)
         if isinstance(one, Whole):
-            one = _in_place(one, expected, epoch, base, limit, following) or one
+            one = _out_of_place(one, expected, base, limit, following) or _out_of_epoch(one, epoch, epochs, following) or one
         yield one
         if isinstance(one, Whole):
             expected = one.unit.last_offset + 1
@@ -212,8 +223,8 @@ def _judged(found: Iterator[Whole | Broken], expected: int, base: int, limit: in
         one = following
 
 
-def _in_place(one: Whole, expected: int, epoch: int, base: int, limit: int | None, following: Whole | Broken | None) -> Broken | None:
-    """None: the batch can stand where it does."""
+def _out_of_place(one: Whole, expected: int, base: int, limit: int | None, following: Whole | Broken | None) -> Broken | None:
+    """None: a batch of these offsets can stand where it does."""
     unit = one.unit
     after = following if isinstance(following, Whole) else None
     bound = after.first_offset if after is not None else limit if following is None else None
@@ -228,13 +239,25 @@ def _in_place(one: Whole, expected: int, epoch: int, base: int, limit: int | Non
         if isinstance(unit, BatchHeader) and bound is not None and bound - expected == unit.last_offset_delta + 1:
             stamp = Stamp(expected, unit.leader_epoch)
         return Broken(one.position, end, wanted, f"{last if first is None else first} to {last}", stamp, bound if stamp else None)
+    return None
+
+
+def _out_of_epoch(one: Whole, before: int, epochs: LeaderEpochs | None, following: Whole | Broken | None) -> Broken | None:
+    """None: a batch of this leader epoch can stand where it does, or the checkpoint says the same of it."""
+    unit = one.unit
     if not isinstance(unit, BatchHeader):
         return None
-    next_epoch = after.unit.leader_epoch if after is not None and isinstance(after.unit, BatchHeader) else None
-    right = _epoch_between(epoch, unit.leader_epoch, next_epoch)
+    after = following.unit.leader_epoch if isinstance(following, Whole) and isinstance(following.unit, BatchHeader) else UNKNOWN_EPOCH
+    right = _epoch_between(before, unit.leader_epoch, after)
     if right == unit.leader_epoch:
         return None
-    return Broken(one.position, end, f"leader epoch {right}", str(unit.leader_epoch), Stamp(unit.base_offset, right), last + 1)
+    said = epochs.epoch_at(unit.base_offset) if epochs is not None else UNKNOWN_EPOCH
+    if said == unit.leader_epoch:
+        return None
+    if said >= max(before, 0) and (after < 0 or said <= after):
+        right = said
+    end, stamp = one.position + unit.size, Stamp(unit.base_offset, right)
+    return Broken(one.position, end, f"leader epoch {right}", str(unit.leader_epoch), stamp, unit.last_offset + 1)
 
 
 def _jumps(first: int | None, last: int, expected: int, bound: int | None) -> bool:
@@ -242,17 +265,17 @@ def _jumps(first: int | None, last: int, expected: int, bound: int | None) -> bo
     return first is not None and bound is not None and first > expected and expected <= bound <= last
 
 
-def _epoch_between(before: int, epoch: int, after: int | None) -> int:
-    """The leader epoch that a batch must have; epochs never fall. -1 (none) is always right."""
+def _epoch_between(before: int, epoch: int, after: int) -> int:
+    """The leader epoch that a batch has if its neighbours are right; epochs never fall. -1 (none) is always right."""
     if epoch == UNKNOWN_EPOCH:
         return epoch
     if epoch < UNKNOWN_EPOCH:
-        return max(before, UNKNOWN_EPOCH if after is None else min(after, 0))
+        return before if before >= 0 else after if after >= 0 else UNKNOWN_EPOCH
     if epoch < before:
         return before
-    if after is not None and before <= after < epoch and after >= 0:
-        return after
+    if before <= after < epoch and after >= 0:
+        return before if before >= 0 else after
     return epoch
 
 
-__all__ = ["Broken", "LegacyEntry", "Stamp", "Whole", "walk"]
+__all__ = ["Broken", "Stamp", "Whole", "walk"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kqueue.files.walking import Broken, Stamp, Whole, walk
+from kqueue.log.epochs import LeaderEpochs
 from kqueue.log.filenames import INDEX, LOG, TIMEINDEX, file_name
 from kqueue.records.batch import stamp
 from kqueue.storage import File, Storage
@@ -56,13 +57,15 @@ class Cut:
         return bool(self.lost or self.stamped)
 
 
-def plan_cut(storage: Storage, folder: str, base: int, limit: int | None, first: int, *, deep: bool) -> Cut:
-    """Read a segment's log file, and say what has to go. `limit`: where the next one begins. Raises StorageFailed, FileNotFoundError."""
+def plan_cut(
+    storage: Storage, folder: str, base: int, limit: int | None, first: int, *, epochs: LeaderEpochs | None = None, deep: bool = False
+) -> Cut:
+    """Read a segment's log file, and say what has to go. Args: as those of `walk`. Raises StorageFailed, FileNotFoundError."""
     name = f"{folder}/{file_name(base, LOG)}"
     file = storage.open(name)
     cut = Cut(base, end_offset=first)
     broken: list[Broken] = []
-    for one in walk(file, file.size, base, limit=limit, first=first, deep=deep):
+    for one in walk(file, file.size, base, limit=limit, first=first, epochs=epochs, deep=deep):
         if isinstance(one, Broken) and one.stamp is None:
             broken.append(one)
             continue

@@ -19,6 +19,7 @@ from kqueue.files.repair.rebuilding import Rebuild
 from kqueue.files.verify.datafolder import DataFolder
 from kqueue.files.verify.partition import PartitionCheck
 from kqueue.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, decode_partition_metadata
+from kqueue.log.epochs import LeaderEpochs, decode_epochs
 from kqueue.log.filenames import (
     EPOCHS,
     INDEX,
@@ -32,6 +33,8 @@ from kqueue.log.filenames import (
     parse_file_name,
 )
 from kqueue.storage import Storage
+
+ROUNDS_MAX = 5
 
 
 class Done(NamedTuple):
@@ -72,13 +75,16 @@ class PartitionRepair:
 
     def mend(self) -> Mended:
         """Crash: what was done stays, and the next repair goes on."""
-        cuts, end = self._plan()
-        if end is not None:
-            self._begin_at(end)
-        for cut in cuts:
-            if cut.is_needed:
-                apply_cut(self.storage, self.folder, cut)
-                self._tell(cut)
+        for _ in range(ROUNDS_MAX):  # once, but that a batch is judged by its neighbours, which may be others then
+            cuts, end = self._plan()
+            if end is not None:
+                self._begin_at(end)
+            for cut in cuts:
+                if cut.is_needed:
+                    apply_cut(self.storage, self.folder, cut)
+                    self._tell(cut)
+            if not any(cut.is_needed for cut in cuts):
+                break
         self._remove_orphans()
         self._note_gaps()
         self._rebuild()
@@ -103,20 +109,25 @@ class PartitionRepair:
 
     def _plan(self) -> tuple[list[Cut], int | None]:
         """What each log file needs, and where an empty segment must follow, so that no offset is given away twice; None: nowhere."""
-        bases = self._bases()
+        bases, epochs = self._bases(), self._epochs()
         cuts: list[Cut] = []
         first = bases[0] if bases else 0
         for base, limit in pairwise((*bases, None)):
             assert base is not None
-            cuts.append(plan_cut(self.storage, self.folder, base, limit, max(first, base), deep=self.deep))
+            cuts.append(plan_cut(self.storage, self.folder, base, limit, max(first, base), epochs=epochs, deep=self.deep))
             first = max(cuts[-1].end_offset, base)
         end = self._known_end()
         if end <= first:
             return cuts, None
         if bases and cuts[-1].is_needed:
             start = max(cuts[-2].end_offset, bases[-1]) if len(cuts) > 1 else bases[-1]
-            cuts[-1] = plan_cut(self.storage, self.folder, bases[-1], end, start, deep=self.deep)
+            cuts[-1] = plan_cut(self.storage, self.folder, bases[-1], end, start, epochs=epochs, deep=self.deep)
         return cuts, end
+
+    def _epochs(self) -> LeaderEpochs | None:
+        with contextlib.suppress(FileNotFoundError, CorruptIndex):
+            return decode_epochs(self.storage.read(self._path(EPOCHS)))
+        return None
 
     def _known_end(self) -> int:
         """How far the log reached for sure: two checkpoints must say so, since one of them alone may be what is damaged."""

@@ -386,7 +386,7 @@ class _SegmentPass:
         file = partition.storage.open(partition._path(self.name))  # after its indexes, which never know of more than it holds
         self.size = file.size
         after_damage = False
-        for one in walk(file, self.size, self.base, limit=self.following, first=expected, deep=partition.deep):
+        for one in walk(file, self.size, self.base, limit=self.following, first=expected, epochs=partition.epochs, deep=partition.deep):
             if isinstance(one, Broken):
                 after_damage = not self._broken(file, one)
                 index.skip(one.end)
