@@ -105,16 +105,25 @@ class Topics:
         self._partition_count = 0
 
     def load(self) -> None:
-        """Take over what the store holds; logs are opened when they are first used. Raises StorageFailed: a record can't be read."""
+        """Take over what the store holds; logs are opened when they are first used.
+
+        Raises StorageFailed: a record can't be read. SettingError: a topic has a setting that is unknown now, such as a plugin's policy.
+        """
         for name, value in self._metadata.under(PREFIX).items():
             try:
                 record = json.loads(value)
                 id, configs, count = parse_uuid(record["id"]), dict(record["configs"]), int(record["partitions"])
             except (ValueError, KeyError, TypeError) as error:
                 raise StorageFailed(f"the metadata store is damaged: {PREFIX}{name} can't be read: {error!r}") from error
-            topic = Topic(name, id, self._config.for_topic(configs))
+            topic = Topic(name, id, self._stored_config(name, configs))
             self._grow(topic, count)
             self._add(topic)
+
+    def _stored_config(self, name: str, overrides: Mapping[str, str | None]) -> TopicConfig:
+        try:
+            return self._config.for_topic(overrides)
+        except SettingError as error:  # of a plugin that is not installed any more, or of a newer version
+            raise SettingError(f"topic {name} was made with a setting that can't be used now: {error}") from None
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(list(self._topics.values()))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.base.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from kqueue.base.errors import OffsetOutOfRange, SettingError, UnknownTopicOrPartition
 from kqueue.base.settings import TopicConfig
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic
@@ -671,6 +671,16 @@ def test_a_policy_sees_what_groups_have_committed() -> None:
         commit(sim, "g", "t", 1)
         sim.advance(CHECK_MS)
     assert seen[-1] == (1, None, sim.clock.wall_ms()) or seen[-1][:2] == (1, None)
+
+
+def test_a_broker_does_not_serve_a_topic_whose_policy_it_has_no_more() -> None:
+    """Rather than keep, or drop, what the topic's owner wanted otherwise."""
+    with policy("gone", lambda *_: None):
+        sim = Simulation(SETTINGS)
+        sim.topic("t", cleanup_policy="delete,gone")
+        sim.stop()
+    with pytest.raises(SettingError, match="topic t was made with .*no cleanup policy is called 'gone'"):
+        sim.restarted()
 
 
 # --- the broker's own topic
