@@ -13,7 +13,7 @@ from kqueue.log.scan import Unit, first_offset
 from kqueue.log.segment import Segment
 from kqueue.log.timeindex import NO_TIMESTAMP
 from kqueue.log.txnindex import AbortedTransaction
-from kqueue.log.verifying import CHECK_BYTES_MIN, Check, DamagedBatch
+from kqueue.log.verifying import CHECK_AHEAD, CHECK_BYTES_MIN, Check, DamagedBatch
 from kqueue.records.legacy import iter_any_records
 from kqueue.records.record import Record
 from kqueue.storage import Region
@@ -136,7 +136,7 @@ class Reader:
 
     def _check(self, segment: Segment, start: int, end: int, until_offset: int, log_end_offset: int) -> Check:
         found = segment.found_size
-        end = min(max(end, start + CHECK_BYTES_MIN), found)
+        end = min(start + max(CHECK_AHEAD * (end - start), CHECK_BYTES_MIN), found)
         region = segment.log.region(0, found)
         next_segment = self._next_base(segment, log_end_offset)
         return Check(segment.checks, region, start, end=end, until_offset=until_offset, next_segment=next_segment)

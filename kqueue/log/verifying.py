@@ -23,15 +23,16 @@ from crc32c import crc32c
 
 from kqueue.base.errors import CorruptBatch, KqueueError
 from kqueue.base.jobs import IoJob
-from kqueue.base.settings import KiB, MiB
+from kqueue.base.settings import KiB
 from kqueue.log.damage import Damage
 from kqueue.log.salvage import batch_at, next_batch
 from kqueue.log.scan import Readable, Unit, scan
 from kqueue.records.batch import BATCH_OVERHEAD, CRC_START, HEADER, LENGTH_FIELD_END, MAGIC_POSITION, BatchHeader
 from kqueue.storage import Region
 
-CHECK_BYTES_MIN = MiB
-"""A check goes on for so much, so that whoever reads in order waits once in a while and not each time."""
+CHECK_BYTES_MIN = 256 * KiB
+CHECK_AHEAD = 4
+"""A check goes on for so many times what was read, so that whoever reads in order waits once in a while and not each time."""
 READ_BYTES = 64 * KiB
 """What the job reads at a time: between two reads it lets go of the interpreter, so that small batches don't hold up the owner thread."""
 Done = Callable[[KqueueError | None], None]
