@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,9 @@ import pytest
 
 from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import StorageFailed
-from kqueue.log.manager import LogDir
+from kqueue.log.manager import LogDir, LogManager
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
+from kqueue.testing.clock import ManualClock
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import Asker, batch, versions_of
 from kqueue.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -102,3 +104,14 @@ def test_memory_has_no_bounds_that_could_be_told() -> None:
     response: Any = describe(asker, 4)
     assert sizes(response) == {("t", 0): len(batch(b"a"))}
     assert (response.results[0].total_bytes, response.results[0].usable_bytes) == (-1, -1)
+
+
+def test_a_folder_that_could_not_be_opened_is_offline() -> None:
+    """S3.1: with the log manager's own words for it."""
+    storages = [MemoryStorage(), MemoryStorage()]
+    clock, rng = ManualClock(), random.Random(1)
+    LogManager(storages, clock=clock, rng=rng).close()
+    storages[1].write_atomic("meta.properties", b"garbage\n")
+    asker = Asker()
+    asker.sim.broker.logs = LogManager(storages, clock=clock, rng=rng)
+    assert [folder.error_code for folder in describe(asker, 4).results] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
