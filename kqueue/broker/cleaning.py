@@ -117,7 +117,7 @@ class Cleaning:
             self.drop_below_start(partition, topic)
             for drop in self._plans(partition, topic, Drop):
                 self._drop(partition, topic, drop)
-        except KqueueError as error:
+        except (KqueueError, FileNotFoundError) as error:  # the latter where somebody removes our files
             self._tell_once(key, f"can't be cleaned: {error}")
 
     def drop_below_start(self, partition: Partition, topic: Topic) -> None:
@@ -173,7 +173,7 @@ class Cleaning:
                 if partition.is_open and partition.log.offline is None and not self.cleaner.is_busy((topic.name, partition.index)):
                     try:
                         yield from self._candidates_of(partition, topic)
-                    except KqueueError as error:
+                    except (KqueueError, FileNotFoundError) as error:
                         self._tell_once((topic.name, partition.index), f"can't be cleaned: {error}")
 
     def _candidates_of(self, partition: Partition, topic: Topic) -> Iterator[Candidate]:

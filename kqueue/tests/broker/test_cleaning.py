@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -21,6 +22,7 @@ from kqueue.log.compaction.task import CompactTask
 from kqueue.log.policies import POLICIES, Cleanup, Compact, Drop, LogView, Progress
 from kqueue.records.batch import ABORT, COMMIT, Record, control_key_value, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
+from kqueue.storage import LocalStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 
@@ -227,6 +229,21 @@ def test_a_partition_that_can_not_be_opened_does_not_stop_the_others(caplog: pyt
     sim.advance(200_000)
     assert bad.log.start_offset == 0
     assert sim.broker.topics.partition("b", 0).log_start_offset == 4
+
+
+def test_files_that_somebody_has_removed_do_not_stop_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sim = Simulation(SETTINGS, storage=LocalStorage(tmp_path))
+    for name in ("a", "b"):
+        fill(sim, sim.topic(name, cleanup_policy="compact,delete", retention_ms="60000", **SEGMENT).partition(0), 4)
+    sim.stop()
+    sim = sim.restarted()
+    assert sim.broker.topics.partition("a", 0).log.start_offset == 0
+    for file in (tmp_path / "a-0").glob("*.timeindex"):
+        file.unlink()
+    sim.advance(200_000)
+    assert sim.broker.topics.partition("a", 0).log_start_offset == 0
+    assert sim.broker.topics.partition("b", 0).log_start_offset == 4
+    assert sum("a-0: can't be cleaned" in record.message for record in caplog.records) == 1
 
 
 # --- compact
