@@ -103,7 +103,8 @@ class DataFolder:
         if not self.storage.exists(name):
             return {}
         try:
-            return checkpoints.decode_offsets(checkpoints.read_bounded(self.storage, name))
+            data = checkpoints.read_bounded(self.storage, name)
+            return checkpoints.decode_offsets(data) if data else {}  # Kafka makes them empty, and fills them later
         except CorruptIndex as error:
             # without recovery points everything is checked, and without the others logs tell what they hold
             logger.error("%s: %s: %s; going on without it", self.storage.place, name, error)
@@ -145,7 +146,13 @@ class DataFolder:
     # --- partitions
 
     def make(self, key: Key, topic_id: bytes) -> Found:
-        """Make a partition's folder, with its topic's id. Crash: the first flush of its log makes it durable; before, it may be gone."""
+        """Make a partition's folder, with its topic's id. Raises StorageFailed: also where the data folder itself is gone.
+
+        Crash: the first flush of its log makes it durable; before, it may be gone.
+        """
+        if not self.storage.exists(META_PROPERTIES):
+            # else a folder that was unmounted would be made again on the disk below
+            raise StorageFailed(f"{self.storage.place}: {META_PROPERTIES} was there and is gone")
         self._forget_for_good(key)
         path = partition_folder(*key)
         self.storage.make_folder(path)

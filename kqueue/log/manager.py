@@ -28,6 +28,8 @@ from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
 FOLDER_STRAY = "-stray"
+NOT_OURS = {"__cluster_metadata"}
+"""Logs that are never opened: Kafka recovers its own one whenever it starts."""
 
 
 class LogDir(NamedTuple):
@@ -81,7 +83,7 @@ class LogManager:
         )
         self.cluster_id = next(iter(self._folders)).cluster_id
         # a partition of an unclean folder stays in here until it was opened, and so recovered
-        self._unrecovered = {key for folder in self._folders if not folder.clean for key in folder.found}
+        self._unrecovered = {key for folder in self._folders if not folder.clean for key in folder.found if key[0] not in NOT_OURS}
 
     @property
     def offline(self) -> list[Offline]:
@@ -104,6 +106,11 @@ class LogManager:
     def has(self, topic: str, partition: int) -> bool:
         """Whether the partition has a folder."""
         return self._folder_of((topic, partition)) is not None
+
+    def place_of(self, topic: str, partition: int) -> tuple[Storage, str] | None:
+        """Where the partition's folder is: in which storage, under which path; None: there is none."""
+        folder = self._folder_of((topic, partition))
+        return (folder.storage, folder.found[topic, partition].path) if folder is not None else None
 
     def highest_epoch(self) -> int:
         """The newest leader epoch that any partition's checkpoint names; -1: none. Reads a file per partition."""
@@ -165,6 +172,8 @@ class LogManager:
     def _find_and_open(self, key: Key, topic_id: bytes, config: LogConfig) -> Log:
         folder = self._folders.of(key) or self._make(key, topic_id)
         found = folder.found[key]
+        if not folder.storage.exists(found.path):
+            raise StorageFailed(f"{folder.storage.place}: the folder {found.path} was there and is gone")
         if found.topic_id != topic_id and is_meant(found.topic_id, topic_id):
             found = folder.identify(key, found.path, topic_id)
             self._new.add(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -191,13 +192,19 @@ def test_a_data_folder_that_was_restored_as_a_whole_is_an_earlier_day() -> None:
     assert log_of(manager).damage == []
 
 
-def test_a_folder_that_vanishes_under_a_running_broker_is_named(tmp_path: Path) -> None:
+def test_folders_that_vanish_under_a_running_broker_are_named_and_not_made_again(tmp_path: Path) -> None:
     manager = start(LocalStorage(tmp_path / "one"), LocalStorage(tmp_path / "two"))
-    for number in range(2):
+    for number in range(4):
         manager.create("t", number, ID)
-    (tmp_path / "one" / "t-0" / "partition.metadata").unlink()
-    (tmp_path / "one" / "t-0").rmdir()
+    shutil.rmtree(tmp_path / "two" / "t-3")
+    (tmp_path / "one").rename(tmp_path / "away")
+    with pytest.raises(StorageFailed, match="one: the folder t-0 was there and is gone"):
+        log_of(manager, 0)
+    with pytest.raises(StorageFailed, match="two: the folder t-3 was there and is gone"):
+        log_of(manager, 3)
     append(log_of(manager, 1), b"x")
     assert read_values(log_of(manager, 1)) == [b"x"]
-    with pytest.raises(StorageFailed, match="t-0: a file was there and is gone: .*partition.metadata"):
-        log_of(manager, 0)
+    manager.create("u", 0, ID)
+    manager.create("u", 1, ID)
+    assert not (tmp_path / "one").exists()
+    assert (tmp_path / "two" / "u-1").is_dir()
