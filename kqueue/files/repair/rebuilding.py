@@ -31,12 +31,22 @@ class Rebuild:
     `end_offset`: where the log ends. A snapshot that can't be made, because it lies beyond the end, is left out.
     """
 
-    def __init__(self, storage: Storage, folder: str, bases: list[int], wanted: Iterable[str], log_start: int) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        folder: str,
+        bases: list[int],
+        wanted: Iterable[str],
+        log_start: int,
+        *,
+        interval_bytes: int = INTERVAL_BYTES,
+    ) -> None:
         self.storage = storage
         self.folder = folder
         self.bases = bases
         self.wanted = set(wanted)
         self.log_start = log_start
+        self.interval_bytes = interval_bytes
         self.files: dict[str, bytes] = {}
         self.end_offset = bases[0] if bases else 0
         self._producers = Producers()
@@ -64,7 +74,7 @@ class Rebuild:
 
     def _segment(self, base: int, limit: int | None) -> None:
         file = self.storage.open(f"{self.folder}/{file_name(base, LOG)}")
-        entries = _Entries(base)
+        entries = _Entries(base, self.interval_bytes)
         aborted: list[AbortedTransaction] = []
         for one in walk(file, file.size, base, limit=limit, first=max(base, self.end_offset)):
             if isinstance(one, Broken):
@@ -100,8 +110,9 @@ class Rebuild:
 class _Entries:
     """The two indexes of one segment."""
 
-    def __init__(self, base: int) -> None:
+    def __init__(self, base: int, interval_bytes: int) -> None:
         self.base = base
+        self.interval_bytes = interval_bytes
         self.index = bytearray()
         self._times = bytearray()
         self._last_entry = 0
@@ -112,7 +123,7 @@ class _Entries:
         unit = one.unit
         if unit.max_timestamp > self._greatest:
             self._greatest, self._greatest_offset = unit.max_timestamp, unit.last_offset
-        if one.position - self._last_entry > INTERVAL_BYTES:
+        if one.position - self._last_entry > self.interval_bytes:
             self.index += INDEX_ENTRY.pack(unit.last_offset - self.base, one.position)
             self._add_time()
             self._last_entry = one.position
