@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TIMEOUT_S = 60
@@ -95,16 +95,6 @@ def topics(bootstrap: str) -> dict[str, int]:
     """Name and number of partitions of all topics but the broker's own."""
     found = AdminClient({**QUIET, "bootstrap.servers": bootstrap}).list_topics(timeout=TIMEOUT_S).topics
     return {name: len(topic.partitions) for name, topic in found.items() if not name.startswith("__")}
-
-
-def alter_topic(bootstrap: str, name: str, **settings: object) -> None:
-    """Change settings of a topic, with `_` for `.`."""
-    admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
-    changes = [
-        ConfigEntry(key.replace("_", "."), str(value), incremental_operation=AlterConfigOpType.SET) for key, value in settings.items()
-    ]
-    for future in admin.incremental_alter_configs([ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=changes)]).values():
-        future.result(TIMEOUT_S)
 
 
 def delete_records(bootstrap: str, topic: str, partition: int, before: int) -> None:

@@ -13,19 +13,17 @@ from kafka_tests.clients import CODECS, START_MS, Row, Sent, Writer
 from kafka_tests.node import Kafka
 from kafka_tests.serving import serving
 
-DAY_MS = 86_400_000
 RECORDS = 600
 TOPICS = ("keyed", "txn")
 CLEANER = {
-    "log_cleanup_policy": "compact",
     "log_cleaner_backoff_ms": 50,
     "log_retention_check_interval_ms": 100,  # which also opens the logs that nobody has used since the start
     "log_cleaner_min_cleanable_ratio": 0.001,
     "log_segment_bytes": 3_000,
     "log_index_interval_bytes": 100,
 }
-NEVER = {"min_cleanable_dirty_ratio": "1.0", "min_compaction_lag_ms": DAY_MS * 365 * 100}
-SOON = {"min_cleanable_dirty_ratio": "0.001", "min_compaction_lag_ms": 0}
+AT_ONCE = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.001", "internal_segment_bytes": 500}
+IDLE = {"log.cleaner.enable": "false"}
 
 
 def updates(keys: int = 40, start: int = 0, count: int = RECORDS) -> list[Sent]:
@@ -86,11 +84,11 @@ def test_the_tool_finds_a_log_sound_that_kqueue_compacted(tmp_path: Path) -> Non
 
 @pytest.fixture(scope="module")
 def written(formatted: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Kafka:
-    """A stopped Kafka with two topics that it was told not to compact yet, in many segments. Copy it."""
-    node = Kafka(tmp_path_factory.mktemp("written")).copy_from(formatted)
+    """A stopped Kafka with two topics of many segments, which it did not compact, for want of a cleaner. Copy it."""
+    node = Kafka(tmp_path_factory.mktemp("written"), IDLE).copy_from(formatted)
     with node:
         for topic in TOPICS:
-            clients.create_topic(node.bootstrap, topic, cleanup_policy="compact", internal_segment_bytes=500, **NEVER)
+            clients.create_topic(node.bootstrap, topic, **AT_ONCE)
         write_keyed(node.bootstrap, "keyed", updates())
         write_transactions(node.bootstrap, "txn")
     for topic in TOPICS:
@@ -117,8 +115,6 @@ def kafkas(written: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compact_with_kafka(node: Kafka) -> None:
     """Let Kafka compact both topics as far as it does, and stop."""
     with node:
-        for topic in TOPICS:
-            clients.alter_topic(node.bootstrap, topic, **SOON)
         for topic in TOPICS:
             folders.wait_until_cleaned(node.data, topic, last_base(node.partition(topic)))
 
@@ -193,12 +189,13 @@ def test_leftovers_of_kafkas_compaction(
     dirty: Kafka, kafkas: Path, tmp_path: Path, leave: Callable[[Path, Path], None], done: bool
 ) -> None:
     """S5.2: kqueue ends what Kafka was at when it crashed as Kafka does: it keeps the old segments, or the new ones."""
+    dirty.settings = IDLE
     folder, after = dirty.partition("keyed"), kafkas / "keyed-0"
     expected = folders.read(folders.copy(after if done else folder, tmp_path / "expected-0"))
     (dirty.data / ".kafka_cleanshutdown").unlink()
     leave(folder, after)
     left_behind = folders.copy(folder, tmp_path / "left-behind")
-    with serving(dirty.data, log_cleanup_policy="compact", log_cleaner_enable=False) as broker:
+    with serving(dirty.data, log_cleaner_enable=False) as broker:
         assert clients.read(broker.bootstrap, ["keyed"])["keyed"] == expected
     assert [file.name for file in folder.iterdir() if file.suffix in (".cleaned", ".swap")] == []
     check_with_the_tool(folder)

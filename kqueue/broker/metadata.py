@@ -58,10 +58,12 @@ class Metadata:
 
         self._jobs.submit(IoJob(what, lambda: self._store.commit(guards, values, deletes), finish))
 
-    def commit_now(self, puts: Mapping[str, bytes]) -> None:
-        """Store at once, blocking; for start-up, before anyone is served. Raises Conflict, StorageFailed."""
-        versions = self._store.commit({key: self._versions.get(key) for key in puts}, puts, [])
-        self._apply(puts, [], versions)
+    def commit_now(self, puts: Mapping[str, bytes | None]) -> None:
+        """Store at once (None deletes), blocking; for start-up, before anyone is served. Raises Conflict, StorageFailed."""
+        values = {key: value for key, value in puts.items() if value is not None}
+        deletes = [key for key, value in puts.items() if value is None]
+        versions = self._store.commit({key: self._versions.get(key) for key in puts}, values, deletes)
+        self._apply(values, deletes, versions)
 
     def resolve(self, ticket: Ticket[T], value: T) -> None:
         ticket.resolve(value)

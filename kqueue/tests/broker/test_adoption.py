@@ -8,12 +8,15 @@ import pytest
 from kqueue.base.errors import StorageFailed
 from kqueue.broker.adoption import adopt
 from kqueue.broker.metadata import Metadata
+from kqueue.log.checkpoints import encode_partition_metadata
+from kqueue.log.log import remove_folder
 from kqueue.log.manager import LogManager, Offline
 from kqueue.replication.memory import MemoryStore
 from kqueue.storage import LocalStorage, MemoryStorage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.simulation import Simulation
 from kqueue.tests import golden
+from kqueue.tests.broker.test_kafka_metadata import ID, partition, removed, setting, topic, write
 from kqueue.tests.broker.test_partition import append, values
 
 
@@ -37,8 +40,7 @@ def test_opening_a_data_folder_whose_store_is_new_takes_over_what_is_there() -> 
 def test_folders_of_no_known_topic_are_set_aside_and_not_deleted() -> None:
     storage = MemoryStorage()
     sim = Simulation(storage=storage)
-    partition = sim.topic("orders").partition(0)
-    append(partition, b"a")
+    append(sim.topic("orders").partition(0), b"a")
     sim.settle()
     sim.stop()
     old_store = sim.store
@@ -92,3 +94,82 @@ def test_a_damaged_record_of_a_topic_is_named() -> None:
     sim.store.commit({}, {"/topics/orders": b'{"id": 1'}, [])
     with pytest.raises(StorageFailed, match="the metadata store is damaged: /topics/orders can't be read"):
         sim.restarted()
+
+
+def test_the_settings_of_kafkas_topics_are_taken_over(tmp_path: Path) -> None:
+    """S5.2, S3.6: a compacted topic stays one, and LogAppendTime goes on."""
+    folder = golden.copy_folder("4.3", tmp_path / "data")
+    topics = Simulation(storage=LocalStorage(folder), clock=ManualClock(1_800_000_000_000)).broker.topics
+    assert topics.get("compacted").log_config.compacted
+    assert topics.get("compacted").config["delete.retention.ms"] == 600_000
+    assert topics.get("v2-logappend").log_config.log_append_time
+    assert topics.get("__transaction_state").log_config.compacted
+    assert not topics.get("v2-gzip").log_config.compacted
+
+
+def test_a_setting_that_only_kafka_knows_is_left_out_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    storage = MemoryStorage()
+    noted = [topic("a"), setting("a", "internal.segment.bytes", "500"), setting("a", "cleanup.policy", "compact")]
+    visit_of_kafka(storage, noted, {"a-0": ID})
+    assert Simulation(storage=storage).broker.topics.get("a").log_config.compacted
+    assert "internal.segment.bytes" in caplog.text
+
+
+def visit_of_kafka(storage: MemoryStorage, noted: list[bytes], folders: dict[str, bytes | None]) -> None:
+    """Kafka was here: it noted something of its topics, and made partitions (or took them away: None)."""
+    write(storage, noted)
+    for name, id in folders.items():
+        if id is None:
+            remove_folder(storage, name)
+        else:
+            storage.make_folder(name)
+            storage.open(f"{name}/partition.metadata", create=True).append(encode_partition_metadata(id))
+
+
+def test_what_kafka_does_to_topics_between_two_starts_is_followed() -> None:
+    """S3.1: it makes one, adds partitions, changes settings, deletes one, and deletes and makes one anew."""
+    storage = MemoryStorage()
+    gone, anew, again, new = b"g" * 16, b"w" * 16, b"W" * 16, b"n" * 16
+    noted = [topic("a"), partition(0), topic("gone", gone), partition(0, gone), topic("anew", anew), partition(0, anew)]
+    visit_of_kafka(storage, noted, {"a-0": ID, "gone-0": gone, "anew-0": anew})
+    sim = Simulation(storage=storage)
+    sim.topic("ours")
+    append(sim.broker.topics.partition("a", 0), b"kept")
+    sim.settle()
+    sim.stop()
+    noted = [partition(1), setting("a", "cleanup.policy", "compact"), removed(gone), removed(anew)]
+    noted += [topic("anew", again), partition(0, again)]
+    visit_of_kafka(storage, noted, {"a-1": ID, "gone-0": None, "anew-0": None})
+    visit_of_kafka(storage, [topic("new", new), partition(0, new)], {"anew-0": again, "new-0": new})
+    later = sim.restarted()
+    topics = later.broker.topics
+    assert topics.names() == ["a", "anew", "new", "ours"]
+    assert len(topics.get("a").partitions) == 2
+    assert topics.get("a").log_config.compacted
+    assert values(topics.partition("a", 0)) == [b"kept"]
+    assert topics.get("anew").id == again
+    assert not [entry.name for entry in storage.list("") if entry.name.endswith("-stray")]
+    assert later.broker.leader_epoch > sim.broker.leader_epoch
+    later.stop()
+    assert later.restarted().broker.topics.names() == ["a", "anew", "new", "ours"]
+
+
+def test_nothing_is_taken_over_again_unless_kafka_was_there() -> None:
+    storage = MemoryStorage()
+    visit_of_kafka(storage, [topic("a"), partition(0)], {"a-0": ID})
+    sim = Simulation(storage=storage)
+    epoch = sim.broker.leader_epoch
+    for _ in range(2):
+        sim.stop()
+        sim = sim.restarted()
+    assert sim.broker.leader_epoch == epoch
+
+
+def test_a_folder_that_kafka_left_unclean_is_clean_after_our_stop() -> None:
+    """S5.3: its own metadata log, which is never opened here, is not waited for."""
+    storage = MemoryStorage()
+    visit_of_kafka(storage, [topic("a"), partition(0)], {"a-0": ID})
+    sim = Simulation(storage=storage)
+    assert sim.broker.logs.was_unclean
+    sim.stop()
+    assert not sim.restarted().broker.logs.was_unclean
