@@ -7,7 +7,7 @@ from typing import Any
 
 from kqueue.base.jobs import IoJob
 from kqueue.log.config import LogConfig
-from kqueue.log.log import Appended, Log
+from kqueue.log.log import Appended, Fetched, Log
 from kqueue.log.producers import Producer, Producers
 from kqueue.log.recovery import count_batch
 from kqueue.log.scan import scan
@@ -65,12 +65,19 @@ def flush(log: Log) -> None:
         run_job(job)
 
 
+def read_checked(log: Log, offset: int, max_bytes: int, end_offset: int) -> Fetched:
+    """A read as a fetch does it: what has to be checked is, and then it is read again."""
+    while (fetched := log.read(offset, max_bytes, end_offset=end_offset, min_one_batch=True)).check is not None:
+        log.check_now(fetched.check)
+    return fetched
+
+
 def read_batches(log: Log, max_bytes: int = 1 << 20, end_offset: int | None = None) -> list[tuple[BatchHeader, list[Record]]]:
     """Everything from the log start on, by following reads."""
     found = []
     offset = log.start_offset
     bound = log.end_offset if end_offset is None else end_offset
-    while fetched := log.read(offset, max_bytes, end_offset=bound, min_one_batch=True):
+    while fetched := read_checked(log, offset, max_bytes, bound):
         data = fetched.read()
         assert len(data) == len(fetched)
         for position, header in iter_batches(data):
