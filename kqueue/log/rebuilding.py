@@ -24,6 +24,7 @@ from kqueue.log.segment import Segment
 from kqueue.log.timeindex import ENTRY as TIME_ENTRY
 from kqueue.log.timeindex import NO_TIMESTAMP
 from kqueue.log.txnindex import AbortedTransaction
+from kqueue.log.verifying import Hurt, Outcome, Walked
 from kqueue.records.batch import BatchHeader
 
 
@@ -153,6 +154,7 @@ class Rebuild:
         self.aborted: list[AbortedTransaction] = []
         self._index = bytearray()
         self._times = bytearray()
+        self._hurts: list[Hurt] = []  # `next_offset` -1: what follows is not known yet
         self._resumed = False
         self._epoch: tuple[int, int] | None = None  # of the last batch, and where that begins; counted once the next one bears it out
         self._last_entry = 0
@@ -173,14 +175,32 @@ class Rebuild:
                     found = _out_of_place(found, self.end_offset)
                 self.has_gaps = True
             if isinstance(found, Whole):
+                self._close_hurts(_first(found.unit))
                 self._count(found.position, found.unit)
             elif ends:
                 self.cut = found
                 break
             else:
                 self.damage.append(Damage(self.name, found.start, found.expected, found.found))
+                self._hurts.append(Hurt(found.start, found.end, self.end_offset, -1, self.damage[-1]))
                 self._resumed = True
+        if limit is not None:
+            self._close_hurts(limit)
         self._settle_epoch()
+
+    def _close_hurts(self, next_offset: int) -> None:
+        for number in range(len(self._hurts) - 1, -1, -1):
+            hurt = self._hurts[number]
+            if hurt.next_offset >= 0:
+                break
+            self._hurts[number] = hurt._replace(next_offset=max(next_offset, hurt.offset))
+
+    def tell_reads(self) -> None:
+        """Let readers know which bytes are right and which are not, as far as that is known; so they are not looked at once more."""
+        if not self._hurts:
+            self.segment.trust()
+        elif all(hurt.next_offset >= 0 for hurt in self._hurts):
+            self.segment.checks.add(Outcome(Walked(0, self.segment.size, self.end_offset), tuple(self._hurts)))
 
     @property
     def is_whole(self) -> bool:

@@ -294,6 +294,7 @@ class _Loader:
             setting_aside.cut(self.storage, self.folder, segment, rebuild.end, rebuild.end_offset, why)
         rebuild.write_transactions()
         rebuild.write_indexes()
+        rebuild.tell_reads()
         self.touched.append(segment)
         self.changed = True
         self.damage += rebuild.damage
@@ -322,6 +323,7 @@ class _Loader:
                 continue
             rebuild = self._read(segment, loaded.segments[number + 1].base, Producers(), LeaderEpochs())
             rebuild.write_indexes()
+            rebuild.tell_reads()
             self.touched.append(segment)
             self.changed = True
             self.damage += rebuild.damage

@@ -123,9 +123,16 @@ def test_damage_before_the_last_two_segments_is_no_torn_end() -> None:
     (told,) = log.damage
     assert (told.file, told.position) == (path(second, ".log"), 0)
     assert "checksum" in told.found
-    with pytest.raises(CorruptBatch):
-        values_from(log, second)
+    for offset in range(26):
+        if offset == second:
+            with pytest.raises(CorruptBatch, match=rf"{second:020d}.log at position 0"):
+                log.read(offset, 1, end_offset=26)
+        else:
+            fetched = log.read(offset, 1, end_offset=26)
+            assert fetched.check is None, "what recovery has looked at is known, and needs no second look"
+            assert fetched.next_offset == offset + 1
     assert values_from(log, second + 1)[0] == b"%03d" % (second + 1)
+    assert log.damage == [told]
 
 
 def values_from(log: Log, offset: int) -> list[bytes | None]:
