@@ -13,6 +13,7 @@ Besides the checksums offsets must rise, because a batch's base offset lies outs
 from __future__ import annotations
 
 import itertools
+import logging
 import struct
 import zlib
 from bisect import bisect_left, bisect_right, insort
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kqueue.base.errors import CorruptBatch, KqueueError
+from kqueue.base.errors import CorruptBatch, KqueueError, StorageFailed
 from kqueue.base.jobs import IoJob
 from kqueue.base.settings import KiB
 from kqueue.log.damage import Damage
@@ -35,6 +36,7 @@ CHECK_AHEAD = 4
 """A check goes on for so many times what was read, so that whoever reads in order waits once in a while and not each time."""
 READ_BYTES = 64 * KiB
 """What the job reads at a time: between two reads it lets go of the interpreter, so that small batches don't hold up the owner thread."""
+logger = logging.getLogger("kqueue.log")
 Done = Callable[[KqueueError | None], None]
 _LEGACY_CRC = struct.Struct(">I")
 
@@ -112,14 +114,14 @@ class Check:
 
         def finish(outcome: Outcome | None, error: BaseException | None) -> None:
             running.remove(self)
-            if outcome is not None:
-                damages = self.finish(outcome)
-                if damages:
-                    found(damages)
-            elif not isinstance(error, KqueueError):
-                raise AssertionError(f"checking {self._checks.name} met an error that nobody expected") from error
+            damages = self.finish(outcome) if outcome is not None else []
+            if damages:
+                found(damages)
+            failed = error if error is None or isinstance(error, KqueueError) else StorageFailed(f"{self._checks.name}: {error!r}")
+            if failed is not None:
+                logger.error("%s could not be checked, and is not served: %s", self._checks.name, failed)
             for call in self.dones:
-                call(error if isinstance(error, KqueueError) else None)
+                call(failed)
 
         return IoJob(f"check {self._checks.name}", self.run, finish)
 
