@@ -77,7 +77,7 @@ def verify_storage(
         folder = read_data_folder(storage, report)
         folders = dict(sorted(folder.partitions.items(), key=lambda item: item[1]))
     else:
-        folder = read_data_folder(storage, Report(""))  # what is wrong beside the partition is not asked for
+        folder = _around(storage)
         folders = {parse_partition_folder(partition) or (partition, 0): partition}
     meter = Meter(progress, sum(_log_bytes(storage, path) for path in folders.values()))
     bounds: dict[Key, Bounds | None] = {}
@@ -94,6 +94,14 @@ def verify_storage(
     return report
 
 
+def _around(storage: Storage) -> DataFolder:
+    """What the data folder around a partition says; what is wrong there was not asked for."""
+    try:
+        return read_data_folder(storage, Report(""))
+    except (StorageFailed, FileNotFoundError):
+        return DataFolder()
+
+
 def _log_bytes(storage: Storage, path: str) -> int:
     try:
         return sum(entry.size for entry in storage.list(path) if entry.name.endswith(LOG))
@@ -101,4 +109,3 @@ def _log_bytes(storage: Storage, path: str) -> int:
         return 0
 
 
-__all__ += ["DataFolder"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kqueue.log.producers import Producer, Producers
+from kqueue.log.producers import NONE, Producer, Producers
 from kqueue.log.txnindex import AbortedTransaction
 
 Difference = tuple[str, str]
@@ -15,14 +15,14 @@ def producer_differences(snapshot: Producers, replayed: Producers, *, whole: boo
     """What a snapshot says otherwise than the batches up to its offset.
 
     Args: whole: all batches that the log ever had were replayed. A producer that the snapshot lacks may have expired, unless it has an open
-    transaction; one that the log lacks may stem from before its start.
+    transaction, or expired and come back, without the coordinator epoch then; one that the log lacks may stem from before its start.
     """
     for producer_id, said in snapshot.items():
         shown = replayed.by_id.get(producer_id)
         if shown is None:
             if whole:
                 yield f"no producer {producer_id}, of which the log has no batch", _text(said)
-        elif _facts(said) != _facts(shown):
+        elif _facts(said) != _facts(shown) or said.coordinator_epoch not in (NONE, shown.coordinator_epoch):
             yield f"producer {producer_id} with {_text(shown)}", _text(said)
     for producer_id, shown in replayed.items():
         if shown.transaction_offset >= 0 and producer_id not in snapshot.by_id:
@@ -31,7 +31,7 @@ def producer_differences(snapshot: Producers, replayed: Producers, *, whole: boo
 
 def _facts(producer: Producer) -> tuple[object, ...]:
     last = producer.batches[-1][:3] if producer.batches else None
-    return producer.epoch, last, producer.last_timestamp, producer.coordinator_epoch, producer.transaction_offset
+    return producer.epoch, last, producer.last_timestamp, producer.transaction_offset
 
 
 def _text(producer: Producer) -> str:

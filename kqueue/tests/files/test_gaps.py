@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kqueue.base.errors import CorruptIndex
@@ -12,6 +12,7 @@ from kqueue.files.gaps import decode_gaps, encode_gaps
 gaps = st.builds(lambda first, size: (first, first + size), st.integers(0, 2**62), st.integers(1, 2**31))
 
 
+@settings(deadline=None)
 @given(st.lists(gaps, max_size=9))
 def test_round_trip(rows: list[tuple[int, int]]) -> None:
     assert decode_gaps(encode_gaps(rows)) == sorted(set(rows))

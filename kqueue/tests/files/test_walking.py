@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kqueue.files.walking import Broken, Stamp, Whole, walk
@@ -49,6 +49,7 @@ def test_sound_batches() -> None:
     assert walked(b"") == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.data())
 def test_each_byte_is_in_exactly_one(counts: list[int], draw: st.DataObject) -> None:
     data, positions = log_of(*counts)
@@ -70,6 +71,7 @@ def test_each_byte_is_in_exactly_one(counts: list[int], draw: st.DataObject) -> 
     assert end == len(data)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 3), st.integers(0, 10_000), st.integers(1, 255))
 def test_one_byte_costs_one_batch_at_most(number: int, where: int, mask: int) -> None:
     data, positions = log_of(2, 3, 1, 2)

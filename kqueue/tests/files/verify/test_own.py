@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kqueue.files.verify import verify_storage
@@ -64,6 +64,7 @@ def test_at_work_and_after_a_clean_stop(seed: int) -> None:
     assert report.batches == 150
 
 
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), remains=st.sampled_from(Remains))
 def test_after_a_power_cut_and_the_start_that_follows(seed: int, remains: Remains) -> None:
     rng = random.Random(seed)
@@ -96,6 +97,7 @@ def test_after_truncation_and_deletion() -> None:
     assert (report.errors, report.notes) == ([], [])
 
 
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_after_compaction(seed: int) -> None:
     """S5.2: with tombstones, transactions of all ends, and delete horizons that have passed."""

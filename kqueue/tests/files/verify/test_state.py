@@ -30,6 +30,14 @@ def test_producers() -> None:
     assert "no producer 2" in differ(producers(1, 2), producers(1))[0][0]
 
 
+def test_the_coordinator_epoch_of_a_producer_that_came_back() -> None:
+    shown, said = producers(1), producers(1)
+    shown.by_id[1].coordinator_epoch = 3
+    assert differ(said, shown) == []
+    said.by_id[1].coordinator_epoch = 2
+    assert len(differ(said, shown)) == 1
+
+
 ONE = AbortedTransaction(7, 10, 20, 21)
 TWO = AbortedTransaction(8, 15, 30, 31)
 
