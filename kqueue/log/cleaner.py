@@ -118,6 +118,7 @@ class LogCleaner:
         )
         self._not_before.pop(candidate.key, None)
         run = self._busy[candidate.key] = _Run(candidate, segments, self._task(candidate, sources), self)
+        self.disposal.hold(candidate.log.folder)
         logger.info("%r: compacting %d segments%s", candidate.log, len(segments), f", {candidate.why}" if candidate.why else "")
         run.begin()
         return True
@@ -142,6 +143,7 @@ class LogCleaner:
         """For runs alone: one has ended. With neither a result nor an error, nobody needed it any more."""
         key, now_ms = candidate.key, self._clock.monotonic_ms()
         del self._busy[key]
+        self.disposal.release(candidate.log.folder)
         if isinstance(error, JobCancelled):
             self._stopped = True
         elif error is not None:

@@ -17,9 +17,11 @@ from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.timers import Timers
 from kqueue.log.filenames import DELETED
 from kqueue.storage import Storage
+from kqueue.storage.paths import parent_of
 
 logger = logging.getLogger("kqueue.log")
 Key = tuple[str, int]
+HELD_MS = 1000  # until files of a folder that is held are looked at again
 Done = Callable[[BaseException | None], None]
 
 
@@ -93,6 +95,18 @@ class Disposal:
         self._timers = timers
         self._clock = clock
         self._save_start = save_start
+        self._held: set[str] = set()
+
+    def hold(self, folder: str) -> None:
+        """Remove nothing from this folder until `release`.
+
+        While a compaction renames files there, a start after a crash needs every `.deleted` name to tell how far it came.
+        """
+        self._held.add(folder)
+
+    def release(self, folder: str) -> None:
+        """What is due may be removed again, the next time that it is looked at."""
+        self._held.discard(folder)
 
     def dispose(self, key: Key, dropped: Dropped, delay_ms: int) -> None:
         """Go through the steps. What fails is logged, and left to the next start: the log itself is not harmed."""
@@ -117,6 +131,9 @@ class Disposal:
                 logger.error("%s: %s could not be removed, the next start tries again: %s", storage.place, paths[0], error)
 
         def due() -> None:
+            if not self._held.isdisjoint(parent_of(path) for path in paths):
+                self._timers.at(self._clock.monotonic_ms() + HELD_MS, due)
+                return
             self._jobs.submit(IoJob(f"remove {len(paths)} files", lambda: remove_files(storage, paths), finish))
 
         if paths:

@@ -178,6 +178,19 @@ def test_the_log_start_is_durable_before_any_file_is_renamed() -> None:
     assert sum(name.endswith(".log") for name in names(storage)) == 3
 
 
+def test_nothing_is_removed_from_a_folder_that_is_held() -> None:
+    storage, desk = MemoryStorage(), Desk()
+    dropped = drop(filled(storage), 3)
+    dropped.rename()
+    desk.disposal.hold("t-0")
+    desk.disposal.remove_later(storage, tuple(dropped.deleted_paths()), 500)
+    desk.advance(500)
+    assert sum(name.endswith(".log.deleted") for name in names(storage)) == 3
+    desk.disposal.release("t-0")
+    desk.advance(1000)
+    assert not any(name.endswith(".deleted") for name in names(storage))
+
+
 def test_without_the_checkpoint_the_files_keep_their_names() -> None:
     storage, desk = MemoryStorage(), Desk()
     desk.disposal.dispose(("t", 0), drop(filled(storage), 3), 1000)
