@@ -21,7 +21,7 @@ from kqueue.records.builder import BatchBuilder
 from kqueue.tests import golden
 
 GROUP = "travellers"
-TOPICS = ["plain", "zstd", "txn", "small"]
+TOPICS = ["plain", "zstd", "txn", "index", "small"]
 PLACES = [("plain", 0), ("plain", 1), ("zstd", 0)]
 METADATA = "__cluster_metadata-0"
 
@@ -48,6 +48,7 @@ def create(bootstrap: str) -> None:
     clients.create_topic(bootstrap, "plain", 2)
     clients.create_topic(bootstrap, "zstd")
     clients.create_topic(bootstrap, "txn")
+    clients.create_topic(bootstrap, "index", segment_index_bytes=60, index_interval_bytes=100)
     clients.create_topic(bootstrap, "small", internal_segment_bytes=1_500)
 
 
@@ -56,6 +57,7 @@ def write(bootstrap: str, turn: int) -> None:
     clients.write(bootstrap, "plain", sample(f"turn {turn}", 80, partitions=2, start=turn * 80), "lz4")
     clients.write(bootstrap, "zstd", sample(f"turn {turn}", 50, start=turn * 50), "zstd", **{"enable.idempotence": True})
     clients.write(bootstrap, "small", sample(f"turn {turn}", 100, start=turn * 100), "none", batch_records=5)
+    clients.write(bootstrap, "index", sample(f"turn {turn}", 100, start=turn * 100), "none", batch_records=5)
     clients.commit(bootstrap, GROUP, {("plain", 0): turn * 40 + 7})
     clients.consume_in_group(bootstrap, GROUP, "zstd", 11)
 
