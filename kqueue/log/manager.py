@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import StorageFailed
@@ -19,9 +18,10 @@ from kqueue.base.names import random_uuid, uuid_text
 from kqueue.log.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kqueue.log.config import LogConfig
 from kqueue.log.data_folders import DataFolders, Offline
-from kqueue.log.filenames import FOLDER_DELETED, LOG, PARTITION_METADATA
+from kqueue.log.filenames import FOLDER_DELETED, PARTITION_METADATA
 from kqueue.log.folders import DataFolder, Found, Key, is_meant
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log, remove_folder
+from kqueue.log.log_dirs import LogDir, log_dir
 from kqueue.log.mending import mend
 from kqueue.log.saving import Done
 from kqueue.storage import Storage
@@ -30,21 +30,6 @@ logger = logging.getLogger("kqueue.log")
 FOLDER_STRAY = "-stray"
 NOT_OURS = {"__cluster_metadata"}
 """Logs that are never opened: Kafka recovers its own one whenever it starts."""
-
-
-class LogDir(NamedTuple):
-    """What may be told of a data folder; `error` None: it serves.
-
-    `directory_id` None: it could not be read. `total_bytes`, `usable_bytes`: of the volume, None: not known.
-    `partitions`: bytes of batches in each.
-    """
-
-    place: str
-    directory_id: str | None
-    error: StorageFailed | None
-    total_bytes: int | None
-    usable_bytes: int | None
-    partitions: dict[Key, int]
 
 
 class LogManager:
@@ -352,18 +337,7 @@ class LogManager:
     def log_dirs(self) -> list[LogDir]:
         """All data folders, those that serve first. Lists the folder of every partition that is not open. Blocks."""
         offline = [LogDir(place, None, error, None, None, {}) for place, error in self._folders.offline]
-        return [self._log_dir(folder) for folder in self._folders] + offline
-
-    def _log_dir(self, folder: DataFolder) -> LogDir:
-        storage = folder.storage
-        sizes: dict[Key, int] = {}
-        try:
-            for key, found in folder.found.items():
-                log = self._logs.get(key)
-                sizes[key] = log.size if log is not None else _batch_bytes(storage, found.path)
-        except StorageFailed as error:
-            return LogDir(storage.place, folder.properties["directory.id"], error, None, None, {})
-        return LogDir(storage.place, folder.properties["directory.id"], None, storage.total_bytes(), storage.free_bytes(), sizes)
+        return [log_dir(folder, self._logs) for folder in self._folders] + offline
 
     def expire_producers(self) -> int:
         """Forget silent producers of all open logs; returns how many."""
@@ -420,13 +394,6 @@ def _all_of(count: int, done: Done) -> Done:
             done(next((error for error in errors if error is not None), None))
 
     return one
-
-
-def _batch_bytes(storage: Storage, path: str) -> int:
-    try:
-        return sum(entry.size for entry in storage.list(path) if entry.name.endswith(LOG))
-    except FileNotFoundError:
-        return 0
 
 
 __all__ = ["Found", "LogDir", "LogManager", "Offline"]

@@ -23,22 +23,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kqueue.base.errors import CorruptData, CorruptIndex, StorageFailed
-from kqueue.log import setting_aside
+from kqueue.log import leftovers, setting_aside
 from kqueue.log.checkpoints import read_bounded
-from kqueue.log.compaction import swap
 from kqueue.log.config import LogConfig
 from kqueue.log.cross_checks import epochs_contradict, has_epochs, transactions_contradict
 from kqueue.log.damage import Damage
 from kqueue.log.epochs import LeaderEpochs, decode_epochs, encode_epochs
 from kqueue.log.filenames import (
-    CLEANED,
-    DELETED,
     EPOCHS,
     INDEX,
     LOG,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
-    SWAP,
     TIMEINDEX,
     TXNINDEX,
     file_name,
@@ -52,8 +48,7 @@ from kqueue.log.scan import scan
 from kqueue.log.segment import Segment
 from kqueue.log.timeindex import ENTRY as TIME_ENTRY
 from kqueue.storage import Storage
-from kqueue.storage.contract import Entry
-from kqueue.storage.paths import TEMPORARY_SUFFIX, parent_of
+from kqueue.storage.paths import parent_of
 
 __all__ = ["Loaded", "count_batch", "load", "load_producers", "replay"]
 
@@ -119,7 +114,7 @@ class _Loader:
         self.has_gaps = False  # offsets are missing, as compaction leaves it, though the settings may not say so
 
     def load(self, clean: bool, start_offset: int) -> Loaded:
-        sizes = self._list()
+        sizes, self.changed = leftovers.clear(self.storage, self.folder)
         bases = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == LOG)
         snapshots = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == SNAPSHOT)
         self._remove_orphans(sizes, bases, start_offset)
@@ -142,27 +137,6 @@ class _Loader:
         self.damage.append(Damage(f"{self.folder}/{name}" if name else self.folder, None, expected, found))
 
     # --- the folder
-
-    def _list(self) -> dict[str, int]:
-        """Sizes by name, after half-done compactions and deletions were completed."""
-        if not self.storage.exists(self.folder):
-            self.storage.make_folder(self.folder)
-        entries = self._files()
-        names = [entry.name for entry in entries]
-        if any(name.endswith((DELETED, CLEANED, SWAP)) for name in names) and swap.complete(self.storage, self.folder, names):
-            entries = self._files()
-            self.changed = True
-        sizes: dict[str, int] = {}
-        for entry in entries:
-            if entry.name.endswith((DELETED, TEMPORARY_SUFFIX)):
-                self.storage.remove(f"{self.folder}/{entry.name}")
-                self.changed = True
-            else:
-                sizes[entry.name] = entry.size
-        return sizes
-
-    def _files(self) -> list[Entry]:
-        return [entry for entry in self.storage.list(self.folder) if not entry.is_folder]
 
     def _remove_orphans(self, sizes: dict[str, int], bases: list[int], start_offset: int) -> None:
         """Indexes without a log are left of a deletion or a truncation; but between log start and recovery point there was none."""
