@@ -55,7 +55,10 @@ class Stamp(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """The bytes from `position` to `end` are no batch that can stand there. `stamp`: with it they would be; None: they are lost."""
+    """The bytes from `position` to `end` are no batch that can stand there. `stamp`: with it they would be; None: they are lost.
+
+    `misplaced`: they are a whole batch, and only its offsets don't fit.
+    """
 
     position: int
     end: int
@@ -63,6 +66,7 @@ class Broken(NamedTuple):
     found: str
     stamp: Stamp | None = None
     next_offset: int | None = None  # with a stamp: where the log goes on after it
+    misplaced: bool = False
 
 
 class _Wrong(Exception):
@@ -234,11 +238,12 @@ def _out_of_place(one: Whole, expected: int, base: int, limit: int | None, follo
     too_early = (last if first is None else first) < expected
     if too_early or last > last_max or _jumps(first, last, expected, bound):
         known = bound if bound is not None else limit
-        wanted = f"offsets from {expected} {'on' if known is None else f'to {known - 1}'}"
+        wanted = f"offsets from {expected} {'on' if known is None or known <= expected else f'to {known - 1}'}"
         stamp = None
         if isinstance(unit, BatchHeader) and bound is not None and bound - expected == unit.last_offset_delta + 1:
             stamp = Stamp(expected, unit.leader_epoch)
-        return Broken(one.position, end, wanted, f"{last if first is None else first} to {last}", stamp, bound if stamp else None)
+        found = f"{last if first is None else first} to {last}"
+        return Broken(one.position, end, wanted, found, stamp, bound if stamp else None, misplaced=True)
     return None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kqueue.base.errors import StorageFailed
 from kqueue.files.walking import Broken, Stamp, Whole, walk
 from kqueue.log.epochs import LeaderEpochs
 from kqueue.log.filenames import INDEX, LOG, TIMEINDEX, file_name
@@ -60,7 +61,11 @@ class Cut:
 def plan_cut(
     storage: Storage, folder: str, base: int, limit: int | None, first: int, *, epochs: LeaderEpochs | None = None, deep: bool = False
 ) -> Cut:
-    """Read a segment's log file, and say what has to go. Args: as those of `walk`. Raises StorageFailed, FileNotFoundError."""
+    """Read a segment's log file, and say what has to go. Args: as those of `walk`.
+
+    Raises StorageFailed: also where several whole batches in a row don't fit the file's name, so that it is the name that must be wrong.
+    FileNotFoundError.
+    """
     name = f"{folder}/{file_name(base, LOG)}"
     file = storage.open(name)
     cut = Cut(base, end_offset=first)
@@ -68,6 +73,7 @@ def plan_cut(
     for one in walk(file, file.size, base, limit=limit, first=first, epochs=epochs, deep=deep):
         if isinstance(one, Broken) and one.stamp is None:
             broken.append(one)
+            _check_misplaced(name, broken)
             continue
         if isinstance(one, Whole):
             begins = one.unit.last_offset if one.first_offset is None else one.first_offset
@@ -85,6 +91,13 @@ def plan_cut(
     cut.lost += _lost(name, broken, cut.end_offset, limit)
     file.close()
     return cut
+
+
+def _check_misplaced(name: str, broken: list[Broken]) -> None:
+    """One batch may be damaged in its base offset; several in a row are in the wrong file, and too much to throw away unasked."""
+    if [one.misplaced for one in broken[-2:]] == [True, True]:
+        where, there, expected = broken[-2].position, broken[-2].found, broken[-2].expected
+        raise StorageFailed(f"{name} holds offsets {there} at position {where}, where {expected} can be; rename it, or take it away")
 
 
 def _lost(name: str, broken: list[Broken], first: int, end: int | None) -> Iterator[Lost]:

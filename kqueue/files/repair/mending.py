@@ -92,9 +92,11 @@ class PartitionRepair:
         return self.result
 
     def is_too_short(self) -> bool:
-        """Whether the log ends before both checkpoints say that it did."""
-        known = self._known_end()
-        return known > 0 and self._plan()[1] is not None
+        """Whether the log ends before both checkpoints say that it did; False: not, or nobody can tell."""
+        try:
+            return self._known_end() > 0 and self._plan()[1] is not None
+        except (StorageFailed, FileNotFoundError):
+            return False
 
     def _path(self, name: str) -> str:
         return f"{self.folder}/{name}"

@@ -290,6 +290,17 @@ def test_a_topic_id_comes_from_another_partition(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+def test_a_file_of_a_wrong_name_is_not_emptied(tmp_path: Path) -> None:
+    folder = some_of("4.3", tmp_path, "v2-none-0")
+    (folder / f"{NONE}.log").rename(folder / "v2-none-0/00000000000000001000.log")
+    result = repair(folder, tmp_path / "copy")
+    assert not result.is_sound
+    assert result.lost == []
+    (why,) = result.failed
+    assert "v2-none-0/00000000000000001000.log holds offsets 0 to 39 at position 0, where offsets from 1000 on can be" in why
+    assert (folder / "v2-none-0/00000000000000001000.log").stat().st_size == 24560
+
+
 # --- refusals
 
 
@@ -345,3 +356,14 @@ def test_a_torn_tail_after_a_crash_is_left_to_the_next_start(tmp_path: Path) -> 
     cut(folder / f"{NONE}.index", 48)
     cut(folder / f"{NONE}.timeindex", 72)
     assert repair(folder, tmp_path / "copy").done == []
+
+
+def test_one_partition_that_cannot_be_mended_does_not_keep_the_others(tmp_path: Path) -> None:
+    folder = some_of("2.8", tmp_path, "v0-none-0", "v2-none-0")
+    (folder / "v0-none-0/00000000000000000160.log").rename(folder / "v0-none-0/00000000000000000200.log")
+    cut(folder / "v2-none-0/00000000000000000000.log", 3000)
+    result = repair(folder, tmp_path / "copy")
+    assert not result.is_sound
+    assert [failed.partition(":")[0] for failed in result.failed] == ["v0-none-0"]
+    assert offsets_of(folder / "v2-none-0") == list(range(200, 300))
+    assert verify(folder / "v2-none-0").is_sound
