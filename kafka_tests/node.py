@@ -169,7 +169,7 @@ class Kafka:
             return file.read().decode("utf-8", "replace")
 
     def complaints(self) -> list[str]:
-        """The lines of its log that are errors, but for those that any stop brings."""
+        """The lines of its log that are errors."""
         return [line for line in self.said().splitlines() if " ERROR " in line]
 
     def _write_properties(self) -> Path:
