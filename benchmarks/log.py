@@ -15,9 +15,9 @@ from benchmarks.log_produce import produce_beside
 from benchmarks.results import Figure, Row
 from kqueue.base.clock import SystemClock
 from kqueue.base.names import partition_folder
-from kqueue.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, encode_clean_shutdown, encode_offsets, encode_partition_metadata
 from kqueue.log.config import LogConfig
-from kqueue.log.filenames import PARTITION_METADATA
+from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, encode_clean_shutdown, encode_offsets, encode_partition_metadata
+from kqueue.log.formats.filenames import PARTITION_METADATA
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.records.batch import read_header

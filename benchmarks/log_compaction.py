@@ -22,7 +22,7 @@ from kqueue.base.errors import PluginError
 from kqueue.log.compaction.engine import engine
 from kqueue.log.compaction.task import CompactConfig, CompactTask, Source
 from kqueue.log.config import LogConfig
-from kqueue.log.filenames import CLEANED
+from kqueue.log.formats.filenames import CLEANED
 from kqueue.log.log import Log
 from kqueue.storage import LocalStorage
 

@@ -20,11 +20,11 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from kqueue.log.epochs import LeaderEpochs, encode_epochs
-from kqueue.log.filenames import EPOCHS, INDEX, LOG, SNAPSHOT, TIMEINDEX, file_name
+from kqueue.log.formats.epochs import LeaderEpochs, encode_epochs
+from kqueue.log.formats.filenames import EPOCHS, INDEX, LOG, SNAPSHOT, TIMEINDEX, file_name
+from kqueue.log.formats.snapshots import encode_snapshot
 from kqueue.log.log import Log
 from kqueue.log.producers import Producers
-from kqueue.log.snapshots import encode_snapshot
 from kqueue.records.batch import BATCH_OVERHEAD, CRC_START, HEADER, read_header, stamp
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record

@@ -12,7 +12,14 @@ from benchmarks.loads import RECORD, quantiles
 from benchmarks.log_data import temporary_folder
 from benchmarks.results import Figure, Row
 from benchmarks.served import OwnBroker
-from kqueue.log.checkpoints import CLEAN_SHUTDOWN, CLEANER_OFFSETS, RECOVERY_POINTS, decode_offsets, encode_clean_shutdown, encode_offsets
+from kqueue.log.formats.checkpoints import (
+    CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
+    RECOVERY_POINTS,
+    decode_offsets,
+    encode_clean_shutdown,
+    encode_offsets,
+)
 
 PAUSE_S = 0.0005
 LOOK_EVERY = 50  # requests

@@ -17,7 +17,7 @@ from kqueue.broker.kafka_metadata import METADATA_TOPIC, KafkaTopic, mark_of, re
 from kqueue.broker.metadata import Metadata
 from kqueue.broker.producer_ids import KEY as PRODUCER_IDS_KEY
 from kqueue.broker.topics import OFFSETS_TOPIC, PREFIX, Topics
-from kqueue.log.folders import is_meant
+from kqueue.log.folders.data_folder import is_meant
 from kqueue.log.manager import LogManager
 
 logger = logging.getLogger("kqueue.broker")

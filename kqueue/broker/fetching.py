@@ -11,7 +11,7 @@ from kqueue.broker.fetch_sessions import Key, Wanted
 from kqueue.broker.partition import Partition, PartitionRead
 from kqueue.broker.topics import Topics
 from kqueue.log.log import Fetched
-from kqueue.log.verifying import Check
+from kqueue.log.recovery.verifying import Check
 
 NO_EPOCH = -1
 NO_OFFSET = -1

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.log.filenames import LOG, parse_file_name
-from kqueue.log.scan import scan
+from kqueue.log.formats.filenames import LOG, parse_file_name
+from kqueue.log.formats.scan import scan
 from kqueue.records.batch import BatchHeader, iter_records
 from kqueue.records.varints import read_raw
 from kqueue.storage import Storage

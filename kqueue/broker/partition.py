@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from kqueue.base.errors import FencedLeaderEpoch, KqueueError, OffsetOutOfRange, UnknownLeaderEpoch, UnknownTopicOrPartition
 from kqueue.base.timers import Timer
 from kqueue.log.log import Appended, Fetched, Log
-from kqueue.log.verifying import Check
+from kqueue.log.recovery.verifying import Check
 from kqueue.records.batch import BatchHeader
 
 if TYPE_CHECKING:

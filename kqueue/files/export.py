@@ -23,7 +23,7 @@ from kqueue.files.folder import LogFolder, open_log
 from kqueue.files.meter import Meter, Progress
 from kqueue.files.rows import Row, Selection, rows
 from kqueue.files.verify import find_target
-from kqueue.log.filenames import LOG, parse_file_name
+from kqueue.log.formats.filenames import LOG, parse_file_name
 
 Format = Literal["parquet", "arrow", "jsonl"]
 FORMATS: tuple[str, ...] = get_args(Format)

@@ -13,9 +13,9 @@ from kqueue.files.lookup import end_of
 from kqueue.files.segments import Batch, Segment
 from kqueue.files.sound import Report, sound_batches
 from kqueue.files.transactions import Transactions
-from kqueue.log.checkpoints import LOG_STARTS, decode_offsets, decode_partition_metadata
-from kqueue.log.damage import Damage
-from kqueue.log.filenames import CLEANED, DELETED, LOG, PARTITION_METADATA, SWAP, parse_file_name
+from kqueue.log.formats.checkpoints import LOG_STARTS, decode_offsets, decode_partition_metadata
+from kqueue.log.formats.filenames import CLEANED, DELETED, LOG, PARTITION_METADATA, SWAP, parse_file_name
+from kqueue.log.recovery.damage import Damage
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX
 from kqueue.records.record import Record
 from kqueue.storage import Entry, LocalStorage, Storage

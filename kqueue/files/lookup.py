@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from kqueue.files.segments import Batch, Segment
-from kqueue.log.filenames import INDEX
-from kqueue.log.index import ENTRY
+from kqueue.log.formats.filenames import INDEX
+from kqueue.log.formats.index import ENTRY
 from kqueue.storage import File
 
 

@@ -13,7 +13,7 @@ from kqueue.files.decoders import VALUE_DECODERS, DecodeError
 from kqueue.files.folder import LogFolder, OnDamage
 from kqueue.files.segments import Batch
 from kqueue.files.transactions import Transactions
-from kqueue.log.damage import Damage
+from kqueue.log.recovery.damage import Damage
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader
 from kqueue.records.record import Headers
 

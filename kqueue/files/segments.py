@@ -13,7 +13,7 @@ from zlib import crc32
 from crc32c import crc32c
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.log.filenames import LOG, file_name
+from kqueue.log.formats.filenames import LOG, file_name
 from kqueue.records.batch import (
     BATCH_OVERHEAD,
     CONTROL,

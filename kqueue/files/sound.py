@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from kqueue.files.lookup import position_of
 from kqueue.files.segments import Batch, Gap, Segment
-from kqueue.log.damage import Damage
-from kqueue.log.index import RELATIVE_OFFSET_MAX
-from kqueue.log.salvage import batch_at, next_batch
+from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
+from kqueue.log.recovery.damage import Damage
+from kqueue.log.recovery.salvage import batch_at, next_batch
 from kqueue.storage import File
 
 Report = Callable[[Damage], None]

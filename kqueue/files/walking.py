@@ -14,10 +14,10 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from kqueue.base.errors import CorruptBatch, UnsupportedCodec
-from kqueue.log.epochs import LeaderEpochs
-from kqueue.log.index import RELATIVE_OFFSET_MAX
-from kqueue.log.salvage import next_batch
-from kqueue.log.scan import Unit
+from kqueue.log.formats.epochs import LeaderEpochs
+from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
+from kqueue.log.formats.scan import Unit
+from kqueue.log.recovery.salvage import next_batch
 from kqueue.records.batch import BATCH_OVERHEAD, CRC_START, DECOMPRESSED_BYTES_MAX, MAGIC_POSITION, BatchHeader, iter_records, read_header
 from kqueue.records.legacy import check_entry, entry_records
 from kqueue.records.message_set import read_entry

@@ -20,7 +20,7 @@ from kqueue.log.compaction import swap
 from kqueue.log.compaction.parts import CompactConfig, Compacted, Group, Source
 from kqueue.log.compaction.task import CompactTask
 from kqueue.log.dropping import Disposal, remove_files
-from kqueue.log.filenames import CLEANED, LOG, SEGMENT_SUFFIXES, SWAP, file_name
+from kqueue.log.formats.filenames import CLEANED, LOG, SEGMENT_SUFFIXES, SWAP, file_name
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.log.policies import RecordFilter

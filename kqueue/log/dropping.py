@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from kqueue.base.clock import Clock
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.timers import Timers
-from kqueue.log.filenames import DELETED
+from kqueue.log.formats.filenames import DELETED
 from kqueue.storage import Storage
 from kqueue.storage.paths import parent_of
 

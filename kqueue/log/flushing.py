@@ -11,8 +11,8 @@ import contextlib
 from collections.abc import Callable
 
 from kqueue.base.jobs import IoJob
-from kqueue.log.epochs import LeaderEpochs, encode_epochs
-from kqueue.log.filenames import EPOCHS
+from kqueue.log.formats.epochs import LeaderEpochs, encode_epochs
+from kqueue.log.formats.filenames import EPOCHS
 from kqueue.log.segment import Segment
 from kqueue.storage import File, Storage
 from kqueue.storage.paths import parent_of

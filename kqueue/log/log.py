@@ -14,22 +14,23 @@ from collections.abc import Callable
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptData, OffsetOutOfRange, StorageFailed
 from kqueue.base.jobs import IoJob
-from kqueue.log import recovery
 from kqueue.log.compaction.parts import Group
 from kqueue.log.config import LogConfig
-from kqueue.log.damage import Damage
 from kqueue.log.dropping import Dropped, remove_folder
-from kqueue.log.epochs import EpochEnd
 from kqueue.log.flushing import Flusher
+from kqueue.log.formats.epochs import EpochEnd
+from kqueue.log.formats.snapshots import SnapshotFiles
+from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.policies import SegmentView
 from kqueue.log.producers import LastBatch, Marker
 from kqueue.log.reading import Fetched, Place, Reader, TimeFound
+from kqueue.log.recovery import loading
+from kqueue.log.recovery.damage import Damage
+from kqueue.log.recovery.replay import load_producers, replay
+from kqueue.log.recovery.verifying import Check, Done, Outcome
 from kqueue.log.results import Appended, SegmentInfo
 from kqueue.log.segment import Segment
 from kqueue.log.segments import Segments
-from kqueue.log.snapshots import SnapshotFiles
-from kqueue.log.txnindex import AbortedTransaction
-from kqueue.log.verifying import Check, Done, Outcome
 from kqueue.records.batch import BatchHeader, iter_records, set_log_append_time, stamp
 from kqueue.storage import Storage
 
@@ -59,7 +60,7 @@ class Log:
         folder: str,
         config: LogConfig,
         clock: Clock,
-        loaded: recovery.Loaded,
+        loaded: loading.Loaded,
         *,
         topic_id: bytes | None = None,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
@@ -115,7 +116,7 @@ class Log:
         Raises StorageFailed.
         """
         now_ms = clock.wall_ms()
-        loaded = recovery.load(
+        loaded = loading.load(
             storage, folder, config, now_ms, recovery_point=recovery_point, clean=clean, start_offset=start_offset,
             high_watermark=high_watermark,
         )  # fmt: skip
@@ -359,9 +360,9 @@ class Log:
         self._active = self._segments[-1]
         self.epochs.truncate_from_end(end_offset)
         self._flusher.truncated(end_offset)
-        self.producers = recovery.load_producers(self._storage, self.folder, self._snapshots.offsets, end_offset)
+        self.producers = load_producers(self._storage, self.folder, self._snapshots.offsets, end_offset)
         self.producers.end_offset = max(self.producers.end_offset, self._segments[0].base)
-        recovery.replay(self._segments, self.producers, end_offset)
+        replay(self._segments, self.producers, end_offset)
 
     def advance_start(self, offset: int) -> None:
         """Records below `offset` are gone for readers; it never goes back. Their segments stay until they are cleaned.

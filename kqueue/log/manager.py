@@ -15,15 +15,15 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import random_uuid, uuid_text
-from kqueue.log.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kqueue.log.config import LogConfig
-from kqueue.log.data_folders import DataFolders, Offline
-from kqueue.log.filenames import FOLDER_DELETED, PARTITION_METADATA
-from kqueue.log.folders import DataFolder, Found, Key, is_meant
+from kqueue.log.folders.data_folder import DataFolder, Found, Key, is_meant
+from kqueue.log.folders.data_folders import DataFolders, Offline
+from kqueue.log.folders.log_dirs import LogDir, log_dir
+from kqueue.log.folders.saving import Done
+from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from kqueue.log.formats.filenames import FOLDER_DELETED, PARTITION_METADATA
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log, remove_folder
-from kqueue.log.log_dirs import LogDir, log_dir
-from kqueue.log.mending import mend
-from kqueue.log.saving import Done
+from kqueue.log.recovery.mending import mend
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")

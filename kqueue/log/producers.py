@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kqueue.base.errors import CorruptBatch, InvalidProducerEpoch, InvalidTransactionState, OutOfOrderSequence
-from kqueue.log.txnindex import AbortedTransaction
+from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.records.batch import ABORT, COMMIT, BatchHeader, Record, decode_control
 
 BATCHES_KEPT = 5

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.log.epochs import LeaderEpochs
-from kqueue.log.salvage import batch_at
-from kqueue.log.scan import Unit, first_offset
+from kqueue.log.formats.epochs import LeaderEpochs
+from kqueue.log.formats.scan import Unit, first_offset
+from kqueue.log.formats.timeindex import NO_TIMESTAMP
+from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.log.recovery.salvage import batch_at
+from kqueue.log.recovery.verifying import CHECK_AHEAD, CHECK_BYTES_MIN, Check, DamagedBatch
 from kqueue.log.segment import Segment
-from kqueue.log.timeindex import NO_TIMESTAMP
-from kqueue.log.txnindex import AbortedTransaction
-from kqueue.log.verifying import CHECK_AHEAD, CHECK_BYTES_MIN, Check, DamagedBatch
 from kqueue.records.legacy import iter_any_records
 from kqueue.records.record import Record
 from kqueue.storage import Region

@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptBatch, CorruptIndex
-from kqueue.log.filenames import INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
-from kqueue.log.index import ENTRY as INDEX_ENTRY
-from kqueue.log.index import RELATIVE_OFFSET_MAX, IndexEntry, OffsetIndex
+from kqueue.log.formats.filenames import INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
+from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.index import RELATIVE_OFFSET_MAX, IndexEntry, OffsetIndex
+from kqueue.log.formats.scan import Unit, first_offset, scan
+from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.formats.timeindex import NO_TIMESTAMP, TimeEntry, TimeIndex
+from kqueue.log.formats.txnindex import TransactionIndex
 from kqueue.log.policies import SegmentView
-from kqueue.log.scan import Unit, first_offset, scan
-from kqueue.log.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.timeindex import NO_TIMESTAMP, TimeEntry, TimeIndex
-from kqueue.log.txnindex import TransactionIndex
-from kqueue.log.verifying import Checks, DamagedBatch, scan_around
+from kqueue.log.recovery.verifying import Checks, DamagedBatch, scan_around
 from kqueue.storage import File, Storage
 
 SEARCH_CHUNK_BYTES = 8 * 1024

@@ -7,11 +7,11 @@ from bisect import bisect_right
 from kqueue.log.compaction import swap
 from kqueue.log.compaction.parts import Group
 from kqueue.log.dropping import Dropped
-from kqueue.log.filenames import DELETED, LOG, TXNINDEX, file_name
+from kqueue.log.formats.filenames import DELETED, LOG, TXNINDEX, file_name
+from kqueue.log.formats.snapshots import SnapshotFiles
 from kqueue.log.policies import SegmentView
 from kqueue.log.reading import Reader
 from kqueue.log.segment import Segment
-from kqueue.log.snapshots import SnapshotFiles
 from kqueue.storage import Storage
 
 

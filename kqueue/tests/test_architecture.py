@@ -11,7 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "ARCHITECTURE.md").read_text()
 DRAWN = [
-    "records.batch", "records.record", "records.message_set", "log.index", "log.timeindex", "log.txnindex", "log.snapshots",
+    "records.batch", "records.record", "records.message_set",
+    "log.formats.index", "log.formats.timeindex", "log.formats.txnindex", "log.formats.snapshots",
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from kqueue.files.dump.lines import batch_line, record_lines
 from kqueue.files.dump.options import DumpOptions
 from kqueue.files.dump.problems import Problems
 from kqueue.files.segments import Gap, walk
-from kqueue.log import filenames
+from kqueue.log.formats import filenames
 from kqueue.storage import File, LocalStorage
 
 CHECKPOINT = ".checkpoint"  # a snapshot of Kafka's cluster metadata: a log by itself

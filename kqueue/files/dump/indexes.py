@@ -11,10 +11,10 @@ from kqueue.files.dump.lines import records_of
 from kqueue.files.dump.options import DumpOptions
 from kqueue.files.dump.problems import Problems
 from kqueue.files.segments import Batch, walk
-from kqueue.log.filenames import LOG
-from kqueue.log.index import ENTRY as INDEX_ENTRY
-from kqueue.log.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.timeindex import NO_TIMESTAMP
+from kqueue.log.formats.filenames import LOG
+from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.formats.timeindex import NO_TIMESTAMP
 from kqueue.storage import File
 
 CHUNK_ENTRIES = 8192

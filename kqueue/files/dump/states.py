@@ -8,8 +8,8 @@ from kqueue.base.errors import CorruptIndex
 from kqueue.files.dump.files import Source
 from kqueue.files.dump.options import DumpOptions
 from kqueue.files.dump.problems import Problems
-from kqueue.log.snapshots import decode_snapshot
-from kqueue.log.txnindex import ENTRY, VERSION, decode_aborted
+from kqueue.log.formats.snapshots import decode_snapshot
+from kqueue.log.formats.txnindex import ENTRY, VERSION, decode_aborted
 
 CHUNK_ENTRIES = 4096
 SNAPSHOT_BYTES_MAX = 512 * 1024 * 1024  # ten million producers; a snapshot is read whole

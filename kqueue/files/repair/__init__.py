@@ -20,8 +20,8 @@ from kqueue.files.repair.cutting import Lost
 from kqueue.files.repair.mending import Done, PartitionRepair
 from kqueue.files.verify import find_target, verify_storage
 from kqueue.files.verify.datafolder import CHECKPOINTS, CLEANED_TO, DataFolder, read_data_folder
-from kqueue.log.checkpoints import CLEAN_SHUTDOWN, LOCK, LOG_STARTS, META_PROPERTIES, decode_offsets, encode_offsets
-from kqueue.log.filenames import LOG
+from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN, LOCK, LOG_STARTS, META_PROPERTIES, decode_offsets, encode_offsets
+from kqueue.log.formats.filenames import LOG
 from kqueue.storage import LocalStorage, Lock, Storage
 
 __all__ = ["Done", "Lost", "Repaired", "repair", "repair_storage"]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from kqueue.base.errors import StorageFailed
 from kqueue.files.walking import Broken, Stamp, Whole, walk
-from kqueue.log.epochs import LeaderEpochs
-from kqueue.log.filenames import INDEX, LOG, TIMEINDEX, file_name
+from kqueue.log.formats.epochs import LeaderEpochs
+from kqueue.log.formats.filenames import INDEX, LOG, TIMEINDEX, file_name
 from kqueue.records.batch import stamp
 from kqueue.storage import File, Storage
 from kqueue.storage.paths import TEMPORARY_SUFFIX

@@ -18,9 +18,9 @@ from kqueue.files.repair.cutting import Cut, Lost, apply_cut, plan_cut
 from kqueue.files.repair.rebuilding import Rebuild
 from kqueue.files.verify.datafolder import DataFolder
 from kqueue.files.verify.partition import PartitionCheck
-from kqueue.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, decode_partition_metadata
-from kqueue.log.epochs import LeaderEpochs, decode_epochs
-from kqueue.log.filenames import (
+from kqueue.log.formats.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, decode_partition_metadata
+from kqueue.log.formats.epochs import LeaderEpochs, decode_epochs
+from kqueue.log.formats.filenames import (
     EPOCHS,
     INDEX,
     LOG,

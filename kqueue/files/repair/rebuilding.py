@@ -8,17 +8,17 @@ from itertools import pairwise
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex
 from kqueue.files.walking import Broken, Whole, walk
-from kqueue.log.epochs import LeaderEpochs, encode_epochs
-from kqueue.log.filenames import EPOCHS, INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, file_name
-from kqueue.log.index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.epochs import LeaderEpochs, encode_epochs
+from kqueue.log.formats.filenames import EPOCHS, INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, file_name
+from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.snapshots import decode_snapshot, encode_snapshot
+from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.formats.timeindex import NO_TIMESTAMP
+from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
+from kqueue.log.formats.txnindex import VERSION as TXN_VERSION
+from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.producers import Producers
-from kqueue.log.recovery import count_batch
-from kqueue.log.snapshots import decode_snapshot, encode_snapshot
-from kqueue.log.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.timeindex import NO_TIMESTAMP
-from kqueue.log.txnindex import ENTRY as TXN_ENTRY
-from kqueue.log.txnindex import VERSION as TXN_VERSION
-from kqueue.log.txnindex import AbortedTransaction
+from kqueue.log.recovery.replay import count_batch
 from kqueue.records.batch import BatchHeader
 from kqueue.storage import File, Storage
 

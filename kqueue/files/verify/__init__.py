@@ -13,7 +13,7 @@ from kqueue.files.findings import ERROR, NOTE, Finding, Report
 from kqueue.files.meter import Meter, Progress
 from kqueue.files.verify.datafolder import DataFolder, Key, check_checkpoints, read_data_folder
 from kqueue.files.verify.partition import Bounds, PartitionCheck
-from kqueue.log.filenames import LOG, parse_file_name
+from kqueue.log.formats.filenames import LOG, parse_file_name
 from kqueue.storage import LocalStorage, Storage
 
 __all__ = ["ERROR", "NOTE", "Finding", "Report", "Target", "find_target", "verify", "verify_storage"]

@@ -11,7 +11,7 @@ from kqueue.base.errors import CorruptIndex, StorageFailed
 from kqueue.base.names import parse_partition_folder
 from kqueue.files.findings import ERROR, NOTE, Finding, Report
 from kqueue.files.verify.partition import STATE_BYTES_MAX, Bounds, Known
-from kqueue.log.checkpoints import (
+from kqueue.log.formats.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     LOG_STARTS,
@@ -22,7 +22,7 @@ from kqueue.log.checkpoints import (
     decode_partition_metadata,
     decode_properties,
 )
-from kqueue.log.filenames import FOLDER_DELETED, PARTITION_METADATA
+from kqueue.log.formats.filenames import FOLDER_DELETED, PARTITION_METADATA
 from kqueue.storage import Storage
 from kqueue.storage.paths import TEMPORARY_SUFFIX
 

@@ -10,9 +10,9 @@ import operator
 import struct
 from collections.abc import Callable, Iterator
 
-from kqueue.log.index import ENTRY as INDEX_ENTRY
-from kqueue.log.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.timeindex import NO_TIMESTAMP
+from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.formats.timeindex import NO_TIMESTAMP
 
 Found = Callable[[int | None, str, str], None]
 """Called with position, expected, found."""

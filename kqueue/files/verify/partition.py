@@ -17,9 +17,9 @@ from kqueue.files.segments import is_zero
 from kqueue.files.verify.indexes import IndexCheck, TimeCheck
 from kqueue.files.verify.state import producer_differences, transaction_differences
 from kqueue.files.walking import Broken, Whole, walk
-from kqueue.log.checkpoints import decode_partition_metadata
-from kqueue.log.epochs import LeaderEpochs, decode_epochs
-from kqueue.log.filenames import (
+from kqueue.log.formats.checkpoints import decode_partition_metadata
+from kqueue.log.formats.epochs import LeaderEpochs, decode_epochs
+from kqueue.log.formats.filenames import (
     CLEANED,
     DELETED,
     EPOCHS,
@@ -34,11 +34,11 @@ from kqueue.log.filenames import (
     file_name,
     parse_file_name,
 )
+from kqueue.log.formats.snapshots import decode_snapshot
+from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
+from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
 from kqueue.log.producers import Producers
-from kqueue.log.recovery import count_batch
-from kqueue.log.snapshots import decode_snapshot
-from kqueue.log.txnindex import ENTRY as TXN_ENTRY
-from kqueue.log.txnindex import AbortedTransaction, decode_aborted
+from kqueue.log.recovery.replay import count_batch
 from kqueue.records.batch import DELETE_HORIZON, BatchHeader
 from kqueue.storage import File, Storage
 from kqueue.storage.paths import TEMPORARY_SUFFIX

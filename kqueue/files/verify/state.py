@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.producers import NONE, Producer, Producers
-from kqueue.log.txnindex import AbortedTransaction
 
 Difference = tuple[str, str]
 """Expected, found."""

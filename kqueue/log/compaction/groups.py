@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kqueue.log.compaction.parts import CompactConfig, Source
-from kqueue.log.filenames import INDEX, TIMEINDEX, file_name
-from kqueue.log.index import RELATIVE_OFFSET_MAX
+from kqueue.log.formats.filenames import INDEX, TIMEINDEX, file_name
+from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
 
 
 def group_sources(sources: Sequence[Source], sizes: Mapping[str, int], config: CompactConfig) -> list[list[Source]]:

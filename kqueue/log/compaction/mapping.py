@@ -11,9 +11,9 @@ from kqueue.log.compaction.parts import CleanStats, CompactConfig, Source
 from kqueue.log.compaction.retain import Transactions
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.compaction.walking import Stretch, Take, Walk
-from kqueue.log.filenames import LOG, TXNINDEX, file_name, parse_file_name
-from kqueue.log.txnindex import ENTRY as TXN_ENTRY
-from kqueue.log.txnindex import AbortedTransaction, decode_aborted
+from kqueue.log.formats.filenames import LOG, TXNINDEX, file_name, parse_file_name
+from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
+from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
 from kqueue.records.batch import BatchHeader, decode_control
 from kqueue.records.record import decode_records
 from kqueue.storage import Storage

@@ -24,7 +24,7 @@ from kqueue.log.compaction.engine import Engine
 from kqueue.log.compaction.offset_map import OffsetMap
 from kqueue.log.compaction.parts import RecordFilter
 from kqueue.log.compaction.scanning import NOTHING, Kept, pick
-from kqueue.log.txnindex import AbortedTransaction
+from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.records.batch import ABORT, COMMIT, BatchHeader, Record, decode_control
 from kqueue.records.record import decode_records
 

@@ -20,15 +20,15 @@ from kqueue.log.compaction.retain import Retention
 from kqueue.log.compaction.scanning import Kept
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.compaction.walking import Stretch, Take, Walk
-from kqueue.log.filenames import CLEANED, INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
-from kqueue.log.index import ENTRY as INDEX_ENTRY
-from kqueue.log.index import RELATIVE_OFFSET_MAX
-from kqueue.log.scan import Unit
-from kqueue.log.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.timeindex import NO_TIMESTAMP
-from kqueue.log.txnindex import ENTRY as TXN_ENTRY
-from kqueue.log.txnindex import VERSION as TXN_VERSION
-from kqueue.log.txnindex import AbortedTransaction
+from kqueue.log.formats.filenames import CLEANED, INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
+from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
+from kqueue.log.formats.scan import Unit
+from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.formats.timeindex import NO_TIMESTAMP
+from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
+from kqueue.log.formats.txnindex import VERSION as TXN_VERSION
+from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.records.batch import BATCH_OVERHEAD, CODEC_MASK, CRC_START, DELETE_HORIZON, HEADER, LENGTH_FIELD_END, BatchHeader
 from kqueue.records.codecs import CODECS
 from kqueue.records.legacy import LegacyEntry, encode_set

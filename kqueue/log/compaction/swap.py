@@ -22,12 +22,23 @@ from collections.abc import Iterable
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex, StorageFailed
 from kqueue.log.compaction.parts import Group
-from kqueue.log.filenames import CLEANED, DELETED, INDEX, LOG, SEGMENT_SUFFIXES, SWAP, TIMEINDEX, TXNINDEX, file_name, parse_file_name
-from kqueue.log.index import ENTRY as INDEX_ENTRY
-from kqueue.log.scan import scan
-from kqueue.log.txnindex import ENTRY as TXN_ENTRY
-from kqueue.log.txnindex import VERSION as TXN_VERSION
-from kqueue.log.txnindex import decode_aborted
+from kqueue.log.formats.filenames import (
+    CLEANED,
+    DELETED,
+    INDEX,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SWAP,
+    TIMEINDEX,
+    TXNINDEX,
+    file_name,
+    parse_file_name,
+)
+from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.scan import scan
+from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
+from kqueue.log.formats.txnindex import VERSION as TXN_VERSION
+from kqueue.log.formats.txnindex import decode_aborted
 from kqueue.records.batch import BatchHeader
 from kqueue.storage import Storage
 

@@ -14,8 +14,8 @@ from kqueue.log.compaction.retain import Retention, Transactions
 from kqueue.log.compaction.rewrite import GroupRewriter
 from kqueue.log.compaction.swap import discard
 from kqueue.log.compaction.throttle import Throttle
-from kqueue.log.filenames import CLEANED, TXNINDEX, file_name
-from kqueue.log.txnindex import AbortedTransaction
+from kqueue.log.formats.filenames import CLEANED, TXNINDEX, file_name
+from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.storage import LocalStorage, Storage
 
 __all__ = ["CleanStats", "Cleaned", "CompactConfig", "CompactTask", "Compacted", "Group", "RecordFilter", "Source"]

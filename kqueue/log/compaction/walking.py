@@ -12,7 +12,7 @@ from crc32c import crc32c
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.compaction.throttle import Throttle
-from kqueue.log.scan import Unit, first_offset
+from kqueue.log.formats.scan import Unit, first_offset
 from kqueue.records.batch import BATCH_OVERHEAD, CRC_START, LENGTH_FIELD_END, MAGIC_POSITION, BatchHeader, decompressed, read_header
 from kqueue.records.legacy import LegacyEntry, entry_records
 from kqueue.records.message_set import read_entry

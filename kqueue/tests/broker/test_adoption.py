@@ -8,7 +8,7 @@ import pytest
 from kqueue.base.errors import StorageFailed
 from kqueue.broker.adoption import adopt
 from kqueue.broker.metadata import Metadata
-from kqueue.log.checkpoints import encode_partition_metadata
+from kqueue.log.formats.checkpoints import encode_partition_metadata
 from kqueue.log.log import remove_folder
 from kqueue.log.manager import LogManager, Offline
 from kqueue.replication.memory import MemoryStore

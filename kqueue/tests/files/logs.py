@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kqueue.files import LogFolder
-from kqueue.log.filenames import LOG
+from kqueue.log.formats.filenames import LOG
 from kqueue.records.batch import ABORT, COMMIT
 from kqueue.storage import MemoryStorage
 from kqueue.tests.log.helpers import append, end_transaction, flush, open_log

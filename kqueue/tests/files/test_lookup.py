@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.files.lookup import end_of, position_of
-from kqueue.log.filenames import INDEX
+from kqueue.log.formats.filenames import INDEX
 from kqueue.tests.files.logs import content, made, names, opened, replace
 
 STORAGE, VALUES = made(count=40, segment_bytes=2000)

@@ -11,7 +11,7 @@ from kqueue.base.errors import CorruptBatch
 from kqueue.files.decoders import DecodeError
 from kqueue.files.folder import LogFolder
 from kqueue.files.rows import DECODERS, Row, Selection, decoder, rows
-from kqueue.log.damage import Damage
+from kqueue.log.recovery.damage import Damage
 from kqueue.storage import MemoryStorage
 from kqueue.tests.files.damage import NONE, flip, some_of
 from kqueue.tests.golden import VERSIONS, ExpectedRecord, data_folder, expected

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.log.damage import Damage
+from kqueue.log.recovery.damage import Damage
 from kqueue.tests.files.logs import FOLDER, content, made, names, opened, replace
 
 STORAGE, VALUES = made()

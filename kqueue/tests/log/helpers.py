@@ -7,11 +7,11 @@ from typing import Any
 
 from kqueue.base.jobs import IoJob
 from kqueue.log.config import LogConfig
+from kqueue.log.formats.scan import scan
+from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.log import Appended, Fetched, Log
 from kqueue.log.producers import Producer, Producers
-from kqueue.log.recovery import count_batch
-from kqueue.log.scan import scan
-from kqueue.log.txnindex import AbortedTransaction
+from kqueue.log.recovery.replay import count_batch
 from kqueue.records.batch import BatchHeader, Record, check_crc, control_key_value, iter_batches, iter_records, read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.storage import MemoryStorage, Storage

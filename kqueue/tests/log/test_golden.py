@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.log import checkpoints
 from kqueue.log.config import LogConfig
-from kqueue.log.epochs import decode_epochs, encode_epochs
-from kqueue.log.index import OffsetIndex
+from kqueue.log.formats import checkpoints
+from kqueue.log.formats.epochs import decode_epochs, encode_epochs
+from kqueue.log.formats.index import OffsetIndex
+from kqueue.log.formats.snapshots import decode_snapshot, encode_snapshot
+from kqueue.log.formats.timeindex import TimeIndex
+from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.log.producers import Producers
-from kqueue.log.recovery import replay
-from kqueue.log.snapshots import decode_snapshot, encode_snapshot
-from kqueue.log.timeindex import TimeIndex
-from kqueue.log.txnindex import AbortedTransaction, decode_aborted
+from kqueue.log.recovery.replay import replay
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.records.legacy import iter_any_records
 from kqueue.storage import LocalStorage

@@ -7,8 +7,8 @@ import pytest
 
 from kqueue.base.errors import CorruptBatch, OffsetOutOfRange, OutOfOrderSequence, StorageFailed
 from kqueue.log.config import LogConfig
+from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.log import Log, remove_folder
-from kqueue.log.txnindex import AbortedTransaction
 from kqueue.records.batch import ABORT, COMMIT, BatchHeader, check_crc, iter_batches, read_header
 from kqueue.storage import MemoryStorage
 from kqueue.testing.clock import ManualClock

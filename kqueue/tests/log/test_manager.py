@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kqueue.base.errors import FolderInUse, StorageFailed
-from kqueue.log.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, decode_offsets
 from kqueue.log.config import LogConfig
+from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, decode_offsets
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.storage import LocalStorage, MemoryStorage, Storage

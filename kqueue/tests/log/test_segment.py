@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import CorruptIndex
-from kqueue.log.index import RELATIVE_OFFSET_MAX
+from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
 from kqueue.log.segment import Segment
 from kqueue.records.batch import read_header, stamp
 from kqueue.storage import MemoryStorage

@@ -14,8 +14,8 @@ from kqueue.base.errors import OffsetOutOfRange
 from kqueue.log.compaction import swap
 from kqueue.log.compaction.parts import Source
 from kqueue.log.compaction.task import CompactTask
+from kqueue.log.formats.scan import scan
 from kqueue.log.log import Log
-from kqueue.log.scan import scan
 from kqueue.records.batch import ABORT, COMMIT, BatchHeader, Record, iter_batches, iter_records
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.storage import FaultyStorage, Remains

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kqueue.base.errors import StorageFailed
-from kqueue.log.data_folders import Offline
+from kqueue.log.folders.data_folders import Offline
 from kqueue.replication.sqlite import FILE_NAME
 from kqueue.server.app import store_path
 from kqueue.tests.server.test_app import create_topic, produce

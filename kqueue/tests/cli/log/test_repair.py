@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from kqueue.cli.app import kqueue
-from kqueue.log.checkpoints import LOCK
+from kqueue.log.formats.checkpoints import LOCK
 from kqueue.storage import LocalStorage
 from kqueue.tests.files.damage import NONE, flip, replace, some_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.files.repair.rebuilding import Rebuild
-from kqueue.log.filenames import LOG, PARTITION_METADATA
+from kqueue.log.formats.filenames import LOG, PARTITION_METADATA
 from kqueue.storage import LocalStorage
 from kqueue.tests.golden import data_folder
 

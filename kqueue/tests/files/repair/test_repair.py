@@ -15,8 +15,8 @@ from kqueue.base.errors import FolderInUse, RepairRefused, StorageFailed
 from kqueue.files import Batch
 from kqueue.files.repair import repair, repair_storage
 from kqueue.files.verify import verify
-from kqueue.log.checkpoints import LOCK
 from kqueue.log.config import LogConfig
+from kqueue.log.formats.checkpoints import LOCK
 from kqueue.log.log import Log
 from kqueue.records.legacy import iter_any_records
 from kqueue.storage import LocalStorage

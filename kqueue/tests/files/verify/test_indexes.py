@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kqueue.files.verify.indexes import IndexCheck, TimeCheck
-from kqueue.log.index import ENTRY as INDEX_ENTRY
-from kqueue.log.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
 
 BATCHES = [(0, 100, 109, 1000), (50, 110, 119, 1005), (90, 120, 129, 1003), (140, 130, 139, 1010)]  # position, offsets, greatest time
 

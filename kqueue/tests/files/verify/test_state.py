@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kqueue.files.verify.state import producer_differences, transaction_differences
+from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.producers import LastBatch, Producer, Producers
-from kqueue.log.txnindex import AbortedTransaction
 
 
 def producers(*ids: int, open_from: int = -1) -> Producers:

@@ -9,9 +9,9 @@ from typing import Any
 from kqueue.log.compaction import swap
 from kqueue.log.compaction.parts import CompactConfig, Compacted, Source
 from kqueue.log.compaction.task import CompactTask
-from kqueue.log.filenames import LOG, TXNINDEX, file_name, parse_file_name
+from kqueue.log.formats.filenames import LOG, TXNINDEX, file_name, parse_file_name
+from kqueue.log.formats.scan import Unit, scan
 from kqueue.log.log import Log
-from kqueue.log.scan import Unit, scan
 from kqueue.records.batch import BatchHeader, Record, check_crc, iter_records, read_header
 from kqueue.records.builder import build_batch
 from kqueue.records.legacy import check_entry, entry_records, iter_units

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kqueue.log.compaction.groups import group_sources
 from kqueue.log.compaction.parts import Source
-from kqueue.log.filenames import INDEX, TIMEINDEX, file_name
+from kqueue.log.formats.filenames import INDEX, TIMEINDEX, file_name
 from kqueue.tests.log.compaction.helpers import config
 
 CONFIG = config(segment_bytes=100, segment_index_bytes=24)

@@ -20,7 +20,7 @@ from kqueue.log.compaction import engine as engines
 from kqueue.log.compaction import scanning
 from kqueue.log.compaction.engine import PYTHON, Engine
 from kqueue.log.compaction.offset_map import OffsetMap
-from kqueue.log.filenames import CLEANED, LOG, file_name
+from kqueue.log.formats.filenames import CLEANED, LOG, file_name
 from kqueue.records.batch import BATCH_OVERHEAD, HEADER, BatchHeader, read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.record import decode_records
@@ -369,7 +369,7 @@ import numpy as np
 from crc32c import crc32c
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.compaction import fast, kernels
-from kqueue.log.filenames import CLEANED, LOG, file_name
+from kqueue.log.formats.filenames import CLEANED, LOG, file_name
 from kqueue.records.batch import BATCH_OVERHEAD, read_header
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record

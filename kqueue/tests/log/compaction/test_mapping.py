@@ -9,8 +9,8 @@ from kqueue.log.compaction.engine import PYTHON
 from kqueue.log.compaction.mapping import build_map, read_aborted
 from kqueue.log.compaction.parts import CleanStats
 from kqueue.log.compaction.throttle import Throttle
-from kqueue.log.filenames import TXNINDEX, file_name
-from kqueue.log.txnindex import ENTRY, AbortedTransaction
+from kqueue.log.formats.filenames import TXNINDEX, file_name
+from kqueue.log.formats.txnindex import ENTRY, AbortedTransaction
 from kqueue.records.batch import ABORT, COMMIT
 from kqueue.storage import MemoryStorage
 from kqueue.tests.log.compaction.helpers import FOLDER, config, new_log, put, sources_of

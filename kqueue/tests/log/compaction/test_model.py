@@ -11,9 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from kqueue.log.compaction.offset_map import OffsetMap
 from kqueue.log.compaction.parts import Source
-from kqueue.log.filenames import SNAPSHOT
+from kqueue.log.formats.filenames import SNAPSHOT
+from kqueue.log.formats.scan import scan
 from kqueue.log.log import Log
-from kqueue.log.scan import scan
 from kqueue.records.batch import ABORT, COMMIT, Record, read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.legacy import encode_set

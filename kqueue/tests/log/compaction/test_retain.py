@@ -9,7 +9,7 @@ import pytest
 from kqueue.log.compaction.engine import PYTHON
 from kqueue.log.compaction.offset_map import OffsetMap
 from kqueue.log.compaction.retain import DROPPED, Ended, Retention, Transactions, Verdict
-from kqueue.log.txnindex import AbortedTransaction
+from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.records.batch import ABORT, BATCH_OVERHEAD, COMMIT, BatchHeader, Record, read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.tests.log.helpers import marker

@@ -10,7 +10,7 @@ from kqueue.base.errors import CorruptBatch, StorageFailed, UnsupportedCodec
 from kqueue.log.compaction.rewrite import SegmentWriter, empty_batch, encode_kept, rebase_timestamps
 from kqueue.log.compaction.scanning import pick
 from kqueue.log.compaction.throttle import Throttle
-from kqueue.log.filenames import CLEANED
+from kqueue.log.formats.filenames import CLEANED
 from kqueue.records.batch import BATCH_OVERHEAD, CONTROL, TRANSACTIONAL, Record, check_crc, iter_records, read_header
 from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder, build_batch
 from kqueue.records.legacy import encode_entry, iter_entries

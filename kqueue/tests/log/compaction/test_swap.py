@@ -9,9 +9,9 @@ import pytest
 
 from kqueue.base.errors import CorruptBatch, StorageFailed
 from kqueue.log.compaction import swap
-from kqueue.log.filenames import CLEANED, DELETED, INDEX, LOG, SWAP, TIMEINDEX, TXNINDEX, file_name
+from kqueue.log.formats.filenames import CLEANED, DELETED, INDEX, LOG, SWAP, TIMEINDEX, TXNINDEX, file_name
+from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
 from kqueue.log.log import Log
-from kqueue.log.txnindex import AbortedTransaction, decode_aborted
 from kqueue.records.batch import ABORT, COMMIT
 from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 from kqueue.tests.log.compaction.helpers import DAY_MS, FOLDER, compact, config, open_compacted, put, task, units

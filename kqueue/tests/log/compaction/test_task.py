@@ -10,7 +10,7 @@ import pytest
 
 from kqueue.base.errors import CorruptBatch, StorageFailed
 from kqueue.log.compaction.task import CompactTask
-from kqueue.log.filenames import CLEANED, file_name
+from kqueue.log.formats.filenames import CLEANED, file_name
 from kqueue.records.batch import ABORT, COMMIT, Record
 from kqueue.records.legacy import encode_set
 from kqueue.storage import LocalStorage, MemoryStorage

@@ -1,0 +1,259 @@
+"""One data folder (an entry of `log.dirs`): its lock, identity, checkpoints, and the partition folders in it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+from typing import NamedTuple
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import CorruptIndex, StorageFailed
+from kqueue.base.jobs import Jobs
+from kqueue.base.names import parse_partition_folder, parse_uuid, partition_folder, random_uuid, uuid_text
+from kqueue.log.folders.saving import CheckpointFile, Done
+from kqueue.log.formats import checkpoints
+from kqueue.log.formats.checkpoints import (
+    CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOCK,
+    LOG_STARTS,
+    META_PROPERTIES,
+    OFFSET_CHECKPOINTS,
+    RECOVERY_POINTS,
+    Offsets,
+)
+from kqueue.log.formats.epochs import UNKNOWN, decode_epochs
+from kqueue.log.formats.filenames import EPOCHS, FOLDER_DELETED, PARTITION_METADATA
+from kqueue.log.log import remove_folder
+from kqueue.storage import Storage
+
+logger = logging.getLogger("kqueue.log")
+Key = tuple[str, int]
+FLIPPED_BITS_MAX = 12
+
+
+class Found(NamedTuple):
+    """A partition's folder: its path under the data folder, and the 16-byte id of its topic; None: it does not say."""
+
+    path: str
+    topic_id: bytes | None
+
+
+class DataFolder:
+    """Opened by being made, which locks it. `clean`: whether the last stop was, or nothing was there; `found`: the partitions in it.
+
+    `recovery_points`, `high_watermarks`, `log_starts`, `cleaner_offsets`: what the checkpoints say; `save` puts them back.
+    `error`: what failed last at the top of the folder, None once a checkpoint could be written again.
+    Raises FolderInUse, StorageFailed (another node's folder, a file that can't be read or written).
+    """
+
+    def __init__(
+        self, storage: Storage, *, node_id: int, cluster_id: str | None, clock: Clock, rng: random.Random, jobs: Jobs | None = None
+    ) -> None:
+        self.storage = storage
+        self.clock = clock
+        self.error: StorageFailed | None = None
+        self._lock = storage.lock(LOCK)
+        try:
+            self.properties = self._identify(node_id, cluster_id, rng)
+            self.recovery_points = self._read_offsets(RECOVERY_POINTS)
+            self.high_watermarks = self._read_offsets(HIGH_WATERMARKS)
+            self.log_starts = self._read_offsets(LOG_STARTS)
+            self.cleaner_offsets = self._read_offsets(CLEANER_OFFSETS)
+            self._files = {name: CheckpointFile(storage, name, jobs) for name in OFFSET_CHECKPOINTS}
+            self.found: dict[Key, Found] = {}
+            self._stale: set[Key] = set()
+            self._list()
+            for key in {key for name in OFFSET_CHECKPOINTS for key in self._table(name)} - self.found.keys():
+                self._forget(key)
+            self.clean = self._take_marker() or not self.found
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def cluster_id(self) -> str:
+        return self.properties["cluster.id"]
+
+    def _identify(self, node_id: int, cluster_id: str | None, rng: random.Random) -> dict[str, str]:
+        """Read meta.properties, or make it. The folders of older Kafkas (version 0) become ours of version 1.
+
+        Crash: it is whole or not there. Raises StorageFailed: it names another node or cluster.
+        """
+        place = f"{self.storage.place}: {META_PROPERTIES}"
+        values = read_properties(self.storage)
+        holder = values.get("node.id", values.get("broker.id"))
+        if holder is not None and holder != str(node_id):
+            raise StorageFailed(f"{place} says that this is the folder of node {holder}; node.id is {node_id}")
+        if cluster_id is not None and values.get("cluster.id", cluster_id) != cluster_id:
+            raise StorageFailed(f"{place} says that this folder belongs to cluster {values['cluster.id']}, the others to {cluster_id}")
+        wanted = {
+            "node.id": str(node_id),
+            "directory.id": _uuid_of(values.get("directory.id")) or uuid_text(random_uuid(rng)),
+            "version": "1",
+            "cluster.id": values.get("cluster.id") or cluster_id or uuid_text(random_uuid(rng)),
+        }
+        if values != wanted:
+            self.storage.write_atomic(META_PROPERTIES, checkpoints.encode_properties(wanted, self.clock.wall_ms()))
+        return wanted
+
+    def _read_offsets(self, name: str) -> Offsets:
+        if not self.storage.exists(name):
+            return {}
+        try:
+            data = checkpoints.read_bounded(self.storage, name)
+            return checkpoints.decode_offsets(data) if data else {}  # Kafka makes them empty, and fills them later
+        except CorruptIndex as error:
+            # without recovery points everything is checked, and without the others logs tell what they hold
+            logger.error("%s: %s: %s; going on without it", self.storage.place, name, error)
+            return {}
+
+    def _take_marker(self) -> bool:
+        """Whether the last stop was clean; the marker is gone from then on. Crash: it is gone for good before anything is appended."""
+        if not self.storage.exists(CLEAN_SHUTDOWN):
+            return False
+        self.storage.remove(CLEAN_SHUTDOWN)
+        self.storage.sync_folder("")
+        return True
+
+    def _list(self) -> None:
+        removed = False
+        for entry in self.storage.list(""):
+            if not entry.is_folder:
+                continue
+            if entry.name.endswith(FOLDER_DELETED):
+                logger.info("%s: completing the deletion of %s", self.storage.place, entry.name)
+                remove_folder(self.storage, entry.name)
+                removed = True
+                continue
+            key = parse_partition_folder(entry.name)
+            if key is not None:
+                self.found[key] = Found(entry.name, self._topic_id(entry.name))
+        if removed:
+            self.storage.sync_folder("")
+
+    def _topic_id(self, folder: str) -> bytes | None:
+        try:
+            return checkpoints.decode_partition_metadata(checkpoints.read_bounded(self.storage, f"{folder}/{PARTITION_METADATA}"))
+        except FileNotFoundError:
+            return None
+        except CorruptIndex as error:
+            logger.error("%s: %s: %s", self.storage.place, folder, error)
+            return None
+
+    # --- partitions
+
+    def make(self, key: Key, topic_id: bytes) -> Found:
+        """Make a partition's folder, with its topic's id. Raises StorageFailed: also where the data folder itself is gone.
+
+        Crash: the first flush of its log makes it durable; before, it may be gone.
+        """
+        if not self.storage.exists(META_PROPERTIES):
+            # else a folder that was unmounted would be made again on the disk below
+            raise StorageFailed(f"{self.storage.place}: {META_PROPERTIES} was there and is gone")
+        self._forget_for_good(key)
+        path = partition_folder(*key)
+        self.storage.make_folder(path)
+        try:
+            return self.identify(key, path, topic_id)
+        except StorageFailed:
+            with contextlib.suppress(StorageFailed, FileNotFoundError):
+                remove_folder(self.storage, path)
+            raise
+
+    def identify(self, key: Key, path: str, topic_id: bytes) -> Found:
+        """Write a topic's id into a partition's folder. Crash: as `make`."""
+        file = self.storage.open(f"{path}/{PARTITION_METADATA}", create=True)
+        file.truncate(0)
+        file.append(checkpoints.encode_partition_metadata(topic_id))
+        file.close()
+        found = self.found[key] = Found(path, topic_id)
+        return found
+
+    def rename(self, key: Key, suffix: str, unique: str) -> str:
+        """Take a partition out of the way under the name `<topic>-<partition>.<unique><suffix>`; returns the path. Raises StorageFailed.
+
+        Crash: the old name may come back until the folder is synced.
+        """
+        found = self.found.pop(key)
+        tail = f"-{key[1]}.{unique}{suffix}"
+        path = key[0][: 255 - len(tail)] + tail  # the longest name that file systems take
+        self.storage.rename(found.path, path)
+        self._forget(key)
+        return path
+
+    def _forget(self, key: Key) -> None:
+        """Let no checkpoint say anything of a partition that is not there. On disk they may still, until they are written again."""
+        self._stale.add(key)
+        for name in OFFSET_CHECKPOINTS:
+            self._table(name).pop(key, None)
+
+    def _forget_for_good(self, key: Key) -> None:
+        """Before a new partition of the name is made: after a crash it would be thought to have lost what another one had flushed."""
+        if key in self._stale:
+            for name in OFFSET_CHECKPOINTS:
+                self.save_now(name)
+            self._stale.clear()
+
+    def newest_epoch(self, found: Found) -> int:
+        """The newest leader epoch that a partition's checkpoint names; -1: none."""
+        try:
+            return decode_epochs(checkpoints.read_bounded(self.storage, f"{found.path}/{EPOCHS}")).latest
+        except (FileNotFoundError, CorruptIndex):
+            return UNKNOWN
+
+    # --- checkpoints
+
+    def _table(self, name: str) -> Offsets:
+        tables = (self.recovery_points, self.high_watermarks, self.log_starts, self.cleaner_offsets)
+        return dict(zip(OFFSET_CHECKPOINTS, tables, strict=True))[name]
+
+    def save(self, name: str, done: Done) -> None:
+        """Write a checkpoint, if it says anything new, in a job; then call `done`, as `CheckpointFile.save`. Crash: old or new."""
+        self._files[name].save(checkpoints.encode_offsets(self._table(name)), done)
+
+    def save_now(self, name: str) -> None:
+        """Write a checkpoint, if it says anything new. Blocks. Crash: old or new. Raises StorageFailed."""
+        self._files[name].save_now(checkpoints.encode_offsets(self._table(name)))
+
+    def close(self, *, clean: bool, broker_epoch: int) -> None:
+        """Leave the folder; `clean`: all logs were flushed and closed, or were not touched since the last clean stop.
+
+        Crash: before the marker is on disk, the next start counts as unclean. Raises StorageFailed.
+        """
+        for file in self._files.values():
+            file.close()
+        try:
+            if clean:
+                self.storage.write_atomic(CLEAN_SHUTDOWN, checkpoints.encode_clean_shutdown(broker_epoch))
+        finally:
+            self._lock.release()
+
+
+def read_properties(storage: Storage) -> dict[str, str]:
+    """What meta.properties says; empty if there is none. Raises StorageFailed: it can't be read."""
+    if not storage.exists(META_PROPERTIES):
+        return {}
+    try:
+        return checkpoints.decode_properties(checkpoints.read_bounded(storage, META_PROPERTIES))
+    except CorruptIndex as error:
+        raise StorageFailed(f"{storage.place}: {META_PROPERTIES}: {error}") from error
+
+
+def is_meant(found: bytes | None, topic_id: bytes) -> bool:
+    """Whether a partition's folder is of this topic: it does not say (None), or so nearly that bits of its id must have been flipped.
+
+    Two random ids differ in some sixty bits.
+    """
+    return found is None or (int.from_bytes(found) ^ int.from_bytes(topic_id)).bit_count() <= FLIPPED_BITS_MAX
+
+
+def _uuid_of(text: str | None) -> str | None:
+    try:
+        return text if text and parse_uuid(text) else None
+    except ValueError:
+        return None
+
+

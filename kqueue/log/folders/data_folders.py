@@ -1,0 +1,157 @@
+"""All data folders of a broker: those that serve, and those that can't.
+
+A folder that can't be opened is offline until the next start; the others serve. One that fails while it serves is not taken offline as a
+whole: each log in it fails with its own first write or fsync that does, since only that tells which bytes are lost, and what can be read is
+still read. But no new partition goes there as long as another folder is in order.
+
+Which partitions an offline folder has is not known. So a partition that is in no folder is not made anew while one is offline, unless it is
+new to the broker: an empty log in the place of a full one would give its offsets a second time.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import StorageFailed
+from kqueue.base.jobs import Jobs
+from kqueue.log.folders.data_folder import DataFolder, Found, Key, read_properties
+from kqueue.log.formats.filenames import LOG
+from kqueue.storage import Storage
+
+logger = logging.getLogger("kqueue.log")
+
+
+class Offline(NamedTuple):
+    """A data folder that can't be used, and why."""
+
+    place: str
+    error: StorageFailed
+
+
+class DataFolders:
+    """Opens (and so locks) the folders by being made. `offline`: those that can't be used; at least one can.
+
+    Raises FolderInUse: another broker has one of them. StorageFailed: none can be used.
+    """
+
+    def __init__(
+        self,
+        storages: Sequence[Storage],
+        offline: Sequence[Offline],
+        *,
+        node_id: int,
+        cluster_id: str | None,
+        clock: Clock,
+        rng: random.Random,
+        jobs: Jobs | None,
+    ) -> None:
+        self._folders: list[DataFolder] = []
+        self.offline = list(offline)
+        self._blocked: dict[Key, StorageFailed] = {}
+        self._unmade: set[Key] = set()
+        cluster_id = cluster_id or next((id for id in map(_cluster_id, storages) if id), None)
+        try:
+            for storage in storages:
+                try:
+                    folder = DataFolder(storage, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng, jobs=jobs)
+                except (StorageFailed, FileNotFoundError) as error:
+                    self.offline.append(Offline(storage.place, _as_failure(storage, error)))
+                    continue
+                self._folders.append(folder)
+                cluster_id = folder.cluster_id
+            self._report_offline()
+        except BaseException:
+            for folder in self._folders:
+                folder.close(clean=folder.clean, broker_epoch=-1)
+            raise
+        self._settle_doubles()
+
+    def __iter__(self) -> Iterator[DataFolder]:
+        return iter(self._folders)
+
+    def __len__(self) -> int:
+        return len(self._folders)
+
+    def _report_offline(self) -> None:
+        if not self._folders:
+            if len(self.offline) == 1:
+                raise self.offline[0].error
+            raise StorageFailed(f"no data folder can be used: {'; '.join(str(folder.error) for folder in self.offline)}")
+        for place, error in self.offline:
+            logger.error("data folder %s is offline, its partitions are not served: %s", place, error)
+
+    def _settle_doubles(self) -> None:
+        """A partition must be in one folder. A copy without a batch comes of a failed attempt to make it; of others nobody can tell."""
+        homes: dict[Key, list[DataFolder]] = {}
+        for folder in self._folders:
+            for key in folder.found:
+                homes.setdefault(key, []).append(folder)
+        for key, folders in homes.items():
+            if len(folders) == 1:
+                continue
+            full = [folder for folder in folders if _has_batches(folder.storage, folder.found[key])]
+            places = " and in ".join(folder.storage.place for folder in full or folders)
+            if len(full) > 1:
+                self._blocked[key] = StorageFailed(f"partition {key[0]}-{key[1]} is in {places}: take one of them away")
+                logger.error("%s", self._blocked[key])
+            for folder in folders:
+                if folder is not (full or folders)[0]:
+                    del folder.found[key]
+
+    # --- partitions
+
+    def of(self, key: Key) -> DataFolder | None:
+        """The folder that the partition is in; None: it is in none that serves."""
+        return next((folder for folder in self._folders if key in folder.found), None)
+
+    def has_made(self, key: Key) -> bool:
+        return self.of(key) is not None
+
+    def check(self, key: Key) -> None:
+        """Refuse a guess. Raises StorageFailed: the partition may be on an offline folder, or it is there twice."""
+        if key in self._blocked:
+            raise self._blocked[key]
+        if self.offline and not self.has_made(key) and key not in self._unmade:
+            places = ", ".join(folder.place for folder in self.offline)
+            raise StorageFailed(f"partition {key[0]}-{key[1]} is in no data folder that serves; it may be on {places}, which is offline")
+
+    def is_new(self, key: Key) -> None:
+        """The broker never had this partition before: whatever is offline does not have it either."""
+        self._unmade.add(key)
+
+    def make(self, key: Key, topic_id: bytes, is_impaired: Callable[[DataFolder], bool]) -> DataFolder:
+        """Make a folder for a partition, where the fewest are; where something has failed (`is_impaired`) only if it has to be.
+
+        Crash: as `DataFolder.make`. Raises StorageFailed: no data folder takes it.
+        """
+        failed: StorageFailed | None = None
+        for folder in sorted(self._folders, key=lambda folder: (is_impaired(folder), len(folder.found))):
+            try:
+                folder.make(key, topic_id)
+            except (StorageFailed, FileNotFoundError) as error:
+                failed = folder.error = _as_failure(folder.storage, error)
+                logger.error("%s takes no new partition: %s", folder.storage.place, error)
+                continue
+            self._unmade.discard(key)
+            return folder
+        assert failed is not None
+        raise failed
+
+
+def _cluster_id(storage: Storage) -> str | None:
+    try:
+        return read_properties(storage).get("cluster.id")
+    except StorageFailed:
+        return None  # it is told when the folder is opened
+
+
+def _as_failure(storage: Storage, error: Exception) -> StorageFailed:
+    return error if isinstance(error, StorageFailed) else StorageFailed(f"{storage.place}: {error}")
+
+
+def _has_batches(storage: Storage, found: Found) -> bool:
+    return any(entry.name.endswith(LOG) and entry.size for entry in storage.list(found.path))

@@ -1,0 +1,1 @@
+"""The files of a log, byte for byte Kafka's: where each is read and written."""

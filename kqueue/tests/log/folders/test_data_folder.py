@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kqueue.base.errors import FolderInUse, StorageFailed
+from kqueue.log.folders.data_folder import DataFolder
+from kqueue.log.formats import checkpoints
+from kqueue.storage import MemoryStorage, Storage
+from kqueue.testing.clock import ManualClock
+from kqueue.testing.storage import FaultyStorage, Remains
+from kqueue.tests.log.helpers import START_MS
+
+ID = bytes(range(16))
+
+
+def open_folder(storage: Storage, node_id: int = 1, cluster_id: str | None = None, seed: int = 1) -> DataFolder:
+    return DataFolder(storage, node_id=node_id, cluster_id=cluster_id, clock=ManualClock(START_MS), rng=random.Random(seed))
+
+
+def test_a_new_folder_gets_an_identity_that_stays() -> None:
+    storage = MemoryStorage()
+    folder = open_folder(storage)
+    assert folder.clean
+    assert set(folder.properties) == {"node.id", "directory.id", "version", "cluster.id"}
+    data = storage.read("meta.properties")
+    folder.close(clean=True, broker_epoch=3)
+    assert storage.read(".kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":3}'
+    again = open_folder(storage, seed=2)
+    assert again.properties == folder.properties
+    assert storage.read("meta.properties") == data
+    assert len(folder.cluster_id) == 22
+
+
+def test_the_folder_is_locked_until_it_is_closed() -> None:
+    storage = MemoryStorage()
+    folder = open_folder(storage)
+    with pytest.raises(FolderInUse):
+        open_folder(storage)
+    folder.close(clean=False, broker_epoch=-1)
+    open_folder(storage)
+
+
+@pytest.mark.parametrize(
+    ("node_id", "cluster_id", "words"), [(2, None, "folder of node 1; node.id is 2"), (1, "A" * 22, "the others to AAAAAAAAAAAAAAAAAAAAAA")]
+)
+def test_another_brokers_folder_is_refused_and_unlocked(node_id: int, cluster_id: str | None, words: str) -> None:
+    storage = MemoryStorage()
+    open_folder(storage).close(clean=True, broker_epoch=-1)
+    with pytest.raises(StorageFailed, match=words):
+        open_folder(storage, node_id, cluster_id)
+    assert open_folder(storage).clean
+
+
+def test_an_older_kafkas_identity_is_taken_over() -> None:
+    storage = MemoryStorage()
+    storage.write_atomic("meta.properties", b"#\n#some day\nbroker.id=0\nversion=0\ncluster.id=5xNwj8KvQV-w7vAnhAo1Aw\n")
+    folder = open_folder(storage, node_id=0)
+    assert folder.cluster_id == "5xNwj8KvQV-w7vAnhAo1Aw"
+    assert checkpoints.decode_properties(storage.read("meta.properties")) == folder.properties
+    assert (folder.properties["version"], folder.properties["node.id"]) == ("1", "0")
+
+
+def test_properties_that_make_no_sense_are_an_error() -> None:
+    storage = MemoryStorage()
+    storage.write_atomic("meta.properties", b"junk\n")
+    with pytest.raises(StorageFailed, match="expected key=value"):
+        open_folder(storage)
+
+
+def test_the_marker_is_gone_for_good_before_anything_else_happens() -> None:
+    storage = FaultyStorage()
+    folder = open_folder(storage)
+    folder.make(("t", 0), ID)
+    storage.sync_folder("")
+    folder.close(clean=True, broker_epoch=-1)
+    storage.steps.clear()
+    again = open_folder(storage)
+    assert again.clean
+    assert [(step.kind, step.path) for step in storage.steps] == [("remove", ".kafka_cleanshutdown"), ("sync_folder", "")]
+    again.close(clean=False, broker_epoch=-1)
+    assert not open_folder(storage).clean
+
+
+def test_partition_folders_are_found_with_their_topics_ids(caplog: pytest.LogCaptureFixture) -> None:
+    storage = MemoryStorage()
+    folder = open_folder(storage)
+    folder.make(("a.b-c", 12), ID)
+    for name in ("plain-0", "nonsense", "-1", "x-1-stray", "x-01"):
+        storage.make_folder(name)
+    storage.make_folder("broken-0")
+    storage.write_atomic("broken-0/partition.metadata", b"\0" * 43)
+    folder.close(clean=False, broker_epoch=-1)
+    found = open_folder(storage).found
+    assert found[("a.b-c", 12)] == ("a.b-c-12", ID)
+    assert found[("plain", 0)].topic_id is None
+    assert found[("broken", 0)].topic_id is None
+    assert len(found) == 3
+    assert "partition.metadata can't be read" in caplog.text
+
+
+def test_half_done_deletions_are_completed() -> None:
+    storage = MemoryStorage()
+    storage.make_folder("t-0.0123-delete")
+    storage.open("t-0.0123-delete/00000000000000000000.log", create=True)
+    open_folder(storage)
+    assert not storage.exists("t-0.0123-delete")
+
+
+def test_the_longest_topic_can_be_renamed() -> None:
+    storage = MemoryStorage()
+    folder = open_folder(storage)
+    key = ("x" * 249, 0)
+    folder.make(key, ID)
+    folder.recovery_points[key] = 5
+    path = folder.rename(key, "-delete", "f" * 32)
+    assert len(path) == 255
+    assert path.endswith("-0." + "f" * 32 + "-delete")
+    assert storage.exists(path)
+    assert key not in folder.found
+    assert key not in folder.recovery_points
+
+
+def test_a_broken_checkpoint_is_told_and_done_without(caplog: pytest.LogCaptureFixture) -> None:
+    storage = MemoryStorage()
+    storage.write_atomic(checkpoints.RECOVERY_POINTS, b"junk")
+    assert open_folder(storage).recovery_points == {}
+    assert "going on without it" in caplog.text
+
+
+def test_a_checkpoint_that_says_nothing_new_is_not_written() -> None:
+    storage = FaultyStorage()
+    folder = open_folder(storage)
+    folder.recovery_points[("t", 0)] = 5
+    folder.save_now(checkpoints.RECOVERY_POINTS)
+    storage.steps.clear()
+    folder.save_now(checkpoints.RECOVERY_POINTS)
+    assert storage.steps == []
+    folder.recovery_points[("t", 0)] = 6
+    folder.save_now(checkpoints.RECOVERY_POINTS)
+    assert storage.read(checkpoints.RECOVERY_POINTS) == b"0\n1\nt 0 6\n"
+
+
+def test_the_newest_epoch_is_read_from_the_checkpoint() -> None:
+    storage = MemoryStorage()
+    folder = open_folder(storage)
+    found = folder.make(("t", 0), ID)
+    assert folder.newest_epoch(found) == -1
+    storage.write_atomic("t-0/leader-epoch-checkpoint", b"0\n2\n0 0\n7 5\n")
+    assert folder.newest_epoch(found) == 7
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_new_partition_inherits_nothing_from_a_deleted_one_of_its_name(restart: bool) -> None:
+    """Or it would be thought, after a crash, to have lost what the other one had flushed."""
+    storage = FaultyStorage()
+    folder = open_folder(storage)
+    key = ("t", 0)
+    folder.make(key, ID)
+    tables = folder.recovery_points, folder.high_watermarks, folder.log_starts, folder.cleaner_offsets
+    for table in tables:
+        table[key] = 1000
+    for name in checkpoints.OFFSET_CHECKPOINTS:
+        folder.save_now(name)
+    storage.sync_folder("")
+    folder.rename(key, "-delete", "0" * 32)
+    storage.sync_folder("")
+    if restart:
+        folder.close(clean=False, broker_epoch=-1)
+        folder = open_folder(storage)
+    folder.make(key, ID)
+    left = storage.after_cut(Remains.LOST, random.Random(1))
+    for name in checkpoints.OFFSET_CHECKPOINTS:
+        assert checkpoints.decode_offsets(left.read(name)) == {}

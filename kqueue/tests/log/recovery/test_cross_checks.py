@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.log.formats.epochs import LeaderEpochs
+from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.log.log import Log
+from kqueue.log.recovery.cross_checks import epochs_contradict, has_epochs, transactions_contradict
+from kqueue.records.batch import ABORT
+from kqueue.storage import MemoryStorage
+from kqueue.tests.log.helpers import append, end_transaction, open_log
+
+
+def filled() -> Log:
+    """Epochs 0 from 0, 2 from 4, 3 from 8; producer 9's transaction from 8 to its marker at 10."""
+    log = open_log(MemoryStorage(), segment_bytes=300)
+    for number in range(4):
+        append(log, b"%d" % number, b"x", leader_epoch=0 if number < 2 else 2)
+    append(log, b"a", producer_id=9, epoch=0, base_sequence=0, transactional=True, leader_epoch=3)
+    append(log, b"b", producer_id=9, epoch=0, base_sequence=1, transactional=True, leader_epoch=3)
+    end_transaction(log, ABORT, 9, leader_epoch=3)
+    return log
+
+
+def epochs(*rows: tuple[int, int]) -> LeaderEpochs:
+    made = LeaderEpochs()
+    for row in rows:
+        made.assign(*row)
+    return made
+
+
+def test_epochs_that_the_batches_bear_out_are_right() -> None:
+    """S5.3"""
+    log = filled()
+    assert has_epochs(log._segments)
+    assert epochs_contradict(log.epochs, log._segments) is None
+    assert epochs_contradict(epochs((0, 1), (2, 4), (3, 8)), log._segments) is None, "the log's start may have moved on"
+    assert epochs_contradict(epochs((0, 0), (2, 4), (3, 8), (7, 11)), log._segments) is None, "a leader that wrote nothing yet"
+    assert epochs_contradict(LeaderEpochs(), log._segments) is None
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ((1, 0), (2, 4), (3, 8)), ((0, 0), (2, 5), (3, 8)), ((0, 0), (2, 4), (3, 6)), ((0, 0), (2, 4), (3, 9)),
+        ((0, 0), (2, 4), (4, 8)),
+    ],
+)  # fmt: skip
+def test_epochs_that_the_batches_contradict_are_told(rows: tuple[tuple[int, int], ...]) -> None:
+    wrong = epochs_contradict(epochs(*rows), filled()._segments)
+    assert wrong is not None
+    assert wrong.startswith("epoch ")
+
+
+RIGHT = AbortedTransaction(9, 8, 10, 11)
+
+
+def contradiction(*rows: AbortedTransaction) -> str | None:
+    log = filled()
+    number = len(log._segments) - 1
+    index = log._segments[number].txnindex
+    assert index.read() == [RIGHT]
+    index.clear()
+    for row in rows:
+        index.append(row)
+    return transactions_contradict(number, log._segments, log.end_offset)
+
+
+def test_transactions_that_stand_in_the_log_are_right() -> None:
+    assert contradiction(RIGHT) is None
+    assert contradiction() is None
+    log = open_log()
+    assert transactions_contradict(0, log._segments, 0) is None, "without an index there is nothing to contradict"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        RIGHT._replace(producer_id=8), RIGHT._replace(first_offset=9), RIGHT._replace(first_offset=10), RIGHT._replace(first_offset=12),
+        RIGHT._replace(first_offset=-1), RIGHT._replace(last_offset=9), RIGHT._replace(last_offset=11), RIGHT._replace(last_offset=2**62),
+        RIGHT._replace(last_stable_offset=12), RIGHT._replace(last_stable_offset=-2),
+    ],
+)  # fmt: skip
+def test_transactions_that_the_log_contradicts_are_told(row: AbortedTransaction) -> None:
+    assert contradiction(row) is not None
+
+
+def test_transactions_run_in_order_of_their_ends() -> None:
+    assert contradiction(RIGHT, RIGHT) is not None

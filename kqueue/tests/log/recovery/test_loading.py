@@ -1,0 +1,404 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kqueue.base.errors import CorruptBatch
+from kqueue.log.formats.filenames import SNAPSHOT, file_name
+from kqueue.log.log import Log
+from kqueue.records.batch import ABORT, check_crc, iter_batches, iter_records
+from kqueue.storage import File, MemoryStorage
+from kqueue.testing.storage import FaultyStorage, Remains
+from kqueue.tests.log.helpers import START_MS, append, batch, check_log, end_transaction, flush, open_log, read_values
+
+SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 100}
+
+
+def filled(storage: MemoryStorage | FaultyStorage, count: int = 12) -> Log:
+    """A log of several segments, with a producer, epochs and an aborted transaction."""
+    log = open_log(storage, **SETTINGS)
+    for number in range(count):
+        append(log, b"%03d" % number, producer_id=1, epoch=0, base_sequence=number, leader_epoch=number // 4, time_ms=START_MS + number)
+    append(log, b"x", producer_id=2, epoch=0, base_sequence=0, transactional=True, leader_epoch=3)
+    end_transaction(log, ABORT, 2, leader_epoch=3)
+    return log
+
+
+def path(base: int, suffix: str) -> str:
+    return f"t-0/{file_name(base, suffix)}"
+
+
+def overwrite(storage: MemoryStorage, name: str, position: int, data: bytes) -> None:
+    file = storage.open(name)
+    whole = bytearray(file.read_at(0, file.size))
+    whole[position : position + len(data)] = data
+    file.truncate(0)
+    file.append(whole)
+
+
+def last_segment(log: Log) -> int:
+    return log.segments()[-1].base
+
+
+def test_a_clean_start_reads_almost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = MemoryStorage()
+    log = open_log(storage)
+    for number in range(3000):
+        append(log, b"x" * 100, time_ms=START_MS + number)
+    log.close()
+    read = 0
+    original = type(storage.open(path(0, ".log"))).read_at
+
+    def counted(self: File, position: int, size: int) -> bytes:
+        nonlocal read
+        data = original(self, position, size)  # type: ignore[arg-type]
+        read += len(data)
+        return data
+
+    monkeypatch.setattr(type(storage.open(path(0, ".log"))), "read_at", counted)
+    log = open_log(storage, clean=True)
+    assert log.end_offset == 3000
+    assert log.size > 400_000
+    assert read < 20_000
+
+
+@pytest.mark.parametrize("kept", [0, 1, 16, 17, 30, 60, 61, 62, 70])
+def test_a_torn_tail_is_cut_after_the_last_whole_batch(kept: int) -> None:
+    """S5.3"""
+    storage = MemoryStorage()
+    log = filled(storage)
+    torn = batch(b"torn" * 5)
+    storage.open(path(last_segment(log), ".log")).append(torn[:kept])
+    log = open_log(storage, **SETTINGS)
+    assert log.end_offset == 14
+    assert log.size == sum(entry.size for entry in storage.list("t-0") if entry.name.endswith(".log"))
+    assert log.damage == []
+    check_log(log)
+    assert append(log, b"new", leader_epoch=3).base_offset == 14
+
+
+def damaged(storage: MemoryStorage) -> dict[str, bytes]:
+    """What was set aside."""
+    return {entry.name: storage.read(f"t-0/{entry.name}") for entry in storage.list("t-0") if ".damaged" in entry.name}
+
+
+def test_a_batch_whose_bytes_are_wrong_ends_the_log_and_what_follows_is_set_aside(caplog: pytest.LogCaptureFixture) -> None:
+    """S5.3"""
+    storage = MemoryStorage()
+    log = filled(storage)
+    flush(log)
+    bases = [segment.base for segment in log.segments()]
+    whole = storage.read(path(bases[-2], ".log"))
+    last = storage.read(path(bases[-1], ".log"))
+    overwrite(storage, path(bases[-2], ".log"), 65, b"\xff")
+    torn = storage.read(path(bases[-2], ".log"))
+    log = open_log(storage, recovery_point=bases[-2], **SETTINGS)
+    assert log.end_offset == bases[-2]
+    assert [segment.base for segment in log.segments()] == bases[:-1]
+    assert read_values(log) == [b"%03d" % number for number in range(bases[-2])]
+    check_log(log)
+    assert "checksum" in caplog.text
+    assert log.damage == []
+    first = next(iter(dict(iter_batches(whole)).values()))
+    assert damaged(storage) == {f"{bases[-2]:020d}.log.damaged": torn, f"{bases[-1]:020d}.log.damaged": last}
+    assert torn[first.size :] == whole[first.size :], "whole batches that follow are kept, not only segments"
+    again = open_log(storage, **SETTINGS)
+    assert again.end_offset == bases[-2]
+    assert len(damaged(storage)) == 2
+
+
+def test_damage_before_the_last_two_segments_is_no_torn_end() -> None:
+    """S5.3: they were flushed before the last one was begun, whatever the recovery point says."""
+    storage = MemoryStorage()
+    log = filled(storage, 24)
+    second = log.segments()[1].base
+    assert len(log.segments()) > 3
+    overwrite(storage, path(second, ".log"), 65, b"\xff")
+    damaged_bytes = storage.read(path(second, ".log"))
+    log = open_log(storage, recovery_point=0, **SETTINGS)
+    assert log.end_offset == 26
+    assert storage.read(path(second, ".log")) == damaged_bytes
+    assert damaged(storage) == {}
+    (told,) = log.damage
+    assert (told.file, told.position) == (path(second, ".log"), 0)
+    assert "checksum" in told.found
+    for offset in range(26):
+        if offset == second:
+            with pytest.raises(CorruptBatch, match=rf"{second:020d}.log at position 0"):
+                log.read(offset, 1, end_offset=26)
+        else:
+            fetched = log.read(offset, 1, end_offset=26)
+            assert fetched.check is None, "what recovery has looked at is known, and needs no second look"
+            assert fetched.next_offset == offset + 1
+    assert values_from(log, second + 1)[0] == b"%03d" % (second + 1)
+    assert log.damage == [told]
+
+
+def values_from(log: Log, offset: int) -> list[bytes | None]:
+    """What a reader gets who begins at `offset` and checks checksums, as clients do."""
+    found = []
+    fetched = log.read(offset, 1 << 20, end_offset=log.end_offset)
+    data = fetched.read()
+    for position, header in iter_batches(data):
+        check_crc(data, position, header)
+        found += [record.value for record in iter_records(data, position)]
+    return found
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_records_that_were_flushed_and_are_gone_are_told_and_their_offsets_not_given_again(clean: bool) -> None:
+    """S5.3"""
+    storage = MemoryStorage()
+    log = filled(storage)
+    base = last_segment(log)
+    storage.open(path(base, ".log")).truncate(10)
+    log = open_log(storage, recovery_point=14, clean=clean, **SETTINGS)
+    assert log.end_offset == 14
+    assert f"records up to offset 14, which were flushed, found an end at offset {base}" in str(log.damage[-1])
+    assert append(log, b"new", leader_epoch=3).base_offset == 14
+    assert storage.read(path(base, ".log")) != b"", "nothing is removed"
+    again = open_log(storage, recovery_point=15, **SETTINGS)
+    assert again.end_offset == 15
+    assert values_from(again, 14) == [b"new"]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_recovery_point_that_contradicts_log_and_high_watermark_is_not_believed(clean: bool) -> None:
+    storage = MemoryStorage()
+    filled(storage).close()
+    log = open_log(storage, recovery_point=914, high_watermark=14, clean=clean, **SETTINGS)
+    assert (log.start_offset, log.end_offset) == (0, 14)
+    assert "expected a recovery point of 14 at most, found 914" in str(log.damage[0])
+    check_log(log)
+
+
+def test_a_log_start_that_contradicts_everything_else_is_not_believed() -> None:
+    storage = MemoryStorage()
+    filled(storage).close()
+    log = open_log(storage, recovery_point=14, high_watermark=14, clean=True, start_offset=95, **SETTINGS)
+    assert (log.start_offset, log.end_offset) == (0, 14)
+    assert "expected a log start of 14 at most, found 95" in str(log.damage[0])
+    check_log(log)
+
+
+def test_a_clean_stop_that_was_none_is_recovered(caplog: pytest.LogCaptureFixture) -> None:
+    storage = MemoryStorage()
+    log = filled(storage)
+    log.close()
+    storage.open(path(last_segment(log), ".log")).append(b"torn")
+    log = open_log(storage, clean=True, recovery_point=14, **SETTINGS)
+    assert log.end_offset == 14
+    assert "was stopped cleanly, and yet" in caplog.text
+    check_log(log)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("damage", ["missing", "odd size"])
+def test_indexes_that_are_gone_or_broken_are_made_anew(suffix: str, clean: bool, damage: str) -> None:
+    storage = MemoryStorage()
+    filled(storage).close()
+    for entry in storage.list("t-0"):
+        if entry.name.endswith(suffix):
+            if damage == "missing":
+                storage.remove(f"t-0/{entry.name}")
+            else:
+                storage.open(f"t-0/{entry.name}").append(b"odd")
+    log = open_log(storage, clean=clean, recovery_point=14, **SETTINGS)
+    assert log.end_offset == 14
+    check_log(log)
+
+
+def test_a_sealed_segment_without_an_index_that_is_damaged_is_indexed_around_the_damage() -> None:
+    """S5.3, S3.4"""
+    storage = MemoryStorage()
+    filled(storage).close()
+    storage.remove(path(0, ".index"))
+    overwrite(storage, path(0, ".log"), 8, b"\xff")
+    log = open_log(storage, recovery_point=14, **SETTINGS)
+    (told,) = log.damage
+    assert (told.file, told.position) == (path(0, ".log"), 0)
+    assert values_from(log, 1)[0] == b"001"
+    assert log.size == sum(entry.size for entry in storage.list("t-0") if entry.name.endswith(".log"))
+
+
+def test_missing_offsets_among_what_was_not_flushed_end_the_log() -> None:
+    storage = MemoryStorage()
+    log = filled(storage)
+    bases = [segment.base for segment in log.segments()]
+    last = storage.read(path(bases[-1], ".log"))
+    storage.open(path(bases[-2], ".log")).truncate(0)
+    log = open_log(storage, recovery_point=bases[-2], **SETTINGS)
+    assert (log.end_offset, [segment.base for segment in log.segments()]) == (bases[-2], bases[:-1])
+    check_log(log)
+    assert damaged(storage) == {f"{bases[-1]:020d}.log.damaged": last}
+
+
+def test_on_a_compacted_topic_segments_may_have_gaps_between_them() -> None:
+    storage = MemoryStorage()
+    log = filled(storage)
+    bases = [segment.base for segment in log.segments()]
+    storage.open(path(bases[1], ".log")).truncate(0)
+    log = open_log(storage, recovery_point=0, cleanup_policy="compact", **SETTINGS)
+    assert log.end_offset == 14
+    gone = range(bases[1], bases[2])
+    assert read_values(log)[:-2] == [b"%03d" % number for number in range(12) if number not in gone]
+    fetched = log.read(gone[0], 1000, end_offset=14)
+    assert fetched.segment_base == bases[2], "a read in the gap goes on after it"
+
+
+def test_offsets_that_run_backwards_end_the_log() -> None:
+    storage = MemoryStorage()
+    log = open_log(storage)
+    append(log, b"a", b"b")
+    size = log.size
+    storage.open(path(0, ".log")).append(batch(b"c", base_offset=1))
+    log = open_log(storage)
+    assert (log.end_offset, log.size) == (2, size)
+
+
+def test_leftovers_are_cleared_away() -> None:
+    storage = MemoryStorage()
+    filled(storage).close()
+    digits = "0" * 18
+    left = [f"{digits}00.log.deleted", f"{digits}01.index.cleaned", "leader-epoch-checkpoint.tmp", f"{digits}99.index"]
+    for name in left:
+        storage.open(f"t-0/{name}", create=True)
+    storage.open("t-0/partition.metadata", create=True)
+    open_log(storage, clean=True, **SETTINGS)
+    names = [entry.name for entry in storage.list("t-0")]
+    assert not set(left) & set(names)
+    assert "partition.metadata" in names
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_compaction_that_was_cut_short_is_finished(clean: bool) -> None:
+    """S5.2: the new segment stands for all that begin within it, ours or Kafka's."""
+    storage = MemoryStorage()
+    log = filled(storage)
+    bases = [segment.base for segment in log.segments()]
+    log.close()
+    kept = batch(b"kept", base_offset=bases[1] - 2) + batch(b"last", base_offset=bases[2] - 1)
+    for suffix, data in ((".log", bytes(kept)), (".index", b""), (".timeindex", b"")):
+        storage.open(path(0, suffix) + ".swap", create=True).append(data)
+    storage.open(path(bases[2], ".log") + ".cleaned", create=True).append(b"half of the next group")
+    log = open_log(storage, clean=clean, recovery_point=14, cleanup_policy="compact", **SETTINGS)
+    assert [segment.base for segment in log.segments()] == [0, bases[2]]
+    assert read_values(log)[:2] == [b"kept", b"last"]
+    assert log.end_offset == 14
+    assert log.damage == []
+    assert not [entry.name for entry in storage.list("t-0") if entry.name.endswith((".swap", ".cleaned", ".deleted"))]
+
+
+def test_broken_epochs_come_from_the_batches(caplog: pytest.LogCaptureFixture) -> None:
+    storage = MemoryStorage()
+    log = filled(storage)
+    log.close()
+    entries = log.epochs.entries()
+    storage.write_atomic("t-0/leader-epoch-checkpoint", b"junk")
+    again = open_log(storage, clean=True, recovery_point=14, **SETTINGS)
+    assert again.epochs.entries() == entries == [(0, 0), (1, 4), (2, 8), (3, 12)]
+    assert "leader-epoch-checkpoint: expected what the batches say, found" in caplog.text
+
+
+def test_epochs_of_what_was_cut_off_are_forgotten() -> None:
+    storage = MemoryStorage()
+    log = filled(storage)
+    flush(log)
+    log.truncate_to(9)
+    append(log, b"other", leader_epoch=3)
+    log = open_log(storage, recovery_point=9, **SETTINGS)
+    assert log.epochs.entries() == [(0, 0), (1, 4), (2, 8), (3, 9)], "not from 12 on, as the file says still"
+    check_log(log)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_broken_snapshot_costs_nothing_but_reading(clean: bool) -> None:
+    storage = MemoryStorage()
+    log = filled(storage)
+    log.close()
+    overwrite(storage, path(14, SNAPSHOT), 12, b"\xff\xff")
+    log = open_log(storage, clean=clean, recovery_point=14, **SETTINGS)
+    assert append(log, b"011", producer_id=1, epoch=0, base_sequence=11).duplicate
+    check_log(log)
+
+
+def test_snapshots_of_the_future_and_strays_are_removed() -> None:
+    storage = MemoryStorage()
+    log = filled(storage)
+    log.close()
+    snapshot = storage.read(path(14, SNAPSHOT))
+    for offset in (1, 500):
+        storage.open(path(offset, SNAPSHOT), create=True).append(snapshot)
+    open_log(storage, clean=True, **SETTINGS)
+    assert not storage.exists(path(1, SNAPSHOT))
+    assert not storage.exists(path(500, SNAPSHOT))
+    assert storage.exists(path(14, SNAPSHOT))
+
+
+def test_without_any_snapshot_producers_come_from_all_batches() -> None:
+    storage = MemoryStorage()
+    filled(storage).close()
+    for entry in storage.list("t-0"):
+        if entry.name.endswith(SNAPSHOT):
+            storage.remove(f"t-0/{entry.name}")
+    for clean in (True, False):
+        check_log(open_log(storage, clean=clean, recovery_point=14, **SETTINGS))
+
+
+def test_a_log_that_ends_before_its_start_goes_on_there_and_keeps_its_files() -> None:
+    storage = MemoryStorage()
+    filled(storage).close()
+    size = storage.open(path(0, ".log")).size
+    log = open_log(storage, start_offset=50, recovery_point=14, high_watermark=50, **SETTINGS)
+    assert (log.start_offset, log.end_offset) == (50, 50)
+    assert append(log, b"a", leader_epoch=4).base_offset == 50
+    assert storage.open(path(0, ".log")).size == size
+    assert read_values(log) == [b"a"]
+
+
+def test_a_checkpointed_start_hides_what_lies_before() -> None:
+    storage = MemoryStorage()
+    filled(storage).close()
+    log = open_log(storage, clean=True, start_offset=5, **SETTINGS)
+    assert log.start_offset == 5
+    assert read_values(log)[0] == b"005"
+
+
+def test_what_recovery_found_is_flushed() -> None:
+    """After a crash of the process alone the bytes may be in the page cache only."""
+    storage = FaultyStorage()
+    filled(storage)
+    storage.steps.clear()
+    log = open_log(storage, **SETTINGS)
+    assert log.flushed_offset == log.end_offset == 14
+    synced = {step.path for step in storage.steps if step.kind == "sync"}
+    assert {path(segment.base, ".log") for segment in log.segments()} <= synced
+    assert {path(segment.base, SNAPSHOT) for segment in log.segments()[1:]} <= synced
+    assert {step.path for step in storage.steps if step.kind == "sync_folder"} == {"t-0", ""}
+
+
+def test_names_that_a_crash_left_unsynced_are_synced() -> None:
+    storage = FaultyStorage()
+    log = open_log(storage, **SETTINGS)
+    append(log, b"a")
+    flush(log)
+    log.roll()
+    append(log, b"b")
+    log = open_log(storage, recovery_point=1, **SETTINGS)
+    assert log.flushed_offset == 2
+    left = storage.after_cut(Remains.LOST, random.Random(1))
+    assert read_values(open_log(left, recovery_point=2, **SETTINGS)) == [b"a", b"b"]
+
+
+def test_only_segments_from_the_recovery_point_on_are_touched() -> None:
+    storage = FaultyStorage()
+    log = filled(storage)
+    bases = [segment.base for segment in log.segments()]
+    flush(log)
+    storage.steps.clear()
+    open_log(storage, recovery_point=14, **SETTINGS)
+    touched = {step.path for step in storage.steps if step.path.endswith((".log", "index"))}
+    assert touched
+    assert all(f"{bases[-1]:020d}" in name for name in touched)
