@@ -27,6 +27,8 @@ EPOCH_KEY = "/leader_epoch"
 NO_TOPICS = {METADATA_TOPIC}
 """Logs that Kafka keeps beside its topics: neither served nor touched, so that Kafka finds them again."""
 CONFIG_OF_INTERNAL = {"cleanup.policy": "compact", "compression.type": "producer"}
+KEEP_ALL = {"retention.ms": "-1", "retention.bytes": "-1"}
+RETENTIONS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes")
 NOBODY = "none"
 
 
@@ -111,11 +113,22 @@ def _record(topic: str, count: int, id: bytes, config: Config, kafkas: KafkaTopi
         # a group's partition depends on the number of partitions, folders of unused ones may be missing
         count = max(count, config["offsets.topic.num.partitions"])
     if kafkas is None:
-        configs = CONFIG_OF_INTERNAL if topic in INTERNAL_TOPICS else {}
+        configs = CONFIG_OF_INTERNAL if topic in INTERNAL_TOPICS else _unknown(topic, config)
     else:
         count = max(count, kafkas.count)
         configs = {name: value for name, value in kafkas.configs.items() if _is_understood(topic, name, value, config)}
     return {"id": uuid_text(id), "partitions": count, "configs": configs}
+
+
+def _unknown(topic: str, config: Config) -> dict[str, str]:
+    """The settings of a topic of which only the folders are left: it may have kept its records for ever, or by their keys.
+
+    So nothing of it is dropped, unless the broker's own settings say how long records are kept.
+    """
+    if any(config.is_set(name) for name in RETENTIONS):
+        return {}
+    logger.warning("topic %s: its settings are not known, so all of it is kept; set log.retention.ms before it is taken over if not", topic)
+    return KEEP_ALL
 
 
 def _is_understood(topic: str, name: str, value: str, config: Config) -> bool:

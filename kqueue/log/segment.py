@@ -187,7 +187,7 @@ class Segment:
         is_named = entry.position > 0
         try:
             for position, unit in self._scan(entry.position, self.size):
-                if is_named and position == entry.position and unit.last_offset != entry.offset:
+                if is_named and position == entry.position and not _is_named(unit, entry):
                     raise _misled(entry, str(unit.last_offset))
                 is_named = False
                 if unit.last_offset >= offset:
@@ -233,7 +233,7 @@ class Segment:
     def _cut_from(self, entry: IndexEntry, limit: int, end: int, *, is_named: bool = True) -> tuple[int, int]:
         try:
             for at, unit in scan(self.log, entry.position, limit, chunk_bytes=SEARCH_CHUNK_BYTES, whole=True):
-                if is_named and unit.last_offset != entry.offset:
+                if is_named and not _is_named(unit, entry):
                     raise _misled(entry, str(unit.last_offset))
                 is_named = False
                 if at + unit.size > end:
@@ -269,7 +269,7 @@ class Segment:
         """
         entry = self.timeindex.lookup(timestamp)
         with contextlib.suppress(CorruptBatch):  # if what it names is damaged, it helps nobody
-            if entry.offset > start_offset and self._fits(entry):
+            if entry.timestamp != NO_TIMESTAMP and entry.offset > start_offset and self._fits(entry):
                 start_offset = entry.offset
         for position, unit in self._scan(self.anchor(start_offset), self.size, None):
             if unit.max_timestamp >= timestamp and unit.last_offset >= start_offset:
@@ -289,7 +289,7 @@ class Segment:
         for entry in self._entries_before(offset):
             with contextlib.suppress(CorruptBatch):
                 found = self.at(entry.position)
-                if found is not None and found.position == entry.position and found.unit.last_offset == entry.offset:
+                if found is not None and found.position == entry.position and _is_named(found.unit, entry):
                     return entry.position
         return 0
 
@@ -399,6 +399,14 @@ class Segment:
         found = self.at(0)
         self._rolling_timestamp = found.unit.max_timestamp if found is not None else NO_TIMESTAMP
         return self._rolling_timestamp
+
+
+def _is_named(unit: Unit, entry: IndexEntry) -> bool:
+    """Whether the unit at an entry's position can be the one that it means.
+
+    Kafka indexes messages of old formats that came together as one: from where the first begins, by the offset of the last.
+    """
+    return unit.last_offset == entry.offset or (unit.magic < 2 and unit.last_offset < entry.offset)
 
 
 def _misled(entry: IndexEntry, found: str) -> CorruptIndex:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kqueue.base.errors import CorruptData, CorruptIndex, StorageFailed
@@ -108,6 +108,8 @@ class _Loader:
         self.changed = False  # names or contents, so that they must be synced
         self.touched: list[Segment] = []  # segments that must be
         self.damage: list[Damage] = []
+        self.epochs_error: str | None = None
+        self.has_new_epochs = False
         self.is_whole = True  # the last segment ends in a whole batch
         self.has_gaps = False  # offsets are missing, as compaction leaves it, though the settings may not say so
 
@@ -117,15 +119,16 @@ class _Loader:
         snapshots = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == SNAPSHOT)
         self._remove_orphans(sizes, bases, start_offset)
         loaded = Loaded([self._open(base, sizes) for base in bases], start_offset, snapshots=snapshots, damage=self.damage)
-        rebuilt = self._read_epochs(loaded)
+        self.epochs_error = self._read_epochs(loaded)
         if not bases:
             self._begin_at(loaded, min(start_offset, self.seen_end))
+            self._settle_epochs(loaded, [])
         elif not (clean and self._load_clean(loaded, sizes)):
             self._recover(loaded, sizes)
         self._settle_bounds(loaded)
         self._trim(loaded)
         if bases and (self.changed or not clean):
-            self._sync(loaded, unclean=rebuilt or not clean)
+            self._sync(loaded, unclean=self.has_new_epochs or not clean)
         for damage in loaded.damage:
             logger.error("%s: damaged: %s", self.storage.place, damage)
         loaded.segments[-1].activate(self.config.segment_index_bytes)
@@ -152,26 +155,28 @@ class _Loader:
         self.changed |= missing
         return Segment(self.storage, self.folder, base, self.now_ms, create=missing, sizes=sizes)
 
-    def _read_epochs(self, loaded: Loaded) -> bool:
-        """Read the file; True: it could not be read, and the epochs come from all batches."""
+    def _read_epochs(self, loaded: Loaded) -> str | None:
+        """Read the file; returns why it can't be read, None: it can."""
         path = f"{self.folder}/{EPOCHS}"
         try:
-            if not self.storage.exists(path):
-                if not self.recovery_point or not has_epochs(loaded.segments):
-                    return False  # there are none, or they were not written yet
-                raise CorruptIndex("no such file")
-            loaded.epochs = decode_epochs(read_bounded(self.storage, path))
-            wrong = epochs_contradict(loaded.epochs, loaded.segments) if loaded.segments else None
+            if self.storage.exists(path):
+                loaded.epochs = decode_epochs(read_bounded(self.storage, path))
+            elif self.recovery_point and has_epochs(loaded.segments):  # else there are none, or they were not written yet
+                return "no such file"
         except CorruptIndex as error:
-            wrong = str(error)
+            return str(error)
+        return None
+
+    def _settle_epochs(self, loaded: Loaded, segments: Sequence[Segment]) -> None:
+        """Compare the epochs with these segments, whose indexes are right; take them from the batches where they are wrong."""
+        wrong = self.epochs_error or (epochs_contradict(loaded.epochs, segments) if segments else None)
         if wrong is None:
-            return False
+            return
         self._told(EPOCHS, "what the batches say", wrong)
         loaded.epochs = LeaderEpochs()
-        for segment in loaded.segments:
+        for segment in segments:
             self._read(segment, None, Producers(), loaded.epochs)
-        loaded.epochs.changed = self.changed = True
-        return True
+        loaded.epochs.changed = self.changed = self.has_new_epochs = True
 
     def _read(self, segment: Segment, limit: int | None, producers: Producers, epochs: LeaderEpochs) -> Rebuild:
         rebuild = Rebuild(segment, self.folder, self.config.index_interval_bytes, producers, epochs)
@@ -197,6 +202,7 @@ class _Loader:
             return False
         self._mend_indexes(loaded, len(loaded.segments) - 1, sizes)
         self._mend_transactions(loaded, len(loaded.segments))
+        self._settle_epochs(loaded, loaded.segments)
         loaded.producers = load_producers(self.storage, self.folder, loaded.snapshots, loaded.end_offset)
         loaded.producers.end_offset = max(loaded.producers.end_offset, loaded.segments[0].base)
         replay(loaded.segments, loaded.producers, loaded.end_offset)
@@ -219,6 +225,7 @@ class _Loader:
         begin = segments[first].base
         epochs_before, epochs_changed = loaded.epochs.entries(), loaded.epochs.changed
         loaded.epochs.truncate_from_end(begin)  # the file may know epochs that were cut off; the batches know better
+        self._settle_epochs(loaded, segments[:first])
         loaded.end_offset = begin
         for number in range(first, len(segments)):
             missing = self._hole(loaded, number)

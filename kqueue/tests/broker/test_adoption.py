@@ -75,6 +75,27 @@ def test_a_folder_of_kafka_opens_as_it_is(tmp_path: Path) -> None:
     assert "v2-gzip" in sim.restarted().broker.topics.names()
 
 
+def test_of_topics_whose_settings_nobody_knows_everything_is_kept(tmp_path: Path) -> None:
+    """Kafka 2.8 kept settings in ZooKeeper: its records are years old, and may have been meant to stay. S5.1"""
+    folder = golden.copy_folder("2.8", tmp_path / "data")
+    sim = Simulation({"node.id": 0}, storage=LocalStorage(folder), clock=ManualClock(1_900_000_000_000))
+    sim.advance(3_600_000)
+    expected = golden.expected("2.8")["v1-none"].of_partition(0)
+    partition = sim.broker.topics.partition("v1-none", 0)
+    assert (partition.log_start_offset, partition.high_watermark) == (expected[0].offset, expected[-1].offset + 1)
+    assert sim.broker.topics.get("v1-none").config["retention.ms"] == -1
+    sim.stop()
+
+
+def test_who_says_how_long_records_are_kept_means_topics_that_are_taken_over_too(tmp_path: Path) -> None:
+    folder = golden.copy_folder("2.8", tmp_path / "data")
+    sim = Simulation({"node.id": 0, "log.retention.hours": 24}, storage=LocalStorage(folder), clock=ManualClock(1_900_000_000_000))
+    sim.advance(3_600_000)
+    partition = sim.broker.topics.partition("v1-none", 0)
+    assert partition.log_start_offset == partition.high_watermark > 0
+    sim.stop()
+
+
 def test_nothing_is_adopted_while_a_data_folder_is_offline() -> None:
     """What it holds would be missing for ever."""
     sim = Simulation()

@@ -307,6 +307,12 @@ class LogMachine(RuleBasedStateMachine):
         self.log = open_log(self.storage, self.clock, clean=clean, recovery_point=point, start_offset=self.start, **self.config)
 
     @invariant()
+    def indexes_lead_nobody_astray(self) -> None:
+        if hasattr(self, "log"):
+            assert not [segment for segment in self.log._segments if segment.is_astray]
+            assert self.log.damage == []
+
+    @invariant()
     def offsets_agree(self) -> None:
         if hasattr(self, "log"):
             assert (self.log.start_offset, self.log.flushed_offset, self.log.end_offset) == (self.start, self.flushed, self.end)
