@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kqueue.base.errors import StorageFailed
-from kqueue.files.walking import Broken, Stamp, Whole, walk
 from kqueue.log.formats.epochs import LeaderEpochs
 from kqueue.log.formats.filenames import INDEX, LOG, TIMEINDEX, file_name
+from kqueue.log.recovery.walking import Broken, Stamp, Whole, walk
 from kqueue.records.batch import stamp
 from kqueue.storage import File, Storage
 from kqueue.storage.paths import TEMPORARY_SUFFIX

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex
-from kqueue.files.walking import Broken, Whole, walk
 from kqueue.log.formats.epochs import LeaderEpochs, encode_epochs
 from kqueue.log.formats.filenames import EPOCHS, INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, file_name
 from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
@@ -19,6 +18,7 @@ from kqueue.log.formats.txnindex import VERSION as TXN_VERSION
 from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.producers import Producers
 from kqueue.log.recovery.replay import count_batch
+from kqueue.log.recovery.walking import Broken, Whole, walk
 from kqueue.records.batch import BatchHeader
 from kqueue.storage import File, Storage
 

@@ -16,7 +16,6 @@ from kqueue.files.gaps import GAPS, decode_gaps
 from kqueue.files.segments import is_zero
 from kqueue.files.verify.indexes import IndexCheck, TimeCheck
 from kqueue.files.verify.state import producer_differences, transaction_differences
-from kqueue.files.walking import Broken, Whole, walk
 from kqueue.log.formats.checkpoints import decode_partition_metadata
 from kqueue.log.formats.epochs import LeaderEpochs, decode_epochs
 from kqueue.log.formats.filenames import (
@@ -39,6 +38,7 @@ from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
 from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
 from kqueue.log.producers import Producers
 from kqueue.log.recovery.replay import count_batch
+from kqueue.log.recovery.walking import Broken, Whole, walk
 from kqueue.records.batch import DELETE_HORIZON, BatchHeader
 from kqueue.storage import File, Storage
 from kqueue.storage.paths import TEMPORARY_SUFFIX

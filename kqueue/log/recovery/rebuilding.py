@@ -1,125 +1,24 @@
-"""A segment read from its start, whatever state it is in: what its indexes must hold, and which of its bytes are no batches.
-
-Base offset and leader epoch lie outside of a batch's checksum. Offsets are judged by the batches on either side: where two contradict each
-other, the one that leaves a gap without which the other fits is wrong.
-"""
+"""A segment read from its start, whatever state it is in: what its indexes must hold, and which of its bytes are no batches."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import NamedTuple
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.formats.epochs import LeaderEpochs
 from kqueue.log.formats.filenames import LOG, file_name
 from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
-from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
-from kqueue.log.formats.scan import Readable, Unit, scan
+from kqueue.log.formats.scan import Readable, Unit, first_offset
 from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
 from kqueue.log.formats.timeindex import NO_TIMESTAMP
 from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.producers import Producers
 from kqueue.log.recovery.damage import Damage
 from kqueue.log.recovery.replay import count_batch
-from kqueue.log.recovery.salvage import batch_at, next_batch
 from kqueue.log.recovery.verifying import Hurt, Outcome, Walked
+from kqueue.log.recovery.walking import Broken, Whole, out_of_place, walk
 from kqueue.log.segment import Segment
 from kqueue.records.batch import BatchHeader
-
-
-class Whole(NamedTuple):
-    """A batch with a right checksum, in its place."""
-
-    position: int
-    unit: Unit
-
-
-class Broken(NamedTuple):
-    """Bytes from `start` to `end` that are no batch which can stand there."""
-
-    start: int
-    end: int
-    expected: str
-    found: str
-
-
-def walk(file: Readable, base: int, end: int, limit: int | None = None) -> Iterator[Whole | Broken]:
-    """All that stands in the first `end` bytes of a segment's log, in order, each byte in exactly one.
-
-    Args: base: the segment's; limit: where the next segment begins, None: there is none. Raises StorageFailed.
-    """
-    last_max = base + RELATIVE_OFFSET_MAX if limit is None else min(limit - 1, base + RELATIVE_OFFSET_MAX)
-    expected, held = base, None  # `held` is yielded once what follows does not speak against it
-    for found in _raw(file, base, end, last_max):
-        if isinstance(found, Broken) or not _fits(found.unit, expected, last_max):
-            if held is not None:
-                yield held
-                expected, held = held.unit.last_offset + 1, None
-            yield found if isinstance(found, Broken) else _out_of_place(found, expected)
-            continue
-        if held is not None:
-            after = held.unit.last_offset + 1
-            if _first(found.unit) < after:
-                if _first(held.unit) == expected:
-                    yield held
-                    yield _out_of_place(found, after)
-                    expected, held = after, None
-                else:
-                    yield _out_of_place(held, expected)
-                    held = found
-                continue
-            yield held
-            expected = after
-        held = found
-    if held is not None:
-        yield held
-
-
-def _fits(unit: Unit, expected: int, last_max: int) -> bool:
-    return expected <= _first(unit) and unit.last_offset <= last_max
-
-
-def _first(unit: Unit) -> int:
-    """The least offset that the unit needs; a wrapper of old magic tells only its last."""
-    return unit.base_offset if isinstance(unit, BatchHeader) else unit.last_offset
-
-
-def _out_of_place(found: Whole, expected: int) -> Broken:
-    unit = found.unit
-    told = f"offsets {_first(unit)} to {unit.last_offset}"
-    return Broken(found.position, found.position + unit.size, f"a batch of offsets from {expected} on", told)
-
-
-def _raw(file: Readable, base: int, end: int, last_max: int) -> Iterator[Whole | Broken]:
-    position, last_offset = 0, base - 1
-    while position < end:
-        found = f"{end - position} bytes before the end of the file"
-        try:
-            for at, unit in scan(file, position, end, check=True):
-                yield Whole(at, unit)
-                position = at + unit.size
-                if unit.last_offset <= last_max:
-                    last_offset = max(last_offset, unit.last_offset)
-        except CorruptBatch as error:
-            found = str(error)
-        if position < end:
-            resumed = _resume(file, position, end, last_offset)
-            yield Broken(position, resumed, "a whole batch", found)
-            position = resumed
-
-
-def _resume(file: Readable, position: int, end: int, last_offset: int) -> int:
-    """Where batches begin again: where the broken one says that it ends, if that is so, else the next that can be found."""
-    with contextlib.suppress(CorruptBatch):
-        for _, unit in scan(file, position, end):  # without its checksum
-            after = position + unit.size
-            following = batch_at(file, after, end)
-            if after == end or (following is not None and _first(following) > last_offset):
-                return after
-            break
-    found = next_batch(file, position + 1, end, after_offset=last_offset)
-    return end if found is None else found
 
 
 class Rebuild:
@@ -166,23 +65,23 @@ class Rebuild:
 
         `gapless`: if no offset is missing up to the last batch, none is missing before that one. Raises StorageFailed.
         """
-        for found in walk(self.source, self.segment.base, self.size, limit):
+        for found in walk(self.source, self.size, self.segment.base, limit=limit, judges_epochs=False):
             ends = cut_from is not None and self.end_offset >= cut_from
-            if isinstance(found, Whole) and found.unit.magic == 2 and _first(found.unit) > self.end_offset:
+            if isinstance(found, Whole) and found.unit.magic == 2 and first_offset(found.unit) > self.end_offset:
                 # the last batch has none behind it to bear its offset out
                 is_last = found.position + found.unit.size == self.size
                 if gapless and is_last and not self.has_gaps and cut_from is not None and found.unit.last_offset >= cut_from:
-                    found = _out_of_place(found, self.end_offset)
+                    found = out_of_place(found, self.end_offset)
                 self.has_gaps = True
             if isinstance(found, Whole):
-                self._close_hurts(_first(found.unit))
+                self._close_hurts(first_offset(found.unit))
                 self._count(found.position, found.unit)
             elif ends:
                 self.cut = found
                 break
             else:
-                self.damage.append(Damage(self.name, found.start, found.expected, found.found))
-                self._hurts.append(Hurt(found.start, found.end, self.end_offset, -1, self.damage[-1]))
+                self.damage.append(Damage(self.name, found.position, found.expected, found.found))
+                self._hurts.append(Hurt(found.position, found.end, self.end_offset, -1, self.damage[-1]))
                 self._resumed = True
         if limit is not None:
             self._close_hurts(limit)
@@ -244,7 +143,6 @@ class Rebuild:
         self._note_epoch(position, unit)
         self.end = position + unit.size
         self.end_offset = unit.last_offset + 1
-
 
     def _note_epoch(self, position: int, unit: Unit) -> None:
         """Epochs never fall, and lie outside of the checksum: where they do, it is the batch before that is wrong."""

@@ -12,9 +12,9 @@ import pytest
 from kqueue.base.errors import NotALogFolder
 from kqueue.files.findings import NOTE
 from kqueue.files.verify import find_target, verify
-from kqueue.files.walking import walk
 from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.recovery.walking import walk
 from kqueue.storage import LocalStorage
 from kqueue.tests.files.damage import NONE, TXN, cut, flip, put, replace, some_of
 from kqueue.tests.golden import VERSIONS, data_folder, expected

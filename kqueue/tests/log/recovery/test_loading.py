@@ -122,7 +122,7 @@ def test_damage_before_the_last_two_segments_is_no_torn_end() -> None:
     assert damaged(storage) == {}
     (told,) = log.damage
     assert (told.file, told.position) == (path(second, ".log"), 0)
-    assert "checksum" in told.found
+    assert "checksum" in told.expected
     for offset in range(26):
         if offset == second:
             with pytest.raises(CorruptBatch, match=rf"{second:020d}.log at position 0"):

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from kqueue.log.formats.epochs import LeaderEpochs
 from kqueue.log.producers import Producers
-from kqueue.log.recovery.rebuilding import Broken, Rebuild, Whole, walk
+from kqueue.log.recovery.rebuilding import Rebuild
+from kqueue.log.recovery.walking import Broken, Whole, walk
 from kqueue.log.segment import Segment
 from kqueue.records.batch import stamp
 from kqueue.records.message_set import encode_set
@@ -34,8 +35,8 @@ def told(*parts: bytes, limit: int | None = None) -> list[tuple[int, int] | str]
     file = file_of(*parts)
     found: list[tuple[int, int] | str] = []
     position = 0
-    for one in walk(file, 0, file.size, limit):
-        start, end = (one.position, one.position + one.unit.size) if isinstance(one, Whole) else (one.start, one.end)
+    for one in walk(file, file.size, 0, limit=limit, judges_epochs=False):
+        start, end = (one.position, one.position + one.unit.size) if isinstance(one, Whole) else (one.position, one.end)
         assert start == position, "each byte is in exactly one"
         position = end
         if isinstance(one, Broken):
@@ -131,14 +132,14 @@ def test_what_is_damaged_below_the_bound_is_kept_and_beyond_it_ends_the_log() ->
     assert kept.damage[0].position == len(parts[0])
     cut = rebuilt(parts, cut_from=2)
     assert cut.cut is not None
-    assert (cut.cut.start, cut.end, cut.end_offset, cut.damage) == (len(parts[0]), len(parts[0]), 2, [])
+    assert (cut.cut.position, cut.end, cut.end_offset, cut.damage) == (len(parts[0]), len(parts[0]), 2, [])
 
 
 def test_the_last_batch_of_a_log_without_gaps_has_none_before_it() -> None:
     parts = [unit(0), unit(2), unit(9)]
     cut = rebuilt(parts, cut_from=4, gapless=True).cut
     assert cut is not None
-    assert cut.start == len(parts[0]) * 2
+    assert cut.position == len(parts[0]) * 2
     assert rebuilt(parts, cut_from=4).cut is None
     assert rebuilt([unit(0), unit(5), unit(9)], cut_from=4, gapless=True).cut is None, "it has gaps: it was compacted"
     assert rebuilt(parts, cut_from=11, gapless=True).end_offset == 11, "it was flushed so"

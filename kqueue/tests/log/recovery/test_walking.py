@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kqueue.files.walking import Broken, Stamp, Whole, walk
 from kqueue.log.formats.epochs import LeaderEpochs
+from kqueue.log.recovery.walking import Broken, Stamp, Whole, walk
 from kqueue.records.batch import BatchHeader, stamp
 from kqueue.records.message_set import encode_entry, encode_set
 from kqueue.records.record import Record
