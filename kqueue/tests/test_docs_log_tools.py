@@ -60,7 +60,7 @@ def test_every_program(folder: Path) -> None:
 
 def test_options_and_columns_are_those_that_there_are() -> None:
     told = set(re.findall(r"`(--[a-z-]+)", TEXT)) | {word for block in blocks("sh") for word in re.findall(r"--[a-z-]+", block)}
-    helps = "".join(CliRunner().invoke(kqueue, ["log", name, "--help"]).output for name in ("verify", "repair", "export"))
+    helps = "".join(CliRunner().invoke(kqueue, ["log", name, "--help"]).output for name in ("dump", "verify", "repair", "export"))
     helps += CliRunner().invoke(kqueue, ["produce", "--help"]).output
     assert [option for option in sorted(told) if option not in helps] == []
     (columns,) = re.findall(r"^Columns: (.*?)\. Keys", TEXT, re.MULTILINE | re.DOTALL)
