@@ -19,7 +19,16 @@ from kqueue.log.formats.epochs import LeaderEpochs
 from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
 from kqueue.log.formats.scan import Readable, Unit, first_offset, scan
 from kqueue.log.recovery.salvage import batch_at, next_batch
-from kqueue.records.batch import BATCH_OVERHEAD, CRC_START, DECOMPRESSED_BYTES_MAX, MAGIC_POSITION, BatchHeader, iter_records, read_header
+from kqueue.records.batch import (
+    BATCH_OVERHEAD,
+    CRC_START,
+    DECOMPRESSED_BYTES_MAX,
+    HEADER,
+    MAGIC_POSITION,
+    BatchHeader,
+    iter_records,
+    read_header,
+)
 from kqueue.records.legacy import check_entry, entry_records
 from kqueue.records.message_set import read_entry
 
@@ -98,7 +107,7 @@ def walk(
     Raises StorageFailed. Allocates a chunk, or one batch that lies whole in the file.
     """
     order = _Order(base, base if first is None else first, limit, epochs, judges_epochs)
-    return order.judged(_raw(file, size, base, order.last_max, deep))
+    return order.judged(_raw(file, size, base, limit, order.last_max, deep))
 
 
 def diagnose(file: Readable, position: int, end: int, *, deep: bool = False) -> Wrong:
@@ -133,7 +142,7 @@ def out_of_place(one: Whole, expected: int, bound: int | None = None, stamp: Sta
 # --- bytes
 
 
-def _raw(file: Readable, end: int, base: int, last_max: int, deep: bool) -> Iterator[Whole | Broken]:
+def _raw(file: Readable, end: int, base: int, limit: int | None, last_max: int, deep: bool) -> Iterator[Whole | Broken]:
     position, last_offset = 0, base - 1
     while position < end:
         try:
@@ -146,18 +155,44 @@ def _raw(file: Readable, end: int, base: int, last_max: int, deep: bool) -> Iter
             pass
         if position < end:
             wrong = diagnose(file, position, end, deep=deep)
-            resumed = _resume(file, position, end, wrong.size, last_offset)
+            resumed = _resume(file, position, end, wrong.size, last_offset, limit)
             yield Broken(position, resumed, wrong.expected, wrong.found)
             position = resumed
 
 
-def _resume(file: Readable, position: int, end: int, size: int, last_offset: int) -> int:
+def _resume(file: Readable, position: int, end: int, size: int, last_offset: int, limit: int | None) -> int:
     """Where a batch begins again: where the bad one's length says, if that leads to one (or the end), else the next that can be found."""
     after = position + size
-    if size and after <= end and (after == end or batch_at(file, after, end) is not None):
-        return after
+    if size and after <= end:
+        following = batch_at(file, after, end)
+        if following is not None or after == end:
+            bound = limit if following is None else first_offset(following)
+            skipped = _skipped(file, position, after, last_offset, bound)
+            return after if skipped is None else skipped
     found = next_batch(file, position + 1, end, after_offset=last_offset)
     return end if found is None else found
+
+
+def _skipped(file: Readable, position: int, after: int, last_offset: int, bound: int | None) -> int | None:
+    """Where whole batches begin that the bad one's length passes over, because the length itself is wrong; None: there are none.
+
+    A record's value may look like a batch: so nothing is searched where the bad one's own offsets reach up to `bound`, which follows it,
+    and what is found must lead to `after`.
+    """
+    base, _, _, magic, _, _, delta, *_ = HEADER.unpack(file.read_at(position, BATCH_OVERHEAD).ljust(BATCH_OVERHEAD, b"\0"))
+    if bound is None or base + (delta if magic == 2 else 0) + 1 == bound:
+        return None
+    found = next_batch(file, position + 1, after, after_offset=last_offset)
+    if found is None:
+        return None
+    try:
+        for _, unit in scan(file, found, after, check=True, whole=True):
+            if first_offset(unit) <= last_offset or unit.last_offset >= bound:
+                return None
+            last_offset = unit.last_offset
+    except CorruptBatch:
+        return None
+    return found
 
 
 def _wrong_batch(data: bytes, deep: bool) -> Wrong:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kqueue.log.formats.epochs import LeaderEpochs
@@ -73,6 +73,7 @@ def test_each_byte_is_in_exactly_one(counts: list[int], draw: st.DataObject) -> 
 
 @settings(deadline=None)
 @given(st.integers(0, 3), st.integers(0, 10_000), st.integers(1, 255))
+@example(0, 11, 249)  # a length that leads to where a later batch begins
 def test_one_byte_costs_one_batch_at_most(number: int, where: int, mask: int) -> None:
     data, positions = log_of(2, 3, 1, 2)
     ends = [*positions[1:], len(data)]
@@ -151,3 +152,26 @@ def test_a_length_that_is_a_lie_allocates_nothing_and_costs_one_batch() -> None:
     data[positions[1] + 8 : positions[1] + 12] = b"\x7f\xff\xff\xff"
     found = walked(data)
     assert [(one.position, one.end) for one in broken(found)] == [(positions[1], positions[2])]
+
+
+@pytest.mark.parametrize("limit", [None, 4])
+def test_a_length_that_passes_over_whole_batches_costs_one_batch(limit: int | None) -> None:
+    data, positions = log_of(1, 1, 1, 1)
+    data[positions[1] + 8 : positions[1] + 12] = (positions[3] - positions[1] - 12).to_bytes(4, "big")
+    (one,) = broken(list(walk(file_of(bytes(data)), len(data), 0, limit=limit)))
+    assert (one.position, one.end) == (positions[1], positions[2])
+
+
+@pytest.mark.parametrize("limit", [None, 2])
+def test_a_batch_in_a_value_is_none_of_the_log(limit: int | None) -> None:
+    inner = batch(b"inner")
+    stamp(inner, 0, 0, 0)
+    outer = batch(b"x" * 50, bytes(inner) + b"y" * 50)
+    stamp(outer, 0, 0, 0)
+    outer[-1] ^= 1
+    after = batch(b"after")
+    stamp(after, 0, 2, 0)
+    for data in (bytes(outer), bytes(outer + after)):
+        found = list(walk(file_of(data), len(data), 0, limit=limit if data == outer else None))
+        assert [(one.position, one.end) for one in broken(found)] == [(0, len(outer))]
+        assert len(found) == (1 if data == outer else 2)
