@@ -14,21 +14,17 @@ from __future__ import annotations
 
 import itertools
 import logging
-import struct
-import zlib
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from kqueue.base.errors import CorruptBatch, KqueueError, StorageFailed
 from kqueue.base.jobs import IoJob
 from kqueue.base.settings import KiB
-from kqueue.log.formats.scan import Readable, Unit, scan
+from kqueue.log.formats.scan import Readable, Unit, first_offset, scan
 from kqueue.log.recovery.damage import Damage
 from kqueue.log.recovery.salvage import batch_at, next_batch
-from kqueue.records.batch import BATCH_OVERHEAD, CRC_START, HEADER, LENGTH_FIELD_END, MAGIC_POSITION, BatchHeader
+from kqueue.log.recovery.walking import Broken, broken_at
 from kqueue.storage import Region
 
 CHECK_BYTES_MIN = 256 * KiB
@@ -38,7 +34,6 @@ READ_BYTES = 64 * KiB
 """What the job reads at a time: between two reads it lets go of the interpreter, so that small batches don't hold up the owner thread."""
 logger = logging.getLogger("kqueue.log")
 Done = Callable[[KqueueError | None], None]
-_LEGACY_CRC = struct.Struct(">I")
 
 
 class Walked(NamedTuple):
@@ -190,13 +185,11 @@ def scan_around(file: Readable, start: int, end: int, hurts: Sequence[Hurt], chu
 
 
 class _Wrong(Exception):
-    """A batch that is not what it should be: from `start` on. `size` None: where it ends is not known."""
+    """A batch is not what it should be."""
 
-    def __init__(self, start: int, size: int | None, expected: str, found: str) -> None:
-        self.start = start
-        self.size = size
-        self.expected = expected
-        self.found = found
+    def __init__(self, broken: Broken) -> None:
+        super().__init__(broken)
+        self.broken = broken
 
 
 class _Last(NamedTuple):
@@ -226,7 +219,7 @@ class _Walk:
                 self._walk()
             except _Wrong as wrong:
                 if self._has_begun or self.check.proven.end >= self.start:
-                    self._pass_over(wrong)
+                    self._pass_over(wrong.broken)
                 else:  # an index said that a batch begins here, and it may be the index that is wrong
                     self.start = self.position = self.check.proven.end
                     self.next_offset = self.check.proven.next_offset
@@ -251,67 +244,50 @@ class _Walk:
             for position, unit in scan(self.source, self.position, self.limit, check=True, chunk_bytes=READ_BYTES):
                 self._check_order(position, unit)
                 if self.start > self.check.proven.end and not self._has_begun:
-                    self.next_offset = _first(unit)  # the index vouches for its offsets, and nobody knows those before
+                    self.next_offset = first_offset(unit)  # the index vouches for its offsets, and nobody knows those before
                 self.last = _Last(position, self.next_offset, unit)
                 self.position = position + unit.size
                 self.next_offset = unit.last_offset + 1
                 if self._is_enough():
                     return
-        except CorruptBatch as error:
-            raise self._diagnosed(error) from None
+        except CorruptBatch:
+            pass
         if self.position < self.limit:
-            raise self._diagnosed(None)
+            raise _Wrong(broken_at(self.source, self.position, self.limit, self.next_offset - 1, self.check.next_segment))
 
     def _check_order(self, position: int, unit: Unit) -> None:
         """Checksums do not cover offsets: these must rise, and end before the next segment. Else this batch lies, or the last."""
-        first, end = _first(unit), self.check.next_segment
+        first, end = first_offset(unit), self.check.next_segment
         if first >= self.next_offset and unit.last_offset < end:
             return
         last = self.last
-        if last is None or first >= self.next_offset or first < last.next_offset or _first(last.unit) == last.next_offset:
-            raise _Wrong(position, unit.size, f"offsets from {self.next_offset} to below {end}", _told(unit))
+        if last is None or first >= self.next_offset or first < last.next_offset or first_offset(last.unit) == last.next_offset:
+            raise _Wrong(Broken(position, position + unit.size, f"offsets from {self.next_offset} to below {end}", _told(unit)))
         # The last one left a gap, and without it this one fits. If it is just as long as the gap, it is the one that lies; else either may.
-        count = last.unit.last_offset - _first(last.unit) + 1
-        size = last.unit.size if last.next_offset + count == first else position + unit.size - last.position
+        count = last.unit.last_offset - first_offset(last.unit) + 1
+        wrong_end = position if last.next_offset + count == first else position + unit.size
         self.position, self.next_offset = last.position, last.next_offset
-        raise _Wrong(last.position, size, f"offsets from {last.next_offset} to below {first}", _told(last.unit))
+        raise _Wrong(Broken(last.position, wrong_end, f"offsets from {last.next_offset} to below {first}", _told(last.unit)))
 
-    def _diagnosed(self, error: CorruptBatch | None) -> _Wrong:
-        """What is wrong with the batch at `position`, in numbers."""
-        start, left = self.position, self.limit - self.position
-        head = self.source.read_at(start, min(BATCH_OVERHEAD, left))
-        if len(head) < CRC_START:
-            return _Wrong(start, None, f"a batch of at least {CRC_START} bytes", f"{len(head)} bytes and the end of the file")
-        size = LENGTH_FIELD_END + HEADER.unpack(head.ljust(BATCH_OVERHEAD, b"\0"))[1]
-        if not CRC_START <= size <= left:
-            return _Wrong(start, None, f"a batch of {CRC_START} to {left} bytes", f"one of {size} bytes")
-        stands, given = _checksums(self.source.read_at(start, size))
-        if stands == given:
-            return _Wrong(start, None, "the beginning of a batch", "none" if error is None else str(error))
-        return _Wrong(start, size, f"bytes whose checksum is {stands:#010x}", f"bytes that give {given:#010x}")
-
-    def _pass_over(self, wrong: _Wrong) -> None:
+    def _pass_over(self, wrong: Broken) -> None:
         """Note the damage, and go on with the first whole batch after it."""
         offset = self.next_offset
         position, next_offset = self._next_whole(wrong, offset)
-        damage = Damage(self.name, wrong.start, wrong.expected, wrong.found)
-        self.hurts.append(Hurt(wrong.start, position, offset, next_offset, damage))
+        damage = Damage(self.name, wrong.position, wrong.expected, wrong.found)
+        self.hurts.append(Hurt(wrong.position, position, offset, next_offset, damage))
         self.position, self.next_offset, self.last = position, next_offset, None
 
-    def _next_whole(self, wrong: _Wrong, offset: int) -> tuple[int, int]:
+    def _next_whole(self, wrong: Broken, offset: int) -> tuple[int, int]:
         """Where the next whole batch begins that may follow, and its first offset; the end if there is none."""
         end, next_segment = self.limit, self.check.next_segment
-        position: int | None
-        if wrong.size is not None:
-            position = wrong.start + wrong.size
-            unit = batch_at(self.source, position, end) if position < end else None
-            if position == end or (unit is not None and offset <= _first(unit) and unit.last_offset < next_segment):
-                return position, next_segment if unit is None else _first(unit)
-        position = wrong.start
-        while (position := next_batch(self.source, position + 1, end, after_offset=offset - 1)) is not None:
+        unit = batch_at(self.source, wrong.end, end) if wrong.end < end else None
+        if wrong.end == end or (unit is not None and offset <= first_offset(unit) and unit.last_offset < next_segment):
+            return wrong.end, next_segment if unit is None else first_offset(unit)
+        position: int | None = wrong.position
+        while position is not None and (position := next_batch(self.source, position + 1, end, after_offset=offset - 1)) is not None:
             unit = batch_at(self.source, position, end)
             if unit is not None and unit.last_offset < next_segment:
-                return position, _first(unit)
+                return position, first_offset(unit)
         return end, next_segment
 
 
@@ -323,17 +299,5 @@ def _offset(hurt: Hurt) -> int:
     return hurt.offset
 
 
-def _first(unit: Unit) -> int:
-    """The least offset that the unit is known to need."""
-    return unit.base_offset if isinstance(unit, BatchHeader) else unit.last_offset
-
-
 def _told(unit: Unit) -> str:
-    return f"offsets {_first(unit)} to {unit.last_offset}"
-
-
-def _checksums(data: bytes) -> tuple[int, int]:
-    """The checksum that stands in a batch or message, and that which its bytes give."""
-    if data[MAGIC_POSITION] == 2:
-        return HEADER.unpack_from(data.ljust(BATCH_OVERHEAD, b"\0"))[4], crc32c(memoryview(data)[CRC_START:])
-    return _LEGACY_CRC.unpack_from(data, LENGTH_FIELD_END)[0], zlib.crc32(memoryview(data)[MAGIC_POSITION:])
+    return f"offsets {first_offset(unit)} to {unit.last_offset}"

@@ -77,17 +77,6 @@ class Broken(NamedTuple):
     misplaced: bool = False
 
 
-class Wrong(NamedTuple):
-    """Why no whole batch begins at a place. `size`: what the one there says of itself, 0 where that can't be."""
-
-    expected: str
-    found: str
-    size: int = 0
-
-
-_SOUND_NOW = Wrong("bytes that read the same each time", "a batch that is whole now, and was not before")
-
-
 def walk(
     file: Readable,
     size: int,
@@ -110,26 +99,13 @@ def walk(
     return order.judged(_raw(file, size, base, limit, order.last_max, deep))
 
 
-def diagnose(file: Readable, position: int, end: int, *, deep: bool = False) -> Wrong:
-    """What is wrong with what stands at `position`, where `scan` finds no whole batch before `end`. Raises StorageFailed."""
-    left = end - position
-    head = file.read_at(position, min(BATCH_OVERHEAD, left))
-    if len(head) <= MAGIC_POSITION:
-        return Wrong("a batch", f"{len(head)} bytes up to the end of the file")
-    (length,) = _LENGTH.unpack_from(head, _LENGTH_POSITION)
-    size, magic = length + _LENGTH_END, head[MAGIC_POSITION]
-    if length <= 0 or magic > 2:
-        return Wrong("a batch", f"length {length}, magic {magic}")
-    if size > left:
-        return Wrong(f"{size} bytes of a batch", f"{left} up to the end of the file")
-    data = file.read_at(position, size)
-    if len(data) < size:
-        return Wrong(f"{size} bytes of a batch", f"{len(data)} up to the end of the file")
-    try:
-        return _wrong_batch(data, deep) if magic == 2 else _wrong_entry(data, deep)
-    except CorruptBatch as error:
-        # such messages count from where their buffer begins; whoever reads ours has the position in the file
-        return Wrong("a batch of its format", re.sub(r" at position \d+", "", str(error)), size)
+def broken_at(file: Readable, position: int, end: int, last_offset: int, limit: int | None, *, deep: bool = False) -> Broken:
+    """What stands at `position`, where `scan` finds no whole batch before `end`, up to where batches begin again.
+
+    Args: last_offset: of the batch before it; limit: as for `walk`. Raises StorageFailed.
+    """
+    expected, found, size = _diagnosed(file, position, end, deep)
+    return Broken(position, _resume(file, position, end, size, last_offset, limit), expected, found)
 
 
 def out_of_place(one: Whole, expected: int, bound: int | None = None, stamp: Stamp | None = None) -> Broken:
@@ -154,10 +130,40 @@ def _raw(file: Readable, end: int, base: int, limit: int | None, last_max: int, 
         except CorruptBatch:
             pass
         if position < end:
-            wrong = diagnose(file, position, end, deep=deep)
-            resumed = _resume(file, position, end, wrong.size, last_offset, limit)
-            yield Broken(position, resumed, wrong.expected, wrong.found)
-            position = resumed
+            broken = broken_at(file, position, end, last_offset, limit, deep=deep)
+            yield broken
+            position = broken.end
+
+
+class _Wrong(NamedTuple):
+    """What is wrong with a batch. `size`: what it says of itself, 0 where that can't be."""
+
+    expected: str
+    found: str
+    size: int = 0
+
+
+_SOUND_NOW = _Wrong("bytes that read the same each time", "a batch that is whole now, and was not before")
+
+
+def _diagnosed(file: Readable, position: int, end: int, deep: bool) -> _Wrong:
+    left = end - position
+    head = file.read_at(position, min(BATCH_OVERHEAD, left))
+    if len(head) <= MAGIC_POSITION:
+        return _Wrong("a batch", f"{len(head)} bytes up to the end of the file")
+    (length,) = _LENGTH.unpack_from(head, _LENGTH_POSITION)
+    size, magic = length + _LENGTH_END, head[MAGIC_POSITION]
+    if length <= 0 or magic > 2:
+        return _Wrong("a batch", f"length {length}, magic {magic}")
+    if size > left:
+        return _Wrong(f"{size} bytes of a batch", f"{left} up to the end of the file")
+    data = file.read_at(position, size)
+    if len(data) < size:
+        return _Wrong(f"{size} bytes of a batch", f"{len(data)} up to the end of the file")
+    try:
+        return _wrong_batch(data, deep) if magic == 2 else _wrong_entry(data, deep)
+    except CorruptBatch as error:
+        return _Wrong("a batch of its format", _without_position(error), size)
 
 
 def _resume(file: Readable, position: int, end: int, size: int, last_offset: int, limit: int | None) -> int:
@@ -195,20 +201,31 @@ def _skipped(file: Readable, position: int, after: int, last_offset: int, bound:
     return found
 
 
-def _wrong_batch(data: bytes, deep: bool) -> Wrong:
-    header = read_header(data)
-    crc = crc32c(memoryview(data)[CRC_START:])
-    if crc != header.crc:
-        return Wrong(f"checksum {header.crc:#010x}", f"bytes that give {crc:#010x}", header.size)
+def _wrong_batch(data: bytes, deep: bool) -> _Wrong:
+    stands = HEADER.unpack_from(data.ljust(BATCH_OVERHEAD, b"\0"))[4]
+    given = crc32c(memoryview(data)[CRC_START:])
+    try:
+        header, fault = read_header(data), ""
+    except CorruptBatch as error:
+        if given == stands:
+            raise
+        fault = f" ({_without_position(error)})"
+    if given != stands:
+        return _Wrong(f"checksum {stands:#010x}", f"bytes that give {given:#010x}{fault}", len(data))
     if deep:
         _look_into(0, header, data)
     return _SOUND_NOW
 
 
-def _wrong_entry(data: bytes, deep: bool) -> Wrong:
+def _without_position(error: CorruptBatch) -> str:
+    # such messages count from where their buffer begins; whoever reads ours has the position in the file
+    return re.sub(r" at position \d+", "", str(error))
+
+
+def _wrong_entry(data: bytes, deep: bool) -> _Wrong:
     entry = read_entry(data, 0, len(data))
     if entry is None:
-        return Wrong("a message of old format", "one that is cut off by its own length")
+        return _Wrong("a message of old format", "one that is cut off by its own length")
     check_entry(data, entry)
     if deep:
         _look_into(0, entry, data)
@@ -310,4 +327,4 @@ def _epoch_between(before: int, epoch: int, after: int) -> int:
     return epoch
 
 
-__all__ = ["Broken", "Stamp", "Whole", "Wrong", "diagnose", "out_of_place", "walk"]
+__all__ = ["Broken", "Stamp", "Whole", "broken_at", "out_of_place", "walk"]
