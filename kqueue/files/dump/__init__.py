@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kqueue.files.dump.files import SUFFIXES, Source, dump_file, sources_in
+from kqueue.files.dump.files import dump_file
 from kqueue.files.dump.options import DumpOptions, Form
 from kqueue.files.dump.problems import Problems
+from kqueue.files.dump.sources import SUFFIXES, Source, sources_in
 
 __all__ = ["SUFFIXES", "DumpOptions", "Form", "Problems", "Source", "dump_file", "sources_in"]

@@ -1,68 +1,27 @@
-"""Which files can be dumped, and how each is: by the end of its name, as Kafka's tool does."""
+"""How each file is dumped: by the end of its name, as Kafka's tool does."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex, StorageFailed, UnsupportedCodec
 from kqueue.files.decoders import DecodeError
+from kqueue.files.dump.indexes import dump_index, dump_time_index
 from kqueue.files.dump.legacy import legacy_lines
 from kqueue.files.dump.lines import batch_line, record_lines
 from kqueue.files.dump.options import DumpOptions
 from kqueue.files.dump.problems import Problems
+from kqueue.files.dump.sources import Source
+from kqueue.files.dump.states import dump_snapshot, dump_transactions
 from kqueue.files.segments import Gap, walk
 from kqueue.log.formats import filenames
-from kqueue.storage import File, LocalStorage
 
 CHECKPOINT = ".checkpoint"  # a snapshot of Kafka's cluster metadata: a log by itself
 BOOTSTRAP = "bootstrap.checkpoint"
 
 
-class Source:
-    """A file to dump. `shown`: its name as the user gave it; `path`: absolute, without looking through links."""
-
-    def __init__(self, shown: str) -> None:
-        self.shown = shown
-        self.path = os.path.abspath(shown)  # noqa: PTH100  a Path would look through "..", and Kafka's tool does not
-        self.folder, self.name = os.path.split(self.path)
-
-    @property
-    def suffix(self) -> str:
-        return self.name[self.name.rfind(".") :] if "." in self.name else ""
-
-    def open(self, suffix: str | None = None) -> File:
-        """The file itself, or the one of the same segment with another suffix. Raises FileNotFoundError, StorageFailed."""
-        name = self.name if suffix is None else self.name.split(".")[0] + suffix
-        path = Path(self.folder, name)
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
-        return LocalStorage(self.folder).open(name)
-
-    def base_offset(self) -> int:
-        """The offset that its name begins with. Raises StorageFailed: it does not."""
-        digits = self.name.split(".")[0]
-        if not (digits.isascii() and digits.isdecimal()):
-            raise StorageFailed(f"{self.shown}: expected a name that begins with an offset, such as 00000000000000000000{self.suffix}")
-        return int(digits)
-
-
-def sources_in(folder: str) -> list[Source]:
-    """The files in a folder that can be dumped, sorted by name. Raises StorageFailed: it can't be read."""
-    try:
-        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
-    except OSError as error:
-        raise StorageFailed(f"can't list {folder}: {error.strerror}") from error
-    found = [Source(os.path.join(folder, name)) for name in names]  # noqa: PTH118  shown as it was given
-    return [source for source in found if source.suffix in SUFFIXES and source.name.count(".") == 1]
-
-
 def dump_file(source: Source, options: DumpOptions, problems: Problems) -> Iterator[str]:
     """The lines of one file. What is wrong goes to `problems`: nothing is raised for what a file holds, or that it can't be read."""
-    from kqueue.files.dump.indexes import dump_index, dump_time_index
-    from kqueue.files.dump.states import dump_snapshot, dump_transactions
-
     dumps: dict[str, Callable[[Source, DumpOptions, Problems], Iterator[str]]] = {
         filenames.LOG: dump_log,
         CHECKPOINT: dump_log,
@@ -80,9 +39,6 @@ def dump_file(source: Source, options: DumpOptions, problems: Problems) -> Itera
         yield from dump(source, options, problems)
     except (CorruptIndex, StorageFailed, FileNotFoundError) as error:
         problems.complain(str(error))
-
-
-SUFFIXES = (filenames.LOG, filenames.INDEX, filenames.TIMEINDEX, filenames.TXNINDEX, filenames.SNAPSHOT)
 
 
 def dump_log(source: Source, options: DumpOptions, problems: Problems) -> Iterator[str]:

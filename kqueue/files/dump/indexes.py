@@ -6,10 +6,10 @@ import struct
 from collections.abc import Iterator
 
 from kqueue.base.errors import CorruptBatch, UnsupportedCodec
-from kqueue.files.dump.files import Source
 from kqueue.files.dump.lines import records_of
 from kqueue.files.dump.options import DumpOptions
 from kqueue.files.dump.problems import Problems
+from kqueue.files.dump.sources import Source
 from kqueue.files.segments import Batch, walk
 from kqueue.log.formats.filenames import LOG
 from kqueue.log.formats.index import ENTRY as INDEX_ENTRY

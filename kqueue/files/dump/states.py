@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kqueue.base.errors import CorruptIndex
-from kqueue.files.dump.files import Source
 from kqueue.files.dump.options import DumpOptions
 from kqueue.files.dump.problems import Problems
+from kqueue.files.dump.sources import Source
 from kqueue.log.formats.snapshots import decode_snapshot
 from kqueue.log.formats.txnindex import ENTRY, VERSION, decode_aborted
 
