@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
-from functools import cache
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import aiokafka
@@ -15,8 +13,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from aiokafka.errors import KafkaError
 
+from compat_tests.clients.aiokafka_calls import run
 from compat_tests.clients.contract import (
     ACKS_NONE,
     ADMIN_CONFIGS,
@@ -35,7 +33,6 @@ from compat_tests.clients.contract import (
     Place,
     ProducerOptions,
     Record,
-    Refused,
     Sent,
     TimeFound,
 )
@@ -47,31 +44,6 @@ ASSIGNORS: dict[str, Any] = {
     "roundrobin": RoundRobinPartitionAssignor,
     "sticky": StickyPartitionAssignor,
 }
-CALL_TIMEOUT_S = 40
-
-
-@contextmanager
-def refusals() -> Iterator[None]:
-    """The client's errors that carry a number of the protocol, as Refused."""
-    try:
-        yield
-    except KafkaError as error:
-        code = getattr(error, "errno", None)
-        if isinstance(code, int) and code > 0:
-            raise Refused(code, str(error)) from error
-        raise
-
-
-@cache
-def _loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="aiokafka", daemon=True).start()
-    return loop
-
-
-def run(coroutine: Coroutine[Any, Any, T], timeout_s: float = CALL_TIMEOUT_S) -> T:
-    with refusals():
-        return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result(timeout_s)
 
 
 def _call(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -245,7 +217,7 @@ class AioKafka(Client):
         return _Consumer(bootstrap, options)
 
     def admin(self, bootstrap: str) -> Admin:
-        from compat_tests.clients import aiokafka_admin
+        from compat_tests.clients import aiokafka_admin  # only some scenarios need it, and what it imports differs by version
 
         return aiokafka_admin.Admin(bootstrap)
 

@@ -9,7 +9,7 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from compat_tests.clients.aiokafka import refusals, run
+from compat_tests.clients.aiokafka_calls import refusals, run
 from compat_tests.clients.contract import GroupSeen, Place, Refused
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, TopicPartition
 
+from compat_tests.clients.confluent_calls import CALL_TIMEOUT_S, QUIET, refusals, refuse
 from compat_tests.clients.contract import (
     ACKS_NONE,
     ADMIN_CONFIGS,
@@ -34,22 +34,6 @@ from compat_tests.clients.contract import (
     Sent,
     TimeFound,
 )
-
-CALL_TIMEOUT_S = 20
-QUIET = {"log_level": 2, "reconnect.backoff.max.ms": 500}
-
-
-def refuse(error: KafkaError) -> Refused:
-    return Refused(error.code(), error.str())
-
-
-@contextmanager
-def refusals() -> Iterator[None]:
-    """The client's exceptions as Refused (negative numbers are librdkafka's own errors)."""
-    try:
-        yield
-    except KafkaException as error:
-        raise refuse(error.args[0]) from error
 
 
 class _Pending:
@@ -260,7 +244,7 @@ class Confluent(Client):
         return _Consumer(bootstrap, options)
 
     def admin(self, bootstrap: str) -> Admin:
-        from compat_tests.clients import confluent_admin
+        from compat_tests.clients import confluent_admin  # only some scenarios need it, and what it imports differs by version
 
         return confluent_admin.Admin(bootstrap)
 

@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, ResourceType
 
-from compat_tests.clients.confluent import CALL_TIMEOUT_S, QUIET, refusals, refuse
+from compat_tests.clients.confluent_calls import CALL_TIMEOUT_S, QUIET, refusals, refuse
 from compat_tests.clients.contract import GroupSeen, Place
 
 

@@ -1,0 +1,41 @@
+"""The event loop on which aiokafka's coroutines run, in a thread, and its errors."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+from aiokafka.errors import KafkaError
+
+from compat_tests.clients.contract import Refused
+
+T = TypeVar("T")
+CALL_TIMEOUT_S = 40
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """The client's errors that carry a number of the protocol, as Refused."""
+    try:
+        yield
+    except KafkaError as error:
+        code = getattr(error, "errno", None)
+        if isinstance(code, int) and code > 0:
+            raise Refused(code, str(error)) from error
+        raise
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="aiokafka", daemon=True).start()
+    return loop
+
+
+def run(coroutine: Coroutine[Any, Any, T], timeout_s: float = CALL_TIMEOUT_S) -> T:
+    with refusals():
+        return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result(timeout_s)
