@@ -8,12 +8,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kqueue.base.errors import ExtraNeeded
-from kqueue.files.rows import ROW_BYTES, Row, Selection, rows, size_of
+from kqueue.files.rows import ROW_BYTES, Partition, Row, Selection, rows, size_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from kqueue.files.folder import LogFolder
 
 ROWS_MAX = 65_536
 BYTES_MAX = 8 * 1024 * 1024
@@ -100,14 +98,14 @@ def _text(name: str) -> str:
 
 
 def arrow_batches(
-    log: LogFolder, selection: Selection, *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX
+    log: Partition, selection: Selection, *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX
 ) -> Iterator[pa.RecordBatch]:
     """A partition's records as record batches. Raises: as `rows`, and ExtraNeeded."""
     need_pyarrow()
     return record_batches(rows(log, selection), selection, rows_max=rows_max, bytes_max=bytes_max)
 
 
-def to_table(log: LogFolder, selection: Selection) -> pa.Table:
+def to_table(log: Partition, selection: Selection) -> pa.Table:
     """A partition's records as one table. Raises: as `arrow_batches`."""
     form = schema(selection.key_as, selection.value_as)
     import pyarrow as pa

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex, OffsetOutOfRange, StorageFailed
 from kqueue.base.names import parse_partition_folder
+from kqueue.files import arrow
 from kqueue.files.lookup import end_of
+from kqueue.files.rows import Selection, SelectionArgs
 from kqueue.files.segments import Batch, Segment
-from kqueue.files.sound import Report, sound_batches
+from kqueue.files.sound import OnDamage, reporter, sound_batches
 from kqueue.files.transactions import Transactions
 from kqueue.log.formats.checkpoints import LOG_STARTS, decode_offsets, decode_partition_metadata
 from kqueue.log.formats.filenames import CLEANED, DELETED, LOG, PARTITION_METADATA, SWAP, parse_file_name
@@ -23,22 +25,8 @@ from kqueue.storage import Entry, LocalStorage, Storage
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OnDamage = Literal["raise", "skip"] | Callable[[Damage], object]
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATIONS = ("read_uncommitted", "read_committed")
-
-
-class SelectionArgs(TypedDict, total=False):
-    """The fields of `kqueue.files.rows.Selection`, as arguments."""
-
-    start_offset: int | None
-    end_offset: int | None
-    since_ms: int | None
-    until_ms: int | None
-    read_committed: bool
-    key_as: str
-    value_as: str
-    on_damage: OnDamage
 
 
 def open_log(folder: str | Path) -> LogFolder:
@@ -160,24 +148,18 @@ class LogFolder:
         return self._records(self._batches(start, end, check, on_damage), start, end, aborted, on_damage, limit_bytes)
 
     def arrow_batches(
-        self, *, rows_max: int = 65_536, bytes_max: int = 8 * 1024 * 1024, **selection: Unpack[SelectionArgs]
+        self, *, rows_max: int = arrow.ROWS_MAX, bytes_max: int = arrow.BYTES_MAX, **selection: Unpack[SelectionArgs]
     ) -> Iterator[pa.RecordBatch]:
         """The records as Apache Arrow record batches, of at most `rows_max` rows and about `bytes_max` bytes.
 
-        Args: selection: as the fields of `kqueue.files.Selection`, start_offset, since_ms, read_committed, value_as and others.
+        Args: selection: as the fields of `kqueue.files.rows.Selection`, start_offset, since_ms, read_committed, value_as and others.
         Columns: those of `kqueue.files.rows.Row`. Raises: as `records`; ExtraNeeded: pyarrow is not installed.
         """
-        from kqueue.files.arrow import arrow_batches
-        from kqueue.files.rows import Selection
-
-        return arrow_batches(self, Selection(**selection), rows_max=rows_max, bytes_max=bytes_max)
+        return arrow.arrow_batches(self, Selection(**selection), rows_max=rows_max, bytes_max=bytes_max)
 
     def to_arrow(self, **selection: Unpack[SelectionArgs]) -> pa.Table:
         """All of `arrow_batches` as one table, in memory. Raises: as `arrow_batches`."""
-        from kqueue.files.arrow import to_table
-        from kqueue.files.rows import Selection
-
-        return to_table(self, Selection(**selection))
+        return arrow.to_table(self, Selection(**selection))
 
     def _checked_start(self, start_offset: int | None) -> int:
         first = self.start_offset
@@ -188,7 +170,7 @@ class LogFolder:
         return start_offset
 
     def _batches(self, start: int, end_offset: int | None, check: bool, on_damage: OnDamage) -> Iterator[Batch]:
-        report = _reporter(on_damage)
+        report = reporter(on_damage)
         for segment, following in pairwise((*self.segments, None)):
             assert segment is not None
             if (following is not None and following.base_offset <= start) or (end_offset is not None and segment.base_offset >= end_offset):
@@ -222,17 +204,7 @@ class LogFolder:
             except CorruptBatch as error:
                 if on_damage == "raise":
                     raise
-                _reporter(on_damage)(Damage(batch.place, batch.position, "records as its header counts them", str(error)))
-
-
-def _reporter(on_damage: OnDamage) -> Report:
-    def report(damage: Damage) -> None:
-        if on_damage == "raise":
-            raise CorruptBatch(str(damage))
-        if callable(on_damage):
-            on_damage(damage)
-
-    return report
+                reporter(on_damage)(Damage(batch.place, batch.position, "records as its header counts them", str(error)))
 
 
 def _find_segments(storage: Storage, folder: str) -> tuple[Segment, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.base.names import did_you_mean
 from kqueue.files.decoders import VALUE_DECODERS, DecodeError
-from kqueue.files.folder import LogFolder, OnDamage
 from kqueue.files.segments import Batch
+from kqueue.files.sound import OnDamage, reporter
 from kqueue.files.transactions import Transactions
 from kqueue.log.recovery.damage import Damage
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader
@@ -64,6 +64,19 @@ class Selection:
         decoder(self.value_as)
 
 
+class SelectionArgs(TypedDict, total=False):
+    """The fields of `Selection`, as arguments."""
+
+    start_offset: int | None
+    end_offset: int | None
+    since_ms: int | None
+    until_ms: int | None
+    read_committed: bool
+    key_as: str
+    value_as: str
+    on_damage: OnDamage
+
+
 # --- what keys and values are
 
 
@@ -97,7 +110,24 @@ def decoder(name: str) -> Callable[[bytes], Any]:
 # --- rows
 
 
-def rows(log: LogFolder, selection: Selection, progress: Callable[[int], None] | None = None) -> Iterator[Row]:
+class Partition(Protocol):
+    """What rows are made of, such as a `LogFolder`, which says what each of these is."""
+
+    topic: str | None
+    partition: int | None
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def start_offset(self) -> int: ...
+
+    def batches(
+        self, *, start_offset: int | None = None, end_offset: int | None = None, check: bool = True, on_damage: OnDamage = "raise"
+    ) -> Iterator[Batch]: ...
+
+
+def rows(log: Partition, selection: Selection, progress: Callable[[int], None] | None = None) -> Iterator[Row]:
     """The rows of a partition, in order of offset.
 
     Args: progress: told the bytes of log that were read since the last call.
@@ -109,7 +139,7 @@ def rows(log: LogFolder, selection: Selection, progress: Callable[[int], None] |
 
 
 def _rows(
-    log: LogFolder,
+    log: Partition,
     selection: Selection,
     key_of: Callable[[bytes], Any],
     value_of: Callable[[bytes], Any],
@@ -133,12 +163,11 @@ def _rows(
         except CorruptBatch as error:
             if selection.on_damage == "raise":
                 raise
-            if callable(selection.on_damage):
-                selection.on_damage(Damage(batch.place, batch.position, "records as its header counts them", str(error)))
+            reporter(selection.on_damage)(Damage(batch.place, batch.position, "records as its header counts them", str(error)))
 
 
 def _of_batch(
-    log: LogFolder,
+    log: Partition,
     batch: Batch,
     start: int,
     end: int | None,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Literal
 
+from kqueue.base.errors import CorruptBatch
 from kqueue.files.lookup import position_of
 from kqueue.files.segments import Batch, Gap, Segment
 from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
@@ -12,6 +14,19 @@ from kqueue.log.recovery.salvage import batch_at, next_batch
 from kqueue.storage import File
 
 Report = Callable[[Damage], None]
+OnDamage = Literal["raise", "skip"] | Callable[[Damage], object]
+
+
+def reporter(on_damage: OnDamage) -> Report:
+    """What `sound_batches` needs in order to raise CorruptBatch, to say nothing, or to tell a function."""
+
+    def report(damage: Damage) -> None:
+        if on_damage == "raise":
+            raise CorruptBatch(str(damage))
+        if callable(on_damage):
+            on_damage(damage)
+
+    return report
 
 
 def sound_batches(segment: Segment, start_offset: int, next_base: int | None, *, check: bool, report: Report) -> Iterator[Batch]:
