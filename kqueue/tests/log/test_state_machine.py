@@ -185,16 +185,18 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        offset = data.draw(st.integers(max(self.start, self.cleaned, self.end - 12), self.end))
+        # not into a gap: where such a log ends, no file can tell
+        least = max(self.start, self.cleaned, self.end - 12)
+        inside = [offset for batch in self.batches for offset in range(batch.base, batch.end) if offset >= least]
+        offset = data.draw(st.sampled_from([*inside, self.end]))
         self.log.truncate_to(offset)
         self._lose(offset)
 
-    def _lose(self, offset: int, *, whole: bool = True) -> None:
+    def _lose(self, offset: int) -> None:
         """The list without what lies at `offset` or later; a batch that holds it goes whole."""
-        before = self.end
+        holder = next((batch for batch in self.batches if batch.base < offset < batch.end), None)
         self.batches = [batch for batch in self.batches if batch.end <= offset]
-        if offset < before:
-            self.end = max(self.batches[-1].end if self.batches else 0, self.cleaned) if whole else offset
+        self.end = min(self.end, offset if holder is None else holder.base)
         self.flushed = min(self.flushed, self.end)
         # producers go on as the log has them
         producer = self.log.producers.by_id.get(5)
@@ -298,7 +300,7 @@ class LogMachine(RuleBasedStateMachine):
             rows = self.rows()
             self._take_batches(rows)
             assert [row for row in rows if row[0] < flushed] == [row for row in self.rows() if row[0] < flushed]
-        self._lose(lost, whole=self.with_transactions)
+        self._lose(lost)
         assert self.end == lost
         self.flushed = self.end
 
