@@ -65,14 +65,6 @@ def one_of(*values: str) -> Rule:
     return Rule(f"one of {', '.join(values)}", lambda value: value in values)
 
 
-def all_of(*values: str) -> Rule:
-    """Every entry of a list is one of `values`, none twice, at least one."""
-    return Rule(
-        f"a list out of {', '.join(values)}",
-        lambda value: bool(value) and set(value) <= set(values) and len(set(value)) == len(value),
-    )
-
-
 class Synonym(NamedTuple):
     """A broker-level setting that gives a topic-level default; its number times `factor` is ours."""
 
