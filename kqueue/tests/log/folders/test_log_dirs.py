@@ -1,0 +1,80 @@
+"""S3.1: what may be told of a data folder: the bytes of batches in each partition, and the volume."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kqueue.base.errors import StorageFailed
+from kqueue.log.folders.data_folder import DataFolder
+from kqueue.log.folders.log_dirs import log_dir
+from kqueue.log.formats.filenames import DELETED, LOG, file_name
+from kqueue.storage import Entry, MemoryStorage, Storage
+from kqueue.testing.clock import ManualClock
+from kqueue.testing.storage import FaultyStorage
+from kqueue.tests.log.helpers import START_MS, append, batch, open_log
+
+ID = bytes(range(16))
+KEYS = (("t", 0), ("t", 1))
+
+
+class Unlisted(MemoryStorage):
+    """Its folders can be listed until `is_broken`."""
+
+    is_broken = False
+
+    def list(self, folder: str) -> list[Entry]:
+        if self.is_broken:
+            raise StorageFailed(f"can't list {folder}")
+        return super().list(folder)
+
+
+def folder_of(storage: Storage) -> DataFolder:
+    folder = DataFolder(storage, node_id=1, cluster_id=None, clock=ManualClock(START_MS), rng=random.Random(1))
+    for key in KEYS:
+        folder.make(key, ID)
+    return folder
+
+
+def test_open_logs_tell_their_size_and_the_others_are_listed() -> None:
+    storage = MemoryStorage()
+    folder = folder_of(storage)
+    log = open_log(storage)
+    append(log, b"a")
+    storage.open(f"t-1/{file_name(0, LOG)}", create=True).append(b"x" * 70)
+    storage.open(f"t-1/{file_name(5, LOG)}", create=True).append(b"x" * 7)
+    storage.open(f"t-1/{file_name(0, LOG)}{DELETED}", create=True).append(b"x" * 1000)
+    found = log_dir(folder, {KEYS[0]: log})
+    assert found.partitions == {KEYS[0]: len(batch(b"a")), KEYS[1]: 77}
+    assert (found.place, found.error, found.directory_id) == ("memory", None, folder.properties["directory.id"])
+    assert (found.total_bytes, found.usable_bytes) == (None, None)
+
+
+def test_the_volume_is_told_where_it_is_known() -> None:
+    storage = FaultyStorage(capacity_bytes=10_000)
+    folder = folder_of(storage)
+    before = log_dir(folder, {})
+    storage.open(f"t-0/{file_name(0, LOG)}", create=True).append(b"x" * 100)
+    after = log_dir(folder, {})
+    assert before.usable_bytes is not None
+    assert (after.total_bytes, after.usable_bytes) == (10_000, before.usable_bytes - 100)
+
+
+def test_a_partition_that_is_just_being_deleted_holds_nothing() -> None:
+    storage = MemoryStorage()
+    folder = folder_of(storage)
+    storage.rename("t-1", "t-1.0123-delete")
+    found = log_dir(folder, {})
+    assert (found.error, found.partitions) == (None, {KEYS[0]: 0, KEYS[1]: 0})
+
+
+def test_a_folder_that_cannot_be_listed_has_an_error_and_nothing_else() -> None:
+    storage = Unlisted()
+    folder = folder_of(storage)
+    storage.is_broken = True
+    found = log_dir(folder, {})
+    assert found[:2] == ("memory", folder.properties["directory.id"])
+    with pytest.raises(StorageFailed, match="can't list t-0"):
+        raise found.error or AssertionError
+    assert found[3:] == (None, None, {})
