@@ -157,7 +157,7 @@ def keep_chunk(
         offset_map.fields, offset_map.seed, marks, marks_start,
         _view(buf), at, limit, next_offset, start_offset, offset_map.end_offset, np.frombuffer(last_offsets, np.int64), out, rows,
     )  # fmt: skip
-    return KeptChunk(stopped - at, next_offset, memoryview(out), rows[:written].tolist(), read, kept, is_same)
+    return KeptChunk(stopped - at, next_offset, memoryview(out), [tuple(row) for row in rows[:written].tolist()], read, kept, is_same)
 
 
 def _view(data: bytes | bytearray) -> NDArray[np.uint8]:
