@@ -25,7 +25,7 @@ from kqueue.records.record import ABORT, COMMIT, Headers, Record, control_key_va
 __all__ = [
     "ABORT", "BATCH_OVERHEAD", "COMMIT", "DECOMPRESSED_BYTES_MAX", "HEADER", "MAGIC_POSITION", "BatchHeader", "Headers", "Record",
     "check_crc", "control_key_value", "decode_control", "iter_batches", "iter_records", "read_header", "set_log_append_time",
-    "set_max_timestamp", "stamp",
+    "set_max_timestamp", "stamp", "stated_size",
 ]  # fmt: skip
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -42,6 +42,7 @@ DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024  # default bound for what one batch m
 _LENGTH_MIN = BATCH_OVERHEAD - LENGTH_FIELD_END
 _BASE_OFFSET = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
+_LENGTH_POSITION = 8
 _LEADER_EPOCH = struct.Struct(">i")
 _LEADER_EPOCH_POSITION = 12
 _CRC = struct.Struct(">I")
@@ -136,6 +137,12 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
     return header
 
 
+def stated_size(buf: Buffer, pos: int) -> int:
+    """Bytes of what begins at `pos`, of any magic, as its length field says: any number of 32 bits, nothing is checked."""
+    length: int = _LENGTH.unpack_from(buf, pos + _LENGTH_POSITION)[0]
+    return length + LENGTH_FIELD_END
+
+
 def iter_batches(buf: Buffer, pos: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each whole batch in `buf[pos:end]`, in order; stops where the last one is cut off.
 
@@ -177,8 +184,7 @@ def set_log_append_time(buf: bytearray | memoryview, pos: int, time_ms: int) -> 
 def set_max_timestamp(buf: bytearray | memoryview, pos: int, time_ms: int) -> None:
     """Write the header's max timestamp in place; the checksum is made anew."""
     _MAX_TIMESTAMP.pack_into(buf, pos + _MAX_TIMESTAMP_POSITION, time_ms)
-    (length,) = _LENGTH.unpack_from(buf, pos + LENGTH_FIELD_END - _LENGTH.size)
-    with memoryview(buf)[pos + CRC_START : pos + LENGTH_FIELD_END + length] as covered:
+    with memoryview(buf)[pos + CRC_START : pos + stated_size(buf, pos)] as covered:
         _CRC.pack_into(buf, pos + _CRC_POSITION, crc32c(covered))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -13,15 +12,22 @@ from crc32c import crc32c
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.scan import Unit, first_offset
-from kqueue.records.batch import BATCH_OVERHEAD, CRC_START, LENGTH_FIELD_END, MAGIC_POSITION, BatchHeader, decompressed, read_header
+from kqueue.records.batch import (
+    BATCH_OVERHEAD,
+    CRC_START,
+    LENGTH_FIELD_END,
+    MAGIC_POSITION,
+    BatchHeader,
+    decompressed,
+    read_header,
+    stated_size,
+)
 from kqueue.records.legacy import LegacyEntry, entry_records
 from kqueue.records.message_set import read_entry
 from kqueue.records.record import Record
 from kqueue.storage import File
 
 Take = Callable[[bytes, int, int, int], tuple[int, int]]
-_LENGTH = struct.Struct(">i")
-_LENGTH_POSITION = 8
 
 
 class Stretch(NamedTuple):
@@ -120,10 +126,11 @@ class Walk:
     def _unit_size(self, start: bytes, left: int) -> int:
         if len(start) <= MAGIC_POSITION:
             raise CorruptBatch(f"the last {left} bytes of the file are no whole batch")
-        (length,) = _LENGTH.unpack_from(start, _LENGTH_POSITION)
-        if start[MAGIC_POSITION] > 2 or not MAGIC_POSITION < length + LENGTH_FIELD_END <= left:
-            raise CorruptBatch(f"no batch begins here: length {length}, magic {start[MAGIC_POSITION]}, {left} bytes to the end of the file")
-        return int(length) + LENGTH_FIELD_END
+        size, magic = stated_size(start, 0), start[MAGIC_POSITION]
+        if magic > 2 or not MAGIC_POSITION < size <= left:
+            length = size - LENGTH_FIELD_END
+            raise CorruptBatch(f"no batch begins here: length {length}, magic {magic}, {left} bytes to the end of the file")
+        return size
 
     def _unit(self, buf: bytes, at: int, size: int) -> Unit:
         with memoryview(buf)[at : at + size] as raw:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Protocol
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.records.batch import BATCH_OVERHEAD, MAGIC_POSITION, BatchHeader, check_crc, read_header
+from kqueue.records.batch import BATCH_OVERHEAD, LENGTH_FIELD_END, MAGIC_POSITION, BatchHeader, check_crc, read_header, stated_size
 from kqueue.records.legacy import LegacyEntry, check_entry
 from kqueue.records.message_set import read_entry
 
 Unit = BatchHeader | LegacyEntry
-_LENGTH = struct.Struct(">i")
-_LENGTH_POSITION = 8
-_LENGTH_END = 12  # the length counts from here, in every magic
 CHUNK_BYTES = 64 * 1024
 CHUNK_BYTES_CHECKED = 1024 * 1024
 
@@ -43,11 +39,10 @@ def scan(
         at = position - start
         if len(buf) - at <= MAGIC_POSITION:
             break  # the file is shorter than it was said to be
-        (length,) = _LENGTH.unpack_from(buf, at + _LENGTH_POSITION)
-        size = length + _LENGTH_END
+        size = stated_size(buf, at)
         magic = buf[at + MAGIC_POSITION]
-        if length <= 0 or magic > 2:
-            raise CorruptBatch(f"no batch begins at position {position}: length {length}, magic {magic}")
+        if size <= LENGTH_FIELD_END or magic > 2:
+            raise CorruptBatch(f"no batch begins at position {position}: length {size - LENGTH_FIELD_END}, magic {magic}")
         if size > end - position:
             break
         if (check or magic < 2) and at + size > len(buf):

@@ -11,7 +11,7 @@ import struct
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.formats.scan import Readable, Unit, first_offset
-from kqueue.records.batch import BATCH_OVERHEAD, MAGIC_POSITION, check_crc, read_header
+from kqueue.records.batch import BATCH_OVERHEAD, LENGTH_FIELD_END, MAGIC_POSITION, check_crc, read_header, stated_size
 from kqueue.records.legacy import check_entry
 from kqueue.records.message_set import read_entry
 
@@ -20,9 +20,6 @@ BATCH_BYTES_MAX = 128 * 1024 * 1024  # no batch is believed to be larger
 WORK_FACTOR = 4  # checksums are made over this many times the bytes that are searched, and a little more
 WORK_BYTES_MIN = 64 * 1024 * 1024
 OFFSETS_MAX = 2**31  # a segment spans fewer
-_LENGTH = struct.Struct(">i")
-_LENGTH_POSITION = 8
-_LENGTH_END = 12
 _START_BYTES = MAGIC_POSITION + 1
 
 
@@ -42,8 +39,8 @@ def batch_at(file: Readable, position: int, end: int) -> Unit | None:
     start = file.read_at(position, _START_BYTES)
     if len(start) < _START_BYTES:
         return None
-    size = _LENGTH.unpack_from(start, _LENGTH_POSITION)[0] + _LENGTH_END
-    if not BATCH_BYTES_MAX >= size > _LENGTH_END or size > end - position:
+    size = stated_size(start, 0)
+    if not BATCH_BYTES_MAX >= size > LENGTH_FIELD_END or size > end - position:
         return None
     return _whole(file.read_at(position, size), start[MAGIC_POSITION])
 
@@ -102,7 +99,7 @@ class _Search:
 
     def _is_batch(self, data: bytes, at: int, position: int) -> bool:
         magic = data[at + MAGIC_POSITION]
-        size = _LENGTH.unpack_from(data, at + _LENGTH_POSITION)[0] + _LENGTH_END
+        size = stated_size(data, at)
         if size > min(self.end - position, BATCH_BYTES_MAX):
             return False
         self.work_bytes -= 64  # a look at the header is not free either

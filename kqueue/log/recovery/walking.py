@@ -8,7 +8,6 @@ be right, a broken stretch says which.
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -24,18 +23,17 @@ from kqueue.records.batch import (
     CRC_START,
     DECOMPRESSED_BYTES_MAX,
     HEADER,
+    LENGTH_FIELD_END,
     MAGIC_POSITION,
     BatchHeader,
     iter_records,
     read_header,
+    stated_size,
 )
 from kqueue.records.legacy import check_entry, entry_records
 from kqueue.records.message_set import read_entry
 
 UNKNOWN_EPOCH = -1
-_LENGTH = struct.Struct(">i")
-_LENGTH_POSITION = 8
-_LENGTH_END = 12
 
 
 class Whole(NamedTuple):
@@ -151,10 +149,9 @@ def _diagnosed(file: Readable, position: int, end: int, deep: bool) -> _Wrong:
     head = file.read_at(position, min(BATCH_OVERHEAD, left))
     if len(head) <= MAGIC_POSITION:
         return _Wrong("a batch", f"{len(head)} bytes up to the end of the file")
-    (length,) = _LENGTH.unpack_from(head, _LENGTH_POSITION)
-    size, magic = length + _LENGTH_END, head[MAGIC_POSITION]
-    if length <= 0 or magic > 2:
-        return _Wrong("a batch", f"length {length}, magic {magic}")
+    size, magic = stated_size(head, 0), head[MAGIC_POSITION]
+    if size <= LENGTH_FIELD_END or magic > 2:
+        return _Wrong("a batch", f"length {size - LENGTH_FIELD_END}, magic {magic}")
     if size > left:
         return _Wrong(f"{size} bytes of a batch", f"{left} up to the end of the file")
     data = file.read_at(position, size)
