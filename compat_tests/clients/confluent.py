@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -109,6 +110,7 @@ class _Consumer:
         if options.instance_id is not None:
             settings["group.instance.id"] = options.instance_id
         self._batch = options.poll_records_max
+        self._held_back: deque[Any] = deque()
         self._assigned: set[Place] = set()
         self._consumer = Consumer(
             {
@@ -142,16 +144,23 @@ class _Consumer:
         return {Place(point.topic, point.partition) for point in self._consumer.assignment()}
 
     def poll(self, timeout_s: float) -> list[Record]:
-        # consume(n, timeout) waits for all n: so wait for the first and take with it what is there.
-        first = self._consumer.poll(timeout_s)
-        if first is None:
-            return []
-        return [self._record(message) for message in [first, *self._consumer.consume(self._batch - 1, 0)]]
+        """librdkafka hands out errors in a row with records: one that stands behind records is raised by the next call."""
+        messages = self._held_back
+        if not messages:
+            # consume(n, timeout) waits for all n: so wait for the first and take with it what is there.
+            first = self._consumer.poll(timeout_s)
+            if first is None:
+                return []
+            messages.extend([first, *self._consumer.consume(self._batch - 1, 0)])
+        if messages[0].error():
+            raise refuse(messages.popleft().error())
+        found = []
+        while messages and not messages[0].error():
+            found.append(self._record(messages.popleft()))
+        return found
 
     @staticmethod
     def _record(message: Any) -> Record:
-        if message.error():
-            raise refuse(message.error())
         kind, timestamp_ms = message.timestamp()
         return Record(
             Place(message.topic(), message.partition()),
@@ -173,6 +182,7 @@ class _Consumer:
 
     def _seek(self, place: Place, offset: int) -> None:
         """librdkafka refuses to seek a partition until its fetcher, another thread, has begun with it, or while it begins anew."""
+        self._held_back.clear()
         deadline = time.monotonic() + CALL_TIMEOUT_S
         while True:
             try:
