@@ -127,7 +127,7 @@ class LogCleaner:
         log = candidate.log
         storage = log.storage
         return CompactTask(
-            storage=storage.shared_root or storage,
+            opener=storage.opener or (lambda: storage),
             folder=log.folder,
             sources=sources,
             first_dirty=min(max(candidate.first_dirty, sources[0].base), sources[-1].end_offset),
@@ -198,7 +198,7 @@ class _Run:
         if error is not None or self._log.offline is not None:
             self._end(error)
             return
-        shared = self._storage.shared_root is not None
+        shared = self._storage.opener is not None
         self._cleaner.jobs.submit(CpuJob(f"compact {self._folder}", self._task, self._written, shared=shared))
 
     def _written(self, compacted: Compacted | None, error: BaseException | None) -> None:

@@ -7,6 +7,7 @@ One thread writes; `File.sync`, `Storage.sync_folder`, `Storage.write_atomic` an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from kqueue.storage.region import Region, Source
@@ -80,8 +81,11 @@ class Storage(Protocol):
         ...
 
     @property
-    def shared_root(self) -> str | None:
-        """The path under which `LocalStorage` finds the same files in another process; None: they are in this process alone."""
+    def opener(self) -> Callable[[], Storage] | None:
+        """What opens the same files in another process: picklable, takes nothing; None: they are in this process alone.
+
+        It is sent through a pipe, so it carries no secrets: what they are found by, at most.
+        """
         ...
 
     def open(self, path: str, *, create: bool = False, size: int | None = None) -> File:

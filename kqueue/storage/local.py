@@ -13,6 +13,8 @@ import mmap
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -324,8 +326,8 @@ class LocalStorage:
         return self._root
 
     @property
-    def shared_root(self) -> str:
-        return self._root
+    def opener(self) -> Callable[[], LocalStorage]:
+        return partial(LocalStorage, self._root)
 
     def open(self, path: str, *, create: bool = False, size: int | None = None) -> LocalFile:
         full = self._full(path)

@@ -79,7 +79,7 @@ class MemoryStorage:
     """A `Storage` in memory. What was opened stays usable when its name is gone, as on a disk."""
 
     place = "memory"
-    shared_root = None
+    opener = None
 
     def __init__(self) -> None:
         self._files: dict[str, MemoryFile] = {}

@@ -237,7 +237,7 @@ class FaultyStorage:
     """
 
     place = "faulty storage"
-    shared_root = None
+    opener = None
 
     def __init__(self, *, cut_at: int | None = None, capacity_bytes: int | None = None) -> None:
         self.cut_at = cut_at

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 
 from kqueue.base.errors import FolderInUse, StorageFailed
 from kqueue.storage.contract import Entry, Storage
-from kqueue.storage.local import LocalStorage
 
 
 def check_storage(make: Callable[[], Storage]) -> None:
@@ -174,10 +174,14 @@ def free_bytes_are_a_number(storage: Storage) -> None:
     assert storage.place
 
 
-def a_shared_root_shows_the_same_files(storage: Storage) -> None:
-    if storage.shared_root is not None:
-        storage.open("shared", create=True).append(b"seen")
-        assert LocalStorage(storage.shared_root).read("shared") == b"seen"
+def an_opener_finds_the_same_files(storage: Storage) -> None:
+    if storage.opener is None:
+        return
+    storage.open("shared", create=True).append(b"seen")
+    other: Storage = pickle.loads(pickle.dumps(storage.opener))()
+    assert other.read("shared") == b"seen", "what the opener opens, as another process does, shows other bytes"
+    other.open("answer", create=True).append(b"seen too")
+    assert storage.read("answer") == b"seen too", "what is written where the opener was used is not seen here"
 
 
 def _raises(kind: type[BaseException], run: Callable[[], object]) -> None:
@@ -203,5 +207,5 @@ STORAGE_CHECKS: tuple[Callable[[Storage], None], ...] = (
     locks_exclude,
     paths_stay_inside,
     free_bytes_are_a_number,
-    a_shared_root_shows_the_same_files,
+    an_opener_finds_the_same_files,
 )

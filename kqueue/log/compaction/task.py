@@ -16,7 +16,7 @@ from kqueue.log.compaction.swap import discard
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.filenames import CLEANED, TXNINDEX, file_name
 from kqueue.log.formats.txnindex import AbortedTransaction
-from kqueue.storage import LocalStorage, Storage
+from kqueue.storage import Storage
 
 __all__ = ["CleanStats", "Cleaned", "CompactConfig", "CompactTask", "Compacted", "Group", "RecordFilter", "Source"]
 
@@ -26,7 +26,7 @@ class CompactTask:
     """Compact the sealed segments of one log.
 
     Args:
-        storage: where the log's folder is; a str: the root of a `LocalStorage`.
+        opener: gives the storage that holds the log's folder; picklable where that is shared with other processes.
         sources: all sealed segments from the log's first up to (not including) the first that may not be cleaned, in order.
         first_dirty: all below was cleaned before; between the first source's base and the last one's end.
         start_offset: the log start; records below it go.
@@ -38,7 +38,7 @@ class CompactTask:
         sleep, monotonic: for the throttle, in seconds.
     """
 
-    storage: Storage | str
+    opener: Callable[[], Storage]
     folder: str
     sources: tuple[Source, ...]
     first_dirty: int
@@ -59,8 +59,7 @@ class CompactTask:
         Raises: CorruptBatch: names file and position; UnsupportedCodec, CorruptIndex, StorageFailed, FileNotFoundError; what was
         written is removed again.
         """
-        storage = LocalStorage(self.storage) if isinstance(self.storage, str) else self.storage
-        return _Cleaning(self, storage).run()
+        return _Cleaning(self, self.opener()).run()
 
 
 class _Cleaning:

@@ -43,7 +43,7 @@ def compact(log: Log, upto: int | None = None, segment_bytes: int = 1000) -> Com
     sealed = log.sealed_below(log.end_offset if upto is None else upto)
     sources = tuple(Source(view.base_offset, view.end_offset, view.size) for view in views[: len(sealed)])
     config = CompactConfig(segment_bytes, 1 << 20, 0, 1000, 1 << 16)
-    return CompactTask(log.storage, log.folder, sources, 0, config, log.start_offset, START_MS)()
+    return CompactTask(lambda: log.storage, log.folder, sources, 0, config, log.start_offset, START_MS)()
 
 
 def swap_in(log: Log, compacted: Compacted) -> list[str]:

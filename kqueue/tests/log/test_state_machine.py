@@ -239,7 +239,7 @@ class LogMachine(RuleBasedStateMachine):
         upto = views[-1].end_offset
         keep = KeepSome(divisor)
         task = CompactTask(
-            storage=self.storage,
+            opener=lambda: self.storage,
             folder="t-0",
             sources=tuple(Source(view.base_offset, view.end_offset, view.size, False) for view in views),
             first_dirty=0,

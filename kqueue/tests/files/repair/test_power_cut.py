@@ -21,7 +21,7 @@ from kqueue.tests.log.helpers import START_MS, read_records
 class Below:
     """A folder of another storage as a storage of its own, so that one power cut hits the data and the copy."""
 
-    shared_root = None
+    opener = None
 
     def __init__(self, storage: FaultyStorage, folder: str) -> None:
         self.inner = storage

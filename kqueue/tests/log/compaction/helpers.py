@@ -62,7 +62,7 @@ def task(storage: Storage, *, sources: tuple[Source, ...] | None = None, **setti
     own = {name: settings.pop(name) for name in list(settings) if name in known}
     defaults: dict[str, Any] = {"first_dirty": 0, "start_offset": 0, "now_ms": START_MS, "engine": "python", "config": config(**settings)}
     chosen = sources_of(storage) if sources is None else sources
-    return CompactTask(**{**defaults, "storage": storage, "folder": FOLDER, "sources": chosen, **own})
+    return CompactTask(**{**defaults, "opener": lambda: storage, "folder": FOLDER, "sources": chosen, **own})
 
 
 def swap_in(storage: Storage, done: Compacted, folder: str = FOLDER) -> None:

@@ -212,7 +212,7 @@ def test_a_task_and_its_result_can_be_sent_to_another_process(tmp_path: Path) ->
     for number in range(10):
         put(log, (b"a", b"%d" % number))
     log.roll()
-    made = replace(task(storage), storage=str(tmp_path))
+    made = replace(task(storage), opener=storage.opener)
     filtering: CompactTask = pickle.loads(pickle.dumps(replace(made, keep=has_good_value)))
     assert filtering.keep is has_good_value
     sent: CompactTask = pickle.loads(pickle.dumps(made))
