@@ -1,4 +1,4 @@
-"""The one command: `python -m benchmarks`: a broker of its own or the one at --bootstrap, and the log engine by itself."""
+"""The one command: `python -m benchmarks`: a broker of its own or the one at --bootstrap, the log engine by itself, and the test kit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import frames, loads, log, rdkafka
+from benchmarks import frames, kit, loads, log, rdkafka
 from benchmarks.results import Machine, Report, Row, save, show
 from benchmarks.served import OwnBroker, Served, external, warm_pages
 from kqueue.server.process import raise_open_files_limit
@@ -20,7 +20,7 @@ Step = tuple[str, Callable[[], Row]]
 ONE_DEEP, FIVE_DEEP, LIBRDKAFKA = 10_000, 40_000, 40_000
 PLAIN_WIDTH = 120
 WARM_BYTES = 4 * 10**9
-BROKER, LOG = "broker", "log"
+BROKER, LOG, KIT = "broker", "log", "kit"
 CPU_US_FIVE_DEEP, CPU_US_ONE_DEEP = 10, 16
 
 
@@ -81,7 +81,7 @@ def _measure_broker(report: Report, console: Console) -> None:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="measure the broker that is there, instead of a new kqueue")
-    parser.add_argument("--only", choices=(BROKER, LOG), help="one of the two groups")
+    parser.add_argument("--only", choices=(BROKER, LOG, KIT), help="one of the groups")
     parser.add_argument("--quick", action="store_true", help="the log group at a hundredth of its sizes: to see that it runs")
     parser.add_argument("--json", metavar="FILE", type=Path, help="save the figures there too")
     options = parser.parse_args(arguments)
@@ -92,9 +92,11 @@ def main(arguments: list[str] | None = None) -> int:
     if options.bootstrap:
         _measure_there(options.bootstrap, report, console)
     else:
-        if options.only != LOG:
+        if options.only in (None, BROKER):
             _measure_broker(report, console)
-        if options.only != BROKER:
+        if options.only in (None, KIT):
+            measure(report, console, kit.steps())
+        if options.only in (None, LOG):
             raise_open_files_limit()
             measure(report, console, log.steps(log.QUICK if options.quick else log.Sizes()))
     report.after = Machine.look({os.getpid()})

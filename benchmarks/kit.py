@@ -1,0 +1,101 @@
+"""The test kit: what a broker costs a run of tests, and what it adds to a test of one record."""
+
+from __future__ import annotations
+
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from kafka import KafkaConsumer, KafkaProducer
+
+import kqueue
+from benchmarks.replay import Answers, Replay, record
+from benchmarks.results import Figure, Row
+
+ROUNDS = 15
+START_ROUNDS = 5
+START_MS_MAX = 150
+OVERHEAD_MS_MAX = 50
+TOPIC = "one-record"
+_START = """
+import time, pytest, _pytest.config, _pytest.logging, _pytest.fixtures
+began = time.perf_counter()
+from kqueue import Broker
+broker = Broker().start()
+print(time.perf_counter() - began)
+broker.stop()
+"""
+
+
+def one_record(bootstrap: str, topic: str) -> None:
+    """The test: a record is produced and consumed by kafka-python."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    producer.send(topic, b"two coffees").get(10)
+    producer.close()
+    consumer = KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id="test", auto_offset_reset="earliest")
+    assert next(consumer).value == b"two coffees"
+    consumer.close()
+
+
+def start() -> Row:
+    found = []
+    for _ in range(START_ROUNDS):
+        printed = subprocess.run([sys.executable, "-c", _START], capture_output=True, text=True, check=True, timeout=60).stdout
+        found.append(float(printed) * 1000)
+    figure = Figure(statistics.median(found), "ms", at_most=START_MS_MAX)
+    return Row("the first kafka_broker of a test run", [figure], "import and start, in a process that has pytest already")
+
+
+def overhead() -> Row:
+    answers = _recorded()
+    alone_ms = [_alone_ms(answers) for _ in range(ROUNDS)]
+    with kqueue.Broker() as broker:
+        whole_ms = [_whole_ms(broker, f"one-{number:06}") for number in range(ROUNDS)]
+    alone, whole = statistics.median(alone_ms), statistics.median(whole_ms)
+    figures = [Figure(whole - alone, "ms more", at_most=OVERHEAD_MS_MAX), Figure(whole, "ms in all"), Figure(alone, "ms, the client alone")]
+    return Row("a test of one record through kafka-python", figures, "the client alone: its requests are answered from a recording")
+
+
+def steps() -> Iterator[tuple[str, Callable[[], Row]]]:
+    yield "test kit: start", start
+    yield "test kit: one record", overhead
+
+
+def _whole_ms(broker: kqueue.Broker, topic: str) -> float:
+    began = time.perf_counter()
+    broker.create_topic(topic)
+    one_record(broker.bootstrap, topic)
+    return (time.perf_counter() - began) * 1000
+
+
+def _alone_ms(answers: tuple[int, Answers]) -> float:
+    port, found = answers
+    with Replay(port, found):
+        began = time.perf_counter()
+        one_record(f"127.0.0.1:{port}", TOPIC)
+        return (time.perf_counter() - began) * 1000
+
+
+def _recorded() -> tuple[int, Answers]:
+    port = _free_port()
+    options = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    with record(port) as recorder, kqueue.Broker(settings=options) as broker:
+        # the broker names the recorder as its own address, so the client comes back to it
+        recorder.broker = ("127.0.0.1", _bound(broker))
+        broker.create_topic(TOPIC)
+        one_record(f"127.0.0.1:{port}", TOPIC)
+        return port, recorder.answers
+
+
+def _bound(broker: kqueue.Broker) -> int:
+    """Where it really listens, whatever address it advertises."""
+    return broker._server.bound(broker._server.listener_names[0])[1]
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
