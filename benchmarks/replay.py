@@ -1,7 +1,7 @@
 """What a client costs by itself: its requests are answered from a recording, without a broker.
 
-`record` stands between a client and a broker and keeps the answers, by API and in order; `Replay` gives them out again from another process,
-each with the number of the request that it answers. The last Fetch that brought records is followed by silence, as a long poll is.
+`record` stands between a client and a broker and keeps the answers, by API and in order; `Replay` gives them out again from another
+process, each with the number of the request that it answers. The last Fetch that brought records is followed by silence, as a long poll is.
 """
 
 from __future__ import annotations

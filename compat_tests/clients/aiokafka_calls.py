@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from compat_tests.clients.contract import Refused
+from compat_tests.clients.contract import numbered
 
 T = TypeVar("T")
 CALL_TIMEOUT_S = 40
 
 
-@contextmanager
-def refusals() -> Iterator[None]:
-    """The client's errors that carry a number of the protocol, as Refused."""
-    try:
-        yield
-    except KafkaError as error:
-        code = getattr(error, "errno", None)
-        if isinstance(code, int) and code > 0:
-            raise Refused(code, str(error)) from error
-        raise
+def refusals() -> AbstractContextManager[None]:
+    """aiokafka's errors as Refused."""
+    return numbered(KafkaError)
 
 
 @cache

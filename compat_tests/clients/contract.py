@@ -6,7 +6,8 @@ Partitions are named by `Place`; times are in milliseconds since 1970 where a re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -47,6 +48,18 @@ class Refused(Exception):
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"error {code}: {text}")
         self.code = code
+
+
+@contextmanager
+def numbered(error_class: type[Exception]) -> Iterator[None]:
+    """Those errors of a client that carry a number of the protocol, as Refused."""
+    try:
+        yield
+    except error_class as error:
+        code = getattr(error, "errno", None)
+        if isinstance(code, int) and code > 0:
+            raise Refused(code, str(error)) from error
+        raise
 
 
 class Place(NamedTuple):

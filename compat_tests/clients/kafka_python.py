@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any
 
@@ -34,9 +34,9 @@ from compat_tests.clients.contract import (
     Place,
     ProducerOptions,
     Record,
-    Refused,
     Sent,
     TimeFound,
+    numbered,
 )
 
 try:
@@ -55,16 +55,9 @@ ASSIGNORS: dict[str, Any] = {
 REQUEST_TIMEOUT_MS = 30_000
 
 
-@contextmanager
-def refusals() -> Iterator[None]:
-    """The client's errors that carry a number of the protocol, as Refused."""
-    try:
-        yield
-    except KafkaError as error:
-        code = getattr(error, "errno", None)
-        if isinstance(code, int) and code > 0:
-            raise Refused(code, str(error)) from error
-        raise
+def refusals() -> AbstractContextManager[None]:
+    """kafka-python's errors as Refused."""
+    return numbered(KafkaError)
 
 
 def _point(place: Place) -> TopicPartition:
