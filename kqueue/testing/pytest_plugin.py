@@ -1,0 +1,145 @@
+"""The pytest plugin: installed with kqueue, pytest finds it by itself. Fixtures that give tests a Kafka, and the broker's side of a failure.
+
+The broker of `kafka_broker` is made once for each process of a test run (pytest-xdist has several), when the first test asks for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kqueue.testing.broker_log import BrokerLog
+
+if TYPE_CHECKING:
+    from kqueue.embedded import Broker
+    from kqueue.testing.faults import Faults
+
+TOPIC_MARK = "kafka_topic"
+TOPIC_NAME_MAX = 100
+REQUESTS_SHOWN = 20
+SECTION = "kqueue broker"
+LOG = pytest.StashKey[BrokerLog]()
+BROKERS = pytest.StashKey["list[Broker]"]()
+_NUMBERS = itertools.count(1)
+
+
+def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+    """The first call that a plugin gets: time to say that no other module of ours needs the rewriting of its assertions.
+
+    pytest rewrites every module of a distribution that has a plugin, which would make the first broker of a test run ten times slower to
+    come up. There is no official way to say no; where this one is gone, all works, but slower.
+    """
+    with contextlib.suppress(AttributeError):
+        pluginmanager.rewrite_hook._must_rewrite.discard("kqueue")  # type: ignore[attr-defined]
+        pluginmanager.rewrite_hook._marked_for_rewrite_cache.clear()  # type: ignore[attr-defined]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{TOPIC_MARK}(partitions=1, **configs): how the fixture kafka_topic makes its topic.")
+    config.stash[BROKERS] = []
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if LOG in config.stash:
+        config.stash[LOG].remove()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if LOG in item.config.stash:
+        item.config.stash[LOG].begin()
+    for broker in item.config.stash[BROKERS]:
+        broker.requests.clear()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    outcome: Any = yield
+    report = outcome.get_result()
+    if report.failed and LOG in item.config.stash:
+        report.sections.append((f"{SECTION} {report.when}", _story(item.config)))
+
+
+def _story(config: pytest.Config) -> str:
+    """What the brokers of this test run have to say of the test that has failed."""
+    lines = list(config.stash[LOG].lines) or ["it logged nothing"]
+    for broker in config.stash[BROKERS]:
+        requests = list(broker.requests)
+        shown = requests[-REQUESTS_SHOWN:]
+        lines.append(f"{broker!r} had {len(requests)} requests" + (f", the last {len(shown)}:" if shown else ""))
+        lines += [f"  {request}" for request in shown]
+    return "\n".join(lines)
+
+
+class _Made:
+    """Makes brokers that pytest's report knows of, and stops them at the end."""
+
+    def __init__(self, config: pytest.Config, stack: ExitStack) -> None:
+        self._config = config
+        self._stack = stack
+
+    def __call__(self, *args: Any, **options: Any) -> Broker:
+        from kqueue.embedded import Broker
+
+        if LOG not in self._config.stash:
+            self._config.stash[LOG] = BrokerLog()
+            self._config.stash[LOG].install()
+        broker = self._stack.enter_context(Broker(*args, **options))
+        brokers = self._config.stash[BROKERS]
+        brokers.append(broker)
+        self._stack.callback(brokers.remove, broker)
+        return broker
+
+
+@pytest.fixture(scope="session")
+def kafka_broker_options() -> Mapping[str, Any]:
+    """What `kafka_broker` is made with; override it in a conftest.py: ``return {"num_partitions": 3}``. Default: nothing, all in memory."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(request: pytest.FixtureRequest, kafka_broker_options: Mapping[str, Any]) -> Iterator[Broker]:
+    """A running `kqueue.Broker`, the same for all tests: ``KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)``."""
+    with ExitStack() as stack:
+        yield _Made(request.config, stack)(**kafka_broker_options)
+
+
+@pytest.fixture
+def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Broker]]:
+    """Starts brokers for one test, with the arguments of `kqueue.Broker`; they are stopped when it ends."""
+    with ExitStack() as stack:
+        yield _Made(request.config, stack)
+
+
+@pytest.fixture
+def kafka_topic(request: pytest.FixtureRequest, kafka_broker: Broker) -> Iterator[str]:
+    """The name of a new topic on `kafka_broker`, deleted after the test; ``@pytest.mark.kafka_topic(partitions=3)`` says how it is made."""
+    mark = request.node.get_closest_marker(TOPIC_MARK)
+    options: dict[str, Any] = dict(mark.kwargs) if mark else {}
+    kafka_broker.start()  # a test before this one may have stopped it
+    name = _topic_name(request.node.name)
+    kafka_broker.create_topic(name, **options)
+    yield name
+    if kafka_broker.is_running and name in kafka_broker.topics:
+        kafka_broker.topics[name].delete()
+
+
+@pytest.fixture
+def kafka_faults(kafka_broker: Broker) -> Iterator[Faults]:
+    """Faults on `kafka_broker`, all taken back when the test ends: ``kafka_faults.fail("Produce", times=3)``."""
+    from kqueue.testing.faults import faults
+
+    with faults(kafka_broker) as made:
+        yield made
+
+
+def _topic_name(test: str) -> str:
+    """A name that no test had before, in which its own can be recognised."""
+    legible = re.sub(r"[^A-Za-z0-9-]+", "-", test).strip("-")[:TOPIC_NAME_MAX]
+    return f"{legible}-{next(_NUMBERS)}"
