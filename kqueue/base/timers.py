@@ -6,15 +6,17 @@ import heapq
 import itertools
 from collections.abc import Callable
 
+from kqueue.base.clock import Clock
+
 
 class Timer:
     """One call due at `deadline_ms` on the monotonic clock; `cancel()` makes it never happen."""
 
     __slots__ = ("_run", "deadline_ms")
 
-    def __init__(self, deadline_ms: float, run: Callable[[], None]) -> None:
+    def __init__(self, deadline_ms: float, run: Callable[[], object]) -> None:
         self.deadline_ms = deadline_ms
-        self._run: Callable[[], None] | None = run
+        self._run: Callable[[], object] | None = run
 
     def cancel(self) -> None:
         """Take the call back; after it ran, or twice, is harmless."""
@@ -25,18 +27,56 @@ class Timer:
         return self._run is not None
 
 
+class Series:
+    """Calls that are due again and again, each `interval_ms` after the one before; `cancel()` ends them."""
+
+    __slots__ = ("_run", "_timer", "_timers", "due_ms", "interval_ms")
+
+    def __init__(self, timers: Timers, interval_ms: float, run: Callable[[], object], first_ms: float) -> None:
+        self.interval_ms = interval_ms
+        self.due_ms = first_ms
+        self._timers = timers
+        self._run = run
+        self._timer = timers.at(first_ms, self._ring)
+
+    def cancel(self) -> None:
+        """No more calls, not even one that is due; twice is harmless."""
+        self._timer.cancel()
+        self._timers._series.pop(self, None)
+
+    @property
+    def pending(self) -> bool:
+        return self._timer.pending
+
+    def _ring(self) -> None:
+        # first the next one: a call that fails does not end the series, and one that cancels it does
+        now_ms = self._timers._now_ms()
+        self.due_ms = now_ms + self.interval_ms
+        self._timer = self._timers.at(max(self.due_ms, now_ms + self._timers._apart_ms), self._ring)
+        self._run()
+
+    def _set_right(self) -> None:
+        if self._timer.deadline_ms != self.due_ms:
+            self._timer.cancel()
+            self._timer = self._timers.at(self.due_ms, self._ring)
+
+
 class Timers:
     """All timers of one owner thread, in order of deadline, then of creation.
 
-    `on_earlier` (if set) is called when a new timer becomes the first, so that the owner can shorten its sleep.
+    `clock`: what the deadlines are of; only `every` needs to know it. `on_earlier` (if set) is called when a new timer becomes the
+    first, so that the owner can shorten its sleep.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
         self._heap: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
+        self._clock = clock
+        self._series: dict[Series, None] = {}
+        self._apart_ms = 0.0
         self.on_earlier: Callable[[], None] | None = None
 
-    def at(self, deadline_ms: float, run: Callable[[], None]) -> Timer:
+    def at(self, deadline_ms: float, run: Callable[[], object]) -> Timer:
         """Call `run` once the monotonic clock reaches `deadline_ms`."""
         timer = Timer(deadline_ms, run)
         first = self.next_deadline_ms()
@@ -44,6 +84,27 @@ class Timers:
         if self.on_earlier is not None and (first is None or deadline_ms < first):
             self.on_earlier()
         return timer
+
+    def every(self, interval_ms: float, run: Callable[[], object], *, first_after_ms: float | None = None) -> Series:
+        """Call `run` each `interval_ms` (more than 0) from now on, the first time after `first_after_ms` (None: one interval).
+
+        For upkeep that loses nothing by being late: see `keep_apart`. An exception in one call goes to whoever runs the timers, and the
+        next call comes all the same.
+        """
+        assert interval_ms > 0, "what is due again at once would leave no time for anything else"
+        series = Series(self, interval_ms, run, self._now_ms() + (interval_ms if first_after_ms is None else first_after_ms))
+        self._series[series] = None
+        return series
+
+    def keep_apart(self, apart_ms: float) -> None:
+        """Let the calls of each series be at least `apart_ms` apart, while much time passes at once; 0 goes back to their own intervals.
+
+        Going back makes those due at once that are late by then: one call for all that were left out.
+        """
+        self._apart_ms = apart_ms
+        if not apart_ms:
+            for series in list(self._series):
+                series._set_right()
 
     def next_deadline_ms(self) -> float | None:
         """Deadline of the first pending timer; None when there is none."""
@@ -61,3 +122,7 @@ class Timers:
             run()
             count += 1
         return count
+
+    def _now_ms(self) -> float:
+        assert self._clock is not None, "these timers were given no clock to count intervals by"
+        return self._clock.monotonic_ms()

@@ -58,7 +58,7 @@ class Broker:
         self.clock = clock
         self.jobs = jobs
         self.logs = logs
-        self.timers = timers or Timers()
+        self.timers = timers or Timers(clock)
         self.waiting = Waiting(self.timers, clock)
         self.node_id = node_id(config)
         self.rack: str | None = config["broker.rack"]
@@ -166,13 +166,7 @@ class Broker:
         self.waiting.wake(ticket)
 
     def _every(self, setting: str, run: Callable[[], object]) -> None:
-        interval_ms = self.config[setting]
-
-        def again() -> None:
-            self.timers.at(self.clock.monotonic_ms() + interval_ms, again)
-            run()
-
-        self.timers.at(self.clock.monotonic_ms() + interval_ms, again)
+        self.timers.every(self.config[setting], run)
 
     def _checkpoint_high_watermarks(self) -> None:
         self.logs.checkpoint_high_watermarks(self._high_watermarks())

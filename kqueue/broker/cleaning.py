@@ -1,7 +1,8 @@
 """Cleaning: at their times, every topic's cleanup policies are asked what may go, and what they say is carried out within bounds.
 
 No policy can drop or rewrite the active segment, a part of a segment, or anything at or above the high watermark; one that raises is
-logged once, and its log left alone. Segments below the log start go under every policy. Crash: see `log.dropping`, `log.cleaner`.
+logged once, and its log left alone. Segments below the log start go under every policy. What a policy wants done before segments go is in
+`handover`. Crash: see `log.dropping`, `log.cleaner`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kqueue.base.errors import KqueueError, PluginError
 from kqueue.base.jobs import Jobs
 from kqueue.base.settings import LONG_MAX, Config
 from kqueue.base.timers import Timers
+from kqueue.broker.handover import Handovers
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import Topic, Topics
 from kqueue.broker.waiting import Waiting
@@ -30,11 +32,14 @@ from kqueue.log.policies.compact import dirt_of
 logger = logging.getLogger("kqueue.broker")
 FIRST_CHECK_MS = 30_000  # after the start, as Kafka's; then at the set interval
 AT_A_TIME = 50  # partitions that are looked at before others have a turn
-NEXT_TURN_MS = 1
 DROPPING_ONLY = frozenset({"delete", "consumed"})
 Key = tuple[str, int]
 Plan = TypeVar("Plan", Drop, Compact)
 Offsets = Callable[[str], Mapping[str, Mapping[int, CommittedOffset]]]
+
+
+def _nothing() -> None:
+    pass
 
 
 class CommittedOffsets:
@@ -67,40 +72,41 @@ class Cleaning:
         self._round: deque[Partition] = deque()
         self._on_disk = config["kqueue.storage"] != "memory"
         self.cleaner = LogCleaner(config, logs, jobs, self._disposal, clock)
+        self.handovers = Handovers(config, jobs, self._drop, self.retain)
 
     def start(self) -> None:
         """Begin to look, after a while."""
-        self._after(min(FIRST_CHECK_MS, self._config["log.retention.check.interval.ms"]), self._begin_round)
+        check_ms = self._config["log.retention.check.interval.ms"]
+        self._timers.every(check_ms, self._begin_round, first_after_ms=min(FIRST_CHECK_MS, check_ms))
         if self._config["log.cleaner.enable"]:
             self.cleaner.on_idle = self._compact
-            self._after(self._config["log.cleaner.backoff.ms"], self._look_for_dirt)
+            self._timers.every(self._config["log.cleaner.backoff.ms"], self._compact)
 
     def forget(self, topic: Topic) -> None:
         """The topic is gone."""
         for partition in topic.partitions:
             key = (topic.name, partition.index)
             self.cleaner.forget(key)
+            self.handovers.forget(key)
             self._told = {(told, what) for told, what in self._told if told != key}
 
     # --- dropping
 
     def _begin_round(self) -> None:
-        next_ms = self._clock.monotonic_ms() + self._config["log.retention.check.interval.ms"]
-        self._round = deque(partition for topic in self._topics for partition in topic.partitions)
-        self._go_round(next_ms)
+        if not self._round:  # else the last one is not over yet
+            self._round = deque(partition for topic in self._topics for partition in topic.partitions)
+            self._go_round()
 
-    def _go_round(self, next_ms: float) -> None:
-        """Look at some partitions; opening a log ends the turn, because it may wait for the disk. The next round is at `next_ms`."""
-        for _ in range(AT_A_TIME):
-            if not self._round:
-                self._timers.at(max(next_ms, self._clock.monotonic_ms() + NEXT_TURN_MS), self._begin_round)
-                return
+    def _go_round(self) -> None:
+        """Look at some partitions; opening a log ends the turn, because it may wait for the disk."""
+        for _ in range(min(AT_A_TIME, len(self._round))):
             partition = self._round.popleft()
             was_open = partition.is_open
             self.retain(partition)
             if partition.is_open != was_open:
                 break
-        self._after(NEXT_TURN_MS, lambda: self._go_round(next_ms))
+        if self._round:
+            self._timers.at(self._clock.monotonic_ms(), self._go_round)  # at once, but in another turn of the loop
 
     def retain(self, partition: Partition) -> None:
         """Drop what the partition's policies let go now; a log that is being compacted waits for the next time."""
@@ -115,8 +121,11 @@ class Cleaning:
             if log.offline is not None:
                 return
             self.drop_below_start(partition, topic)
-            for drop in self._plans(partition, topic, Drop):
-                self._drop(partition, topic, drop)
+            for policy, drop in self._plans(partition, topic, Drop):
+                if drop.first is None:
+                    self._drop(partition, topic, drop)
+                else:
+                    self.handovers.begin(partition, topic, policy, drop)
         except (KqueueError, FileNotFoundError) as error:  # the latter where somebody removes our files
             self._tell_once(key, f"can't be cleaned: {error}")
 
@@ -124,24 +133,28 @@ class Cleaning:
         """Let go of the segments that lie wholly below the log start; those of a log that is being compacted wait for the next time."""
         self._drop(partition, topic, Drop(partition.log.start_offset, "below the log start"))
 
-    def _drop(self, partition: Partition, topic: Topic, drop: Drop) -> None:
-        """The log start is on the disk before anybody sees it, so that it never goes back."""
+    def _drop(self, partition: Partition, topic: Topic, drop: Drop, done: Callable[[], None] = _nothing) -> None:
+        """The log start is on the disk before anybody sees it, so that it never goes back. `done`: the drop was made, or given up."""
         key, log, high = (topic.name, partition.index), partition.log, partition.high_watermark
         if drop.roll_active and log.end_offset <= min(drop.before_offset, high):
             log.roll()
         start = log.start_without(min(drop.before_offset, high))
         if start is None:
+            done()
             return
 
         def saved(error: BaseException | None) -> None:
             # what could not be written was told of where it failed; the next round tries again
             if error is None and not partition.deleted and not self.cleaner.is_busy(key):
                 self._drop_now(partition, topic, drop, start)
+            done()
 
         def save() -> None:
             if log.offline is None:
                 log.intend_start(start)
                 self._logs.save_log_starts(key, saved)
+            else:
+                done()
 
         partition.after_flush(start, save)
 
@@ -157,10 +170,6 @@ class Cleaning:
 
     # --- compacting
 
-    def _look_for_dirt(self) -> None:
-        self._after(self._config["log.cleaner.backoff.ms"], self._look_for_dirt)
-        self._compact()
-
     def _compact(self) -> None:
         if self.cleaner.room > 0:
             self.cleaner.begin(self._candidates())
@@ -170,15 +179,17 @@ class Cleaning:
             if DROPPING_ONLY.issuperset(topic.config["cleanup.policy"]):
                 continue
             for partition in topic.partitions:
-                if partition.is_open and partition.log.offline is None and not self.cleaner.is_busy((topic.name, partition.index)):
+                key = (topic.name, partition.index)
+                is_busy = self.cleaner.is_busy(key) or self.handovers.is_busy(key)
+                if partition.is_open and partition.log.offline is None and not is_busy:
                     try:
                         yield from self._candidates_of(partition, topic)
                     except (KqueueError, FileNotFoundError) as error:
-                        self._tell_once((topic.name, partition.index), f"can't be cleaned: {error}")
+                        self._tell_once(key, f"can't be cleaned: {error}")
 
     def _candidates_of(self, partition: Partition, topic: Topic) -> Iterator[Candidate]:
         log = partition.log
-        for plan in self._plans(partition, topic, Compact):
+        for _, plan in self._plans(partition, topic, Compact):
             view = self._view(partition, topic, log)
             dirt = dirt_of(view, topic.config, self._clock.wall_ms())
             # beyond the recovery point a start after a crash would take what compaction leaves out for a loss
@@ -200,10 +211,13 @@ class Cleaning:
 
     # --- asking
 
-    def _plans(self, partition: Partition, topic: Topic, kind: type[Plan]) -> list[Plan]:
-        """What the topic's policies want, of one kind. Raises StorageFailed, CorruptData: the segments can't be read."""
+    def _plans(self, partition: Partition, topic: Topic, kind: type[Plan]) -> list[tuple[str, Plan]]:
+        """What the topic's policies want, of one kind, after the policy's name.
+
+        Raises StorageFailed, CorruptData: the segments can't be read.
+        """
         view = self._view(partition, topic, partition.log)
-        plans: list[Plan] = []
+        plans: list[tuple[str, Plan]] = []
         for name in topic.config["cleanup.policy"]:
             try:
                 plan = POLICIES.get(name).plan(view, self._progress, topic.config, self._clock.wall_ms())
@@ -212,7 +226,7 @@ class Cleaning:
                 self._tell_once((topic.name, partition.index), f"cleanup policy {name!r} failed, the log is left alone: {error!r}")
                 return []
             if isinstance(plan, kind):
-                plans.append(plan)
+                plans.append((name, plan))
         return plans
 
     def _view(self, partition: Partition, topic: Topic, log: Log) -> LogView:
@@ -234,9 +248,6 @@ class Cleaning:
             self._told.add((key, what))
             logger.error("%s-%d: %s", *key, what)
 
-    def _after(self, ms: float, run: Callable[[], None]) -> None:
-        self._timers.at(self._clock.monotonic_ms() + ms, run)
-
 
 def _check(plan: object) -> None:
     """Raises PluginError: what a policy returned is no plan."""
@@ -245,3 +256,5 @@ def _check(plan: object) -> None:
         raise PluginError(f"expected Drop, Compact or None, found {plan!r}")
     if isinstance(plan, Compact) and not isinstance(plan.upto_offset, (int, type(None))):
         raise PluginError(f"expected an offset or None as upto_offset, found {plan.upto_offset!r}")
+    if isinstance(plan, Drop) and not (plan.first is None or callable(plan.first)):
+        raise PluginError(f"expected a function or None as first, found {plan.first!r}")

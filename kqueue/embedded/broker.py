@@ -16,8 +16,10 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
 
+from kqueue.base.clock import PushedClock
 from kqueue.base.settings import Config, format_value
 from kqueue.broker.topics import NewTopic
+from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.settings import pinned, values_of
 from kqueue.replication.memory import MemoryStore
 from kqueue.server.app import Server
@@ -33,6 +35,7 @@ class Broker:
 
     Args: path: its data folder, made if it is not there; None keeps everything in memory. port: to listen on; 0 takes a free one.
     settings: by their names, e.g. ``{"log.segment.bytes": 1_048_576}``; the same as keywords: ``log_segment_bytes=1_048_576``.
+    as_version: serve the API versions of that Kafka ("2.8", "3.9" or "4.3") and no others, to try clients against it.
 
     It listens on 127.0.0.1, unless the settings name listeners. Use ``with`` or ``async with``, or `start` and `stop`. `restart`
     keeps the port and the data, in memory too; `stop` forgets what was in memory. A broker that is left running is stopped
@@ -46,11 +49,16 @@ class Broker:
         *,
         port: int = 0,
         settings: Mapping[str, object] | None = None,
+        as_version: str | None = None,
         **keywords: object,
     ) -> None:
+        if as_version is not None:
+            keywords["kqueue_as_version"] = as_version
         self._config = make_config(values_of(path, port, settings or {}, keywords))
         self._memory: tuple[MemoryStorage, MemoryStore] | None = None
         self._lock = threading.RLock()
+        self._time = PushedClock()
+        self.clock = BrokerClock(self._time, self._push)
         self._thread: threading.Thread | None = None
         self._process_id = 0
         self._server: Server
@@ -189,14 +197,19 @@ class Broker:
             storages, store = [self._memory[0]], self._memory[1]
         self._loop = asyncio.get_running_loop()
         self._stop_asked = asyncio.Event()
-        self._server = Server(config, storages=storages, store=store)
+        self._server = Server(config, clock=self._time, storages=storages, store=store)
         await self._server.start()
         started.set_result(None)
         await self._stop_asked.wait()
         await self._server.stop()
 
+    def _push(self, ms: float) -> None:
+        self._call(lambda: self._server.push(ms))
+
     def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         self._check_ours()
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("this is the broker's own thread, which can't wait for itself")
         with self._lock:
             self._check_running()
             return asyncio.run_coroutine_threadsafe(work(), self._loop).result()

@@ -95,7 +95,6 @@ class GroupCoordinator:
     def __init__(self, config: Config, clock: Clock, timers: Timers, rng: random.Random, log: GroupLog, wake: Wake) -> None:
         self.config = GroupConfig.of(config)
         self._clock = clock
-        self._timers = timers
         self._log = log
         self._wake = wake
         self._groups: dict[str, Group] = {}
@@ -103,7 +102,7 @@ class GroupCoordinator:
         self._offsets = OffsetStore()
         self._rebalance = Rebalance(self.config, clock, timers, self._save, wake)
         self._membership = Membership(self.config, clock, timers, rng, self._rebalance, self._save)
-        self._plan_expiry()
+        timers.every(self.config.retention_check_interval_ms, self._expire)
 
     # --- members
 
@@ -444,9 +443,6 @@ class GroupCoordinator:
 
     # --- expiry
 
-    def _plan_expiry(self) -> None:
-        self._timers.at(self._clock.monotonic_ms() + self.config.retention_check_interval_ms, self._expire)
-
     def _expire(self) -> None:
         """Drop offsets that have outlived their retention, and empty groups that have none left."""
         now_ms = self._clock.wall_ms()
@@ -458,4 +454,3 @@ class GroupCoordinator:
             elif expired:
                 gone = [(group.group_id, key) for key in sorted(expired)]
                 self._write(group.group_id, [(records.offset_key(group.group_id, *key), None) for _, key in gone], self._forget(gone))
-        self._plan_expiry()

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from kqueue import __version__
-from kqueue.base.clock import Clock, SystemClock
+from kqueue.api import personas
+from kqueue.base.clock import Clock, PushedClock, SystemClock
 from kqueue.base.errors import SettingError, StorageFailed
 from kqueue.base.settings import Config
 from kqueue.base.tickets import Ticket
@@ -29,6 +30,7 @@ from kqueue.server.hub import Bounds, Hub
 from kqueue.server.jobs import ThreadJobs
 from kqueue.server.limits import Budget, ClientLog, ConnectionLimits, Rate, connections_within, open_files_max
 from kqueue.server.listener import Listener
+from kqueue.server.push import push
 from kqueue.server.session import Session
 from kqueue.server.ticker import Ticker
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
@@ -128,6 +130,17 @@ class Server:
             await settled
         return ticket.result()
 
+    async def push(self, ms: float) -> None:
+        """Let `ms` milliseconds (0 or more) pass at once, on the loop's thread, which hears no client meanwhile; see `push`.
+
+        Raises: RuntimeError: the server was not given a `PushedClock`, or it is stopping.
+        """
+        if not isinstance(self.clock, PushedClock):
+            raise RuntimeError("the clock of this server can't be pushed: it is the machine's")
+        if self._stopping:
+            raise RuntimeError("the broker is stopping")
+        push(ms, self.clock, self.broker.timers, self.ticker, self.jobs)
+
     def abandon(self) -> None:
         """In a process that was forked from the server's: give up the sockets that came along, so that they are the server's alone."""
         for listener in self._listeners.values():
@@ -177,7 +190,13 @@ class Server:
             Bounds.of(self.config),
             Budget(None if budget_bytes == -1 else budget_bytes),
             client_log,
-            Dispatcher(broker, broker.waiting, client_log, plain_bytes_max=self.config["kqueue.request.max.bytes"]).start,
+            Dispatcher(
+                broker,
+                broker.waiting,
+                client_log,
+                personas.lookup_of(self.config["kqueue.as.version"]),
+                plain_bytes_max=self.config["kqueue.request.max.bytes"],
+            ).start,
             gone=lambda session: self._gone(session, limits),
         )
 

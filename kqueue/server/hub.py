@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kqueue.base.clock import Clock
 from kqueue.base.jobs import Jobs
 from kqueue.base.settings import Config
-from kqueue.base.timers import Timer, Timers
-from kqueue.server.dispatch import Chunks, Connection, Later
+from kqueue.base.timers import Series, Timer, Timers
+from kqueue.server.answers import Chunks, Connection, Later
 from kqueue.server.intake import RECEIVE_BYTES, Buffers
 from kqueue.server.limits import Budget, ClientLog
 
@@ -83,13 +83,13 @@ class Hub:
         self.waiting_requests = 0
         self._gone = gone
         self._timers = timers
-        self._sweeper: Timer | None = None
+        self._sweeper: Series | None = None
         self._answered: set[Session] = set()
 
     def add(self, session: Session) -> None:
         self.sessions.add(session)
         if self._sweeper is None:
-            self._sweep_later()
+            self._sweeper = self._timers.every(self.bounds.sweep_ms, self._sweep)
 
     def remove(self, session: Session) -> None:
         self.sessions.discard(session)
@@ -113,19 +113,22 @@ class Hub:
         """Close every connection."""
         for session in list(self.sessions):
             session.close()
+        self._stop_sweeping()
+
+    def later(self, ms: float, run: Callable[[], object]) -> Timer:
+        """Call `run` in so many milliseconds of the server's clock."""
+        return self._timers.at(self.clock.monotonic_ms() + ms, run)
+
+    def _stop_sweeping(self) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
 
-    def _sweep_later(self) -> None:
-        self._sweeper = self._timers.at(self.clock.monotonic_ms() + self.bounds.sweep_ms, self._sweep)
-
     def _sweep(self) -> None:
         if not self.sessions:
-            self._sweeper = None
+            self._stop_sweeping()
             self.buffers.forget()
             return
-        self._sweep_later()
         now_ms = self.clock.monotonic_ms()
         for session in list(self.sessions):
             session.check(now_ms)

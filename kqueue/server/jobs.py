@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections import deque
+from collections import Counter
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from kqueue.base.errors import JobFailed
@@ -32,15 +32,22 @@ class ThreadJobs:
         self._threads_max = threads_max
         self._name = name
         self._todo: SimpleQueue[IoJob[Any] | None] = SimpleQueue()
-        self._ended: deque[tuple[IoJob[Any] | CpuJob[Any], Any, BaseException | None]] = deque()
+        self._ended: SimpleQueue[tuple[IoJob[Any] | CpuJob[Any], Any, BaseException | None]] = SimpleQueue()
         self._processes = Processes()
         self._threads: list[threading.Thread] = []
         self._idle: asyncio.Event | None = None
         self._io_under_way = 0
+        self._names: Counter[str] = Counter()
         self.under_way = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the jobs under way, sorted."""
+        return sorted(self._names)
 
     def submit(self, job: IoJob[T] | CpuJob[T]) -> None:
         self.under_way += 1
+        self._names[job.name] += 1
         if isinstance(job, CpuJob):
             self._start_cpu(job)
             return
@@ -61,6 +68,26 @@ class ThreadJobs:
         while self.under_way:
             self._idle = asyncio.Event()
             await self._idle.wait()
+
+    def finish_next(self, timeout_s: float) -> bool:
+        """Block the loop until a job ends, and finish it; False: none did within `timeout_s` (0: do not wait)."""
+        try:
+            job, result, error = self._ended.get(timeout_s > 0, timeout_s)
+        except Empty:
+            return False
+        self.under_way -= 1
+        self._io_under_way -= isinstance(job, IoJob)
+        self._names[job.name] -= 1
+        if not self._names[job.name]:
+            del self._names[job.name]
+        try:
+            job.finish(result, error)
+        except Exception:
+            logger.exception("job %s ended, but its result could not be taken in", job.name)
+        if not self.under_way and self._idle is not None:
+            self._idle.set()
+            self._idle = None
+        return True
 
     def stop(self) -> None:
         """End the threads, after what they have begun and what was submitted; call `drain` first to have the results."""
@@ -99,18 +126,6 @@ class ThreadJobs:
         self._end(job, result, error)
 
     def _end(self, job: IoJob[Any] | CpuJob[Any], result: Any, error: BaseException | None) -> None:
-        self._ended.append((job, result, error))
+        self._ended.put((job, result, error))
         with contextlib.suppress(RuntimeError):  # the loop was closed without a drain: nobody is left to hear of it
-            self._loop.call_soon_threadsafe(self._finish_next)
-
-    def _finish_next(self) -> None:
-        job, result, error = self._ended.popleft()
-        self.under_way -= 1
-        self._io_under_way -= isinstance(job, IoJob)
-        try:
-            job.finish(result, error)
-        except Exception:
-            logger.exception("job %s ended, but its result could not be taken in", job.name)
-        if not self.under_way and self._idle is not None:
-            self._idle.set()
-            self._idle = None
+            self._loop.call_soon_threadsafe(self.finish_next, 0)  # finds nothing where another call was first

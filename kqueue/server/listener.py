@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -10,6 +9,7 @@ import socket
 
 from kqueue.base.errors import ListenFailed
 from kqueue.base.settings import Config
+from kqueue.base.timers import Timer
 from kqueue.server.addresses import Address, ListenerPlan
 from kqueue.server.hub import Hub
 from kqueue.server.limits import ConnectionLimits, Rate
@@ -39,7 +39,7 @@ class Listener:
         self._send_bytes: int = config["socket.send.buffer.bytes"]
         self._receive_bytes: int = config["socket.receive.buffer.bytes"]
         self._socket: socket.socket | None = None
-        self._rest: asyncio.TimerHandle | None = None
+        self._rest: Timer | None = None
 
     def open(self) -> None:
         """Bind and listen; clients can connect from here on, but are only served after `start`. Raises ListenFailed."""
@@ -117,7 +117,7 @@ class Listener:
     def _pause(self, seconds: float) -> None:
         assert self._socket is not None
         self._hub.loop.remove_reader(self._socket)
-        self._rest = self._hub.loop.call_later(seconds, self.start)
+        self._rest = self._hub.later(seconds * 1000, self.start)
 
 
 def _bind(address: Address, receive_bytes: int) -> socket.socket:

@@ -46,9 +46,35 @@ class Ticker:
                 handle.cancel()
 
     def run_now(self) -> None:
-        """Run everything that is due at this moment: for tests, and for a clock that was pushed forward."""
+        """Run everything that is due at this moment."""
         self._tick()
-        self._run_ready()
+        self.run_ready()
+
+    def run_due(self, now_ms: float) -> None:
+        """Run the timers that are due; one that fails is logged, and those behind it have their turn with the next call."""
+        try:
+            self._timers.run_due(now_ms)
+        except Exception:
+            logger.exception("a timer failed")
+        self._after()
+
+    def run_ready(self) -> None:
+        """Run the waits that are ready; one that fails is logged, and the rest have their turn with the next call."""
+        try:
+            self._waiting.run_ready()
+        except Exception:
+            logger.exception("work that was put off failed")
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+        self._after()
+        if self._waiting.ready:  # a failure left the rest of the queue, and nothing else would come back for it
+            self._run_soon()
+
+    def wake_anew(self) -> None:
+        """The clock was moved: sleep until the first deadline by what it shows now."""
+        self._disarm()
+        self._arm()
 
     def _arm(self) -> None:
         deadline_ms = self._timers.next_deadline_ms()
@@ -63,28 +89,15 @@ class Ticker:
         self._alarm = self._loop.call_later(delay_ms / 1000, self._tick)
 
     def _tick(self) -> None:
+        self._disarm()
+        self.run_due(self._clock.monotonic_ms())
+        self._arm()
+
+    def _disarm(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        try:
-            self._timers.run_due(self._clock.monotonic_ms())
-        except Exception:
-            logger.exception("a timer failed")
-        self._after()
-        self._arm()
 
     def _run_soon(self) -> None:
         if self._soon is None and not self._stopped:
-            self._soon = self._loop.call_soon(self._run_ready)
-
-    def _run_ready(self) -> None:
-        try:
-            self._waiting.run_ready()
-        except Exception:
-            logger.exception("work that was put off failed")
-        if self._soon is not None:
-            self._soon.cancel()
-            self._soon = None
-        self._after()
-        if self._waiting.ready:  # a failure left the rest of the queue, and nothing else would come back for it
-            self._run_soon()
+            self._soon = self._loop.call_soon(self.run_ready)

@@ -25,6 +25,11 @@ class ManualClock:
         self._wall_ms += ms
         self._monotonic_ms += ms
 
+    def move_to(self, monotonic_ms: float) -> None:
+        """Let time pass until the steady clock shows `monotonic_ms`; not back."""
+        self.advance(monotonic_ms - self._monotonic_ms)
+        self._monotonic_ms = monotonic_ms  # exactly: sums of parts would drift
+
     def set_wall(self, wall_ms: int) -> None:
         """Set the wall clock, either way; the steady clock takes no notice."""
         self._wall_ms = float(wall_ms)

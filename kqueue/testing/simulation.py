@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from kqueue.base.settings import Catalog, Config
+from kqueue.base.stepping import steps
 from kqueue.base.tickets import Ticket
 from kqueue.broker import config as broker_config
 from kqueue.broker.broker import Broker, node_id
@@ -65,13 +66,8 @@ class Simulation:
 
     def advance(self, ms: float) -> None:
         """Let `ms` milliseconds pass, stopping at every timer on the way; all that becomes due is done on return."""
-        end = self.clock.monotonic_ms() + ms
-        self.settle()
-        while (deadline := self.broker.timers.next_deadline_ms()) is not None and deadline <= end:
-            self.clock.advance(max(0.0, deadline - self.clock.monotonic_ms()))
-            self.broker.timers.run_due(self.clock.monotonic_ms())
+        for _ in steps(self.broker.timers, self.clock, ms):
             self.settle()
-        self.clock.advance(end - self.clock.monotonic_ms())
 
     def result(self, ticket: Ticket[T]) -> T:
         """What the ticket resolves to, once all that can be done now is done. Raises: what it failed with."""

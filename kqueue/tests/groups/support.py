@@ -10,6 +10,7 @@ import pytest
 
 from kqueue.base.errors import KqueueError, MemberIdRequired
 from kqueue.base.settings import Catalog, Config
+from kqueue.base.stepping import steps
 from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timers
 from kqueue.groups import config
@@ -66,7 +67,7 @@ class World:
         self.config = Config(CATALOG, values)
         self.seed = seed
         self.clock = clock or ManualClock()
-        self.timers = Timers()
+        self.timers = Timers(self.clock)
         self.log = log or HeldLog()
         self.woken: list[Ticket[Any]] = []
         self.groups = GroupCoordinator(self.config, self.clock, self.timers, random.Random(seed), self.log, self.woken.append)
@@ -75,11 +76,8 @@ class World:
 
     def advance(self, ms: float) -> None:
         """Let time pass, ringing each timer at its time."""
-        until = self.clock.monotonic_ms() + ms
-        while (due := self.timers.next_deadline_ms()) is not None and due <= until:
-            self.clock.advance(max(due - self.clock.monotonic_ms(), 0))
-            self.timers.run_due(self.clock.monotonic_ms())
-        self.clock.advance(until - self.clock.monotonic_ms())
+        for _ in steps(self.timers, self.clock, ms):
+            pass
 
     def settle(self) -> None:
         """Ring what is due now."""

@@ -113,7 +113,7 @@ class Wiring:
     def __init__(self, bounds: Bounds, budget_bytes: int | None) -> None:
         loop = asyncio.get_running_loop()
         self.clock = ManualClock()
-        self.timers = Timers()
+        self.timers = Timers(self.clock)
         self.waiting = Waiting(self.timers, self.clock)
         self.jobs = ThreadJobs(loop, 2)
         self.served: dict[int, Served] = {}

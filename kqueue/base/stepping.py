@@ -1,0 +1,43 @@
+"""Lets much time pass at once, stopping at every timer on the way: for a simulation, and for a running broker that is pushed ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+from kqueue.base.clock import MovableClock
+from kqueue.base.timers import Timers
+
+
+def steps(
+    timers: Timers,
+    clock: MovableClock,
+    ms: float,
+    *,
+    run_due: Callable[[float], object] | None = None,
+    runs_max: int | None = None,
+) -> Generator[None, None, None]:
+    """Let `ms` milliseconds (0 or more) pass on `clock`; at each yield the caller does what timers have set off: jobs, ready waits.
+
+    Each timer runs at its own time, so one that another leads to comes at its time too, if that is still on the way. At the end nothing
+    is left that is due. `run_due(now_ms)` in place of `timers.run_due` may deal with exceptions. With `runs_max` each series of calls
+    (`Timers.every`) runs at most about that often: its interval is stretched to `ms / runs_max`, and what is late at the end runs then.
+    """
+    run_due = run_due or timers.run_due
+    target_ms = clock.monotonic_ms() + ms
+    yield
+    if runs_max is not None:
+        timers.keep_apart(ms / runs_max)
+    try:
+        yield from _until(target_ms, timers, clock, run_due)
+        clock.move_to(max(target_ms, clock.monotonic_ms()))
+    finally:
+        if runs_max is not None:
+            timers.keep_apart(0)
+    yield from _until(target_ms, timers, clock, run_due)
+
+
+def _until(target_ms: float, timers: Timers, clock: MovableClock, run_due: Callable[[float], object]) -> Generator[None, None, None]:
+    while (deadline_ms := timers.next_deadline_ms()) is not None and deadline_ms <= target_ms:
+        clock.move_to(max(deadline_ms, clock.monotonic_ms()))
+        run_due(clock.monotonic_ms())
+        yield

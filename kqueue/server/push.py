@@ -1,0 +1,43 @@
+"""Pushes a running broker's time ahead, and has all done that becomes due on the way."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import closing
+
+from kqueue.base.clock import PushedClock
+from kqueue.base.stepping import steps
+from kqueue.base.timers import Timers
+from kqueue.server.jobs import ThreadJobs
+from kqueue.server.ticker import Ticker
+
+logger = logging.getLogger("kqueue.server")
+RUNS_MAX = 500
+"""How often each kind of periodic upkeep runs on the way, at most (and once at the end)."""
+PATIENCE_S = 10.0
+
+
+def push(ms: float, clock: PushedClock, timers: Timers, ticker: Ticker, jobs: ThreadJobs) -> None:
+    """Let `ms` milliseconds (0 or more) pass at once; returns when all that became due is done, what jobs then led to included.
+
+    Blocks the loop: from one step to the next no client is heard, so what a push does depends on what was there when it began, and on
+    nothing else. A client that lives sees a broker that paused, and a clock that jumped.
+
+    Time stands still at each timer until what it set off is done, jobs in threads and processes included. One-shot timers run exactly
+    at their times; upkeep (`Timers.every`) no more often than each `ms / RUNS_MAX`, and where it is late at the end, then.
+    """
+    began_s = time.monotonic()
+    with clock.held(), closing(steps(timers, clock, ms, run_due=ticker.run_due, runs_max=RUNS_MAX)) as moments:
+        for _ in moments:
+            _settle(ticker, jobs)
+    ticker.wake_anew()
+    logger.info("time was pushed ahead by %.0f s, which took %.3f s", ms / 1000, time.monotonic() - began_s)
+
+
+def _settle(ticker: Ticker, jobs: ThreadJobs) -> None:
+    ticker.run_ready()
+    while jobs.under_way:
+        if not jobs.finish_next(PATIENCE_S):
+            logger.warning("time can't go on before these jobs have ended: %s", ", ".join(jobs.names))
+        ticker.run_ready()
