@@ -62,7 +62,14 @@ class SettingError(KqueueError, ValueError):
 
 
 class PluginError(KqueueError):
-    """A plugin that can't be loaded, clashes with another, or broke its contract; the message names its distribution."""
+    """A plugin that can't be loaded, clashes with another, or broke its contract; the message names its distribution.
+
+    `summary`: the message without `detail`, the plugin's own words, which stay in the broker's log: a stranger may not read them.
+    """
+
+    def __init__(self, message: str, *, detail: str = "") -> None:
+        super().__init__(f"{message}: {detail}" if detail else message)
+        self.summary = message
 
 
 # --- what we stand on failed

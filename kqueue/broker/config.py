@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
-from kqueue.base.settings import ANY, GiB, Kind, MiB, Rule, Scope, Setting, at_least, between, one_of
+from typing import Any
+
+from kqueue.base.errors import PluginError, SettingError
+from kqueue.base.registry import Registry
+from kqueue.base.settings import ANY, GiB, Kind, MiB, Rule, Scope, Setting, at_least, between
 from kqueue.groups import config as group_config
 from kqueue.log import config as log_config
+from kqueue.replication import METADATA_STORES
+from kqueue.storage import STORAGES
 
 NOT_EMPTY = Rule("not empty", bool)
+
+
+def _is_there(setting: str, registry: Registry[Any], value: str) -> bool:
+    """Whether the registry has it; a path is followed when the broker starts. Raises SettingError: it has not, and what it has."""
+    try:
+        return bool(value) and (":" in value or registry.get(value) is not None)
+    except PluginError as error:
+        raise SettingError(f"{setting}={value}: {error}") from None
+
+
+def _is_storage(value: str) -> bool:
+    return _is_there("kqueue.storage", STORAGES, value)
+
+
+def _is_metadata_store(value: str) -> bool:
+    return _is_there("kqueue.metadata", METADATA_STORES, value)
+
 
 OWN_SETTINGS: tuple[Setting, ...] = (
     Setting("node.id", Kind.INT, 1, at_least(0), Scope.BROKER, "Number of this broker in its cluster."),
@@ -16,9 +39,19 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "kqueue.storage",
         Kind.STRING,
         "local",
-        one_of("local", "memory"),
+        Rule("local, memory, a plugin's name, or module:callable", _is_storage),
         Scope.BROKER,
-        "Where logs are kept: local files under log.dirs, or memory, which a stop forgets.",
+        "Where logs are kept: local files under log.dirs; memory, which a stop forgets; a plugin's; or what module:callable makes of "
+        "each of log.dirs.",
+    ),
+    Setting(
+        "kqueue.metadata",
+        Kind.STRING,
+        None,
+        Rule("sqlite, memory, a plugin's name, or module:callable", _is_metadata_store),
+        Scope.BROKER,
+        "Where topics are kept: sqlite, a file in the first of log.dirs; memory, which a stop forgets; a plugin's; or what module:callable "
+        "opens. Where it is not set: memory beside kqueue.storage=memory, else sqlite.",
     ),
     Setting("log.dir", Kind.LIST, ["kqueue-data"], NOT_EMPTY, Scope.BROKER, "Data folder; used where log.dirs is not set."),
     Setting("log.dirs", Kind.LIST, None, NOT_EMPTY, Scope.BROKER, "Data folders, comma separated; a new partition goes to the emptiest."),

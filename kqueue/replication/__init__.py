@@ -1,0 +1,23 @@
+"""The metadata store and its backends. `METADATA_STORES`: name -> a callable that opens a MetadataStore out of a data folder's path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from kqueue.base.registry import Registry
+from kqueue.replication.memory import MemoryStore
+from kqueue.replication.store import MetadataStore
+
+__all__ = ["METADATA_STORES", "MetadataStore"]
+
+
+def _sqlite(folder: str) -> MetadataStore:
+    from kqueue.replication.sqlite import FILE_NAME, SqliteStore  # on first need: a broker in memory never meets it
+
+    return SqliteStore(Path(folder, FILE_NAME))
+
+
+METADATA_STORES: Registry[Callable[[str], MetadataStore]] = Registry("kqueue.metadata", "metadata store")
+METADATA_STORES.add("sqlite", _sqlite)
+METADATA_STORES.add("memory", lambda folder: MemoryStore())

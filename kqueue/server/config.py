@@ -5,8 +5,10 @@ All limits are finite by default: what comes from outside must not be able to ex
 
 from __future__ import annotations
 
-from kqueue.base.settings import ANY, INT_MAX, LONG_MAX, Catalog, Kind, MiB, Rule, Scope, Setting, at_least, between
+from kqueue.api import personas
+from kqueue.base.settings import ANY, INT_MAX, LONG_MAX, Catalog, Kind, MiB, Rule, Scope, Setting, at_least, between, one_of
 from kqueue.broker import config as broker_config
+from kqueue.server import plugins
 
 BUFFER_SIZE = Rule("-1 (the system chooses), or at least 1024", lambda value: value == -1 or value >= 1024)
 
@@ -176,6 +178,14 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "How long a stop waits for requests under way and for answers to be taken, before it closes the connections.",
     ),
     Setting(
+        "kqueue.as.version",
+        Kind.STRING,
+        None,
+        one_of(*personas.VERSIONS),
+        Scope.BROKER,
+        "Serve the API versions of this Kafka and no others, to try clients against it; unset: all that kqueue has.",
+    ),
+    Setting(
         "background.threads",
         Kind.INT,
         10,
@@ -185,5 +195,5 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
 )
 
-CATALOG = Catalog(broker_config.SETTINGS, OWN_SETTINGS)
+CATALOG = Catalog(broker_config.SETTINGS, OWN_SETTINGS, plugins.SETTINGS)
 """Every setting that kqueue knows."""

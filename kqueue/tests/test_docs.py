@@ -159,7 +159,7 @@ def test_settings_exist_and_have_the_defaults_that_are_told() -> None:
 def test_policies_of_the_table_are_those_that_there_are() -> None:
     """S5.1, S5.2, S5.4"""
     told = re.findall(r"^\| `(\w+)`(?: \(default\))? \| [^`|]", README.read_text(), re.MULTILINE)
-    assert sorted(told) == sorted(entry.name for entry in POLICIES if entry.distribution == BUILT_IN)
+    assert sorted(told) == sorted(entry.name for entry in POLICIES if entry.origin == BUILT_IN)
 
 
 def test_the_policy_of_the_plugins_readme_is_one() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kqueue.base.registry import Registry
 from kqueue.records.codecs.contract import Buffer, Codec, Levels
+from kqueue.records.codecs.guard import GuardedCodec
 from kqueue.records.codecs.gzip import GzipCodec
 from kqueue.records.codecs.lz4 import Lz4Codec
 from kqueue.records.codecs.none import NoneCodec
@@ -12,7 +13,7 @@ from kqueue.records.codecs.zstd import ZstdCodec
 
 __all__ = ["CODECS", "Buffer", "Codec", "Levels"]
 
-CODECS: Registry[Codec] = Registry("kqueue.codecs", "codec")
+CODECS: Registry[Codec] = Registry("kqueue.codecs", "codec", guard=GuardedCodec)
 
 _BUILT_IN: tuple[Codec, ...] = (NoneCodec(), GzipCodec(), SnappyCodec(), Lz4Codec(), ZstdCodec())
 for _codec in _BUILT_IN:

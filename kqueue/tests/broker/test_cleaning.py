@@ -92,11 +92,8 @@ def policy(name: str, plan: Callable[[LogView, Progress, TopicConfig, int], Any]
 
     plugin = Plugin()
     plugin.name = name  # type: ignore[attr-defined]
-    POLICIES.add(name, plugin, distribution="a test")  # type: ignore[arg-type]
-    try:
+    with POLICIES.added(name, plugin, "a test"):  # type: ignore[arg-type]
         yield
-    finally:
-        del POLICIES._entries[name]
 
 
 def check_restart(sim: Simulation, name: str) -> Simulation:

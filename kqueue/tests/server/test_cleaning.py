@@ -83,10 +83,7 @@ class EvenOnly:
         return Compact(keep=KeepEven()) if log.first_dirty < log.segments[-1].base_offset else None
 
 
-def test_a_plugins_filter_goes_to_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(POLICIES, "_entries", dict(POLICIES._entries))
-    POLICIES.add("even-only", EvenOnly(), distribution="a test")
-
+def test_a_plugins_filter_goes_to_the_process(tmp_path: Path) -> None:
     async def test() -> None:
         async with serving(tmp_path, **SETTINGS) as server:
             partition = await topic(server, "t", **{"cleanup.policy": "even-only"})
@@ -95,4 +92,5 @@ def test_a_plugins_filter_goes_to_the_process(tmp_path: Path, monkeypatch: pytes
             active = partition.log.segments()[-1].base
             assert [record.offset for record in records(partition) if record.offset < active] == list(range(0, active, 2))
 
-    asyncio.run(test())
+    with POLICIES.added("even-only", EvenOnly(), "a test"):
+        asyncio.run(test())

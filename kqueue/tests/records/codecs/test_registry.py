@@ -18,7 +18,7 @@ def test_built_in_codecs_keep_the_contract(name: str) -> None:
 
 
 def test_names_and_numbers_are_kafkas() -> None:
-    built_in = {entry.name: entry.id for entry in CODECS if entry.distribution == "kqueue"}
+    built_in = {entry.name: entry.id for entry in CODECS if entry.origin == "kqueue"}
     assert built_in == KAFKAS
     for name, number in KAFKAS.items():
         assert (CODECS.get(name).name, CODECS.get(name).id) == (name, number)

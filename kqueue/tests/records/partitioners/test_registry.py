@@ -18,7 +18,7 @@ def test_built_in_partitioners_keep_the_contract(name: str) -> None:
 
 
 def test_the_built_in_names() -> None:
-    assert {entry.name for entry in PARTITIONERS if entry.distribution == "kqueue"} == set(KEYED)
+    assert {entry.name for entry in PARTITIONERS if entry.origin == "kqueue"} == set(KEYED)
 
 
 def test_the_default_is_javas() -> None:
