@@ -32,8 +32,9 @@ class BadSetting(click.ClickException):
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting that wins over file and environment; may be repeated.")
+@click.option("--as-version", metavar="VERSION", help="Serve the API versions of this Kafka alone: 2.8, 3.9 or 4.3.")
 @click.pass_context
-def serve(ctx: click.Context, file: Path | None, pairs: tuple[str, ...]) -> None:
+def serve(ctx: click.Context, file: Path | None, pairs: tuple[str, ...], as_version: str | None) -> None:
     """Run a broker until Ctrl-C or TERM, which end it cleanly.
 
     \b
@@ -50,6 +51,8 @@ def serve(ctx: click.Context, file: Path | None, pairs: tuple[str, ...]) -> None
     try:
         from kqueue.server.properties import read_config
 
+        if as_version is not None:
+            pairs = (*pairs, f"kqueue.as.version={as_version}")
         config = read_config(file, os.environ, pairs)
         with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:  # Windows would take one without add_reader
             runner.run(_serve(config))
