@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypedDict
 from kqueue.base.errors import CorruptBatch
 from kqueue.base.names import did_you_mean
 from kqueue.files.decoders import VALUE_DECODERS, DecodeError
-from kqueue.files.segments import Batch
+from kqueue.files.segments import Readable
 from kqueue.files.sound import OnDamage, reporter
 from kqueue.files.transactions import Transactions
 from kqueue.log.recovery.damage import Damage
@@ -124,7 +124,7 @@ class Partition(Protocol):
 
     def batches(
         self, *, start_offset: int | None = None, end_offset: int | None = None, check: bool = True, on_damage: OnDamage = "raise"
-    ) -> Iterator[Batch]: ...
+    ) -> Iterator[Readable]: ...
 
 
 def rows(log: Partition, selection: Selection, progress: Callable[[int], None] | None = None) -> Iterator[Row]:
@@ -168,7 +168,7 @@ def _rows(
 
 def _of_batch(
     log: Partition,
-    batch: Batch,
+    batch: Readable,
     start: int,
     end: int | None,
     since: int | None,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from zlib import crc32
 
 from crc32c import crc32c
@@ -68,6 +68,27 @@ class Gap(NamedTuple):
     @property
     def fault(self) -> Fault:
         return Fault(self.expected, self.found)
+
+
+class Readable(Protocol):
+    """What has records: a `Batch`, which says what each of these is, or one of `kqueue.log.sealed`."""
+
+    @property
+    def unit(self) -> Unit: ...
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def is_control(self) -> bool: ...
+
+    def records(self, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]: ...
 
 
 class Batch:

@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from kqueue.files.segments import Batch
+from kqueue.files.segments import Readable
 from kqueue.records.batch import BatchHeader
 from kqueue.records.record import ABORT, COMMIT, decode_control
 
@@ -17,7 +17,7 @@ class Transactions:
     `stable_end`: the offset at which the first open transaction begins; None: none is open. Raises: as reading the batches does.
     """
 
-    def __init__(self, batches: Iterable[Batch]) -> None:
+    def __init__(self, batches: Iterable[Readable]) -> None:
         self._first: dict[int, array[int]] = {}  # producer id -> first and marker offsets of its aborted transactions, rising
         self._last: dict[int, array[int]] = {}
         begun: dict[int, int] = {}
@@ -35,7 +35,7 @@ class Transactions:
                 self._last.setdefault(header.producer_id, array("q")).append(header.last_offset)
         self.stable_end = min(begun.values(), default=None)
 
-    def is_aborted(self, batch: Batch) -> bool:
+    def is_aborted(self, batch: Readable) -> bool:
         """Whether a batch of data belongs to a transaction that was aborted."""
         header = batch.unit
         if not isinstance(header, BatchHeader) or not header.is_transactional:

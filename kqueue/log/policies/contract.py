@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kqueue.base.settings import TopicConfig
 from kqueue.records.batch import Record
+
+if TYPE_CHECKING:
+    from kqueue.log.sealed import SealedSegments
 
 RecordFilter = Callable[[Record], bool]
 """Whether a record stays. Runs in another process: it can be pickled, and knows only what it carries."""
@@ -73,11 +76,25 @@ class Drop:
     """Let go of the segments that end at or before `before_offset`. `why`: for the log line, e.g. ``older than retention.ms``.
 
     roll_active: where `before_offset` reaches the end of the log, begin a new segment, so that the active one can go too.
+
+    first: work to be done before they go, such as keeping them somewhere else; they go only once it has returned. It is given them as
+    `kqueue.log.sealed.SealedSegments`, to read. None: there is none.
+
+    - It can be pickled (an instance of a class, or a function, at the top of a module) and runs in a process of its own, at low priority,
+      for as long as it takes; in a thread where the files are in the broker's memory. It knows of the broker only what it carries.
+    - If it raises, or its process dies, all stays as it is; that is told once in the log, and it is tried again at the next
+      `log.retention.check.interval.ms`. A broker that stops ends it, at any point.
+    - So it has to be repeatable: after an end or a crash at any moment, that of the deletion included, it is given the same records again,
+      perhaps in segments with other borders, and with records gone that were compacted or deleted meanwhile.
+    - It is given less than `before_offset` asks for where that is much (a GiB, or one segment), or where an open transaction begins below;
+      the rest follows. One such work runs per partition at a time, and `kqueue.cleanup.work.max` of them in a broker.
+    - While it runs, its log is not compacted. Other policies of the topic, DeleteRecords and the end of the topic don't wait for it.
     """
 
     before_offset: int
     why: str
     roll_active: bool = False
+    first: Callable[[SealedSegments], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
