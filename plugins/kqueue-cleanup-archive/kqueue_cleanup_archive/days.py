@@ -1,0 +1,268 @@
+"""The files of one partition in the archive, by day:
+
+    <root>/topic=<topic>/date=<YYYY-MM-DD>/<partition>-<first offset>-<last offset>-<topic id>.parquet
+
+A file has all rows of its day between its first and its last offset. The id is in the name because a topic that is deleted and made again
+begins at offset 0 again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kqueue.files.arrow import schema
+from kqueue.log.sealed import SealedSegments
+from kqueue_cleanup_archive.durable import sync_file, sync_folders
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow.fs import FileSystem
+
+OPEN_MAX = 8  # files that are written, or read, at the same time
+PARTIAL = ".partial"
+OBJECT_STORES = frozenset({"s3", "gcs"})  # they need no folders
+_NAME = re.compile(r"(\d+)-(\d+)-(\d+)-([0-9a-f]{32})\.parquet")
+
+
+@dataclass(slots=True)
+class File:
+    """One file. `path`: where it is now; `to`: where it is to be, None: there already. `row_count`: of those that were written here."""
+
+    path: str
+    first_offset: int
+    last_offset: int
+    to: str | None = None
+    row_count: int = 0
+
+
+class Days:
+    """The days that the segments have rows of. `discard` has to be called in the end."""
+
+    def __init__(self, filesystem: FileSystem, root: str, segments: SealedSegments) -> None:
+        self.filesystem = filesystem
+        self.root = root
+        self.segments = segments
+        self.is_object_store = filesystem.type_name in OBJECT_STORES
+        self._days: dict[str, Day] = {}
+        self._open: dict[str, Day] = {}  # those that have a file open, the one that was used last at the end
+
+    def day(self, name: str) -> Day:
+        """The day of this name, with what the archive has of it. Raises OSError."""
+        day = self._days.get(name)
+        if day is None:
+            day = self._days[name] = Day(self, name)
+        self._open.pop(name, None)
+        self._open[name] = day
+        while len(self._open) > OPEN_MAX:
+            self._open.pop(next(iter(self._open))).close()
+        return day
+
+    def close(self) -> None:
+        """End what is written, and read. Raises OSError."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def publish(self) -> None:
+        """Give the new files their names, durably. Raises OSError: some have theirs."""
+        self.close()
+        for day in self._days.values():
+            day.publish()
+
+    def discard(self) -> None:
+        """Remove what has no name yet, as far as that is possible."""
+        for day in self._days.values():
+            day.discard()
+
+
+class Day:
+    """The files of one day, of one partition. `files`: rising, without overlaps."""
+
+    def __init__(self, days: Days, name: str) -> None:
+        segments = days.segments
+        self._days = days
+        self._filesystem = days.filesystem
+        self._folder = f"{days.root}/topic={segments.topic}/date={name}"
+        self._topic_id = (segments.topic_id or bytes(16)).hex()
+        self._writer: _Writer | None = None
+        self._reader: _Reader | None = None
+        self.files: list[File] = []
+        self._look()
+
+    def _look(self) -> None:
+        from pyarrow.fs import FileSelector
+
+        segments = self._days.segments
+        for info in self._filesystem.get_file_info(FileSelector(self._folder, allow_not_found=True)):
+            matched = _NAME.fullmatch(info.base_name.removeprefix("_").removesuffix(PARTIAL))
+            if matched is None or (int(matched[1]), matched[4]) != (segments.partition, self._topic_id):
+                continue
+            if info.base_name.endswith(PARTIAL):
+                self._filesystem.delete_file(info.path)  # of a process that was killed
+            elif int(matched[3]) >= segments.start_offset and int(matched[2]) < segments.end_offset:
+                self.files.append(File(info.path, int(matched[2]), int(matched[3])))
+        self.files.sort(key=lambda file: file.first_offset)
+
+    def parts(self, chunk: pa.RecordBatch) -> Iterator[tuple[File | None, pa.RecordBatch]]:
+        """The rows of a chunk, cut where another file begins or ends; with the file that has them, None: no file does."""
+        offsets = chunk.column("offset").to_pylist()
+        at = 0
+        while at < len(offsets):
+            file = next((file for file in self.files if file.last_offset >= offsets[at]), None)
+            end = len(offsets)
+            if file is not None and file.first_offset <= offsets[at]:
+                end = _count_below(offsets, file.last_offset + 1)
+                yield file, chunk.slice(at, end - at)
+            else:
+                end = end if file is None else _count_below(offsets, file.first_offset)
+                yield None, chunk.slice(at, end - at)
+            at = end
+
+    # --- writing
+
+    def append(self, rows: pa.RecordBatch) -> None:
+        """Write rows that no file has, which follow those that were written before. Raises OSError."""
+        if self._writer is None:
+            if not self._days.is_object_store:
+                self._filesystem.create_dir(self._folder, recursive=True)
+            first = rows.column("offset")[0].as_py()
+            self._writer = _Writer(self._filesystem, f"{self._folder}/_{self._name(first, first)}{PARTIAL}", first)
+        self._writer.write(rows)
+
+    def end_file(self) -> None:
+        """What is written from now on goes to another file. Raises OSError."""
+        if self._writer is not None:
+            file = self._writer.end()
+            file.to = f"{self._folder}/{self._name(file.first_offset, file.last_offset)}"
+            self.files.append(file)
+            self.files.sort(key=lambda file: file.first_offset)
+            self._writer = None
+
+    def _name(self, first: int, last: int) -> str:
+        return f"{self._days.segments.partition}-{first:020d}-{last:020d}-{self._topic_id}.parquet"
+
+    # --- reading
+
+    def read(self, file: File, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """What the file has in place of these rows. Raises OSError; ValueError (pyarrow's): it is no such Parquet file."""
+        if self._reader is None or self._reader.file is not file or not self._reader.can_go_on(rows):
+            self._end_reading()
+            self._reader = _Reader(self._filesystem, file)
+        return self._reader.read(rows)
+
+    def _end_reading(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def close(self) -> None:
+        """End what is written, or read. Raises OSError."""
+        self.end_file()
+        self._end_reading()
+
+    # --- the end
+
+    def publish(self) -> None:
+        """See `Days.publish`."""
+        new = [file for file in self.files if file.to is not None]
+        for file in new:
+            assert file.to is not None, "it was just selected"
+            size = self._filesystem.get_file_info(file.path).size
+            self._filesystem.move(file.path, file.to)
+            file.path, file.to = file.to, None
+            found = self._filesystem.get_file_info(file.path).size
+            if found != size:
+                raise OSError(f"{file.path} had {size} bytes before it got its name, and has {found} now")
+        if new:
+            sync_folders(self._filesystem, self._folder)
+
+    def discard(self) -> None:
+        """See `Days.discard`."""
+        self._end_reading()
+        paths = [file.path for file in self.files if file.to is not None]
+        if self._writer is not None:
+            self._writer.abandon()
+            paths.append(self._writer.path)
+        for path in paths:
+            with contextlib.suppress(OSError):
+                self._filesystem.delete_file(path)
+
+
+class _Writer:
+    """A new file."""
+
+    def __init__(self, filesystem: FileSystem, path: str, first_offset: int) -> None:
+        import pyarrow.parquet as pq
+
+        self.path = path
+        self._filesystem = filesystem
+        self._file = File(path, first_offset, first_offset)
+        self._stream = filesystem.open_output_stream(path)
+        self._writer = pq.ParquetWriter(self._stream, schema(), compression="zstd", write_page_checksum=True)
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        self._writer.write_batch(rows, row_group_size=rows.num_rows)
+        self._file.last_offset = rows.column("offset")[-1].as_py()
+        self._file.row_count += rows.num_rows
+
+    def end(self) -> File:
+        self._writer.close()
+        self._stream.close()
+        sync_file(self._filesystem, self.path)
+        return self._file
+
+    def abandon(self) -> None:
+        for end in (self._writer.close, self._stream.close):
+            with contextlib.suppress(OSError):
+                end()
+
+
+class _Reader:
+    """A file that is read from its beginning to its end."""
+
+    def __init__(self, filesystem: FileSystem, file: File) -> None:
+        import pyarrow.parquet as pq
+
+        self.file = file
+        self._source = filesystem.open_input_file(file.path)
+        self._parquet: pq.ParquetFile = pq.ParquetFile(self._source, page_checksum_verification=True)
+        self._next_group = 0
+        self._next_offset = -1
+        self._rows = schema().empty_table()
+        if file.to is not None and self._parquet.metadata.num_rows != file.row_count:
+            raise OSError(f"{file.path} should have {file.row_count} rows, and has {self._parquet.metadata.num_rows}")
+
+    def can_go_on(self, rows: pa.RecordBatch) -> bool:
+        return bool(rows.column("offset")[0].as_py() >= self._next_offset)
+
+    def read(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of these offsets, or those of them that are there."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        first, last = rows.column("offset")[0].as_py(), rows.column("offset")[-1].as_py()
+        while self._last_read() < last and self._next_group < self._parquet.num_row_groups:
+            more = self._parquet.read_row_group(self._next_group)
+            self._rows = pa.concat_tables([self._rows.filter(pc.greater_equal(self._rows["offset"], first)), more])
+            self._next_group += 1
+        found = self._rows.filter(pc.is_in(self._rows["offset"], rows.column("offset")))
+        self._rows = self._rows.filter(pc.greater(self._rows["offset"], last))
+        self._next_offset = last + 1
+        batches = found.combine_chunks().to_batches()
+        return batches[0] if batches else rows.slice(0, 0)
+
+    def _last_read(self) -> int:
+        return int(self._rows["offset"][-1].as_py()) if self._rows.num_rows else -1
+
+    def close(self) -> None:
+        self._parquet.close()
+        self._source.close()
+
+
+def _count_below(offsets: list[int], offset: int) -> int:
+    return bisect_left(offsets, offset)
