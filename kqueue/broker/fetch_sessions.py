@@ -152,6 +152,11 @@ class FetchSessions:
         """Partitions that all sessions together remember."""
         return self._partition_count
 
+    def remembered(self, session_id: int) -> list[Key]:
+        """What the session's client fetches besides what its next request names; nothing if there is no such session."""
+        session = self._sessions.get(session_id)
+        return [] if session is None else list(session.partitions)
+
     def open(self, session_id: int, epoch: int, wanted: Iterable[Wanted], forgotten: Iterable[Key] = (), *, by_id: bool) -> FetchContext:
         """What to read for this request. `by_id`: its topics are ids.
 

@@ -20,9 +20,11 @@ from kqueue.base.clock import PushedClock
 from kqueue.base.settings import Config, format_value
 from kqueue.broker.topics import NewTopic
 from kqueue.embedded.clock import BrokerClock
+from kqueue.embedded.requests import Requests
 from kqueue.embedded.settings import pinned, values_of
 from kqueue.replication.memory import MemoryStore
 from kqueue.server.app import Server
+from kqueue.server.hooks import Hooks
 from kqueue.server.properties import keyword_name, make_config
 from kqueue.storage import MemoryStorage
 
@@ -59,6 +61,8 @@ class Broker:
         self._lock = threading.RLock()
         self._time = PushedClock()
         self.clock = BrokerClock(self._time, self._push)
+        self.requests = Requests(self._time, lambda: self._server.broker if hasattr(self, "_server") else None)
+        self._hooks = Hooks(self.requests.record)
         self._thread: threading.Thread | None = None
         self._process_id = 0
         self._server: Server
@@ -197,7 +201,7 @@ class Broker:
             storages, store = [self._memory[0]], self._memory[1]
         self._loop = asyncio.get_running_loop()
         self._stop_asked = asyncio.Event()
-        self._server = Server(config, clock=self._time, storages=storages, store=store)
+        self._server = Server(config, clock=self._time, storages=storages, store=store, hooks=self._hooks)
         await self._server.start()
         started.set_result(None)
         await self._stop_asked.wait()

@@ -21,11 +21,11 @@ from kqueue.base.tickets import Ticket
 from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.waiting import Wait
 from kqueue.log.manager import LogManager, Offline
-from kqueue.replication.memory import MemoryStore
-from kqueue.replication.sqlite import FILE_NAME, SqliteStore
-from kqueue.replication.store import MetadataStore
+from kqueue.replication import MetadataStore
+from kqueue.server import plugins
 from kqueue.server.addresses import ListenerPlan, plan_listeners
 from kqueue.server.dispatch import Dispatcher
+from kqueue.server.hooks import Hooks
 from kqueue.server.hub import Bounds, Hub
 from kqueue.server.jobs import ThreadJobs
 from kqueue.server.limits import Budget, ClientLog, ConnectionLimits, Rate, connections_within, open_files_max
@@ -33,7 +33,8 @@ from kqueue.server.listener import Listener
 from kqueue.server.push import push
 from kqueue.server.session import Session
 from kqueue.server.ticker import Ticker
-from kqueue.storage import LocalStorage, MemoryStorage, Storage
+from kqueue.storage import LocalStorage, Storage
+from kqueue.storage.hooked import HookedStorage
 from kqueue.storage.local import DESCRIPTORS_DEFAULT, Descriptors
 
 T = TypeVar("T")
@@ -45,6 +46,8 @@ class Server:
     """One broker that serves its listeners on the running event loop, which must have `add_reader` (Windows: a SelectorEventLoop).
 
     Args: storages, store: in place of those that `config` names, e.g. memory that outlives a restart; they stay the caller's to close.
+    objects: plugins besides those that `config` names; they are there until the stop.
+    hooks: who may look at requests and changes of files, and step in.
     `start` once, `stop` once; both belong to the loop's thread. A start that fails leaves nothing behind: no port, lock or thread.
     """
 
@@ -56,12 +59,16 @@ class Server:
         rng: random.Random | None = None,
         storages: Sequence[Storage] | None = None,
         store: MetadataStore | None = None,
+        objects: plugins.Objects | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
         self.config = config
+        self._objects = objects or plugins.Objects()
         self.clock = clock or SystemClock()
         self._rng = rng or random.Random()
         self._storages = storages
         self._store = store
+        self._hooks = hooks
         self._listeners: dict[str, Listener] = {}
         self._cleanup = ExitStack()
         self._stopping = False
@@ -152,12 +159,15 @@ class Server:
 
     def _build(self, cleanup: ExitStack) -> None:
         config = self.config
+        cleanup.enter_context(plugins.use(config, self._objects))
         plans = plan_listeners(config)
         limits = self._connection_limits()
         loop = asyncio.get_running_loop()
         self.jobs = ThreadJobs(loop, config["background.threads"])
         cleanup.callback(self.jobs.stop)
         storages, offline = (self._storages, []) if self._storages else self._open_storages()
+        if self._hooks is not None:
+            storages = [HookedStorage(storage, self._hooks.storage) for storage in storages]
         logs = LogManager(
             storages,
             offline=offline,
@@ -196,6 +206,7 @@ class Server:
                 client_log,
                 personas.lookup_of(self.config["kqueue.as.version"]),
                 plain_bytes_max=self.config["kqueue.request.max.bytes"],
+                hooks=self._hooks,
             ).start,
             gone=lambda session: self._gone(session, limits),
         )
@@ -226,22 +237,24 @@ class Server:
         return ConnectionLimits(allowed, self.config["max.connections.per.ip"], overrides)
 
     def _open_storages(self) -> tuple[list[Storage], list[Offline]]:
+        make = plugins.storage_maker(self.config, self._objects)
         if self.config["kqueue.storage"] == "memory":
-            return [MemoryStorage()], []
+            return [make("")], []
         files = open_files_max()
         descriptors = Descriptors(DESCRIPTORS_DEFAULT if files is None else max(8, min(DESCRIPTORS_DEFAULT, files // 8)))
         storages: list[Storage] = []
         offline = []
         for folder in self._folders():
             try:
-                storages.append(LocalStorage(folder, descriptors))
+                storages.append(LocalStorage(folder, descriptors) if make is LocalStorage else make(folder))
             except StorageFailed as error:
                 offline.append(Offline(str(Path(folder).absolute()), error))
         return storages, offline
 
     def _open_store(self, offline: Sequence[Offline], cleanup: ExitStack) -> MetadataStore:
-        memory = self.config["kqueue.storage"] == "memory"
-        store = MemoryStore() if memory else SqliteStore(store_path(self._folders(), offline))
+        open_store = plugins.store_opener(self.config, self._objects)
+        is_sqlite = self._objects.metadata is None and plugins.metadata_name(self.config) == "sqlite"
+        store = open_store(store_folder(self._folders(), offline) if is_sqlite else self._folders()[0])
         cleanup.callback(store.close)
         return store
 
@@ -253,8 +266,8 @@ class Server:
         return [(listener, self.bound(name)) for name, listener in self._listeners.items()]
 
     def _data_place(self) -> str:
-        if self.config["kqueue.storage"] == "memory":
-            return "memory"
+        if self._storages or self.config["kqueue.storage"] == "memory":
+            return ", ".join(storage.place for storage in self._storages or ()) or "memory"
         return ", ".join(str(Path(folder).resolve()) for folder in self._folders())
 
     # --- going down
@@ -282,11 +295,13 @@ class Server:
             logger.warning("closing %d connections that did not take their answers", unsent)
 
 
-def store_path(folders: Sequence[str], offline: Sequence[Offline]) -> Path:
-    """Where the metadata store is: in the first folder that has it, so that the order of `log.dirs` may change; else in the first of all.
+def store_folder(folders: Sequence[str], offline: Sequence[Offline]) -> str:
+    """The folder of the SQLite store: the first that has it, so that the order of `log.dirs` may change; else the first of all.
 
     Raises StorageFailed: it is on a folder that is offline, or may be.
     """
+    from kqueue.replication.sqlite import FILE_NAME  # on first need: a broker in memory never meets it
+
     gone: dict[str, StorageFailed] = dict(offline)
     found = next((path for folder in folders if _is_there(path := Path(folder, FILE_NAME))), None)
     if found is None and gone:
@@ -296,7 +311,7 @@ def store_path(folders: Sequence[str], offline: Sequence[Offline]) -> Path:
     if str(path.parent.absolute()) in gone:
         error = gone[str(path.parent.absolute())]
         raise StorageFailed(f"the data folder with the metadata store ({FILE_NAME}) can't be used: {error}")
-    return path
+    return str(path.parent)
 
 
 def _is_there(path: Path) -> bool:

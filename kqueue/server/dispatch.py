@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kqueue.api import table
 from kqueue.api.call import Call
 from kqueue.base.errors import KqueueError, MalformedMessage, StorageFailed, UnencodableMessage
 from kqueue.base.settings import MiB
-from kqueue.broker.waiting import Wait, Waiter, Waiting
-from kqueue.schema import Chunk, reader, writer
+from kqueue.broker.waiting import Wait, Waiting
+from kqueue.schema import reader, writer
+from kqueue.server.answers import Chunks, Connection, Later
+from kqueue.server.hooks import Asked, Hooks, Note
 from kqueue.server.limits import ClientLog
 from kqueue.server.pump import MEMORY
 from kqueue.wire.headers import RequestHeader, request_header_version, response_header
@@ -20,63 +22,14 @@ from kqueue.wire.headers import RequestHeader, request_header_version, response_
 if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
 
-Chunks: TypeAlias = list[Chunk]
 KEY_AND_VERSION = struct.Struct(">hh")
 """How every request begins; the rest of its header depends on it."""
 SIZE_AND_CORRELATION = struct.Struct(">Ii")
 """How every response begins: its size without these first four bytes, and the request's own number."""
 RESPONSE_SIZE_MAX = 2**31 - 1
 PRODUCE_KEY = 0
+REPLY_DROPPED = "a hook dropped its reply"
 PLAIN_BYTES_MAX_DEFAULT = 16 * MiB
-
-
-class Connection(Protocol):
-    """What a request's answer needs to know of where it came from."""
-
-    address: str
-    client_host: str
-    listener: str
-    call: Call | None
-
-    def answered(self) -> None:
-        """An answer that was not there yet has come."""
-        ...
-
-    def cut_off(self, reason: str) -> None:
-        """This connection can't go on."""
-        ...
-
-
-class Later:
-    """An answer that is not there yet: `chunks` is filled when it comes. `cancel` when nobody is left to read it."""
-
-    __slots__ = ("_done", "_failed", "_waiter", "chunks")
-
-    def __init__(self, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> None:
-        self.chunks: Chunks | None = None
-        self._done = done
-        self._failed = failed
-        self._waiter: Waiter | None = None
-
-    def hold(self, waiting: Waiting, wait: Wait[Any]) -> None:
-        self._waiter = waiting.add(wait, self._done, self._failed)
-
-    def cancel(self) -> None:
-        if self._waiter is not None:
-            self._waiter.cancel()
-
-    def expire(self) -> None:
-        """Answer now as at the deadline, if there is one; what has none (a rebalance) has nothing to say before its time."""
-        waiter = self._waiter
-        if waiter is None or not waiter.pending or waiter.wait.deadline_ms is None:
-            return
-        waiter.cancel()
-        try:
-            response = waiter.wait.retry(True)
-        except Exception as error:
-            self._failed(error)
-        else:
-            self._done(response)
 
 
 class Route(NamedTuple):
@@ -102,12 +55,14 @@ class Dispatcher:
         lookup: Callable[[int, int], table.Served] = table.lookup,
         *,
         plain_bytes_max: int = PLAIN_BYTES_MAX_DEFAULT,
+        hooks: Hooks | None = None,
     ) -> None:
         self._broker = broker
         self._waiting = waiting
         self._client_log = client_log
         self._lookup = lookup
         self._plain_bytes_max = plain_bytes_max
+        self._hooks = hooks
         self._routes: dict[tuple[int, int], Route] = {}
 
     def start(self, frame: memoryview, connection: Connection) -> Chunks | Later | None:
@@ -126,11 +81,16 @@ class Dispatcher:
         route = self._routes.get(key_and_version) or self._find(*key_and_version)
         header, position = route.read_header(frame, 0)
         version, client_id = header.api_version, header.client_id
+        hooks, note = self._hooks, None
+        if hooks is not None and hooks.record is not None:
+            note = hooks.record(frame, header, connection.address)
         # what is left over after the body is ignored, as Kafka does: librdkafka's Metadata for all topics leaves 3 bytes
         request, _ = route.read(frame, position)
         call = connection.call
         if call is None or call.api_version != version or call.client_id != client_id:
             call = connection.call = Call(self._broker, version, client_id, connection.client_host, connection.listener, connection)
+        if hooks is not None and hooks.requests:
+            return self._show(Asked(route, header.correlation_id, request, call, connection, note), frame)
         try:
             result = route.handle(request, call)
         except Exception as error:
@@ -138,8 +98,8 @@ class Dispatcher:
         if result is None:
             return None
         if isinstance(result, Wait):
-            return self._wait(route, header.correlation_id, request, result, connection)
-        return self._encode(route, header.correlation_id, request, result, connection)
+            return self._wait(route, header.correlation_id, request, result, connection, note)
+        return self._encode(route, header.correlation_id, request, result, connection, note)
 
     def _find(self, api_key: int, version: int) -> Route:
         served = self._lookup(api_key, version)
@@ -157,27 +117,86 @@ class Dispatcher:
             self._routes[api_key, version] = route
         return route
 
-    def _encode(self, route: Route, correlation_id: int, request: Any, response: Any, connection: Connection) -> Chunks:
+    def _encode(self, route: Route, correlation_id: int, request: Any, response: Any, connection: Connection, note: Note | None) -> Chunks:
         try:
-            return _framed(route, correlation_id, response)
+            if note is not None:
+                for change in note.changes:
+                    response = change(response)
+            chunks = _framed(route, correlation_id, response)
         except Exception as error:
-            return _framed(route, correlation_id, self._refuse(route, request, error, connection))
+            chunks = _framed(route, correlation_id, self._refuse(route, request, error, connection))
+        if note is not None:
+            note.answered(chunks)
+        return chunks
 
-    def _wait(self, route: Route, correlation_id: int, request: Any, wait: Wait[Any], connection: Connection) -> Later:
+    def _wait(
+        self, route: Route, correlation_id: int, request: Any, wait: Wait[Any], connection: Connection, note: Note | None
+    ) -> Later:
         def done(response: Any) -> None:
             try:
-                later.chunks = self._encode(route, correlation_id, request, response, connection)
+                chunks = self._encode(route, correlation_id, request, response, connection, note)
             except Exception as error:
                 connection.cut_off(f"its {route.served.api.name} could not be answered: {error}")
                 return
+            if note is not None and note.drops:
+                connection.cut_off(REPLY_DROPPED, level=logging.INFO)
+                return
+            later.chunks = chunks
             connection.answered()
 
         def failed(error: Exception) -> None:
             done(self._refuse(route, request, error, connection))
 
-        later = Later(done, failed)
+        held = note.held if isinstance(note, Asked) else None
+        later = held.wait_with(done, failed) if held is not None else Later(done, failed)
         later.hold(self._waiting, wait)
         return later
+
+    # --- with hooks
+
+    def _show(self, asked: Asked, frame: memoryview) -> Chunks | Later | None:
+        """Let hooks look at a request, then do what they say. One that fails is told in the log, and the request goes its way."""
+        assert self._hooks is not None
+        connection = asked.connection
+        for hook in self._hooks.requests:
+            if asked.settled:
+                break
+            try:
+                hook(asked)
+            except Exception as error:
+                self._client_log.say(logging.ERROR, connection.address, "a hook failed at %s", asked.api, error=error)
+        if asked.is_held:
+            return asked.hold().keep(frame, self._show_again)
+        if asked.cut_reason:
+            connection.cut_off(asked.cut_reason, level=logging.INFO)
+            return None
+        answer = self._carry_out(asked)
+        if asked.drops and not isinstance(answer, Later):
+            connection.cut_off(REPLY_DROPPED, level=logging.INFO)
+            return None
+        return answer
+
+    def _show_again(self, asked: Asked, frame: memoryview) -> Chunks | Later | None:
+        route = asked.route
+        asked.request, _ = route.read(frame, route.read_header(frame, 0)[1])
+        asked.changes.clear()
+        for modifier in asked.modifiers:
+            modifier(asked)
+        return self._show(asked, frame)
+
+    def _carry_out(self, asked: Asked) -> Chunks | Later | None:
+        route, request, connection = asked.route, asked.request, asked.connection
+        try:
+            if asked.refusal is not None:
+                raise asked.refusal
+            result = route.handle(request, asked.call)
+        except Exception as error:
+            result = self._refuse(route, request, error, connection)
+        if result is None:
+            return None
+        if isinstance(result, Wait):
+            return self._wait(route, asked.correlation_id, request, result, connection, asked)
+        return self._encode(route, asked.correlation_id, request, result, connection, asked)
 
     def _refuse(self, route: Route, request: Any, error: Exception, connection: Connection) -> Any:
         """The response that says what went wrong. What nobody expected is logged, with where it happened."""

@@ -39,6 +39,7 @@ class Pump:
         "_current",
         "_drained",
         "_failed",
+        "_held",
         "_jobs",
         "_loop",
         "_reading_ahead",
@@ -67,6 +68,7 @@ class Pump:
         self._current: memoryview | RegionSender | None = None
         self._reading_ahead = False
         self._registered = False
+        self._held = False
         self.closed = False
         self.queued_bytes = 0
         self.sent_bytes = 0
@@ -88,8 +90,20 @@ class Pump:
 
     def flush(self) -> None:
         """Send as much as the socket takes now; the rest follows by itself."""
-        if (self._chunks or self._current is not None) and not (self._registered or self._reading_ahead or self.closed):
+        if (self._chunks or self._current is not None) and not (
+            self._registered or self._reading_ahead or self._held or self.closed
+        ):
             self._go_on()
+
+    def hold(self) -> None:
+        """Send nothing before `let_go`."""
+        self._held = True
+        self._wait_for_room(False)
+
+    def let_go(self) -> None:
+        """Go on after `hold`."""
+        self._held = False
+        self.flush()
 
     def close(self) -> None:
         """Drop what is not sent; the socket itself is its owner's to close, after this."""
@@ -204,7 +218,7 @@ class Pump:
 
     def _have_read(self, data: bytes | None, error: BaseException | None) -> None:
         self._reading_ahead = False
-        if self.closed:
+        if self.closed or (self._held and error is None):
             return
         if error is not None:
             self._failed(f"reading the log for it failed: {error}")

@@ -13,7 +13,7 @@ from collections import deque
 
 from kqueue.api.call import Call
 from kqueue.base.errors import KqueueError
-from kqueue.server.dispatch import Chunks, Later
+from kqueue.server.answers import Chunks, Later
 from kqueue.server.hub import Hub
 from kqueue.server.intake import Intake
 from kqueue.server.pump import Pump, memory_of
@@ -33,6 +33,7 @@ class Session:
         "_heard_bytes",
         "_heard_ms",
         "_heard_seen",
+        "_held",
         "_hub",
         "_intake",
         "_owed_bytes_max",
@@ -40,6 +41,7 @@ class Session:
         "_reading",
         "_sent_ms",
         "_sent_seen",
+        "_silent",
         "_socket",
         "_stopping",
         "address",
@@ -62,7 +64,7 @@ class Session:
         self._answers: deque[Chunks | Later] = deque()
         self._answers_bytes = 0
         self._owed_bytes_max = hub.bounds.response_bytes // 2
-        self._closed = self._stopping = self._crowded = False
+        self._closed = self._stopping = self._crowded = self._held = self._silent = False
         self._heard_bytes = self._heard_seen = self._sent_seen = 0
         self._heard_ms = self._sent_ms = hub.clock.monotonic_ms()
         self._reading = True
@@ -77,7 +79,7 @@ class Session:
     @property
     def owes_answers(self) -> bool:
         """Whether there are answers that the client did not take yet."""
-        return not self._pump.idle
+        return not (self._pump.idle or self._silent)
 
     # --- requests come in
 
@@ -139,7 +141,8 @@ class Session:
             bounds = self._hub.bounds
             if len(self._answers) >= bounds.requests or self._hub.waiting_requests >= bounds.requests_of_all:
                 return True
-        return self._pump.queued_bytes + self._answers_bytes > self._owed_bytes_max or self._stopping or self._closed
+        owes_much = self._pump.queued_bytes + self._answers_bytes > self._owed_bytes_max
+        return owes_much or self._held or self._silent or self._stopping or self._closed
 
     # --- answers go out
 
@@ -195,6 +198,29 @@ class Session:
         self._crowded = False
         self._resume()
 
+    def hold(self) -> None:
+        """Start no more requests before `let_go`; answers go out as before."""
+        self._held = True
+
+    def let_go(self) -> None:
+        """Go on after `hold`."""
+        self._held = False
+        self._resume()
+
+    def silence(self) -> None:
+        """Neither read nor send before `speak`, as if nothing came through. Nothing is closed meanwhile, but by `close` and `cut_off`."""
+        if not self._closed:
+            self._silent = True
+            self._pause()
+            self._pump.hold()
+
+    def speak(self) -> None:
+        """Go on after `silence`."""
+        if self._silent and not self._closed:
+            self._silent = False
+            self._pump.let_go()
+            self._resume()
+
     def stop_reading(self) -> None:
         """Start no more requests."""
         self._stopping = True
@@ -210,6 +236,9 @@ class Session:
 
     def check(self, now_ms: float) -> None:
         """One look in each sweep: is the client idle, too slow to send, or too slow to read? And may a paused one go on?"""
+        if self._silent:
+            self._heard_ms = self._sent_ms = now_ms
+            return
         self._resume()
         in_request = self._intake.in_request
         heard = self._heard_bytes - self._heard_seen

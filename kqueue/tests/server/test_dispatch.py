@@ -13,7 +13,8 @@ from kqueue.base.errors import MalformedMessage, StorageFailed, UnsupportedVersi
 from kqueue.base.timers import Timers
 from kqueue.broker.waiting import Wait, Waiting
 from kqueue.schema import join
-from kqueue.server.dispatch import Dispatcher, Later
+from kqueue.server.answers import Later
+from kqueue.server.dispatch import Dispatcher
 from kqueue.server.limits import ClientLog
 from kqueue.tests.server.wiring import API, request_bytes
 from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -1,0 +1,78 @@
+"""Answers on their way to a connection: there at once as chunks, or `Later`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from kqueue.api.call import Call
+from kqueue.broker.waiting import Wait, Waiter, Waiting
+from kqueue.schema import Chunk
+
+Chunks: TypeAlias = list[Chunk]
+
+
+class Connection(Protocol):
+    """What a request's answer needs to know of where it came from."""
+
+    address: str
+    client_host: str
+    listener: str
+    call: Call | None
+
+    def answered(self) -> None:
+        """An answer that was not there yet has come."""
+        ...
+
+    def cut_off(self, reason: str, error: BaseException | None = None, *, level: int = logging.WARNING) -> None:
+        """This connection can't go on."""
+        ...
+
+    def hold(self) -> None:
+        """Start no more requests of this connection before `let_go`; answers go out as before."""
+        ...
+
+    def let_go(self) -> None:
+        """Go on after `hold`."""
+        ...
+
+    def silence(self) -> None:
+        """Neither read nor send before `speak`, as if nothing came through; nothing is closed, however long it lasts."""
+        ...
+
+    def speak(self) -> None:
+        """Go on after `silence`."""
+        ...
+
+
+class Later:
+    """An answer that is not there yet: `chunks` is filled when it comes. `cancel` when nobody is left to read it."""
+
+    __slots__ = ("_done", "_failed", "_waiter", "chunks")
+
+    def __init__(self, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> None:
+        self.chunks: Chunks | None = None
+        self._done = done
+        self._failed = failed
+        self._waiter: Waiter | None = None
+
+    def hold(self, waiting: Waiting, wait: Wait[Any]) -> None:
+        self._waiter = waiting.add(wait, self._done, self._failed)
+
+    def cancel(self) -> None:
+        if self._waiter is not None:
+            self._waiter.cancel()
+
+    def expire(self) -> None:
+        """Answer now as at the deadline, if there is one; what has none (a rebalance) has nothing to say before its time."""
+        waiter = self._waiter
+        if waiter is None or not waiter.pending or waiter.wait.deadline_ms is None:
+            return
+        waiter.cancel()
+        try:
+            response = waiter.wait.retry(True)
+        except Exception as error:
+            self._failed(error)
+        else:
+            self._done(response)
