@@ -49,7 +49,7 @@ class LazyGroup(click.Group):
         if cmd_name in self.table:
             return self.table[cmd_name].load()
         point = self.plugins().get(cmd_name)
-        return _load_plugin(point) if point else None
+        return load_plugin(point) if point else None
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
@@ -59,21 +59,23 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, command.summary) for name, command in self.table.items()]
-        rows += [(name, f"(added by {_distribution(point)})") for name, point in sorted(self.plugins().items())]
+        rows += [(name, f"(added by {distribution_of(point)})") for name, point in sorted(self.plugins().items())]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
 
-def _load_plugin(point: metadata.EntryPoint) -> click.Command:
+def load_plugin(point: metadata.EntryPoint) -> click.Command:
+    """The command that another distribution adds. Raises ClickException: who brought it, and why it can't be had."""
     try:
         command = point.load()
-    except Exception as error:  # a plugin may fail in any way; the sentence names who brought it
+    except (Exception, SystemExit) as error:  # a plugin may fail in any way; the sentence names who brought it
         reason = f"{type(error).__name__}: {error}"
-        raise click.ClickException(f"the command {point.name!r} of {_distribution(point)} failed to load: {reason}") from None
+        raise click.ClickException(f"the command {point.name!r} of {distribution_of(point)} failed to load: {reason}") from None
     if not isinstance(command, click.Command):
-        raise click.ClickException(f"the command {point.name!r} of {_distribution(point)} is no click command but {command!r}")
+        raise click.ClickException(f"the command {point.name!r} of {distribution_of(point)} is no click command but {command!r}")
     return command
 
 
-def _distribution(point: metadata.EntryPoint) -> str:
+def distribution_of(point: metadata.EntryPoint) -> str:
+    """Name and version, for people."""
     return f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"

@@ -8,10 +8,9 @@ from typing import Any
 import click
 
 from kqueue.cli.connect import admin, bootstrap_option, explain_code
-from kqueue.cli.output import counted, size_text
+from kqueue.cli.output import counted, size_text, table_console
 
 Folder = dict[str, Any]
-PIPE_WIDTH = 200  # columns, where no terminal says how many there are
 
 
 @click.command("log-dirs")
@@ -74,13 +73,10 @@ def _rows(folder: Folder) -> list[tuple[str, int, int, int, bool]]:
 
 
 def _print_tables(answers: list[dict[str, Any]]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PIPE_WIDTH)
+    console = table_console()
     for answer in answers:
         for folder in answer["log_dirs"]:
             console.print(Text(_heading(answer["broker"], folder), style="bold"), soft_wrap=True)

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PIPE_WIDTH = 200  # columns, where no terminal says how many there are
 
 
 def columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -14,6 +20,14 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     widths = [max(len(row[index]) for row in table) for index in range(len(head))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
     return "\n".join(lines)
+
+
+def table_console() -> Console:
+    """Where tables are printed: as wide as the terminal, or `PIPE_WIDTH`."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPE_WIDTH)
 
 
 def counted(count: int, noun: str) -> str:

@@ -1,0 +1,40 @@
+"""`kqueue plugins`: what fills kqueue's contracts here, and new distributions to begin with; one module per subcommand."""
+
+from __future__ import annotations
+
+import click
+
+from kqueue.cli.lazy import LazyCommand, LazyGroup
+
+DEFAULT = "list"
+COMMANDS = {
+    "list": LazyCommand("kqueue.cli.plugins.listing:list_plugins", "Show what is there, what failed, and who uses it (the default)."),
+    "new": LazyCommand("kqueue.cli.plugins.new:new", "Write a new plugin, with a test that passes."),
+}
+EXAMPLES = """\b
+  kqueue plugins                                   what is there
+  kqueue plugins --json
+  kqueue plugins new partitioner by-country        begin one
+  kqueue plugins new --help
+
+A plugin is an installed distribution that names something in one of the entry-point groups kqueue.codecs, kqueue.partitioners,
+kqueue.cleanup_policies, kqueue.storage, kqueue.metadata and kqueue.commands."""
+
+
+class PluginsGroup(LazyGroup):
+    """A group that does `list` where no subcommand is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # only what is for the group itself stays here: an option without a subcommand before it belongs to `list`
+        if not args or (args[0].startswith("-") and args[0] not in self.get_help_option_names(ctx)):
+            args = [DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=PluginsGroup, table=COMMANDS, entry_points="kqueue.plugins_commands", epilog=EXAMPLES)
+def plugins() -> None:
+    """Show the codecs, partitioners, cleanup policies, storages and metadata stores that kqueue finds here, or begin a new one.
+
+    \b
+      kqueue plugins
+    """

@@ -1,0 +1,141 @@
+"""What fills kqueue's contracts in this installation, and what each of them does for a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+from typing import Any, NamedTuple
+
+import click
+
+from kqueue import __version__
+from kqueue.base.registry import BUILT_IN, Entry, Registry
+from kqueue.cli.app import COMMANDS
+from kqueue.cli.lazy import distribution_of, load_plugin
+from kqueue.cli.plugins.usage import NOBODY, Usage
+from kqueue.server.plugins import CONTRACTS, Contract
+
+READY = "ready"
+IN_USE = "in use"
+WAITS = "waits"
+FAILED = "failed"
+NOT_HERE = "not here"
+
+
+class Plugin(NamedTuple):
+    """One row.
+
+    origin: distribution and version. state: `READY`; `IN_USE` or `WAITS` for what has an id; `FAILED`, or `NOT_HERE` for what a broker
+    names and this installation does not have. why: a sentence about the state, "" where it needs none. topics, brokers: who uses
+    it, sorted; empty where nobody does or no broker was asked.
+    """
+
+    kind: str
+    name: str
+    id: int | None
+    origin: str
+    state: str
+    why: str
+    topics: tuple[str, ...] = ()
+    brokers: tuple[int, ...] = ()
+
+
+class Section(NamedTuple):
+    """All plugins of one kind."""
+
+    kind: str
+    group: str
+    plugins: tuple[Plugin, ...]
+
+
+def sections(usage: Usage = NOBODY) -> list[Section]:
+    """Everything there is, by kind, commands last. Loads every plugin; those that fail are rows too."""
+    return [Section(contract.kind, contract.group, tuple(_plugins(contract, usage))) for contract in CONTRACTS]
+
+
+def built_in_names(kind: str) -> set[str]:
+    """The names of kqueue's own things of this kind."""
+    (contract,) = (contract for contract in CONTRACTS if contract.kind == kind)
+    if contract.registry is None:
+        return set(COMMANDS)
+    return {entry.name for entry in contract.registry if entry.origin == BUILT_IN}
+
+
+def _plugins(contract: Contract, usage: Usage) -> Iterator[Plugin]:
+    if contract.registry is None:
+        return _commands(contract.group)
+    return _registered(contract, contract.registry, usage)
+
+
+def _registered(contract: Contract, registry: Registry[Any], usage: Usage) -> Iterator[Plugin]:
+    entries = list(registry)
+    holders = _holders(entries, usage.preferred)
+    topics = _by_holder(entries, holders, usage.topics.get(contract.kind, {}))
+    brokers = usage.brokers.get(contract.kind, {})
+
+    def row(name: str, id: int | None, origin: str, state: str, why: str) -> Plugin:
+        users = tuple(sorted(topics.get(name, ()))), tuple(sorted(brokers.get(name, ())))
+        return Plugin(contract.kind, name, id, origin, state, why, *users)
+
+    for entry in entries:
+        yield row(entry.name, entry.id, _origin(entry), *_state(contract, entry, holders))
+    for name, why in sorted(registry.failed.items()):
+        yield row(name, None, *_failure(why))
+    known = {entry.name for entry in entries} | set(registry.failed)
+    for name in sorted({*topics, *brokers} - known):
+        yield row(name, None, "", NOT_HERE, f"the broker or its topics name it; here, no {registry.noun} is called so")
+
+
+def _holders(entries: Iterable[Entry[Any]], preferred: Iterable[str]) -> dict[int, Entry[Any]]:
+    """Who serves each id: the first that has it, unless the broker's settings prefer another."""
+    found: dict[int, Entry[Any]] = {}
+    for entry in entries:
+        if entry.id is not None and (entry.name in preferred or entry.id not in found):
+            found[entry.id] = entry
+    return found
+
+
+def _by_holder(entries: Iterable[Entry[Any]], holders: dict[int, Entry[Any]], users: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Users by the name of who really serves them: a topic says ``gzip``, and another than kqueue's may do that."""
+    ids = {entry.name: entry.id for entry in entries}
+    found: dict[str, set[str]] = {}
+    for name, topics in users.items():
+        id = ids.get(name)
+        found.setdefault(name if id is None else holders[id].name, set()).update(topics)
+    return found
+
+
+def _state(contract: Contract, entry: Entry[Any], holders: dict[int, Entry[Any]]) -> tuple[str, str]:
+    if entry.id is None:
+        return READY, ""
+    holder = holders[entry.id]
+    if holder is entry:
+        return IN_USE, ""
+    if entry.origin == BUILT_IN:
+        return WAITS, f"{holder.name} ({_origin(holder)}) serves id {entry.id} at the broker"
+    how = f"kqueue serve --set {contract.setting}={entry.name}"
+    return WAITS, f"{holder.name} ({_origin(holder)}) serves id {entry.id}; to have this one do it: {how}"
+
+
+def _origin(entry: Entry[Any]) -> str:
+    return f"{BUILT_IN} {__version__}" if entry.origin == BUILT_IN else entry.origin
+
+
+def _failure(why: str) -> tuple[str, str, str]:
+    """Origin, state and reason out of what a registry says of a plugin that failed."""
+    origin, _, reason = why.partition(" failed to load: ")
+    return origin, FAILED, reason
+
+
+def _commands(group: str) -> Iterator[Plugin]:
+    """The commands that other distributions add; kqueue's own are in ``kqueue --help``."""
+    for point in sorted(metadata.entry_points(group=group), key=lambda point: point.name):
+        state, why = READY, ""
+        if point.name in COMMANDS:
+            state, why = WAITS, "kqueue has a command of its own of this name, which comes first"
+        else:
+            try:
+                load_plugin(point)
+            except click.ClickException as error:
+                state, why = FAILED, error.message
+        yield Plugin("command", point.name, None, distribution_of(point), state, why)
