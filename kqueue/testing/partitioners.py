@@ -3,62 +3,114 @@
 from __future__ import annotations
 
 import random
+from typing import NamedTuple
 
 from kqueue.records.partitioners.clients import ClientPartitioner
 from kqueue.records.partitioners.contract import Partitioner, PartitionerFactory
+from kqueue.testing.checking import Check, Checks, Trial
+from kqueue.testing.isolation import hold_against
 
 _COUNTS = (1, 2, 3, 7, 100, 1000)
+_FactoryTrial = Trial[PartitionerFactory]
 
 
-def check_partitioner(factory: PartitionerFactory, *, seed: int = 1, keyed: bool = False) -> None:
+class _Asked(NamedTuple):
+    """What a partitioner is asked."""
+
+    key: bytes | None
+    value: bytes | None
+    partitions: int
+    available: list[int] | None
+
+    def __str__(self) -> str:
+        value = "None" if self.value is None else f"{len(self.value)} bytes"
+        return f"partition(key={self.key!r}, count={self.partitions}, available={self.available!r:.100}, value={value})"
+
+
+def check_partitioner(
+    factory: PartitionerFactory | str, *, seed: int = 1, keyed: bool = False, time_limit_s: float = 60, isolated: bool = True
+) -> None:
     """Check that what `factory` makes keeps the contract in `kqueue.records.partitioners.contract`.
 
-    Args: factory: the class, as it is registered: called with a `random.Random`. keyed: it promises that a key goes to the same
-        partition always, whatever is available and whoever made it.
-    Raises AssertionError: says which promise was broken, and with what.
+    Args: factory: the class, as it is registered: called with a `random.Random`; or its ``module:object`` path. seed: of the records and
+        of that random. keyed: it promises that a key goes to the same partition always, whatever is available and whoever made it.
+        time_limit_s: for all of it. isolated: False checks in this process, without a time limit: for what can't be pickled.
+    Raises: AssertionError: says which promise was broken, and with what. TypeError: the factory can't be sent to another process.
     """
-    rng = random.Random(seed)
-    records = [_record(rng) for _ in range(500)]
-    first, second = factory(random.Random(seed)), factory(random.Random(seed))
-    for key, value, count, available in records:
-        place = _ask(first, key, value, count, available)
-        again = _ask(second, key, value, count, available)
-        assert place == again, f"the same records and the same random numbers gave {place} and {again} for key {key!r} of {count}"
-    if keyed:
-        _check_keyed(factory, seed)
-    _check_clients(factory(random.Random(seed)), records)
+    hold_against(PARTITIONER_CHECKS, factory, {"seed": seed, "keyed": keyed}, time_limit_s=time_limit_s, isolated=isolated)
 
 
-def _record(rng: random.Random) -> tuple[bytes | None, bytes | None, int, list[int] | None]:
-    key = rng.choice((None, b"", rng.randbytes(rng.randrange(1, 40))))
-    value = rng.choice((None, b"", rng.randbytes(rng.randrange(1, 4000))))
-    count = rng.choice(_COUNTS)
-    available = rng.choice((None, [], rng.sample(range(count), rng.randint(1, count))))
-    return key, value, count, available
+def _check_places(trial: _FactoryTrial) -> None:
+    partitioner = _made(trial)
+    for asked in _records(trial):
+        _ask(trial, partitioner, asked)
 
 
-def _ask(partitioner: Partitioner, key: bytes | None, value: bytes | None, count: int, available: list[int] | None) -> int:
+def _check_sameness(trial: _FactoryTrial) -> None:
+    first, second = _made(trial), _made(trial)
+    for asked in _records(trial):
+        place, again = _ask(trial, first, asked), _ask(trial, second, asked)
+        assert place == again, f"the same records and the same random numbers gave {place} and {again} for {asked}"
+
+
+def _check_keys(trial: _FactoryTrial) -> None:
+    if not trial.options["keyed"]:
+        return
+    rng = random.Random(trial.options["seed"])
+    ours, theirs = _made(trial), _made(trial, 1)
+    for _ in range(100):
+        key, count = rng.randbytes(rng.randrange(1, 40)), rng.choice(_COUNTS)
+        place = _ask(trial, ours, _Asked(key, None, count, None))
+        for partitioner, available in ((ours, [place - 1] if place else None), (theirs, None), (ours, None)):
+            asked = _Asked(key, b"x" * 100, count, available)
+            found = _ask(trial, partitioner, asked)
+            assert found == place, f"key {key!r} of {count} went to {place}, then to {found}: {asked}"
+
+
+def _check_clients(trial: _FactoryTrial) -> None:
+    client = ClientPartitioner(_made(trial))
+    for key, _, count, available in _records(trial):
+        what = f"as a client's partitioner, ({key!r}, {count} partitions, {available!r:.100})"
+        place = trial.ask(what, lambda key=key, count=count, available=available: client(key, range(count), available))  # type: ignore[misc]
+        assert place in range(count), f"{what} gave {place}"
+
+
+def _made(trial: _FactoryTrial, more: int = 0) -> Partitioner:
+    what = "the factory, called with a random.Random,"
+    made = trial.ask(what, lambda: trial.plugin(random.Random(trial.options["seed"] + more)))
+    assert callable(getattr(made, "partition", None)), f"{what} gave {made!r:.200}, which has no partition()"
+    return made
+
+
+def _ask(trial: _FactoryTrial, partitioner: Partitioner, asked: _Asked) -> int:
+    key, value, count, available = asked
     given = None if available is None else list(available)
-    place = partitioner.partition(key, count, available=given, value=value, topic="t")
-    assert type(place) is int, f"a partition is an int, found {place!r} for key {key!r} of {count}"
-    assert 0 <= place < count, f"partition {place} for key {key!r} is not one of 0..{count - 1}"
+    place = trial.ask(str(asked), lambda: partitioner.partition(key, count, available=given, value=value, topic="t"))
+    assert type(place) is int, f"a partition is an int, found {place!r} of {asked}"
+    assert 0 <= place < count, f"partition {place} is not one of 0..{count - 1}: {asked}"
     assert given == available, f"the list of available partitions was changed from {available} to {given}"
     return place
 
 
-def _check_keyed(factory: PartitionerFactory, seed: int) -> None:
-    rng = random.Random(seed)
-    ours, theirs = factory(random.Random(seed)), factory(random.Random(seed + 1))
-    for _ in range(100):
-        key, count = rng.randbytes(rng.randrange(1, 40)), rng.choice(_COUNTS)
-        place = _ask(ours, key, None, count, None)
-        for partitioner, available in ((ours, [place - 1] if place else None), (theirs, None), (ours, None)):
-            found = _ask(partitioner, key, b"x" * 100, count, available)
-            assert found == place, f"key {key!r} of {count} went to {place}, then to {found}"
+def _records(trial: _FactoryTrial) -> list[_Asked]:
+    rng = random.Random(trial.options["seed"])
+    return [_record(rng) for _ in range(500)]
 
 
-def _check_clients(partitioner: Partitioner, records: list[tuple[bytes | None, bytes | None, int, list[int] | None]]) -> None:
-    client = ClientPartitioner(partitioner)
-    for key, _, count, available in records:
-        place = client(key, range(count), available)
-        assert place in range(count), f"as a client's partitioner it gave {place} for key {key!r} of {count}"
+def _record(rng: random.Random) -> _Asked:
+    key = rng.choice((None, b"", rng.randbytes(rng.randrange(1, 40))))
+    value = rng.choice((None, b"", rng.randbytes(rng.randrange(1, 4000))))
+    count = rng.choice(_COUNTS)
+    available = rng.choice((None, [], rng.sample(range(count), rng.randint(1, count))))
+    return _Asked(key, value, count, available)
+
+
+PARTITIONER_CHECKS = Checks(
+    "partitioner",
+    (
+        Check("it gives one of the topic's partitions", _check_places),
+        Check("the same records and random numbers give the same partitions", _check_sameness),
+        Check("a key keeps its partition (keyed=True)", _check_keys),
+        Check("stock clients can use it", _check_clients),
+    ),
+)

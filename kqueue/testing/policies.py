@@ -6,12 +6,16 @@ import pickle
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple, TypeVar, cast
 
 from kqueue.base.settings import Catalog, Config, TopicConfig
 from kqueue.log import config as log_config
 from kqueue.log.policies.contract import CleanupPolicy, Compact, Drop, LogView, SegmentView
 from kqueue.records.batch import Record
+from kqueue.testing.checking import Check, Checks, Trial
+from kqueue.testing.isolation import hold_against
 
+_T = TypeVar("_T")
 _NOW_MS = 1_700_000_000_000
 _DAY_MS = 86_400_000
 _SETTINGS: tuple[dict[str, str], ...] = (
@@ -22,68 +26,128 @@ _SETTINGS: tuple[dict[str, str], ...] = (
 )
 
 
-def check_policy(policy: CleanupPolicy, *, seed: int = 1, settings: Mapping[str, str] | None = None) -> None:
-    """Check that `policy` keeps the contract in `kqueue.log.policies.contract`, over a few hundred made-up logs.
+def check_cleanup_policy(
+    policy: CleanupPolicy | str,
+    *,
+    seed: int = 1,
+    settings: Mapping[str, str] | None = None,
+    time_limit_s: float = 60,
+    isolated: bool = True,
+) -> None:
+    """Check that a policy keeps the contract in `kqueue.log.policies.contract`, over a few hundred made-up logs.
 
     It returns plans and nothing else, raises nowhere, says the same of the same log, comes to an end of dropping once its drops are
-    carried out, and its record filter can go to another process. `settings`: of the topic, on top of those that are tried.
-    Raises AssertionError: says which promise was broken, and with what.
+    carried out, and what it wants run elsewhere (a record filter, work before a drop) can go to another process.
+    Args: policy: the object, as it is registered, or its ``module:object`` path. seed: of the logs. settings: of the topic, on top of
+        those that are tried. time_limit_s: for all of it. isolated: False checks in this process, without a time limit: for objects
+        that can't be pickled.
+    Raises: AssertionError: says which promise was broken, and with what. TypeError: the policy can't be sent to another process.
     """
-    rng = random.Random(seed)
-    assert isinstance(policy.name, str), f"a name is text, found {policy.name!r}"
-    assert policy.name == policy.name.strip().lower() != "", f"a name is written in small letters, and not empty: {policy.name!r}"
-    assert "," not in policy.name, f"a name stands in a list, so it has no comma: {policy.name!r}"
+    options = {"seed": seed, "settings": dict(settings or {})}
+    hold_against(POLICY_CHECKS, policy, options, time_limit_s=time_limit_s, isolated=isolated)
+
+
+class _Case(NamedTuple):
+    """A log as `plan` is asked about it."""
+
+    log: LogView
+    groups: _Groups
+    config: TopicConfig
+
+
+_PolicyTrial = Trial[CleanupPolicy]
+
+
+def _check_name(trial: _PolicyTrial) -> None:
+    name = trial.plugin.name
+    assert isinstance(name, str), f"a name is text, found {name!r}"
+    assert name == name.strip().lower() != "", f"a name is written in small letters, and not empty: {name!r}"
+    assert "," not in name, f"a name stands in a list, so it has no comma: {name!r}"
+
+
+def _check_plans(trial: _PolicyTrial) -> None:
+    for case in _cases(trial):
+        plan = _ask(trial, case)
+        if plan is None:
+            continue
+        if isinstance(plan, Compact):
+            upto = plan.upto_offset
+            assert upto is None or type(upto) is int, f"upto_offset is an int, found {upto!r} for {case.log}"
+        elif isinstance(plan, Drop):
+            assert type(plan.before_offset) is int, f"an offset is an int, found {plan.before_offset!r} for {case.log}"
+            assert plan.before_offset >= 0, f"an offset is not negative, found {plan.before_offset} for {case.log}"
+            assert plan.why, f"a drop says why, for the log line; found {plan!r} for {case.log}"
+        else:
+            raise AssertionError(f"a plan is Drop, Compact or None, found {plan!r} for {case.log}")
+
+
+def _check_sameness(trial: _PolicyTrial) -> None:
+    for case in _cases(trial):
+        plan, again = _ask(trial, case), _ask(trial, case)
+        same = (type(plan) is type(again)) and (not isinstance(plan, Drop) or _but_first(plan) == _but_first(again))
+        assert same, f"the same log brought {plan!r} first and {again!r} then: {case.log}"
+
+
+def _but_first(plan: object) -> object:
+    """The work before a drop need not be comparable."""
+    return replace(plan, first=None) if isinstance(plan, Drop) else plan
+
+
+def _check_end(trial: _PolicyTrial) -> None:
+    for case in _cases(trial):
+        log = case.log
+        for _ in range(len(log.segments) + 2):
+            plan = _ask(trial, case._replace(log=log))
+            if not isinstance(plan, Drop):
+                break
+            log, changed = _after(log, plan)
+            if not changed:
+                break
+        else:
+            raise AssertionError(f"it wanted drops without end of a log of {len(case.log.segments)} segments: {case.log}")
+
+
+def _check_filters(trial: _PolicyTrial) -> None:
+    for case in _cases(trial):
+        plan = _ask(trial, case)
+        if not isinstance(plan, Compact) or plan.keep is None:
+            continue
+        keep, elsewhere = plan.keep, _sent(plan.keep, "record filter")
+        for record in _records():
+            answers = [trial.ask(f"the filter, of {record}", lambda run=run, record=record: run(record)) for run in (keep, elsewhere)]  # type: ignore[misc]
+            assert all(isinstance(answer, bool) for answer in answers), f"the filter says True or False, found {answers} of {record}"
+            assert answers[0] == answers[1], f"the filter says {answers[0]} here and {answers[1]} elsewhere of {record}"
+
+
+def _check_work(trial: _PolicyTrial) -> None:
+    for case in _cases(trial):
+        plan = _ask(trial, case)
+        if isinstance(plan, Drop) and plan.first is not None:
+            assert callable(plan.first), f"the work before a drop (first) is called with the segments, found {plan.first!r} for {case.log}"
+            _sent(plan.first, "work before a drop")
+
+
+def _sent(value: _T, what: str) -> _T:
+    """What arrives of `value` in another process."""
+    try:
+        return cast(_T, pickle.loads(pickle.dumps(value)))
+    except Exception as error:
+        raise AssertionError(f"its {what} can't go to another process: {error!r}") from error
+
+
+def _ask(trial: _PolicyTrial, case: _Case) -> Drop | Compact | None:
+    log, groups, config = case
+    return trial.ask(f"plan for {log}", lambda: trial.plugin.plan(log, groups, config, _NOW_MS))
+
+
+def _cases(trial: _PolicyTrial) -> Iterator[_Case]:
+    """The same logs in each check, under each of the settings."""
+    rng = random.Random(trial.options["seed"])
     catalog = Catalog(log_config.SETTINGS)
     for own in _SETTINGS:
-        config = Config(catalog).for_topic({**own, **(settings or {})})
+        config = Config(catalog).for_topic({**own, **trial.options["settings"]})
         for log in _logs(rng):
-            _check_log(policy, log, _Groups(rng), config)
-
-
-def _check_log(policy: CleanupPolicy, log: LogView, groups: _Groups, config: TopicConfig) -> None:
-    for _ in range(len(log.segments) + 2):
-        plan = _ask(policy, log, groups, config)
-        if isinstance(plan, Compact):
-            _check_compact(policy, plan)
-            return
-        if plan is None:
-            return
-        assert type(plan.before_offset) is int, f"{policy.name}: an offset is an int, found {plan.before_offset!r}"
-        assert plan.before_offset >= 0, f"{policy.name}: an offset is not negative, found {plan.before_offset}"
-        assert plan.why, f"{policy.name}: a drop says why, for the log line"
-        log, changed = _after(log, plan)
-        if not changed:
-            return
-    raise AssertionError(f"{policy.name}: wanted drops without end of a log of {len(log.segments)} segments")
-
-
-def _ask(policy: CleanupPolicy, log: LogView, groups: _Groups, config: TopicConfig) -> Drop | Compact | None:
-    found = []
-    for _ in range(2):
-        try:
-            found.append(policy.plan(log, groups, config, _NOW_MS))
-        except Exception as error:
-            raise AssertionError(f"{policy.name}: plan raised {error!r} for {log}") from error
-    plan, again = found
-    if plan is not None and not isinstance(plan, (Drop, Compact)):
-        raise AssertionError(f"{policy.name}: a plan is Drop, Compact or None, found {plan!r} for {log}")
-    same = (type(plan) is type(again)) and (not isinstance(plan, Drop) or plan == again)
-    assert same, f"{policy.name}: the same log brought {plan!r} first and {again!r} then"
-    return plan
-
-
-def _check_compact(policy: CleanupPolicy, plan: Compact) -> None:
-    assert plan.upto_offset is None or type(plan.upto_offset) is int, f"{policy.name}: upto_offset is an int, found {plan.upto_offset!r}"
-    if plan.keep is None:
-        return
-    try:
-        keep = pickle.loads(pickle.dumps(plan.keep))
-    except Exception as error:
-        raise AssertionError(f"{policy.name}: its record filter can't go to another process: {error!r}") from error
-    for record in _records():
-        answers = plan.keep(record), keep(record)
-        assert all(isinstance(answer, bool) for answer in answers), f"{policy.name}: the filter says True or False, found {answers}"
-        assert answers[0] == answers[1], f"{policy.name}: the filter says {answers[0]} here and {answers[1]} elsewhere of {record}"
+            yield _Case(log, _Groups(rng), config)
 
 
 def _after(log: LogView, drop: Drop) -> tuple[LogView, bool]:
@@ -138,3 +202,16 @@ def _log(rng: random.Random) -> LogView:
 def _records() -> Iterator[Record]:
     for number, (key, value) in enumerate(((None, b"v"), (b"", b""), (b"key", b"value"), (b"key", None), (b"\xff\x00", b"{}"))):
         yield Record(number, _NOW_MS + number, key, value)
+
+
+POLICY_CHECKS = Checks(
+    "cleanup policy",
+    (
+        Check("it has a name that a setting can hold", _check_name),
+        Check("it plans drops and compactions as they should be", _check_plans),
+        Check("the same log brings the same plan", _check_sameness),
+        Check("dropping comes to an end", _check_end),
+        Check("its record filter says the same in another process", _check_filters),
+        Check("its work before a drop can go to another process", _check_work),
+    ),
+)

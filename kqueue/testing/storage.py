@@ -365,7 +365,7 @@ class FaultyStorage:
             node.sync()
 
     def write_atomic(self, path: str, data: bytes) -> None:
-        temporary = path + TEMPORARY_SUFFIX
+        temporary = check_path(path) + TEMPORARY_SUFFIX
         file = self.open(temporary, create=True)
         file.truncate(0)
         file.append(data)

@@ -22,7 +22,7 @@ from kqueue.base.registry import BUILT_IN
 from kqueue.base.settings import format_value
 from kqueue.log.policies import POLICIES
 from kqueue.server.config import CATALOG
-from kqueue.testing.policies import check_policy
+from kqueue.testing import check_cleanup_policy
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -166,7 +166,7 @@ def test_the_policy_of_the_plugins_readme_is_one() -> None:
     found = re.findall(r"^```python\n(.*?)^```$", (ROOT / "plugins" / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     names: dict[str, Any] = {}
     exec(found[0], names)
-    check_policy(names["LastHundred"]())
+    check_cleanup_policy(names["LastHundred"](), isolated=False)
 
 
 def test_clients_of_the_table_are_those_of_the_suite() -> None:

@@ -1,5 +1,5 @@
 """What a cleanup policy is: it says which part of a log may go. Plugins bring theirs under the entry-point group
-`kqueue.cleanup_policies`: an instance, which `kqueue.testing.policies.check_policy` tests. A topic's `cleanup.policy` names it.
+`kqueue.cleanup_policies`: an instance, which `kqueue.testing.check_cleanup_policy` tests. A topic's `cleanup.policy` names it.
 
 A policy can't do harm beyond its word: the broker drops and rewrites whole sealed segments below the high watermark alone, never
 moves the log start back, and leaves a log alone whose policy raises. It runs on the broker's own thread: it must be quick, and

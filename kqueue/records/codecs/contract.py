@@ -1,5 +1,5 @@
 """What a compression codec is. Plugins bring theirs under the entry-point group `kqueue.codecs`: an instance, which
-`kqueue.testing.codecs.check_codec` tests."""
+`kqueue.testing.check_codec` tests."""
 
 from __future__ import annotations
 

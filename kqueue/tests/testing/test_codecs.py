@@ -10,7 +10,7 @@ import pytest
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.records.codecs.contract import Buffer, Levels
-from kqueue.testing.codecs import check_codec
+from kqueue.testing import check_codec
 
 
 class Good:
@@ -104,11 +104,11 @@ BROKEN = {
 @pytest.mark.parametrize(("words", "codec"), BROKEN.items(), ids=BROKEN.keys())
 def test_what_is_broken_is_named(words: str, codec: Good) -> None:
     with pytest.raises(AssertionError, match=words):
-        check_codec(codec)
+        check_codec(codec, isolated=False)
 
 
 def test_levels_that_are_ignored_are_fine() -> None:
-    check_codec(broken(levels=None, compress=lambda self, data, level=None: zlib.compress(data)))
+    check_codec(broken(levels=None, compress=lambda self, data, level=None: zlib.compress(data)), isolated=False)
 
 
 def test_a_cut_that_comes_out_whole_is_found() -> None:
@@ -124,9 +124,9 @@ def test_a_cut_that_comes_out_whole_is_found() -> None:
         return found
 
     with pytest.raises(AssertionError, match="came out whole"):
-        check_codec(broken(decompress=lenient))
+        check_codec(broken(decompress=lenient), isolated=False)
 
 
 def test_mixed_up_threads_are_found() -> None:
     with pytest.raises(AssertionError, match="threads"):
-        check_codec(broken(compress=shared_state()))
+        check_codec(broken(compress=shared_state()), isolated=False)

@@ -7,7 +7,7 @@ import pytest
 
 from kqueue.base.errors import PluginError
 from kqueue.records.codecs import CODECS
-from kqueue.testing.codecs import check_codec
+from kqueue.testing import check_codec
 
 KAFKAS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 

@@ -7,7 +7,7 @@ import pytest
 from kqueue.base.errors import PluginError
 from kqueue.records.partitioners import DEFAULT, PARTITIONERS, as_client_partitioner, make_partitioner
 from kqueue.records.partitioners.murmur2 import Murmur2Partitioner
-from kqueue.testing.partitioners import check_partitioner
+from kqueue.testing import check_partitioner
 
 KEYED = {"murmur2": True, "sticky": False, "round_robin": False, "random": False, "crc32": True, "crc32_consistent": True}
 

@@ -1,0 +1,128 @@
+"""How a plugin is held against its contract: a table of promises, tried one by one in this process. `isolation` does it in another."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from kqueue.base.registry import name_of
+
+P = TypeVar("P")
+T = TypeVar("T")
+Note = Callable[[str, str], None]
+_SILENCE = "it prints nothing to standard output, which is the program's"
+_HERE = str(Path(__file__).parent)
+
+
+class Trial(Generic[P]):
+    """A plugin under one check. `options` are what the checker was called with, `folder` is empty and this check's own."""
+
+    def __init__(self, plugin: P, options: Mapping[str, Any], folder: str, note: Note) -> None:
+        self.plugin = plugin
+        self.options = options
+        self.folder = folder
+        self.asked = ""
+        self._note = note
+
+    def ask(self, what: str, run: Callable[[], T]) -> T:
+        """The result of `run`, a call of the plugin; `what` says which call with which input, should it raise, hang or die."""
+        self.asked = what
+        self._note("asked", what)
+        result = run()
+        self.asked = ""
+        self._note("asked", "")
+        return result
+
+
+class Check(NamedTuple):
+    """One promise, as a sentence about the plugin, and what tries it: raises AssertionError with what was found instead."""
+
+    promise: str
+    run: Callable[[Trial[Any]], None]
+
+
+class Checks(NamedTuple):
+    """All promises of one contract, picklable. `noun`: what such a plugin is called."""
+
+    noun: str
+    rows: tuple[Check, ...]
+
+
+class Failure(NamedTuple):
+    """The promise that was broken, and what the plugin did."""
+
+    promise: str
+    what: str
+
+
+def same(what: str, found: object, expected: object) -> None:
+    """Raises AssertionError: `found` is something else than `expected`, or of another type; `what` says what gave it."""
+    assert found == expected, f"{what} gave {found!r:.200}, expected {expected!r:.200}"
+    assert type(found) is type(expected), f"{what} gave {type(found).__name__} {found!r:.200}, expected {type(expected).__name__}"
+
+
+def raises(kind: type[BaseException], what: str, run: Callable[[], object]) -> None:
+    """Raises AssertionError: `run` did not raise `kind`; `what` says what it is."""
+    try:
+        found = run()
+    except kind:
+        return
+    except Exception as error:
+        raise AssertionError(f"{what} raised {error!r:.200}, expected {kind.__name__}\n{where(error)}") from error
+    raise AssertionError(f"{what} gave {found!r:.200}, expected {kind.__name__}")
+
+
+def name_in(checks: Checks, plugin: object) -> str:
+    """The name by which messages call the plugin: its own, and where it is written."""
+    definition: Any = plugin if hasattr(plugin, "__qualname__") else type(plugin)
+    try:
+        name = name_of(plugin)
+    except Exception:  # that it has none is for a check to say
+        name = None
+    return f"{checks.noun} {(name or definition.__qualname__)!r} ({definition.__module__}.{definition.__qualname__})"
+
+
+def first_failure(
+    checks: Checks, plugin: object, options: Mapping[str, Any], folder: Path, note: Note, printed: Callable[[], str] = str
+) -> Failure | None:
+    """Try all promises until one is broken. `printed` tells what has come out on standard output since it was last asked."""
+    for number, check in enumerate(checks.rows):
+        own = folder / str(number)
+        own.mkdir()
+        note("check", check.promise)
+        trial = Trial(plugin, options, str(own), note)
+        try:
+            check.run(trial)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return Failure(check.promise, _told(error, trial))
+        if output := printed():
+            return Failure(_SILENCE, f"in the check {check.promise!r} it printed {output!r:.200}")
+    return None
+
+
+def _told(error: BaseException, trial: Trial[Any]) -> str:
+    if isinstance(error, AssertionError) and _is_ours(error):
+        return str(error)
+    asked = trial.asked or "it"
+    return f"{asked} raised {type(error).__name__}: {error!s:.500}\n{where(error)}"
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether it was a checker that raised, and not the plugin."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and Path(frames[-1].filename).parent == Path(_HERE)
+
+
+def where(error: BaseException) -> str:
+    """The calls that led to `error`, the checkers' own left out."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent != Path(_HERE)]
+    return "".join(traceback.format_list(frames)).rstrip()
+
+
+def sentence(name: str, failure: Failure) -> str:
+    """The message for whoever wrote the plugin."""
+    return f"{name} does not keep its promise {failure.promise!r}: {failure.what}"
