@@ -246,10 +246,23 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
 }
 
 
+class CodedError(errors.KqueueError):
+    """An error that is told as `code`, whatever it was."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 def code_of(error: BaseException | None) -> ErrorCode:
-    """The code that tells a client of `error`: its class's, else the nearest base class's, else UNKNOWN_SERVER_ERROR; None is NONE."""
+    """The code that tells a client of `error`: its own or its class's, else the nearest base class's; None is NONE.
+
+    UNKNOWN_SERVER_ERROR where there is none of these.
+    """
     if error is None:
         return ErrorCode.NONE
+    if isinstance(error, CodedError):
+        return error.code
     for kind in type(error).__mro__:
         code = EXCEPTION_CODES.get(kind)
         if code is not None:
@@ -264,6 +277,8 @@ def message_of(error: BaseException | None) -> str | None:
     """
     if error is None:
         return None
+    if isinstance(error, (errors.PluginError, errors.StorageFailed)):
+        return error.summary
     if isinstance(error, errors.KqueueError) and code_of(error) is not ErrorCode.UNKNOWN_SERVER_ERROR:
         return str(error)
     return "the broker met an error that it did not expect; its log says more"

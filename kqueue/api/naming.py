@@ -62,7 +62,7 @@ def named_in(request: Any) -> list[Named]:
 
 
 def wanted_by(request: Any, api: str, broker: Broker) -> list[Named]:
-    """Like `named_in`, with names for ids where the topic is known, and with what a Fetch means besides because its session remembers it."""
+    """Like `named_in`, with names for ids where the topic is known, and with what a Fetch means because its session remembers it."""
     named = named_in(request)
     if api == "Fetch" and request.session_epoch > 0:
         there = {(one.topic, index) for one in named for index in one.partitions}

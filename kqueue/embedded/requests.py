@@ -56,7 +56,7 @@ class Request(Note):
         about = f" about {partitions}" if partitions else ""
         errors = f" -> {', '.join(self.errors)}" if self.errors else ""
         who = f"{self.client_id} ({self.address})" if self.client_id else self.address
-        return f"{self.time:%H:%M:%S.%f} {self.api} v{self.version} of {who}{about}, {self.size} bytes{errors}"
+        return f"{self.time:%H:%M:%S}.{self.time_ms % 1000:03} {self.api} v{self.version} of {who}{about}, {self.size} bytes{errors}"
 
     @property
     def time(self) -> datetime:

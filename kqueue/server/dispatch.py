@@ -129,9 +129,7 @@ class Dispatcher:
             note.answered(chunks)
         return chunks
 
-    def _wait(
-        self, route: Route, correlation_id: int, request: Any, wait: Wait[Any], connection: Connection, note: Note | None
-    ) -> Later:
+    def _wait(self, route: Route, correlation_id: int, request: Any, wait: Wait[Any], connection: Connection, note: Note | None) -> Later:
         def done(response: Any) -> None:
             try:
                 chunks = self._encode(route, correlation_id, request, response, connection, note)

@@ -90,9 +90,7 @@ class Pump:
 
     def flush(self) -> None:
         """Send as much as the socket takes now; the rest follows by itself."""
-        if (self._chunks or self._current is not None) and not (
-            self._registered or self._reading_ahead or self._held or self.closed
-        ):
+        if (self._chunks or self._current is not None) and not (self._registered or self._reading_ahead or self._held or self.closed):
             self._go_on()
 
     def hold(self) -> None:

@@ -18,7 +18,7 @@ from kqueue.testing.broker_log import BrokerLog
 
 if TYPE_CHECKING:
     from kqueue.embedded import Broker
-    from kqueue.testing.faults import Faults
+    from kqueue.testing.broker_faults import Faults
 
 TOPIC_MARK = "kafka_topic"
 TOPIC_NAME_MAX = 100
@@ -133,7 +133,7 @@ def kafka_topic(request: pytest.FixtureRequest, kafka_broker: Broker) -> Iterato
 @pytest.fixture
 def kafka_faults(kafka_broker: Broker) -> Iterator[Faults]:
     """Faults on `kafka_broker`, all taken back when the test ends: ``kafka_faults.fail("Produce", times=3)``."""
-    from kqueue.testing.faults import faults
+    from kqueue.testing.broker_faults import faults
 
     with faults(kafka_broker) as made:
         yield made
