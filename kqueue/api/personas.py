@@ -130,7 +130,7 @@ class Missing(NamedTuple):
 
 
 class Persona:
-    """What is served under one version of Kafka: the part of `kqueue.api.table` that this Kafka has. Raises SettingError: see `lookup_of`."""
+    """What is served as one Kafka: the part of `kqueue.api.table` that it has. Raises SettingError: see `lookup_of`."""
 
     def __init__(self, version: str) -> None:
         self.version = _known(version)

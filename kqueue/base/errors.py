@@ -76,7 +76,14 @@ class PluginError(KqueueError):
 
 
 class StorageFailed(KqueueError):
-    """A disk operation failed and the log is offline: it is never retried, restart after mending the disk."""
+    """A disk operation failed and the log is offline: it is never retried, restart after mending the disk.
+
+    `summary`: the message without `detail`, a plugin's own words, which stay in the broker's log: a stranger may not read them.
+    """
+
+    def __init__(self, message: str, *, detail: str = "") -> None:
+        super().__init__(f"{message}: {detail}" if detail else message)
+        self.summary = message
 
 
 class FolderInUse(KqueueError):
@@ -303,3 +310,7 @@ class RepairRefused(KqueueError):
 
 class ExtraNeeded(KqueueError):
     """Something needs a package that an extra of kqueue brings; the message says how to get it."""
+
+
+class SnapshotRefused(KqueueError):
+    """A folder that a snapshot can't be put into, or that no broker can begin with; the message says what is wrong with it."""

@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
@@ -20,24 +20,34 @@ from kqueue.base.clock import PushedClock
 from kqueue.base.settings import Config, format_value
 from kqueue.broker.topics import NewTopic
 from kqueue.embedded.clock import BrokerClock
+from kqueue.embedded.inside.mixin import Inside
+from kqueue.embedded.plugins import GivenStorage, GivenStore, Plugins
 from kqueue.embedded.requests import Requests
 from kqueue.embedded.settings import pinned, values_of
+from kqueue.log.policies import CleanupPolicy
+from kqueue.records.codecs import Codec
+from kqueue.records.partitioners import PartitionerFactory
 from kqueue.replication.memory import MemoryStore
 from kqueue.server.app import Server
 from kqueue.server.hooks import Hooks
+from kqueue.server.plugins import metadata_name
 from kqueue.server.properties import keyword_name, make_config
+from kqueue.server.snapshots import Snapshot
 from kqueue.storage import MemoryStorage
 
 T = TypeVar("T")
 _RUNNING: weakref.WeakSet[Broker] = weakref.WeakSet()
 
 
-class Broker:
+class Broker(Inside):
     """A Kafka broker for programs and tests: ``with kqueue.Broker() as broker: KafkaProducer(bootstrap_servers=broker.bootstrap)``.
 
     Args: path: its data folder, made if it is not there; None keeps everything in memory. port: to listen on; 0 takes a free one.
     settings: by their names, e.g. ``{"log.segment.bytes": 1_048_576}``; the same as keywords: ``log_segment_bytes=1_048_576``.
     as_version: serve the API versions of that Kafka ("2.8", "3.9" or "4.3") and no others, to try clients against it.
+    snapshot: begin with a copy of this folder (what `snapshot` made, or of a stopped Kafka), in memory, or in `path`, which must be empty.
+
+    storage, metadata, codecs, partitioners (by name), cleanup_policies: plugins as objects, there while it runs; see `plugins`.
 
     It listens on 127.0.0.1, unless the settings name listeners. Use ``with`` or ``async with``, or `start` and `stop`. `restart`
     keeps the port and the data, in memory too; `stop` forgets what was in memory. A broker that is left running is stopped
@@ -52,11 +62,20 @@ class Broker:
         port: int = 0,
         settings: Mapping[str, object] | None = None,
         as_version: str | None = None,
+        snapshot: str | os.PathLike[str] | None = None,
+        storage: GivenStorage = None,
+        metadata: GivenStore = None,
+        codecs: Sequence[Codec] = (),
+        partitioners: Mapping[str, PartitionerFactory] | None = None,
+        cleanup_policies: Sequence[CleanupPolicy] = (),
         **keywords: object,
     ) -> None:
         if as_version is not None:
             keywords["kqueue_as_version"] = as_version
-        self._config = make_config(values_of(path, port, settings or {}, keywords))
+        self._plugins = Plugins(storage, metadata, codecs, partitioners, cleanup_policies)
+        keywords = self._plugins.keywords(keywords, settings or {}, path)
+        self._config = make_config(values_of(path, port, settings or {}, keywords), self._plugins.objects)
+        self._snapshot = None if snapshot is None else Snapshot(snapshot)
         self._memory: tuple[MemoryStorage, MemoryStore] | None = None
         self._lock = threading.RLock()
         self._time = PushedClock()
@@ -110,6 +129,8 @@ class Broker:
         with self._lock:
             self._stop()
             self._memory = None
+            if self._snapshot is not None and self._plugins.storages is None and self._config["kqueue.storage"] == "memory":
+                self._snapshot.used = False
 
     def restart(self) -> None:
         """Stop and start again, with the same ports and the same data, in memory too. Raises: what `start` and `stop` raise."""
@@ -195,13 +216,23 @@ class Broker:
             told.set_result(None)
 
     async def _serve(self, config: Config, started: Future[None]) -> None:
-        storages, store = None, None
+        storages, store = self._plugins.storages, self._plugins.store
+        self._memory = self._memory or (MemoryStorage(), MemoryStore())
         if config["kqueue.storage"] == "memory":
-            self._memory = self._memory or (MemoryStorage(), MemoryStore())
-            storages, store = [self._memory[0]], self._memory[1]
+            storages = storages or [self._memory[0]]
+        if metadata_name(config) == "memory":
+            store = store or self._memory[1]
         self._loop = asyncio.get_running_loop()
         self._stop_asked = asyncio.Event()
-        self._server = Server(config, clock=self._time, storages=storages, store=store, hooks=self._hooks)
+        self._server = Server(
+            config,
+            clock=self._time,
+            storages=storages,
+            store=store,
+            hooks=self._hooks,
+            objects=self._plugins.objects,
+            snapshot=self._snapshot,
+        )
         await self._server.start()
         started.set_result(None)
         await self._stop_asked.wait()

@@ -483,6 +483,10 @@ class Log:
         finally:
             self._close_files()
 
+    def index_times(self) -> None:
+        """Put the greatest time so far into the active segment's time index, for whoever copies the files. Raises StorageFailed."""
+        self._active.finish_timeindex()
+
     def abandon(self) -> None:
         """Let go of the files without flushing, before they are deleted; the log is offline then."""
         self._fail(StorageFailed(f"{self.folder} was deleted"))

@@ -16,6 +16,7 @@ from kqueue.base.errors import StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import random_uuid, uuid_text
 from kqueue.log.config import LogConfig
+from kqueue.log.copying import Copy
 from kqueue.log.folders.data_folder import DataFolder, Found, Key, is_meant
 from kqueue.log.folders.data_folders import DataFolders, Offline
 from kqueue.log.folders.log_dirs import LogDir, log_dir
@@ -342,6 +343,18 @@ class LogManager:
     def expire_producers(self) -> int:
         """Forget silent producers of all open logs; returns how many."""
         return sum(log.expire_producers() for log in self._logs.values())
+
+    def copy_to(self, target: Storage) -> None:
+        """Copy all logs as they are at this moment into `target`, which must be empty, to be as after a clean stop. Blocks.
+
+        Durability: on return. Raises StorageFailed: a data folder or a log is offline, or something can't be read or written.
+        """
+        if self.offline:
+            raise StorageFailed(f"data folder {self.offline[0].place} is offline: its partitions would be missing in a copy")
+        copy = Copy(target)
+        for folder in self._folders:
+            copy.add(folder, self._logs, self._unrecovered)
+        copy.finish(next(iter(self._folders)).properties, self._clock, self._rng, self._broker_epoch)
 
     # --- the end
 

@@ -32,7 +32,9 @@ from kqueue.server.limits import Budget, ClientLog, ConnectionLimits, Rate, conn
 from kqueue.server.listener import Listener
 from kqueue.server.push import push
 from kqueue.server.session import Session
+from kqueue.server.snapshots import Snapshot, take
 from kqueue.server.ticker import Ticker
+from kqueue.server.watchdog import Watchdog
 from kqueue.storage import LocalStorage, Storage
 from kqueue.storage.hooked import HookedStorage
 from kqueue.storage.local import DESCRIPTORS_DEFAULT, Descriptors
@@ -48,6 +50,7 @@ class Server:
     Args: storages, store: in place of those that `config` names, e.g. memory that outlives a restart; they stay the caller's to close.
     objects: plugins besides those that `config` names; they are there until the stop.
     hooks: who may look at requests and changes of files, and step in.
+    snapshot: begin with a copy of it, unless it was used already; storages and store must be empty then.
     `start` once, `stop` once; both belong to the loop's thread. A start that fails leaves nothing behind: no port, lock or thread.
     """
 
@@ -61,6 +64,7 @@ class Server:
         store: MetadataStore | None = None,
         objects: plugins.Objects | None = None,
         hooks: Hooks | None = None,
+        snapshot: Snapshot | None = None,
     ) -> None:
         self.config = config
         self._objects = objects or plugins.Objects()
@@ -69,6 +73,7 @@ class Server:
         self._storages = storages
         self._store = store
         self._hooks = hooks
+        self._snapshot = snapshot
         self._listeners: dict[str, Listener] = {}
         self._cleanup = ExitStack()
         self._stopping = False
@@ -112,6 +117,7 @@ class Server:
             await self._send_answers()
             self.hub.close()
             await self._finish_jobs()
+            self._watchdog.stop()  # what is left to do needs no loop any more
             self.broker.stop()
         logger.info("stopped")
 
@@ -146,7 +152,13 @@ class Server:
             raise RuntimeError("the clock of this server can't be pushed: it is the machine's")
         if self._stopping:
             raise RuntimeError("the broker is stopping")
-        push(ms, self.clock, self.broker.timers, self.ticker, self.jobs)
+        with self._watchdog.excused():
+            push(ms, self.clock, self.broker.timers, self.ticker, self.jobs)
+
+    async def snapshot(self, folder: str) -> None:
+        """Copy all data into `folder`; see `snapshots.take`. The loop hears no client meanwhile. Raises SnapshotRefused, StorageFailed."""
+        with self._watchdog.excused():
+            take(self.broker, folder)
 
     def abandon(self) -> None:
         """In a process that was forked from the server's: give up the sockets that came along, so that they are the server's alone."""
@@ -166,6 +178,8 @@ class Server:
         self.jobs = ThreadJobs(loop, config["background.threads"])
         cleanup.callback(self.jobs.stop)
         storages, offline = (self._storages, []) if self._storages else self._open_storages()
+        if self._snapshot is not None and not self._snapshot.used:
+            self._snapshot.fill(storages, node_id(config))
         if self._hooks is not None:
             storages = [HookedStorage(storage, self._hooks.storage) for storage in storages]
         logs = LogManager(
@@ -179,6 +193,8 @@ class Server:
         )
         cleanup.callback(logs.close)
         store = self._store or self._open_store(logs.offline, cleanup)
+        if self._snapshot is not None and not self._snapshot.used:
+            self._snapshot.fill_store(store)
         self.broker = Broker(config, logs, store, clock=self.clock, jobs=self.jobs, rng=self._rng)
         self._make_hub(loop, limits)
         cleanup.callback(self.hub.close)
@@ -187,6 +203,9 @@ class Server:
         self.broker.start()
         self.ticker = Ticker(loop, self.clock, self.broker.timers, self.broker.waiting, self.hub.flush)
         cleanup.callback(self.ticker.stop)
+        self._watchdog = Watchdog(loop, config["kqueue.watchdog.ms"], plugins.sources)
+        cleanup.callback(self._watchdog.stop)
+        self._watchdog.start()
 
     def _make_hub(self, loop: asyncio.AbstractEventLoop, limits: ConnectionLimits) -> None:
         broker = self.broker

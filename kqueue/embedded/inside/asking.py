@@ -1,0 +1,44 @@
+"""How the outside asks the broker's thread, and how it waits for something to become true."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from kqueue.base.names import did_you_mean
+
+if TYPE_CHECKING:
+    from kqueue.server.app import Server
+
+T = TypeVar("T")
+POLL_S = 0.005
+
+
+class Ask(Protocol):
+    """Runs `work(server)` on the broker's thread and returns what it comes to. Raises RuntimeError: the broker is not running."""
+
+    def __call__(self, work: Callable[[Server], Coroutine[Any, Any, T]], /) -> T: ...
+
+
+class NoSuchName(KeyError):
+    """There is nothing of this name; the message has the nearest one. A KeyError, whose words can be read."""
+
+    def __init__(self, noun: str, name: object, known: list[str]) -> None:
+        super().__init__(f"there is no {noun} {name!r}{did_you_mean(str(name), known)}")
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def wait_until_true(look: Callable[[], str | None], within_s: float) -> None:
+    """Call `look` until it returns None. Raises AssertionError with what it says instead after `within_s` seconds, or None for never."""
+    __tracebackhide__ = True
+    deadline = time.monotonic() + within_s
+    while (problem := look()) is not None:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            waited = f" (after {within_s:g} s)" if within_s > 0 else ""
+            head, *more = problem.split("\n", 1)
+            raise AssertionError("\n".join([head + waited, *more]))
+        time.sleep(min(POLL_S, left_s))

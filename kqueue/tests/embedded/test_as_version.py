@@ -1,0 +1,138 @@
+"""Brokers that serve as a certain Kafka, over sockets: what they tell, what they close the connection at, and that stock clients get on."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError
+
+import kqueue
+from kqueue.api import personas
+from kqueue.base.errors import SettingError
+from kqueue.schema import decode, encode
+from kqueue.tests.embedded.test_broker import ask
+from kqueue.tests.server.wiring import API, framed
+from kqueue.wire.headers import read_response_header, request_header
+from kqueue.wire.messages.api_versions import ApiVersionsResponse
+
+NAMED = {"client_software_name": "t", "client_software_version": "1"}
+DETECTED = {"2.8": (2, 8), "3.9": (3, 9), "4.3": (4, 3)}
+
+
+def exchange(bootstrap: str, request: bytes) -> bytes:
+    """What comes back for the bytes of one request; nothing where the connection is closed."""
+    host, port = bootstrap.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=10) as sock, sock.makefile("rb") as stream:
+        sock.sendall(framed(request))
+        return stream.read(int.from_bytes(stream.read(4), "big"))
+
+
+def plain(name: str, version: int) -> bytes:
+    api = API[name]
+    return request_header(api.key, version, 1, "t") + encode(api.request_class(), version)
+
+
+@pytest.mark.parametrize("version", personas.VERSIONS)
+def test_it_tells_clients_of_the_table(version: str) -> None:
+    with kqueue.Broker(as_version=version) as broker:
+        for number in range(4):
+            answer = ask(broker.bootstrap, "ApiVersions", number, **(NAMED if number >= 3 else {}))
+            told = [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys]
+            assert told == [tuple(row) for row in personas.Persona(version).advertised]
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "served", "closed"),
+    [
+        ("2.8", "Fetch", [0, 11], [13, 16]),  # topic ids came with 3.1
+        ("2.8", "OffsetFetch", [1, 7], [8]),  # several groups at once came with 3.0
+        ("2.8", "Metadata", [0, 11], [12]),
+        ("3.9", "Produce", [0, 1, 11], [12, 13]),
+        ("3.9", "ListOffsets", [0, 9], [10]),
+        ("4.3", "Produce", [3, 13], [0, 1, 2]),  # KIP-896, though it tells of them
+        ("4.3", "Fetch", [4, 17], [0, 3]),
+        ("4.3", "ListOffsets", [1, 11], [0]),
+    ],
+)
+def test_a_version_that_this_kafka_does_not_have_closes_the_connection(
+    version: str, name: str, served: list[int], closed: list[int]
+) -> None:
+    with kqueue.Broker(as_version=version) as broker:
+        for number in served:
+            assert exchange(broker.bootstrap, plain(name, number) if name != "Produce" else produce_nothing(number)), number
+        for number in closed:
+            assert exchange(broker.bootstrap, plain(name, number) if name != "Produce" else produce_nothing(number)) == b"", number
+
+
+def produce_nothing(version: int) -> bytes:
+    api = API["Produce"]
+    return request_header(api.key, version, 1, "t") + encode(api.request_class(acks=1, timeout_ms=1000), version)
+
+
+def test_2_8_answers_a_newer_api_versions_as_2_8_does() -> None:
+    with kqueue.Broker(as_version="2.8") as broker:
+        frame = memoryview(exchange(broker.bootstrap, request_header(18, 4, 1, "t") + encode(API["ApiVersions"].request_class(**NAMED), 4)))
+        _, position = read_response_header(frame, 18, 0)
+        assert bytes(frame[position:]).hex() == "0023" + "00000001" + "0012" + "0000" + "0003"  # as recorded from Kafka 2.8.2
+        assert decode(ApiVersionsResponse, 0, frame[position:]).error_code == 35
+
+
+def produce_and_consume(bootstrap: str) -> tuple[int, ...]:
+    """Through kafka-python, with a group; returns the broker version that it found out."""
+    with KafkaProducer(bootstrap_servers=bootstrap) as producer:
+        producer.send("orders", b"two coffees", key=b"k").get(timeout=20)
+        found = tuple(producer.config["api_version"])
+    consumer = KafkaConsumer("orders", bootstrap_servers=bootstrap, group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=20_000)
+    assert next(consumer).value == b"two coffees"
+    consumer.commit()
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("version", personas.VERSIONS)
+def test_kafka_python_takes_it_for_that_kafka(version: str) -> None:
+    with kqueue.Broker(as_version=version) as broker:
+        assert produce_and_consume(broker.bootstrap) == DETECTED[version]
+        assert broker.groups["g"].offsets == {"orders": {0: 1}}
+
+
+@pytest.mark.parametrize("version", personas.VERSIONS)
+def test_aiokafka_works_with_it(version: str) -> None:
+    async def through(bootstrap: str) -> bytes | None:
+        async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+            await producer.send_and_wait("orders", b"two coffees")
+        async with AIOKafkaConsumer("orders", bootstrap_servers=bootstrap, group_id="g", auto_offset_reset="earliest") as consumer:
+            value: bytes | None = (await consumer.getone()).value
+            await consumer.commit()
+        return value
+
+    async def test() -> None:
+        async with asyncio.timeout(30):
+            async with kqueue.Broker(as_version=version) as broker:
+                assert await through(broker.bootstrap) == b"two coffees"
+                assert broker.groups["g"].offsets == {"orders": {0: 1}}
+
+    asyncio.run(test())
+
+
+def test_a_client_that_needs_more_than_2_8_has_is_refused() -> None:
+    newer = {"api_version": (3, 9), "max_block_ms": 700, "request_timeout_ms": 600, "reconnect_backoff_max_ms": 50}
+    with kqueue.Broker(as_version="2.8", auto_create_topics_enable=True) as broker:
+        with KafkaProducer(bootstrap_servers=broker.bootstrap, **newer) as producer, pytest.raises(KafkaError):
+            producer.send("orders", b"x").get(timeout=2)
+        assert "orders" not in broker.topics
+        with KafkaProducer(bootstrap_servers=broker.bootstrap, api_version=(2, 8)) as producer:
+            producer.send("orders", b"x").get(timeout=20)
+        assert "orders" in broker.topics
+
+
+def test_an_unknown_version_is_refused_with_those_that_there_are() -> None:
+    for unknown in ("2.7", "4", ""):
+        with pytest.raises(SettingError, match=r"kqueue\.as\.version.*one of 2\.8, 3\.9, 4\.3"):
+            kqueue.Broker(as_version=unknown)
+    with pytest.raises(SettingError, match="given twice"):
+        kqueue.Broker(as_version="2.8", settings={"kqueue.as.version": "3.9"})
