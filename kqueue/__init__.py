@@ -1,7 +1,7 @@
 """kqueue: a message-queue broker that speaks the Apache Kafka protocol, inside your own Python process or served.
 
-`Broker` is the embedded broker, `open_log` reads a partition's folder without one; everything else is reached through the command
-`kqueue` or the subpackages.
+`Broker` is the embedded broker, `open_log` reads a partition's folder without one, `partitioner` gives the producers of kafka-python and
+aiokafka one of kqueue's partitioners; everything else is reached through the command `kqueue` or the subpackages.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["Broker", "__version__", "open_log"]
+__all__ = ["Broker", "__version__", "open_log", "partitioner"]
 
 if TYPE_CHECKING:
     from kqueue.embedded import Broker
     from kqueue.files import open_log
+    from kqueue.records.partitioners import as_client_partitioner as partitioner
 
 
 def __getattr__(name: str) -> object:
@@ -26,4 +27,8 @@ def __getattr__(name: str) -> object:
         from kqueue.files import open_log
 
         return open_log
+    if name == "partitioner":
+        from kqueue.records.partitioners import as_client_partitioner
+
+        return as_client_partitioner
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -27,7 +27,8 @@ class CpuJob(Generic[T]):
 
     `task` can be pickled (an object of a class at the top of a module, with `__call__`), and so can its result; it knows of the broker
     only what it carries, and touches files that nobody changes. `shared` False: those files are in this process's memory, so
-    it runs in a thread of it. A job that is cut short by the end of the broker finishes with JobCancelled.
+    it runs in a thread of it, which can only be asked to end: by `task.cancel()`, from another thread, if the task has that. A job that is
+    cut short by the end of the broker finishes with JobCancelled.
     """
 
     name: str

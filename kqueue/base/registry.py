@@ -28,6 +28,18 @@ class Entry(NamedTuple, Generic[T]):
     id: int | None
     origin: str
 
+    def title(self, noun: str) -> str:
+        """Who this is, for messages: ``codec 'isal' of kqueue-codec-isal 0.1.0``."""
+        return f"{noun} {self.name!r} of {self.origin}"
+
+
+class Source(NamedTuple):
+    """Where a plugin is written: the module and name of its class or function. `title`: the plugin, for messages."""
+
+    title: str
+    module: str
+    qualname: str
+
 
 @dataclass(slots=True)
 class Guest(Generic[T]):
@@ -61,6 +73,7 @@ class Registry(Generic[T]):
         self._guests: dict[str, Guest[T]] = {}
         self._preferred: dict[str, int] = {}  # how often each was asked for
         self._lost: dict[int, str] = {}
+        self._sources: dict[tuple[str, str], Source] = {}
         # made from those above, and replaced as a whole, so that who reads needs no lock
         self._by_name: dict[str, Entry[T]] = {}
         self._by_id: dict[int, Entry[T]] = {}
@@ -117,6 +130,10 @@ class Registry(Generic[T]):
     def names(self) -> list[str]:
         return sorted(entry.name for entry in self)
 
+    def sources(self) -> list[Source]:
+        """Where the plugins are written that were met so far, also those that are gone again."""
+        return list(self._sources.values())
+
     # --- joining
 
     def add(self, name: str, value: T, *, id: int | None = None, origin: str = BUILT_IN) -> None:
@@ -170,6 +187,12 @@ class Registry(Generic[T]):
                     del self._preferred[name]
                 self._index()
 
+    def met(self, value: object, title: str) -> None:
+        """Have `sources` tell of this plugin."""
+        definition: Any = value if hasattr(value, "__qualname__") else type(value)
+        module, qualname = str(definition.__module__), str(definition.__qualname__)
+        self._sources[module, qualname] = Source(title, module, qualname)
+
     # --- another process
 
     def guests(self) -> list[Guest[T]]:
@@ -177,10 +200,10 @@ class Registry(Generic[T]):
         with self._lock:
             return list(self._guests.values())
 
-    def preferences(self) -> list[str]:
-        """The names that are preferred now."""
+    def preferences(self) -> list[Entry[T]]:
+        """Who is preferred now."""
         with self._lock:
-            return list(self._preferred)
+            return [self._entries[name] for name in self._preferred]
 
     def lost(self, name: str, id: int | None, why: str) -> None:
         """In another process: `name` could not come along. Who asks for it, or for its number, hears `why` as PluginError."""
@@ -208,6 +231,8 @@ class Registry(Generic[T]):
             self._index()
 
     def _guarded(self, entry: Entry[T]) -> Entry[T]:
+        if entry.origin != BUILT_IN:
+            self.met(entry.value, entry.title(self.noun))
         if self._guard is None or entry.origin == BUILT_IN:
             return entry
         return entry._replace(value=self._guard(entry.value, entry))

@@ -219,11 +219,14 @@ class Cleaning:
         view = self._view(partition, topic, partition.log)
         plans: list[tuple[str, Plan]] = []
         for name in topic.config["cleanup.policy"]:
+            title = f"cleanup policy {name!r}"
             try:
-                plan = POLICIES.get(name).plan(view, self._progress, topic.config, self._clock.wall_ms())
+                entry = POLICIES.entry(name)
+                title = entry.title("cleanup policy")
+                plan = entry.value.plan(view, self._progress, topic.config, self._clock.wall_ms())
                 _check(plan)
             except Exception as error:  # a plugin may fail in any way
-                self._tell_once((topic.name, partition.index), f"cleanup policy {name!r} failed, the log is left alone: {error!r}")
+                self._tell_once((topic.name, partition.index), f"{title} failed, the log is left alone: {error!r}")
                 return []
             if isinstance(plan, kind):
                 plans.append((name, plan))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from kqueue.base.errors import StorageFailed
 from kqueue.base.registry import Registry
+from kqueue.replication.guard import guard_opener
 from kqueue.replication.memory import MemoryStore
 from kqueue.replication.store import MetadataStore
 
@@ -15,9 +17,13 @@ __all__ = ["METADATA_STORES", "MetadataStore"]
 def _sqlite(folder: str) -> MetadataStore:
     from kqueue.replication.sqlite import FILE_NAME, SqliteStore  # on first need: a broker in memory never meets it
 
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)  # logs that a plugin keeps elsewhere leave the folder to us
+    except OSError as error:
+        raise StorageFailed(f"{folder}: the folder of the metadata store can't be made: {error.strerror}") from error
     return SqliteStore(Path(folder, FILE_NAME))
 
 
-METADATA_STORES: Registry[Callable[[str], MetadataStore]] = Registry("kqueue.metadata", "metadata store")
+METADATA_STORES: Registry[Callable[[str], MetadataStore]] = Registry("kqueue.metadata", "metadata store", guard=guard_opener)
 METADATA_STORES.add("sqlite", _sqlite)
 METADATA_STORES.add("memory", lambda folder: MemoryStore())

@@ -186,6 +186,14 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "Serve the API versions of this Kafka and no others, to try clients against it; unset: all that kqueue has.",
     ),
     Setting(
+        "kqueue.watchdog.ms",
+        Kind.INT,
+        1000,
+        at_least(0),
+        Scope.BROKER,
+        "Log who holds the event loop for so long: a plugin, or a function of the broker's own; nobody is served meanwhile. 0: never.",
+    ),
+    Setting(
         "background.threads",
         Kind.INT,
         10,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kqueue.base.errors import PluginError, SettingError
-from kqueue.base.registry import BUILT_IN, Registry, import_object, name_of
+from kqueue.base.registry import BUILT_IN, Registry, Source, import_object, name_of
 from kqueue.base.settings import ANY, Config, Kind, Scope, Setting
 from kqueue.log.policies import POLICIES, CleanupPolicy
 from kqueue.records.codecs import CODECS, Codec
@@ -16,7 +16,9 @@ from kqueue.records.partitioners import PARTITIONERS, PartitionerFactory
 from kqueue.replication import METADATA_STORES, MetadataStore
 from kqueue.storage import STORAGES, Storage
 
+T = TypeVar("T")
 BROKER = "Broker(...)"
+POLICIES_SETTING = "kqueue.cleanup.policies"
 
 
 class Contract(NamedTuple):
@@ -34,7 +36,7 @@ class Contract(NamedTuple):
 CONTRACTS: tuple[Contract, ...] = (
     Contract("codec", CODECS.group, CODECS, "kqueue.codecs", "check_codec"),
     Contract("partitioner", PARTITIONERS.group, PARTITIONERS, "kqueue.partitioners", "check_partitioner"),
-    Contract("cleanup-policy", POLICIES.group, POLICIES, "kqueue.cleanup.policies", "check_cleanup_policy"),
+    Contract("cleanup-policy", POLICIES.group, POLICIES, POLICIES_SETTING, "check_cleanup_policy"),
     Contract("storage", STORAGES.group, STORAGES, "kqueue.storage", "check_storage"),
     Contract("metadata-store", METADATA_STORES.group, METADATA_STORES, "kqueue.metadata", "check_metadata_store"),
     Contract("command", "kqueue.commands"),
@@ -59,7 +61,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Partitioners that are there besides those that are installed, comma separated, as name=module:Class.",
     ),
     Setting(
-        "kqueue.cleanup.policies",
+        POLICIES_SETTING,
         Kind.LIST,
         [],
         ANY,
@@ -71,13 +73,18 @@ SETTINGS: tuple[Setting, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Plugins that a program hands to its broker. `storage`, `metadata`: the thing itself, or what makes it of a folder's path."""
+    """Plugins that a program hands to its broker. `storage`, `metadata`: what makes one of a data folder's path."""
 
     codecs: Sequence[Codec] = ()
     partitioners: Mapping[str, PartitionerFactory] = field(default_factory=dict)
     cleanup_policies: Sequence[CleanupPolicy] = ()
-    storage: Any = None
-    metadata: Any = None
+    storage: Callable[[str], Storage] | None = None
+    metadata: Callable[[str], MetadataStore] | None = None
+
+
+def sources() -> list[Source]:
+    """Where the plugins of all contracts are written, those that were met so far."""
+    return [source for contract in CONTRACTS if contract.registry is not None for source in contract.registry.sources()]
 
 
 @contextmanager
@@ -87,18 +94,33 @@ def use(config: Config, objects: Objects | None = None) -> Iterator[None]:
     Raises SettingError: a setting names what can't be used (says why, and what is there). PluginError: an object can't be, or
     another broker of this process has another thing of its name.
     """
+    objects = objects or Objects()
     with ExitStack() as used:
         for text in config["kqueue.codecs"]:
             with _naming("kqueue.codecs", text):
                 _use_codec(used, text)
+        for codec in objects.codecs:
+            name = name_of(codec) or type(codec).__name__
+            used.enter_context(CODECS.added(name, codec, BROKER))
+            used.enter_context(CODECS.preferred(name))
         for text in config["kqueue.partitioners"]:
             with _naming("kqueue.partitioners", text):
                 _use_partitioner(used, text)
-        for text in config["kqueue.cleanup.policies"]:
-            with _naming("kqueue.cleanup.policies", text):
+        for name, factory in objects.partitioners.items():
+            used.enter_context(PARTITIONERS.added(name, factory, BROKER))
+        used.enter_context(use_policies(config, objects))
+        yield
+
+
+@contextmanager
+def use_policies(config: Config, objects: Objects | None = None) -> Iterator[None]:
+    """As `use`, for the cleanup policies alone."""
+    with ExitStack() as used:
+        for text in config[POLICIES_SETTING]:
+            with _naming(POLICIES_SETTING, text):
                 _use_policy(used, text)
-        if objects is not None:
-            _use_objects(used, objects)
+        for policy in objects.cleanup_policies if objects else ():
+            used.enter_context(POLICIES.added(name_of(policy) or type(policy).__name__, policy, BROKER))
         yield
 
 
@@ -145,17 +167,6 @@ def _use_policy(used: ExitStack, text: str) -> None:
         POLICIES.get(text)
 
 
-def _use_objects(used: ExitStack, objects: Objects) -> None:
-    for codec in objects.codecs:
-        name = name_of(codec) or type(codec).__name__
-        used.enter_context(CODECS.added(name, codec, BROKER))
-        used.enter_context(CODECS.preferred(name))
-    for name, factory in objects.partitioners.items():
-        used.enter_context(PARTITIONERS.added(name, factory, BROKER))
-    for policy in objects.cleanup_policies:
-        used.enter_context(POLICIES.added(name_of(policy) or type(policy).__name__, policy, BROKER))
-
-
 def _add_path(used: ExitStack, registry: Registry[Any], path: str, name: str | None = None) -> str:
     raw = import_object(path, registry.noun)
     name = name or name_of(raw) or path
@@ -163,13 +174,19 @@ def _add_path(used: ExitStack, registry: Registry[Any], path: str, name: str | N
     return name
 
 
-def _maker(registry: Registry[Callable[[str], Any]], given: Any, keyword: str) -> Callable[[str], Any]:
-    """`given` as a callable that takes a folder's path; guarded, unless it is kqueue's own."""
-    make = given if callable(given) else lambda folder: given
+def object_of(registry: Registry[Callable[[str], T]], given: T, keyword: str) -> T:
+    """A storage or metadata store that a program gave to its `Broker(keyword=...)`; guarded, unless it is of kqueue's own."""
     if type(given).__module__.partition(".")[0] == BUILT_IN:
-        return make
+        return given
+    origin = f"Broker({keyword}=...)"
+    guarded = registry.guarded(type(given).__qualname__, lambda folder: given, origin)("")
+    registry.met(given, f"{registry.noun} {type(given).__qualname__!r} of {origin}")
+    return guarded
+
+
+def _maker(registry: Registry[Callable[[str], T]], given: Callable[[str], T], keyword: str) -> Callable[[str], T]:
     name = getattr(given, "__qualname__", type(given).__qualname__)
-    return registry.guarded(name, make, f"Broker({keyword}=...)")
+    return registry.guarded(name, given, f"Broker({keyword}=...)")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kqueue.base.errors import JobCancelled, JobFailed
+from kqueue.server.luggage import pack
 
 T = TypeVar("T")
 # The process finds modules where this one does, but imports nothing of the user's program: that would run it a second time.
@@ -31,7 +32,7 @@ class Processes:
         Raises: what the task raises. JobFailed: it can't be sent to another process, or that one died. JobCancelled.
         """
         try:
-            asked = pickle.dumps(sys.path) + pickle.dumps(task)
+            asked = pickle.dumps(sys.path) + pickle.dumps(pack()) + pickle.dumps(task)
         except Exception as error:  # pickle raises whatever the object does
             raise JobFailed(f"{task!r:.200} can't be sent to another process: {error}") from error
         process = self._start()

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kqueue.base.errors import SettingError
 from kqueue.base.names import did_you_mean
 from kqueue.base.settings import Catalog, Config
+from kqueue.server import plugins
 from kqueue.server.config import CATALOG
 from kqueue.server.kafka_settings import WITHOUT_MEANING, has_no_meaning
 
@@ -63,8 +64,14 @@ GUARDS = {"authorizer.class.name": "a check of who may do what", "ssl.client.aut
 """Settings that keep people out: to leave them out with a warning would let in whoever they were set against."""
 
 
-def make_config(given: Mapping[str, Given]) -> Config:
-    """Check every value against its row; see `read_config`."""
+def make_config(given: Mapping[str, Given], objects: plugins.Objects | None = None) -> Config:
+    """Check every value against its row; see `read_config`. `objects`: plugins that the values may name."""
+    named = {name: value.value for name, value in given.items() if name == plugins.POLICIES_SETTING}
+    with plugins.use_policies(Config(CATALOG, named), objects):  # a broker's setting may name one: log.cleanup.policy
+        return _checked(given)
+
+
+def _checked(given: Mapping[str, Given]) -> Config:
     known = {}
     for name, (value, origin) in given.items():
         if name in CATALOG.broker:

@@ -13,6 +13,7 @@ from typing import BinaryIO
 from kqueue.base.errors import JobFailed
 
 NICENESS = 10
+_plugins = contextlib.ExitStack()  # open until the process ends
 
 
 def main() -> None:
@@ -39,6 +40,11 @@ def main() -> None:
 
 def _run(asked: BinaryIO) -> tuple[str, object]:
     try:
+        packed = pickle.load(asked)
+        if packed is not None:
+            from kqueue.server.luggage import unpack  # on need: few jobs come with plugins
+
+            unpack(packed, _plugins)
         task = pickle.load(asked)
         threading.Thread(target=_end_with, args=(asked,), daemon=True).start()
         return "done", task()

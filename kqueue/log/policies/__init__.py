@@ -7,10 +7,11 @@ from kqueue.log.policies.compact import CompactPolicy
 from kqueue.log.policies.consumed import ConsumedPolicy
 from kqueue.log.policies.contract import Cleanup, CleanupPolicy, Compact, Drop, LogView, Progress, RecordFilter, SegmentView
 from kqueue.log.policies.delete import DeletePolicy
+from kqueue.log.policies.guard import check_policy
 
 __all__ = ["POLICIES", "Cleanup", "CleanupPolicy", "Compact", "Drop", "LogView", "Progress", "RecordFilter", "SegmentView"]
 
-POLICIES: Registry[CleanupPolicy] = Registry("kqueue.cleanup_policies", "cleanup policy")
+POLICIES: Registry[CleanupPolicy] = Registry("kqueue.cleanup_policies", "cleanup policy", guard=check_policy)
 
 _BUILT_IN: tuple[CleanupPolicy, ...] = (DeletePolicy(), CompactPolicy(), ConsumedPolicy())
 for _policy in _BUILT_IN:

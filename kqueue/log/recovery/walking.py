@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kqueue.base.errors import CorruptBatch, UnsupportedCodec
+from kqueue.base.errors import CorruptBatch, PluginError, UnsupportedCodec
 from kqueue.log.formats.epochs import LeaderEpochs
 from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
 from kqueue.log.formats.scan import Readable, Unit, first_offset, scan
@@ -239,7 +239,7 @@ def _look_into(position: int, unit: Unit, data: bytes) -> Whole:
                 note = f"max timestamp {unit.max_timestamp}, but the latest record's is {latest}"
         else:
             count = len(entry_records(unit, DECOMPRESSED_BYTES_MAX))
-    except UnsupportedCodec as error:
+    except (UnsupportedCodec, PluginError) as error:
         note = str(error)
     return Whole(position, unit, count, note)
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from typing import NoReturn
 
 from kqueue.base.errors import CorruptBatch, PluginError
 from kqueue.base.registry import Entry
 from kqueue.records.codecs.contract import Buffer, Codec, Levels
 
+logger = logging.getLogger("kqueue.records")
 _ID_MAX = 7
 
 
 class GuardedCodec:
-    """Raises PluginError for all that `codec` does beside the contract.
+    """Raises PluginError for all that `codec` does beside the contract; what that is, is told in the log, each kind once.
 
     A level that the codec does not have, such as one of the built-in in whose place it serves, means its default.
     """
 
     def __init__(self, codec: Codec, entry: Entry[Codec]) -> None:
         """Raises PluginError: it has no id from 1 to 7, no method or levels as they should be."""
-        self._title = f"codec {entry.name!r} of {entry.origin}"
+        self._title = entry.title("codec")
         self._check_shape(codec)
         self._codec = codec
+        self._told: set[tuple[str, str]] = set()
         self.id: int = codec.id
         self.name: str = entry.name
         self.levels: Levels | None = codec.levels
@@ -30,7 +33,7 @@ class GuardedCodec:
         try:
             packed = self._codec.compress(data, self._known(level))
         except Exception as error:
-            self._failed(f"could not compress {len(data)} bytes", error)
+            self._failed("compress", error)
         return self._bytes(packed, "compress")
 
     def decompress(self, data: Buffer, limit: int) -> bytes:
@@ -39,9 +42,9 @@ class GuardedCodec:
         except CorruptBatch:
             raise
         except Exception as error:
-            self._failed(f"could not decompress {len(data)} bytes", error)
+            self._failed("decompress", error)
         if len(self._bytes(content, "decompress")) > limit:
-            raise PluginError(f"{self._title} broke its contract: decompress returned {len(content)} bytes under a limit of {limit}")
+            self._broke_contract("decompress returned more than its limit", f"{len(content)} bytes, where {limit} are allowed")
         return content
 
     def _known(self, level: int | None) -> int | None:
@@ -50,13 +53,25 @@ class GuardedCodec:
             return level
         return None
 
-    def _bytes(self, found: object, method: str) -> bytes:
+    def _bytes(self, found: bytes, method: str) -> bytes:
         if not isinstance(found, bytes):
-            raise PluginError(f"{self._title} broke its contract: {method} returned {type(found).__name__}, expected bytes")
+            self._broke_contract(f"{method} returned no bytes", repr(type(found)))
         return found
 
-    def _failed(self, what: str, error: Exception) -> NoReturn:
-        raise PluginError(f"{self._title} {what}", detail=f"{type(error).__name__}: {error}") from error
+    def _failed(self, method: str, error: Exception) -> NoReturn:
+        failed = PluginError(f"{self._title} failed in {method}", detail=f"{type(error).__name__}: {error}")
+        self._tell(method, type(error).__name__, failed, error)
+        raise failed from error
+
+    def _broke_contract(self, what: str, found: str) -> NoReturn:
+        failed = PluginError(f"{self._title} broke its contract: {what}", detail=found)
+        self._tell(what, "", failed, None)
+        raise failed
+
+    def _tell(self, what: str, kind: str, failed: PluginError, error: Exception | None) -> None:
+        if (what, kind) not in self._told:
+            self._told.add((what, kind))
+            logger.error("%s", failed, exc_info=error)
 
     def _check_shape(self, codec: Codec) -> None:
         if isinstance(codec, type):

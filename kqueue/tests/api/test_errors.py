@@ -61,5 +61,7 @@ def test_an_unlisted_class_takes_the_code_of_its_nearest_base() -> None:
 def test_only_what_was_raised_on_purpose_tells_its_words() -> None:
     assert message_of(errors.InvalidTopic("a topic name must not be empty")) == "a topic name must not be empty"
     assert "secret" not in str(message_of(ValueError("secret")))
-    assert "secret" not in str(message_of(errors.PluginError("secret")))
+    for kind in (errors.PluginError, errors.StorageFailed):
+        assert message_of(kind("codec 'x' of d 1.0 failed", detail="secret")) == "codec 'x' of d 1.0 failed"
+        assert str(kind("codec 'x' of d 1.0 failed", detail="secret")) == "codec 'x' of d 1.0 failed: secret"
     assert message_of(None) is None

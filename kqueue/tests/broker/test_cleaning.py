@@ -659,7 +659,7 @@ def test_a_policy_that_raises_is_told_of_once_and_its_log_left_alone(caplog: pyt
     assert (partition.log_start_offset, other.log_start_offset) == (0, 6)
     errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
     assert len(errors) == 1
-    assert "t-0: cleanup policy 'broken' failed, the log is left alone: ZeroDivisionError" in errors[0]
+    assert "t-0: cleanup policy 'broken' of a test failed, the log is left alone: ZeroDivisionError" in errors[0]
 
 
 @pytest.mark.parametrize("nonsense", [5, "delete", Drop("5", "a text"), Compact(upto_offset="5")])  # type: ignore[arg-type]

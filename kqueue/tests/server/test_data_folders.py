@@ -11,7 +11,7 @@ import pytest
 from kqueue.base.errors import StorageFailed
 from kqueue.log.folders.data_folders import Offline
 from kqueue.replication.sqlite import FILE_NAME
-from kqueue.server.app import store_path
+from kqueue.server.app import store_folder
 from kqueue.tests.server.test_app import create_topic, produce
 from kqueue.tests.server.wiring import connect, serving
 
@@ -81,4 +81,4 @@ def test_the_store_of_a_folder_that_is_offline_is_not_used(tmp_path: Path) -> No
     (tmp_path / FILE_NAME).touch()
     error = StorageFailed("meta.properties says that this is the folder of node 7")
     with pytest.raises(StorageFailed, match="data folder with the metadata store .* can't be used: meta.properties"):
-        store_path([str(tmp_path)], [Offline(os.fspath(tmp_path), error)])
+        store_folder([str(tmp_path)], [Offline(os.fspath(tmp_path), error)])
