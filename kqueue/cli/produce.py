@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from kqueue.base.errors import PluginError
 from kqueue.cli.connect import (
     BOOTSTRAP_TIMEOUT_MS,
     bootstrap_option,
@@ -23,6 +22,8 @@ from kqueue.cli.connect import (
 )
 from kqueue.cli.formats import Outgoing, parse_json, parse_line
 from kqueue.cli.output import Counter, counted
+from kqueue.cli.partitioning import follow_topic, named
+from kqueue.records.partitioners import ClientPartitioner, as_client_partitioner
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer
@@ -41,7 +42,12 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 @click.option("-k", "--key-separator", metavar="TEXT", help="What stands between key and value in a line; lines have no key if not given.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for every record; may be repeated.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), metavar="N", help="Send everything to this partition.")
-@click.option("--partitioner", metavar="NAME", help="Who picks the partition: murmur2, sticky, round_robin, random, crc32, a plugin's.")
+@click.option(
+    "--partitioner",
+    metavar="NAME",
+    help="Who picks the partition: murmur2, sticky, round_robin, random, crc32, a plugin's, or package.module:Class; "
+    "the topic's own (kqueue.partitioner) if not given.",
+)
 @click.option("--codec", type=click.Choice(CODECS), default="none", show_default=True, help="How batches are compressed.")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True, help="Whose confirmation to wait for.")
 @bootstrap_option
@@ -64,12 +70,15 @@ def produce(
       kqueue produce orders --file orders.txt --key-separator : --codec zstd
       kqueue consume orders --format json --timeout-ms 1000 | kqueue produce copy --format json
 
+    A topic's kqueue.partitioner picks the partitions, so that all producers agree; `kqueue plugins` shows which there are here.
+
     A JSON line is an object with "value", and maybe "key", "headers", "partition" and "timestamp"; a value of null
     deletes its key from a compacted topic. It is what `kqueue consume --format json` writes.
     """
     checked_topic(topic)
     need_client()
-    options = _client_options(bootstrap, codec, acks, partitioner, interactive=source.isatty())
+    placing = as_client_partitioner() if partitioner is None else named(partitioner)
+    options = _client_options(bootstrap, codec, acks, placing, interactive=source.isatty())
     common = tuple((name, value.encode()) for name, value in name_values(headers, "--header"))
     find_broker(bootstrap)
     if source.isatty():
@@ -81,14 +90,16 @@ def produce(
         try:
             sending = _Sending(producer, topic, common, partition)
             sending.check_topic()
+            if partitioner is None and partition is None:
+                follow_topic(placing, bootstrap, topic)
             sending.run(_records(source, form, key_separator))
         finally:
             producer.close(timeout=30)
     sending.report()
 
 
-def _client_options(bootstrap: str, codec: str, acks: str, partitioner: str | None, *, interactive: bool) -> dict[str, Any]:
-    options: dict[str, Any] = {
+def _client_options(bootstrap: str, codec: str, acks: str, placing: ClientPartitioner, *, interactive: bool) -> dict[str, Any]:
+    return {
         "bootstrap_servers": bootstrap.split(","),
         "client_id": "kqueue-produce",
         "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
@@ -99,19 +110,8 @@ def _client_options(bootstrap: str, codec: str, acks: str, partitioner: str | No
         "linger_ms": 0 if interactive else LINGER_MS,
         "batch_size": BATCH_BYTES,
         "metrics_enabled": False,
+        "partitioner": placing,
     }
-    if partitioner is not None:
-        options["partitioner"] = _partitioner(partitioner)
-    return options
-
-
-def _partitioner(name: str) -> object:
-    from kqueue.records.partitioners import as_client_partitioner
-
-    try:
-        return as_client_partitioner(name)
-    except PluginError as error:
-        raise click.BadParameter(str(error), param_hint="--partitioner") from None
 
 
 def _records(source: BinaryIO, form: str, separator: str | None) -> Iterator[Outgoing]:

@@ -50,7 +50,7 @@ class Section(NamedTuple):
 
 def sections(usage: Usage = NOBODY) -> list[Section]:
     """Everything there is, by kind, commands last. Loads every plugin; those that fail are rows too."""
-    return [Section(contract.kind, contract.group, tuple(_plugins(contract, usage))) for contract in CONTRACTS]
+    return [Section(contract.kind, contract.group, tuple(plugins_of(contract, usage))) for contract in CONTRACTS]
 
 
 def built_in_names(kind: str) -> set[str]:
@@ -61,7 +61,8 @@ def built_in_names(kind: str) -> set[str]:
     return {entry.name for entry in contract.registry if entry.origin == BUILT_IN}
 
 
-def _plugins(contract: Contract, usage: Usage) -> Iterator[Plugin]:
+def plugins_of(contract: Contract, usage: Usage = NOBODY) -> Iterator[Plugin]:
+    """All of one kind, kqueue's own first; those that fail and those that only the broker knows come last."""
     if contract.registry is None:
         return _commands(contract.group)
     return _registered(contract, contract.registry, usage)

@@ -65,6 +65,23 @@ def test_partitioners_by_name(kq: Kq, done: Done, topic: str) -> None:
     assert "did you mean 'round_robin'" in result.stderr
 
 
+def test_a_partitioner_by_its_path(done: Done, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ("class Last:", "    def __init__(self, rng): ...", "    def partition(self, key, count, **_): return count - 1")
+    (tmp_path / "partitioner_of_produce.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    done("produce", topic, "--partitioner", "partitioner_of_produce:Last", "-k", ":", input="a:\nb:\nc:\n")
+    assert [row["partition"] for row in read_back(done, topic, 3)] == [2, 2, 2]
+
+
+def test_the_topics_own_partitioner_unless_another_is_named(done: Done, fresh: str) -> None:
+    done("topics", "create", fresh, "-p", "3", "-c", "kqueue.partitioner=round_robin")
+    done("produce", fresh, "-k", ":", input="k:\n" * 6)
+    assert sorted(str(row["partition"]) for row in read_back(done, fresh, 6)) == ["0", "0", "1", "1", "2", "2"]
+    done("topics", "delete-records", fresh, "--all")
+    done("produce", fresh, "-k", ":", "--partitioner", "murmur2", input="k:\n" * 6)
+    assert len({row["partition"] for row in read_back(done, fresh, 6)}) == 1
+
+
 def test_json_lines_go_round(done: Done, kq: Kq, topic: str) -> None:
     lines = [
         {"key": "k", "value": None, "partition": 1, "timestamp": 1_700_000_000_000},

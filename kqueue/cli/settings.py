@@ -1,0 +1,44 @@
+"""The settings of topics and brokers, as a broker tells them (DescribeConfigs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+TOPICS_AT_ONCE = 500
+
+
+def topic_settings(client: KafkaAdminClient, topics: Iterable[str], settings: Iterable[str]) -> dict[str, dict[str, str]]:
+    """The values of these settings in force, by topic. What a broker does not know, or does not tell, is left out."""
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    keys = list(settings)
+    resources = [ConfigResource(ConfigResourceType.TOPIC, topic, keys) for topic in topics]
+    found: dict[str, dict[str, str]] = {}
+    for start in range(0, len(resources), TOPICS_AT_ONCE):
+        found.update(_ask(client, resources[start : start + TOPICS_AT_ONCE], "topic"))
+    return found
+
+
+def broker_settings(client: KafkaAdminClient, settings: Iterable[str]) -> dict[int, dict[str, str]]:
+    """The values of these settings in force, by broker id. What a broker does not know, or does not tell, is left out."""
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    keys = list(settings)
+    # the first key is DescribeCluster's; brokers before Kafka 2.8 answer in the words of Metadata
+    ids = [broker.get("broker_id", broker.get("node_id")) for broker in client.describe_cluster()["brokers"]]
+    found = _ask(client, [ConfigResource(ConfigResourceType.BROKER, str(id), keys) for id in ids], "broker")
+    return {int(id): values for id, values in found.items()}
+
+
+def _ask(client: KafkaAdminClient, resources: list[Any], kind: str) -> dict[str, dict[str, str]]:
+    from kafka.errors import IncompatibleBrokerVersion
+
+    try:
+        answer = client.describe_configs(resources, config_filter="all")
+    except IncompatibleBrokerVersion:
+        return {}
+    return {name: {key: row["value"] for key, row in rows.items() if row["value"]} for name, rows in answer.get(kind, {}).items()}
