@@ -1,0 +1,227 @@
+"""kafka-python and aiokafka behind one face, so that one test asks both. Whoever opens a client closes it: `with clients() as ...`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+import kqueue
+
+T = TypeVar("T")
+WITHIN_S = 20.0
+POLL_MS = 5_000
+"""A poll ends with the first records. While kafka-python joins a group it must not end before: the join would be left half done (3.0.12)."""
+
+
+def until(condition: Callable[[], object], what: str = "", within_s: float = WITHIN_S) -> None:
+    """Wait for what a client does in its own time."""
+    deadline_s, pause = time.monotonic() + within_s, threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline_s, f"it did not come: {what or condition}"
+        pause.wait(0.002)
+
+
+class Consumer(ABC):
+    """A consumer of one thread."""
+
+    @abstractmethod
+    def poll(self, timeout_ms: int) -> list[Any]:
+        """The records that come within this time."""
+
+    @abstractmethod
+    def committed(self, topic: str, partition: int = 0) -> int | None: ...
+
+    @abstractmethod
+    def commit(self) -> None: ...
+
+    @abstractmethod
+    def end_offsets(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        """The offsets of the first record, and after the last."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def take(self, count: int, within_s: float = WITHIN_S) -> list[bytes]:
+        """The values of the next records, at least `count` of them."""
+        found: list[bytes] = []
+        until(lambda: found.extend(record.value for record in self.poll(POLL_MS)) or len(found) >= count, f"{count} records", within_s)
+        return found
+
+    def take_to(self, last: bytes) -> list[bytes]:
+        """The values of the next records, up to the one with this value."""
+        found: list[bytes] = []
+        until(lambda: found.extend(record.value for record in self.poll(POLL_MS)) or last in found, f"{last!r}")
+        return found
+
+
+class Clients(ABC):
+    """All clients of one broker in one test."""
+
+    def __init__(self, broker: kqueue.Broker, cleanup: ExitStack) -> None:
+        self.broker = broker
+        self.cleanup = cleanup
+        self.producer_options: dict[str, Any] = {}
+        """What `send` makes its producer with, set before the first record."""
+
+    @abstractmethod
+    def send(self, topic: str, *values: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None) -> None:
+        """Have each confirmed before the next is sent."""
+
+    @abstractmethod
+    def consumer(self, *topics: str, **options: Any) -> Consumer:
+        """It reads from the earliest record on and commits nothing by itself, unless `options` say so."""
+
+    def soon(self, run: Callable[..., T], *args: Any) -> Future[T]:
+        """Call something that waits, in a thread."""
+        pool = ThreadPoolExecutor(1)
+        self.cleanup.callback(pool.shutdown)
+        return pool.submit(run, *args)
+
+
+DEFAULTS: dict[str, Any] = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
+
+
+class PythonConsumer(Consumer):
+    def __init__(self, bootstrap: str, *topics: str, **options: Any) -> None:
+        self._consumer = KafkaConsumer(*topics, bootstrap_servers=bootstrap, **{**DEFAULTS, **options})
+
+    def poll(self, timeout_ms: int) -> list[Any]:
+        return [record for records in self._consumer.poll(timeout_ms).values() for record in records]
+
+    def committed(self, topic: str, partition: int = 0) -> int | None:
+        found: int | None = self._consumer.committed(TopicPartition(topic, partition))
+        return found
+
+    def commit(self) -> None:
+        self._consumer.commit()
+
+    def end_offsets(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        place = TopicPartition(topic, partition)
+        return self._consumer.beginning_offsets([place])[place], self._consumer.end_offsets([place])[place]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class PythonClients(Clients):
+    """kafka-python."""
+
+    _producer: KafkaProducer | None = None
+
+    def send(self, topic: str, *values: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None) -> None:
+        if self._producer is None:
+            self._producer = KafkaProducer(bootstrap_servers=self.broker.bootstrap, **self.producer_options)
+            self.cleanup.callback(self._producer.close)
+        for value in values:
+            self._producer.send(topic, value, key=key, timestamp_ms=timestamp_ms).get(WITHIN_S)
+
+    def consumer(self, *topics: str, **options: Any) -> Consumer:
+        made = PythonConsumer(self.broker.bootstrap, *topics, **options)
+        self.cleanup.callback(made.close)
+        return made
+
+
+class AioConsumer(Consumer):
+    def __init__(self, clients: AioClients, *topics: str, **options: Any) -> None:
+        self._wait = clients.wait
+        self._starting: Future[None] | None = None
+        options = {**DEFAULTS, **options}
+
+        async def make() -> AIOKafkaConsumer:
+            return AIOKafkaConsumer(*topics, bootstrap_servers=clients.broker.bootstrap, **options)
+
+        self._consumer = clients.wait(make())
+        # with a group it returns only once partitions are assigned
+        self._starting = clients.begin(self._consumer.start())
+        self._closed = False
+
+    def _started(self) -> None:
+        assert self._starting is not None
+        self._starting.result(WITHIN_S)
+
+    def poll(self, timeout_ms: int) -> list[Any]:
+        self._started()
+        found = self._wait(self._consumer.getmany(timeout_ms=timeout_ms))
+        return [record for records in found.values() for record in records]
+
+    def committed(self, topic: str, partition: int = 0) -> int | None:
+        self._started()
+        found: int | None = self._wait(self._consumer.committed(TopicPartition(topic, partition)))
+        return found
+
+    def commit(self) -> None:
+        self._started()
+        self._wait(self._consumer.commit())
+
+    def end_offsets(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        self._started()
+        place = TopicPartition(topic, partition)
+        first, end = self._wait(self._consumer.beginning_offsets([place])), self._wait(self._consumer.end_offsets([place]))
+        return first[place], end[place]
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._wait(self._consumer.stop())
+
+
+class AioClients(Clients):
+    """aiokafka, on an event loop in a thread."""
+
+    _producer: AIOKafkaProducer | None = None
+
+    def __init__(self, broker: kqueue.Broker, cleanup: ExitStack) -> None:
+        super().__init__(broker, cleanup)
+        self._loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=self._loop.run_forever)
+        thread.start()
+        cleanup.callback(self._loop.close)
+        cleanup.callback(thread.join)
+        cleanup.callback(self._loop.call_soon_threadsafe, self._loop.stop)
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.begin(work).result(WITHIN_S)
+
+    def send(self, topic: str, *values: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None) -> None:
+        async def send() -> None:
+            if self._producer is None:
+                options = {"enable_idempotence": True, **self.producer_options}
+                self._producer = AIOKafkaProducer(bootstrap_servers=self.broker.bootstrap, **options)
+                await self._producer.start()
+            for value in values:
+                await self._producer.send_and_wait(topic, value, key=key, timestamp_ms=timestamp_ms)
+
+        if self._producer is None:
+            self.cleanup.callback(self._stop_producer)
+        self.wait(send())
+
+    def _stop_producer(self) -> None:
+        assert self._producer is not None
+        self.wait(self._producer.stop())
+
+    def consumer(self, *topics: str, **options: Any) -> Consumer:
+        made = AioConsumer(self, *topics, **options)
+        self.cleanup.callback(made.close)
+        return made
+
+
+KINDS: dict[str, type[PythonClients | AioClients]] = {"kafka-python": PythonClients, "aiokafka": AioClients}
+
+
+@contextmanager
+def clients(kind: str, broker: kqueue.Broker) -> Iterator[Clients]:
+    """The clients of one library, closed at the end."""
+    with ExitStack() as cleanup:
+        yield KINDS[kind](broker, cleanup)

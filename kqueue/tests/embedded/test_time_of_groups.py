@@ -1,0 +1,152 @@
+"""What happens to groups in time, as stock clients see it when the broker's clock is pushed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+import kqueue
+from kqueue.base.errors import GroupIdNotFound
+from kqueue.groups.coordinator import Described
+from kqueue.groups.states import State
+from kqueue.tests.embedded.clients import KINDS, Clients, clients, until
+
+Opened = Callable[..., Clients]
+STATIC = {"group_instance_id": "one", "session_timeout_ms": 45_000, "heartbeat_interval_ms": 15_000}
+
+
+@pytest.fixture(params=sorted(KINDS))
+def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
+    """A broker with these settings, and clients of one library."""
+    with ExitStack() as stack:
+
+        def open_(**settings: Any) -> Clients:
+            client = stack.enter_context(clients(request.param, stack.enter_context(kqueue.Broker(**settings))))
+            client.broker.create_topic("t", retention_ms=-1)
+            return client
+
+        yield open_
+
+
+def described(client: Clients, group: str = "g") -> Described | None:
+    """The group as the broker has it; None: it has not."""
+
+    async def describe() -> Described | None:
+        try:
+            return client.broker._server.broker.groups.describe(group)
+        except GroupIdNotFound:
+            return None
+
+    return client.broker._call(describe)
+
+
+def members(client: Clients) -> list[str | None]:
+    found = described(client)
+    return [] if found is None else [member.instance_id for member in found.members]
+
+
+def until_stable(client: Clients, than: str = "") -> str:
+    """The id of the one member, once it has its partitions, and another id `than` before."""
+    ids: list[str] = []
+
+    def is_stable() -> bool:
+        found = described(client)
+        ids[:] = [member.member_id for member in found.members] if found is not None else []
+        return found is not None and found.state is State.STABLE and ids != [than]
+
+    until(is_stable, "a stable group")
+    return ids[0]
+
+
+def committed(client: Clients) -> int | None:
+    async def ask() -> int | None:
+        found = client.broker._server.broker.groups.offsets("g").get("t", {}).get(0)
+        return None if found is None else found.offset
+
+    return client.broker._call(ask)
+
+
+def test_a_member_that_died_is_put_out_after_its_session_timeout(opened: Opened) -> None:
+    client = opened()
+    client.send("t", b"a", b"b")
+    died = client.consumer("t", group_id="g", **STATIC)
+    assert died.take(2) == [b"a", b"b"]
+    died.close()  # a static member does not say that it goes
+    assert members(client) == ["one"]
+    client.broker.clock.advance(seconds=44)
+    assert members(client) == ["one"]
+    client.broker.clock.advance(seconds=2)
+    assert members(client) == []
+
+
+def test_who_waits_for_a_member_that_died_gets_its_partitions(opened: Opened) -> None:
+    """The rebalance ends when those who did not join again are given up: the session timeout, or the rebalance timeout, at the latest."""
+    client = opened()
+    client.send("t", b"a")
+    died = client.consumer("t", group_id="g", **STATIC)
+    assert died.take(1) == [b"a"]
+    died.close()
+    heir = client.soon(client.consumer("t", group_id="g").take, 1)
+    until(lambda: len(members(client)) == 2, "the heir's join")
+    assert not heir.done()
+    client.broker.clock.advance(minutes=6)
+    assert heir.result(20) == [b"a"]
+
+
+def test_a_member_that_lives_joins_again_and_loses_nothing(opened: Opened) -> None:
+    client = opened()
+    quick = {"heartbeat_interval_ms": 50, "enable_auto_commit": True, "auto_commit_interval_ms": 50}
+    taken = client.soon(client.consumer("t", group_id="g", **quick).take_to, b"end")
+    old = until_stable(client)
+    for number in range(1, 4):
+        client.broker.clock.advance(hours=1)
+        old = until_stable(client, than=old)
+        client.send("t", b"%d" % number)
+        until(lambda: committed(client) == number, "the commit")
+    client.send("t", b"end")
+    assert list(dict.fromkeys(taken.result(20))) == [b"1", b"2", b"3", b"end"]
+
+
+def test_the_first_rebalance_waits_for_more_members(opened: Opened) -> None:
+    client = opened(group_initial_rebalance_delay_ms=120_000)
+    client.send("t", b"a")
+    taken = client.soon(client.consumer("t", group_id="g").take, 1)
+    until(lambda: (found := described(client)) and found.state is State.PREPARING_REBALANCE and found.members, "the join")
+    client.broker.clock.advance(seconds=119)
+    assert not taken.done()
+    found = described(client)
+    assert found is not None
+    assert found.state is State.PREPARING_REBALANCE
+    client.broker.clock.advance(seconds=2)
+    assert taken.result(20) == [b"a"]
+
+
+def test_committed_offsets_expire_when_their_group_was_empty_for_long(opened: Opened) -> None:
+    """A chain: the session ends 45 seconds after the last heartbeat, and the retention of 7 days counts from there."""
+    client = opened()
+    client.send("t", b"a", b"b")
+    first = client.consumer("t", group_id="g", **STATIC)
+    assert first.take(2) == [b"a", b"b"]
+    first.commit()
+    first.close()
+    client.broker.clock.advance(days=7)
+    assert client.consumer(group_id="g").committed("t") == 2
+    client.broker.clock.advance(minutes=12)  # the 45 seconds, and the interval of the looks
+    assert client.consumer(group_id="g").committed("t") is None
+    assert described(client) is None
+
+
+def test_offsets_outlive_any_time_while_their_group_is_looked_at_in_one_push_and_are_gone_after_a_longer_one(opened: Opened) -> None:
+    client = opened(offsets_retention_minutes=60)
+    client.send("t", b"a")
+    consumer = client.consumer("t", group_id="g")
+    assert consumer.take(1) == [b"a"]
+    consumer.commit()
+    consumer.close()
+    client.broker.clock.advance(minutes=55)
+    assert client.consumer(group_id="g").committed("t") == 1
+    client.broker.clock.advance(days=8)
+    assert client.consumer(group_id="g").committed("t") is None

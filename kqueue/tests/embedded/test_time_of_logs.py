@@ -1,0 +1,139 @@
+"""What happens to logs in time, as stock clients see it when the broker's clock is pushed: retention, delayed deletion, compaction."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kqueue
+from kqueue.tests.embedded.clients import KINDS, POLL_MS, Clients, clients
+
+Opened = Callable[..., Clients]
+
+
+@pytest.fixture(params=sorted(KINDS))
+def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
+    """A broker with these settings, and clients of one library."""
+    with ExitStack() as stack:
+
+        def open_(path: Path | None = None, **settings: Any) -> Clients:
+            return stack.enter_context(clients(request.param, stack.enter_context(kqueue.Broker(path, **settings))))
+
+        yield open_
+
+
+def values(client: Clients, topic: str) -> list[bytes]:
+    """All that a consumer finds in the topic now."""
+    consumer = client.consumer(topic)
+    first, end = consumer.end_offsets(topic)
+    if first == end:
+        return []
+    found: list[Any] = []
+    while not found or found[-1].offset < end - 1:
+        found += consumer.poll(POLL_MS)
+    return [record.value for record in found]
+
+
+@pytest.mark.parametrize("storage", ["memory", "disk"])
+def test_records_are_deleted_when_their_retention_is_over(opened: Opened, storage: str, tmp_path: Path) -> None:
+    client = opened(tmp_path if storage == "disk" else None)
+    client.broker.create_topic("week")
+    client.broker.create_topic("ever", retention_ms=-1)
+    for topic in ("week", "ever"):
+        client.send(topic, b"a", b"b")
+    client.broker.clock.advance(days=6, hours=23)
+    assert values(client, "week") == values(client, "ever") == [b"a", b"b"]
+    client.broker.clock.advance(hours=2)
+    assert client.consumer().end_offsets("week") == (2, 2)
+    assert values(client, "ever") == [b"a", b"b"]
+
+
+def test_a_record_of_the_producers_clock_is_old_at_once_and_one_of_the_brokers_is_not(opened: Opened) -> None:
+    client = opened()
+    client.broker.create_topic("theirs")
+    client.broker.create_topic("ours", message_timestamp_type="LogAppendTime")
+    client.broker.clock.advance(days=8)
+    for topic in ("theirs", "ours"):
+        client.send(topic, b"new")
+    client.broker.create_topic("told")
+    client.send("told", b"new", timestamp_ms=int(client.broker.clock.now().timestamp() * 1000))
+    client.broker.clock.advance(minutes=5)
+    assert (values(client, "theirs"), values(client, "ours"), values(client, "told")) == ([], [b"new"], [b"new"])
+
+
+def test_segments_are_ended_by_their_age(opened: Opened) -> None:
+    client = opened()
+    client.broker.create_topic("t", segment_ms=3_600_000, message_timestamp_type="LogAppendTime", retention_ms=3 * 3_600_000)
+    client.send("t", b"first")
+    client.broker.clock.advance(hours=2)
+    client.send("t", b"second")
+    client.broker.clock.advance(hours=2)
+    assert values(client, "t") == [b"second"], "each was in a segment of its own"
+
+
+def test_deleted_files_are_removed_after_their_delay(opened: Opened, tmp_path: Path) -> None:
+    client = opened(tmp_path)
+    client.broker.create_topic("t", retention_ms=3_600_000, file_delete_delay_ms=600_000)
+    client.send("t", b"a")
+
+    def files() -> list[str]:
+        return sorted(name for name in os.listdir(tmp_path / "t-0") if name.startswith("0" * 20) and not name.endswith(".snapshot"))
+
+    assert files() == ["0" * 20 + ending for ending in (".index", ".log", ".timeindex")]
+    client.broker.clock.advance(minutes=65)
+    assert files() == ["0" * 20 + ending for ending in (".index.deleted", ".log.deleted", ".timeindex.deleted")]
+    client.broker.clock.advance(minutes=4)
+    assert len(files()) == 3
+    client.broker.clock.advance(minutes=6)
+    assert files() == []
+
+
+@pytest.mark.parametrize("storage", ["memory", "disk"])
+def test_compaction_waits_for_its_lag(opened: Opened, storage: str, tmp_path: Path) -> None:
+    client = opened(tmp_path if storage == "disk" else None)
+    client.broker.create_topic("t", cleanup_policy="compact", segment_bytes=1024, min_compaction_lag_ms=86_400_000)
+    numbers = [b"%d " % number + b"." * 200 for number in range(12)]
+    client.send("t", *numbers, key=b"k")
+    client.broker.clock.advance(hours=23)
+    assert values(client, "t") == numbers
+    client.broker.clock.advance(hours=2)
+    left = values(client, "t")
+    assert left == numbers[-len(left) :]
+    assert len(left) <= 5, "of the ended segments the last value stays, and the active one is left alone"
+
+
+def test_compaction_comes_at_the_latest_after_its_greatest_lag(opened: Opened) -> None:
+    client = opened()
+    never_dirty = {"min_cleanable_dirty_ratio": 1, "message_timestamp_type": "LogAppendTime", "segment_ms": 60_000}
+    client.broker.create_topic("t", cleanup_policy="compact", max_compaction_lag_ms=7_200_000, **never_dirty)
+    client.send("t", b"old", b"newer", key=b"k")
+    client.broker.clock.advance(minutes=2)
+    client.send("t", b"newest", key=b"k")
+    client.broker.clock.advance(hours=1)
+    assert values(client, "t") == [b"old", b"newer", b"newest"]
+    client.broker.clock.advance(hours=2)
+    assert values(client, "t") == [b"newer", b"newest"]
+
+
+def test_tombstones_go_when_everybody_had_time_to_see_them(opened: Opened) -> None:
+    client = opened()
+    client.broker.create_topic("t", cleanup_policy="compact", segment_ms=1000, delete_retention_ms=86_400_000, min_cleanable_dirty_ratio=0)
+    now_ms = int(client.broker.clock.now().timestamp() * 1000)
+
+    def send(value: bytes | None, key: bytes, after_ms: int) -> None:
+        client.send("t", value, key=key, timestamp_ms=now_ms + after_ms)
+
+    for number, (value, key) in enumerate([(b"value", b"gone"), (None, b"gone"), (b"other", b"x"), (b"end", b"y")]):
+        send(value, key, number * 2000)
+    client.broker.clock.advance(hours=1)
+    assert values(client, "t") == [None, b"other", b"end"]
+    client.broker.clock.advance(days=2)
+    send(b"more", b"x", 10_000)  # something to clean, which makes the cleaner come by again
+    send(b"last", b"z", 12_000)
+    client.broker.clock.advance(minutes=1)
+    assert values(client, "t") == [b"end", b"more", b"last"]
