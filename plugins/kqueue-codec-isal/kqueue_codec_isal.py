@@ -33,7 +33,7 @@ class IsalCodec:
             while pos < len(view) or not parts:
                 pos, left = self._member(view, pos, piece, parts, left, limit)
                 piece = _FIRST_PIECE
-        except isal_zlib.IsalError as error:
+        except isal_zlib.IsalError as error:  # type: ignore[misc]  # its types call the class an instance
             raise damaged(self.name, error) from None
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
