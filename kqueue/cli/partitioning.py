@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import click
 
 from kqueue.base.errors import PluginError
@@ -16,12 +14,10 @@ SETTING = "kqueue.partitioner"
 
 def named(text: str) -> ClientPartitioner:
     """What the user asks for: a name, or a path like ``package.module:Class``. Raises BadParameter: why it can't be had."""
-    placing = as_client_partitioner()
     try:
-        placing.partitioner = PARTITIONERS.find(text)(random.Random())
+        return as_client_partitioner(text)
     except PluginError as error:
         raise click.BadParameter(str(error), param_hint="--partitioner") from None
-    return placing
 
 
 def follow_topic(placing: ClientPartitioner, bootstrap: str, topic: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from kqueue.base.errors import PluginError
 from kqueue.cli.connect import (
     BOOTSTRAP_TIMEOUT_MS,
     bootstrap_option,
@@ -181,7 +182,7 @@ class _Sending:
                 partition=partition,
                 timestamp_ms=record.timestamp_ms,
             )
-        except ValueError as error:
+        except (ValueError, PluginError) as error:
             raise click.ClickException(f"record {self.sent + 1} can't be sent: {error}") from None
         self.sent += 1
         future.add_errback(self._refused)

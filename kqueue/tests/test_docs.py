@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -22,7 +22,6 @@ from kqueue.base.registry import BUILT_IN
 from kqueue.base.settings import format_value
 from kqueue.log.policies import POLICIES
 from kqueue.server.config import CATALOG
-from kqueue.testing import check_cleanup_policy
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -160,13 +159,6 @@ def test_policies_of_the_table_are_those_that_there_are() -> None:
     """S5.1, S5.2, S5.4"""
     told = re.findall(r"^\| `(\w+)`(?: \(default\))? \| [^`|]", README.read_text(), re.MULTILINE)
     assert sorted(told) == sorted(entry.name for entry in POLICIES if entry.origin == BUILT_IN)
-
-
-def test_the_policy_of_the_plugins_readme_is_one() -> None:
-    found = re.findall(r"^```python\n(.*?)^```$", (ROOT / "plugins" / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    names: dict[str, Any] = {}
-    exec(found[0], names)
-    check_cleanup_policy(names["LastHundred"](), isolated=False)
 
 
 def test_clients_of_the_table_are_those_of_the_suite() -> None:

@@ -20,14 +20,15 @@ IN_USE = "in use"
 WAITS = "waits"
 FAILED = "failed"
 NOT_HERE = "not here"
+BY_PATH = "by path"
 
 
 class Plugin(NamedTuple):
     """One row.
 
-    origin: distribution and version. state: `READY`; `IN_USE` or `WAITS` for what has an id; `FAILED`, or `NOT_HERE` for what a broker
-    names and this installation does not have. why: a sentence about the state, "" where it needs none. topics, brokers: who uses
-    it, sorted; empty where nobody does or no broker was asked.
+    origin: distribution and version. state: `READY`; `IN_USE` or `WAITS` for what has an id; `FAILED`; `NOT_HERE` for what a broker
+    names and this installation does not have, `BY_PATH` if it names it as ``module:object``. why: a sentence about the state, "" where
+    it needs none. topics, brokers: who uses it, sorted; empty where nobody does or no broker was asked.
     """
 
     kind: str
@@ -84,7 +85,10 @@ def _registered(contract: Contract, registry: Registry[Any], usage: Usage) -> It
         yield row(name, None, *_failure(why))
     known = {entry.name for entry in entries} | set(registry.failed)
     for name in sorted({*topics, *brokers} - known):
-        yield row(name, None, "", NOT_HERE, f"the broker or its topics name it; here, no {registry.noun} is called so")
+        if ":" in name:
+            yield row(name, None, "", BY_PATH, "")
+        else:
+            yield row(name, None, "", NOT_HERE, f"the broker or its topics name it; here, no {registry.noun} is called so")
 
 
 def _holders(entries: Iterable[Entry[Any]], preferred: Iterable[str]) -> dict[int, Entry[Any]]:

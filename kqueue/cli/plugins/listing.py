@@ -46,7 +46,8 @@ def list_plugins(as_json: bool, bootstrap: str) -> None:
       kqueue plugins --json
 
     STATE is ready, in use (it serves its ID: the number that stands in record batches), waits (another serves that ID), failed
-    (with the error, and no harm to the rest), or not here (the broker's topics name it, but this installation lacks it).
+    (with the error, and no harm to the rest), not here (the broker or its topics name it, but this installation lacks it) or by path
+    (the broker has it as module:object).
 
     USED BY is what the broker says that answers at --bootstrap-server: topics by their cleanup.policy, compression.type and
     kqueue.partitioner, brokers by kqueue.storage, kqueue.metadata and kqueue.codecs. Without a broker it stays empty.

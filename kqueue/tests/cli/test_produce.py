@@ -73,6 +73,16 @@ def test_a_partitioner_by_its_path(done: Done, topic: str, tmp_path: Path, monke
     assert [row["partition"] for row in read_back(done, topic, 3)] == [2, 2, 2]
 
 
+def test_a_partitioner_that_fails_is_named(kq: Kq, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ("class Astray:", "    def __init__(self, rng): ...", "    def partition(self, key, count, **_): return count")
+    (tmp_path / "failing_partitioner_of_produce.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    result = kq("produce", topic, "--partitioner", "failing_partitioner_of_produce:Astray", input="a\n")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: record 1 can't be sent: partitioner 'failing_partitioner_of_produce:Astray'")
+    assert "partition returned 3, expected an int from 0 to 2" in result.stderr
+
+
 def test_the_topics_own_partitioner_unless_another_is_named(done: Done, fresh: str) -> None:
     done("topics", "create", fresh, "-p", "3", "-c", "kqueue.partitioner=round_robin")
     done("produce", fresh, "-k", ":", input="k:\n" * 6)

@@ -81,7 +81,7 @@ def test_who_is_preferred_at_the_broker_serves_the_id_and_its_topics() -> None:
 def test_what_only_the_broker_has_is_named() -> None:
     found = rows(Usage({"thing": {"far": {"a"}, "broken": {"b"}}}, {"thing": {"mine:THING": {1}}, "other": {"x": {1}}}, frozenset()))
     assert (found["far"].state, found["far"].origin, found["far"].topics) == ("not here", "", ("a",))
-    assert (found["mine:THING"].state, found["mine:THING"].brokers) == ("not here", (1,))
+    assert (found["mine:THING"].state, found["mine:THING"].brokers) == ("by path", (1,))
     assert (found["broken"].state, found["broken"].topics) == ("failed", ("b",))
     assert "x" not in found
 
