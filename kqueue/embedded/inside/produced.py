@@ -16,7 +16,7 @@ from kqueue.embedded.inside.topics import Topic, Topics
 
 LINES_MAX = 30
 CONTEXT_LINES = 2
-COMPARED_MAX = 2_000_000  # pairs of records: what a difference is looked for in, line by line
+COMPARED_MAX = 1_000_000  # pairs of records: what a difference is looked for in, line by line
 MISSING = "missing"
 
 
@@ -161,19 +161,28 @@ def _counted_lines(records: list[Record], expected: Expected, wanted: list[Hasha
 def _ordered_lines(records: list[Record], expected: Expected, wanted: list[Hashable], there: list[Hashable]) -> list[str]:
     """Side by side, as a diff: what is as expected is shown near to what is not."""
     assert expected.items is not None
-    begin = next((number for number, (a, b) in enumerate(zip(wanted, there, strict=False)) if a != b), min(len(wanted), len(there)))
-    if (len(wanted) - begin) * (len(there) - begin) > COMPARED_MAX:
-        wanted_line = [("-", "expected", expected.items[begin])] if begin < len(wanted) else []
-        there_line = [("+", records[begin].where, expected.item_of(records[begin]))] if begin < len(there) else []
-        return [f"      ... {begin} as expected", *_aligned(wanted_line + there_line), "      ... and others"]
-    lines: list[tuple[str, str, Any]] = []
-    for kind, a, b, c, d in SequenceMatcher(None, wanted, there, autojunk=False).get_opcodes():
-        if kind == "equal":
-            lines += [(" ", record.where, expected.item_of(record)) for record in records[c:d]]
-            continue
-        lines += [("-", MISSING, item) for item in expected.items[a:b]]
-        lines += [("+" if expected.exactly else " ", record.where, expected.item_of(record)) for record in records[c:d]]
-    return _folded(_aligned(lines))
+    begin = _common(wanted, there)
+    tail = _common(wanted[begin:][::-1], there[begin:][::-1])
+    wanted_end, there_end = len(wanted) - tail, len(there) - tail
+
+    def there_lines(start: int, end: int, sign: str = " ") -> list[tuple[str, str, Any]]:
+        return [(sign, record.where, expected.item_of(record)) for record in records[start:end]]
+
+    if (wanted_end - begin) * (there_end - begin) > COMPARED_MAX:
+        first = [("-", "expected", expected.items[begin]), *there_lines(begin, begin + 1, "+")]
+        return [f"      ... {begin} as expected", *_aligned(first), "      ... and others"]
+    lines = there_lines(0, begin)
+    matcher = SequenceMatcher(None, wanted[begin:wanted_end], there[begin:there_end], autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        if kind != "equal":
+            lines += [("-", MISSING, item) for item in expected.items[begin + a : begin + b]]
+        lines += there_lines(begin + c, begin + d, "+" if kind != "equal" and expected.exactly else " ")
+    return _folded(_aligned(lines + there_lines(there_end, len(there))))
+
+
+def _common(one: list[Hashable], other: list[Hashable]) -> int:
+    """How many entries are the same from the beginning on."""
+    return next((number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _aligned(lines: list[tuple[str, str, Any]]) -> list[str]:

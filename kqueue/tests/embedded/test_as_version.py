@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from kafka import KafkaConsumer, KafkaProducer
-from kafka.errors import KafkaError
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.errors import IncompatibleBrokerVersion
 
 import kqueue
 from kqueue.api import personas
@@ -120,14 +122,21 @@ def test_aiokafka_works_with_it(version: str) -> None:
 
 
 def test_a_client_that_needs_more_than_2_8_has_is_refused() -> None:
-    newer = {"api_version": (3, 9), "max_block_ms": 700, "request_timeout_ms": 600, "reconnect_backoff_max_ms": 50}
-    with kqueue.Broker(as_version="2.8", auto_create_topics_enable=True) as broker:
-        with KafkaProducer(bootstrap_servers=broker.bootstrap, **newer) as producer, pytest.raises(KafkaError):
-            producer.send("orders", b"x").get(timeout=2)
-        assert "orders" not in broker.topics
-        with KafkaProducer(bootstrap_servers=broker.bootstrap, api_version=(2, 8)) as producer:
-            producer.send("orders", b"x").get(timeout=20)
-        assert "orders" in broker.topics
+    """Groups of one type are listed from Kafka 3.8 on."""
+    refused = pytest.raises(IncompatibleBrokerVersion, match=r"broker \[0-4\]")
+    with kqueue.Broker(as_version="2.8") as broker, admin(broker) as client, refused:
+        client.list_groups(types_filter=["classic"])
+    with kqueue.Broker(as_version="3.9") as broker, admin(broker) as client:
+        assert client.list_groups(types_filter=["classic"]) == []
+
+
+@contextmanager
+def admin(broker: kqueue.Broker) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    try:
+        yield client
+    finally:
+        client.close()
 
 
 def test_an_unknown_version_is_refused_with_those_that_there_are() -> None:
