@@ -109,7 +109,7 @@ class SealedSegments:
     segments: tuple[SegmentView, ...]
     start_offset: int
     end_offset: int
-    opener: Callable[[], Storage]
+    opener: Callable[[], Storage] = field(compare=False)
     _cancelled: list[bool] = field(default_factory=list, repr=False, compare=False)
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from kqueue.base.errors import JobFailed
+from kqueue.base.errors import JobCancelled, JobFailed
 from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.server.processes import Processes
 
@@ -34,6 +34,8 @@ class ThreadJobs:
         self._todo: SimpleQueue[IoJob[Any] | None] = SimpleQueue()
         self._ended: SimpleQueue[tuple[IoJob[Any] | CpuJob[Any], Any, BaseException | None]] = SimpleQueue()
         self._processes = Processes()
+        self._in_threads: dict[int, Any] = {}  # tasks that can be cancelled, by identity
+        self._is_cancelled = False
         self._threads: list[threading.Thread] = []
         self._idle: asyncio.Event | None = None
         self._io_under_way = 0
@@ -60,8 +62,14 @@ class ThreadJobs:
             self._work()
 
     def cancel_cpu(self) -> None:
-        """End what runs in processes; it finishes with JobCancelled, and so does what is submitted from now on."""
+        """End what runs in processes, and ask what runs in threads to end; they finish with JobCancelled.
+
+        So does what is submitted from now on.
+        """
         self._processes.cancel()
+        self._is_cancelled = True
+        for task in list(self._in_threads.values()):
+            task.cancel()
 
     async def drain(self) -> None:
         """Return once no job is under way, those that `finish` calls submit included."""
@@ -115,7 +123,17 @@ class ThreadJobs:
             self._run(job, job.run)
 
     def _run_cpu(self, job: CpuJob[Any]) -> None:
-        self._run(job, (lambda: self._processes.run(job.task)) if job.shared else job.task)
+        self._run(job, lambda: self._processes.run(job.task) if job.shared else self._run_here(job.task))
+
+    def _run_here(self, task: Any) -> Any:
+        if hasattr(task, "cancel"):
+            self._in_threads[id(task)] = task
+        try:
+            if self._is_cancelled:
+                raise JobCancelled("the broker stops")
+            return task()
+        finally:
+            self._in_threads.pop(id(task), None)
 
     def _run(self, job: IoJob[Any] | CpuJob[Any], run: Callable[[], Any]) -> None:
         result, error = None, None

@@ -1,12 +1,15 @@
 """A partition of a whole broker against a plain list of what was appended: appending, rolling, retention, compaction, deletion of
-records, clean stops, crashes, power cuts in the middle of anything, and time that goes on or back.
+records, work before a drop that fails by chance, clean stops, crashes, power cuts in the middle of anything, and time that goes on or back.
 
-S5.1, S5.2: nothing goes that may stay, nothing stays that must go, nothing comes that was not there.
+S5.1, S5.2: nothing goes that may stay, nothing stays that must go, nothing comes that was not there, and nothing goes that was not
+handed over first, where a policy asks for that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -15,7 +18,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from kqueue.base.errors import OffsetOutOfRange, PolicyViolation
+from kqueue.base.settings import TopicConfig
 from kqueue.broker.partition import Partition
+from kqueue.log.policies import POLICIES, Drop, LogView, Progress
+from kqueue.log.policies.delete import DeletePolicy
+from kqueue.log.sealed import SealedSegments
 from kqueue.records.batch import Record, check_crc, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
 from kqueue.testing.clock import ManualClock
@@ -40,6 +47,8 @@ TOPICS = {
     "delete by size": {"cleanup_policy": "delete", "retention_ms": "-1", "retention_bytes": str(RETENTION_BYTES)},
     "compact": {"cleanup_policy": "compact", **COMPACTION},
     "both": {"cleanup_policy": "compact,delete", "retention_ms": str(RETENTION_MS), **COMPACTION},
+    "first": {"cleanup_policy": "first", "retention_ms": str(RETENTION_MS)},
+    "first, compacted": {"cleanup_policy": "compact,first", "retention_ms": str(RETENTION_MS), **COMPACTION},
 }
 KEYS = [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h", b"i"]
 PAIRS = st.lists(st.tuples(st.sampled_from(KEYS), st.one_of(st.none(), st.integers(0, 90))), min_size=1, max_size=6)
@@ -51,6 +60,39 @@ class Row(NamedTuple):
     time: int
     key: bytes
     value: bytes | None
+
+
+class Keeper:
+    """A policy that drops by age, after it has put records into `kept`: all of them, or some and then it fails, as `luck` has it.
+
+    `done`: what it was given when it returned.
+    """
+
+    name = "first"
+
+    def __init__(self) -> None:
+        self.kept: dict[int, Row] = {}
+        self.done: set[int] = set()
+        self.luck = random.Random(0)
+        self.is_lucky = True
+        self._delete = DeletePolicy()
+
+    def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Drop | None:
+        drop = self._delete.plan(log, groups, config, now_ms)
+        return drop and replace(drop, first=self.keep)
+
+    def keep(self, segments: SealedSegments) -> None:
+        offsets = set()
+        for record in segments.records():
+            assert record.key is not None
+            row = Row(record.timestamp, record.key, record.value)
+            assert self.kept.setdefault(record.offset, row) == row, "an offset that was handed over is that record for good"
+            offsets.add(record.offset)
+            if not self.is_lucky and self.luck.random() < 0.1:
+                raise OSError("bad luck")
+        self.done |= offsets
+        if not self.is_lucky and self.luck.random() < 0.3:
+            raise OSError("bad luck in the end")
 
 
 class KeepingMachine(RuleBasedStateMachine):
@@ -68,6 +110,13 @@ class KeepingMachine(RuleBasedStateMachine):
         self.rows: dict[int, Row] = {}
         self.safe = self.start = self.deleted_below = 0
         self.newest_ms = self.sim.clock.wall_ms()  # the clock's greatest so far
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keeper = Keeper()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(POLICIES.added("first", self.keeper, "a test"))
+            self.registered = stack.pop_all()
 
     @property
     def partition(self) -> Partition:
@@ -130,6 +179,7 @@ class KeepingMachine(RuleBasedStateMachine):
     @rule()
     def wait_long(self) -> None:
         """All that retention and compaction have to do is done then."""
+        self.keeper.is_lucky = True
         newest = max((row.time for row in self.rows.values()), default=0)
         self.sim.clock.set_wall(max(self.sim.clock.wall_ms(), newest) + 2 * RETENTION_MS)
         self.sim.advance(30 * MINUTE_MS)
@@ -138,6 +188,11 @@ class KeepingMachine(RuleBasedStateMachine):
             assert self.read() == {}
         files = [entry.name for entry in self.disk.list("t-0")]
         assert not [name for name in files if name.endswith((".deleted", ".cleaned", ".swap"))]
+
+    @rule(is_lucky=st.booleans(), seed=st.integers(0, 1000))
+    def change_luck(self, is_lucky: bool, seed: int) -> None:
+        self.keeper.is_lucky = is_lucky
+        self.keeper.luck.seed(seed)
 
     # --- what fate does
 
@@ -201,6 +256,8 @@ class KeepingMachine(RuleBasedStateMachine):
         found = self.read()
         for offset, row in found.items():
             assert row == self.rows[offset]
+        for offset, row in self.keeper.kept.items():
+            assert row == self.rows[offset], "what was handed over is never lost, and its offset never another record's"
         gone = [offset for offset in self.rows if start <= offset < high and offset not in found]
         self._check_gone(gone, high)
         self.start, self.safe = start, high
@@ -212,8 +269,19 @@ class KeepingMachine(RuleBasedStateMachine):
         if self.kind == "delete by size":
             assert self.partition.log.size >= RETENTION_BYTES, "S5.1: what remains is at or above the limit"
         else:
-            assert self.kind in ("delete by age", "both")
-            assert all(self.rows[offset].time < self.newest_ms - RETENTION_MS for offset in dropped)
+            assert self.kind in ("delete by age", "both", "first", "first, compacted")
+            young = {offset for offset in dropped if self.rows[offset].time >= self.newest_ms - RETENTION_MS}
+            assert self._compacted(young) == young
+        if "first" in self.kind:
+            unseen = set(dropped) - self.keeper.done
+            assert self._compacted(unseen) == unseen, "nothing goes that was not handed over, and taken"
+
+    def _compacted(self, offsets: set[int]) -> set[int]:
+        """Those of the offsets that compaction may have taken before the drop: their key has a later value, or they are deletions."""
+        if not self.is_compacted:
+            return set()
+        last = {row.key: offset for offset, row in sorted(self.rows.items())}
+        return {offset for offset in offsets if last[self.rows[offset].key] > offset or self.rows[offset].value is None}
 
     def _check_gone(self, gone: list[int], high: int) -> None:
         assert not gone or self.is_compacted
@@ -231,10 +299,11 @@ class KeepingMachine(RuleBasedStateMachine):
         assert len(keys) == len(set(keys))
 
     def teardown(self) -> None:
-        if hasattr(self, "sim"):
-            self.stop_and_start()
-            self.the_log_is_what_the_list_says()
-            self.sim.stop()
+        with self.registered:
+            if hasattr(self, "sim"):
+                self.stop_and_start()
+                self.the_log_is_what_the_list_says()
+                self.sim.stop()
 
 
 @pytest.mark.parametrize("kind", TOPICS)

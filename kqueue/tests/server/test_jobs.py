@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kqueue.base.jobs import IoJob
+from kqueue.base.errors import JobCancelled
+from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.server.jobs import ThreadJobs
 from kqueue.tests.server.wiring import until
 
@@ -122,5 +123,33 @@ def test_where_no_thread_can_start_jobs_run_at_once_and_end_later(monkeypatch: p
         jobs.submit(IoJob("work", lambda: 1, lambda result, error: done.append(result)))
         assert done == []
         await until(lambda: done == [1])
+
+    with_jobs(test)
+
+
+def test_work_in_a_thread_is_asked_to_end_when_jobs_are_cancelled_and_no_more_begins() -> None:
+    class Task:
+        def __init__(self) -> None:
+            self.begun = threading.Event()
+            self.asked = threading.Event()
+
+        def __call__(self) -> None:
+            self.begun.set()
+            assert self.asked.wait(30)
+            raise JobCancelled("asked")
+
+        def cancel(self) -> None:
+            self.asked.set()
+
+    async def test(jobs: ThreadJobs) -> None:
+        first, later = Task(), Task()
+        ended: list[str] = []
+        jobs.submit(CpuJob("first", first, lambda result, error: ended.append(repr(error)), shared=False))
+        await asyncio.to_thread(first.begun.wait)
+        jobs.cancel_cpu()
+        jobs.submit(CpuJob("later", later, lambda result, error: ended.append(repr(error)), shared=False))
+        await jobs.drain()
+        assert sorted(ended) == ["JobCancelled('asked')", "JobCancelled('the broker stops')"]
+        assert not later.begun.is_set()
 
     with_jobs(test)
