@@ -128,18 +128,14 @@ def storage_maker(config: Config, objects: Objects | None = None) -> Callable[[s
     """What makes the storage of a data folder. Raises SettingError: `kqueue.storage` names what can't be used."""
     if objects is not None and objects.storage is not None:
         return _maker(STORAGES, objects.storage, "storage")
-    name: str = config["kqueue.storage"]
-    with _naming("kqueue.storage", name):
-        return STORAGES.find(name)
+    return _found(STORAGES, "kqueue.storage", config["kqueue.storage"])
 
 
 def store_opener(config: Config, objects: Objects | None = None) -> Callable[[str], MetadataStore]:
     """What opens the metadata store of a data folder. Raises SettingError: `kqueue.metadata` names what can't be used."""
     if objects is not None and objects.metadata is not None:
         return _maker(METADATA_STORES, objects.metadata, "metadata")
-    name = metadata_name(config)
-    with _naming("kqueue.metadata", name):
-        return METADATA_STORES.find(name)
+    return _found(METADATA_STORES, "kqueue.metadata", metadata_name(config))
 
 
 def metadata_name(config: Config) -> str:
@@ -174,10 +170,21 @@ def _add_path(used: ExitStack, registry: Registry[Any], path: str, name: str | N
     return name
 
 
+def _found(registry: Registry[Callable[[str], T]], setting: str, text: str) -> Callable[[str], T]:
+    with _naming(setting, text):
+        make = registry.find(text)
+    if ":" not in text and registry.entry(text).origin == BUILT_IN:
+        return make
+
+    def named(folder: str) -> T:
+        with _naming(setting, text):
+            return make(folder)
+
+    return named
+
+
 def object_of(registry: Registry[Callable[[str], T]], given: T, keyword: str) -> T:
-    """A storage or metadata store that a program gave to its `Broker(keyword=...)`; guarded, unless it is of kqueue's own."""
-    if type(given).__module__.partition(".")[0] == BUILT_IN:
-        return given
+    """A storage or metadata store that a program gave to its `Broker(keyword=...)`, guarded."""
     origin = f"Broker({keyword}=...)"
     guarded = registry.guarded(type(given).__qualname__, lambda folder: given, origin)("")
     registry.met(given, f"{registry.noun} {type(given).__qualname__!r} of {origin}")
