@@ -212,7 +212,7 @@ class Cleaning:
     # --- asking
 
     def _plans(self, partition: Partition, topic: Topic, kind: type[Plan]) -> list[tuple[str, Plan]]:
-        """What the topic's policies want, of one kind, after the policy's name.
+        """What the topic's policies want, of one kind, after the policy's name for people.
 
         Raises StorageFailed, CorruptData: the segments can't be read.
         """
@@ -229,7 +229,7 @@ class Cleaning:
                 self._tell_once((topic.name, partition.index), f"{title} failed, the log is left alone: {error!r}")
                 return []
             if isinstance(plan, kind):
-                plans.append((name, plan))
+                plans.append((title, plan))
         return plans
 
     def _view(self, partition: Partition, topic: Topic, log: Log) -> LogView:

@@ -31,7 +31,7 @@ DropNow = Callable[[Partition, Topic, Drop, Callable[[], None]], None]
 
 @dataclass(slots=True)
 class _Work:
-    """One that is under way: what was handed over, and on whose word."""
+    """One that is under way: what was handed over, and on whose word (`policy`, for people)."""
 
     partition: Partition
     topic: Topic
@@ -93,7 +93,10 @@ class Handovers:
         self._told = {(told, policy): what for (told, policy), what in self._told.items() if told != key}
 
     def begin(self, partition: Partition, topic: Topic, policy: str, drop: Drop) -> None:
-        """Have `drop.first` done, and then the drop; where there is no room, when there is. Raises StorageFailed, CorruptData."""
+        """Have `drop.first` done, and then the drop; where there is no room, when there is.
+
+        Args: policy: its name, for people. Raises StorageFailed, CorruptData.
+        """
         key = (topic.name, partition.index)
         if key in self._busy:
             return
@@ -125,7 +128,7 @@ class Handovers:
             opener=storage.opener or (lambda: storage),
         )
         name = f"{work.policy}: {work.log.folder}, offsets {segments.start_offset} to {segments.end_offset - 1}"
-        logger.info("cleanup policy %r works on %s-%d, offsets %d to %d, %d bytes", work.policy, segments.topic, segments.partition,
+        logger.info("%s works on %s-%d, offsets %d to %d, %d bytes", work.policy, segments.topic, segments.partition,
                     segments.start_offset, segments.end_offset - 1, segments.size)  # fmt: skip
         task = FirstTask(first, segments)
         self._jobs.submit(CpuJob(name, task, lambda _, error: self._done(work, error), shared=storage.opener is not None))
@@ -147,7 +150,7 @@ class Handovers:
             logger.error("%r: %s", work.partition, failed)
             is_current = False
         if not is_current:
-            logger.info("%r has changed since cleanup policy %r began its work, which is done again", work.partition, work.policy)
+            logger.info("%r has changed since %s began its work, which is done again", work.partition, work.policy)
             self._end(work)
             return
         self._told.pop(((work.topic.name, work.partition.index), work.policy), None)
@@ -156,14 +159,14 @@ class Handovers:
 
     def _failed(self, work: _Work, error: BaseException) -> None:
         if len(work.still_there()) < len(work.segments):
-            logger.info("%r: cleanup policy %r ended its work, because segments went meanwhile: %s", work.partition, work.policy, error)
+            logger.info("%r: %s ended its work, because segments went meanwhile: %s", work.partition, work.policy, error)
             return
         key = ((work.topic.name, work.partition.index), work.policy)
         what = f"{type(error).__name__}: {error}"
         if self._told.get(key) != what:
             self._told[key] = what
             logger.error(
-                "%s-%d: cleanup policy %r failed on offsets %d to %d, nothing is dropped, and it is tried again: %s",
+                "%s-%d: %s failed on offsets %d to %d, nothing is dropped, and it is tried again: %s",
                 *key[0], work.policy, work.views[0].base_offset, work.end_offset - 1, error,
             )  # fmt: skip
 

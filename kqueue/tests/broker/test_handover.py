@@ -221,7 +221,7 @@ def test_a_failure_is_told_once_leaves_all_as_it_is_and_is_tried_again(policy: K
     assert len(policy.handed) == 5
     assert (bases(partition), partition.log_start_offset) == ([0, 2, 4], 0)
     [told] = errors(caplog)
-    assert "t-0: cleanup policy 'keeping' failed on offsets 0 to 3, nothing is dropped" in told
+    assert "t-0: cleanup policy 'keeping' of a test failed on offsets 0 to 3, nothing is dropped" in told
     assert "OSError: no room in the cellar" in told
     policy.fail = lambda: None
     sim.advance(CHECK_MS)
@@ -270,7 +270,7 @@ def test_one_at_a_time_and_who_waits_is_next_without_delay(policy: Keeping) -> N
         sim.broker.cleaning.retain(partition)
         sim.broker.cleaning.retain(partition)
     step_to(sim, CpuJob)
-    assert [job.name for job in sim.jobs.pending if isinstance(job, CpuJob)] == ["keeping: a-0, offsets 0 to 3"]
+    assert [job.name for job in sim.jobs.pending if isinstance(job, CpuJob)] == ["cleanup policy 'keeping' of a test: a-0, offsets 0 to 3"]
     sim.settle()
     assert [handed.topic for handed in policy.handed] == ["a", "b", "c"]
     assert [bases(partition) for partition in partitions] == [[4], [4], [4]]
@@ -281,7 +281,8 @@ def test_as_many_at_a_time_as_the_setting_says(policy: Keeping) -> None:
     for partition in [topic(sim, name) for name in "abc"]:
         sim.broker.cleaning.retain(partition)
     step_to(sim, CpuJob)
-    assert [job.name[:12] for job in sim.jobs.pending if isinstance(job, CpuJob)] == ["keeping: a-0", "keeping: b-0"]
+    running = [job.name.split(",")[0] for job in sim.jobs.pending if isinstance(job, CpuJob)]
+    assert running == [f"cleanup policy 'keeping' of a test: {name}-0" for name in "ab"]
     assert sim.broker.cleaning.handovers.room == 0
 
 

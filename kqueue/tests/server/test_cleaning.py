@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import NewTopic
-from kqueue.log.policies import POLICIES, Cleanup, Compact, LogView, Progress
+from kqueue.log.policies import POLICIES, Cleanup, Compact, Drop, LogView, Progress
+from kqueue.log.sealed import SealedSegments
 from kqueue.records.batch import Record, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
 from kqueue.server.app import Server
@@ -94,3 +97,78 @@ def test_a_plugins_filter_goes_to_the_process(tmp_path: Path) -> None:
 
     with POLICIES.added("even-only", EvenOnly(), "a test"):
         asyncio.run(test())
+
+
+@dataclass(frozen=True)
+class CopyTo:
+    """Work before a drop, as a plugin would bring it: offsets go to a file in `folder`, with the process that wrote it."""
+
+    folder: Path
+
+    def __call__(self, segments: SealedSegments) -> None:
+        lines = [f"{record.offset}\n" for record in segments.records()]
+        (self.folder / f"{segments.start_offset}-{os.getpid()}").write_text("".join(lines))
+        if (self.folder / "die").exists():
+            os._exit(3)
+
+
+@dataclass(frozen=True)
+class WaitForever:
+    """Work that goes on reading, and never comes to an end by itself."""
+
+    folder: Path
+
+    def __call__(self, segments: SealedSegments) -> None:
+        (self.folder / "begun").touch()
+        while True:
+            for _ in segments.batches():
+                pass
+
+
+class AllWith:
+    name = "all-with"
+
+    def __init__(self, first: CopyTo | WaitForever) -> None:
+        self._first = first
+
+    def plan(self, log: LogView, groups: Progress, config: object, now_ms: int) -> Cleanup | None:
+        return Drop(log.segments[-1].base_offset, "copied", first=self._first) if len(log.segments) > 1 else None
+
+
+def test_work_before_a_drop_runs_in_a_process_of_its_own_and_one_that_dies_costs_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    (copies / "die").touch()
+
+    async def test() -> None:
+        async with serving(tmp_path / "data", **SETTINGS) as server:
+            partition = await topic(server, "t", **{"cleanup.policy": "all-with"})
+            fill(server, partition, 21)
+            await until(lambda: len(list(copies.glob("0-*"))) > 1)  # it was tried again
+            assert partition.log_start_offset == 0
+            (copies / "die").unlink()
+            await until(lambda: partition.log_start_offset == partition.log.segments()[-1].base > 0)
+            last = max(copies.glob("0-*"), key=lambda path: path.stat().st_mtime_ns)
+            assert [int(line) for line in last.read_text().split()] == list(range(partition.log_start_offset))
+            assert str(os.getpid()) != last.name.partition("-")[2]
+
+    with POLICIES.added("all-with", AllWith(CopyTo(copies)), "a test"):
+        asyncio.run(test())
+    told = [record.getMessage() for record in caplog.records if "failed on offsets" in record.getMessage()]
+    assert len(told) == 1
+    assert "status 3" in told[0]
+
+
+@pytest.mark.parametrize("storage", ["local", "memory"])
+def test_a_broker_that_stops_does_not_wait_for_work_before_a_drop(tmp_path: Path, storage: str) -> None:
+    async def test() -> None:
+        async with serving(tmp_path / "data", **SETTINGS, **{"kqueue.storage": storage}) as server:
+            partition = await topic(server, "t", **{"cleanup.policy": "all-with"})
+            fill(server, partition, 21)
+            await until((tmp_path / "begun").exists)
+            assert partition.log_start_offset == 0
+
+    with POLICIES.added("all-with", AllWith(WaitForever(tmp_path)), "a test"):
+        asyncio.run(asyncio.wait_for(test(), 30))
