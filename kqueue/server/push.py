@@ -36,8 +36,9 @@ def push(ms: float, clock: PushedClock, timers: Timers, ticker: Ticker, jobs: Th
 
 
 def _settle(ticker: Ticker, jobs: ThreadJobs) -> None:
+    """Run what is ready, and jobs, until neither is left."""
     ticker.run_ready()
-    while jobs.under_way:
-        if not jobs.finish_next(PATIENCE_S):
+    while ticker.has_ready or jobs.under_way:
+        if not ticker.has_ready and not jobs.finish_next(PATIENCE_S):
             logger.warning("time can't go on before these jobs have ended: %s", ", ".join(jobs.names))
         ticker.run_ready()

@@ -71,6 +71,11 @@ class Ticker:
         if self._waiting.ready:  # a failure left the rest of the queue, and nothing else would come back for it
             self._run_soon()
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether a failure left something for another `run_ready`."""
+        return self._waiting.ready
+
     def wake_anew(self) -> None:
         """The clock was moved: sleep until the first deadline by what it shows now."""
         self._disarm()

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import contextlib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kqueue.base.stepping import steps
 from kqueue.base.timers import Timers
+from kqueue.testing.clock import ManualClock
 
 
 def test_due_timers_run_in_order_of_deadline_then_creation() -> None:
@@ -69,3 +72,100 @@ def test_exactly_the_pending_ones_that_are_due_run(plan: list[tuple[int, bool]],
     timers.run_due(now)
     expected = [(deadline, index) for index, (deadline, cancel) in enumerate(plan) if deadline <= now and not cancel]
     assert ran == [index for _, index in sorted(expected)]
+
+
+def run_until(clock: ManualClock, timers: Timers, end_ms: float) -> None:
+    for _ in steps(timers, clock, end_ms - clock.monotonic_ms()):
+        pass
+
+
+def test_a_series_runs_at_its_interval_until_it_is_cancelled() -> None:
+    clock = ManualClock()
+    timers, ran = Timers(clock), list[float]()
+    series = timers.every(10, lambda: ran.append(clock.monotonic_ms()))
+    early = timers.every(10, lambda: ran.append(-clock.monotonic_ms()), first_after_ms=3)
+    run_until(clock, timers, 25)
+    assert ran == [-3, 10, -13, 20, -23]
+    early.cancel()
+    early.cancel()
+    assert (series.pending, early.pending) == (True, False)
+    run_until(clock, timers, 35)
+    assert ran[5:] == [30]
+    series.cancel()
+    assert timers.next_deadline_ms() is None
+
+
+def test_a_series_counts_from_when_it_ran_not_from_when_it_should_have() -> None:
+    clock = ManualClock()
+    timers, ran = Timers(clock), list[float]()
+    timers.every(10, lambda: ran.append(clock.monotonic_ms()))
+    clock.advance(1000)
+    timers.run_due(clock.monotonic_ms())
+    assert ran == [1000]
+    assert timers.next_deadline_ms() == 1010
+
+
+def test_an_exception_in_one_run_does_not_end_the_series() -> None:
+    clock = ManualClock()
+    timers, ran = Timers(clock), list[float]()
+
+    def fail() -> None:
+        ran.append(clock.monotonic_ms())
+        raise ZeroDivisionError
+
+    timers.every(10, fail)
+    for _ in range(3):
+        clock.advance(10)
+        with contextlib.suppress(ZeroDivisionError):
+            timers.run_due(clock.monotonic_ms())
+    assert ran == [10, 20, 30]
+
+
+def test_a_series_may_end_itself() -> None:
+    clock = ManualClock()
+    timers, ran = Timers(clock), list[float]()
+
+    def once() -> None:
+        ran.append(clock.monotonic_ms())
+        series.cancel()
+
+    series = timers.every(10, once)
+    run_until(clock, timers, 100)
+    assert ran == [10]
+
+
+def test_series_are_kept_apart_and_what_is_late_then_runs_once() -> None:
+    clock = ManualClock()
+    timers, ran = Timers(clock), dict[int, list[float]]()
+    for interval_ms in (10, 70, 1000):
+        ran[interval_ms] = []
+        timers.every(interval_ms, lambda interval_ms=interval_ms: ran[interval_ms].append(clock.monotonic_ms()))
+    timers.keep_apart(50)
+    while (due := timers.next_deadline_ms()) is not None and due <= 195:
+        clock.move_to(due)
+        timers.run_due(due)
+    assert ran == {10: [10, 60, 110, 160], 70: [70, 140], 1000: []}
+    clock.move_to(195)
+    timers.keep_apart(0)
+    timers.run_due(195)
+    assert ran == {10: [10, 60, 110, 160, 195], 70: [70, 140], 1000: []}
+    assert timers.next_deadline_ms() == 205
+
+
+def test_one_that_is_cancelled_while_they_are_kept_apart_stays_cancelled() -> None:
+    clock = ManualClock()
+    timers, ran = Timers(clock), list[float]()
+    series = timers.every(10, lambda: ran.append(clock.monotonic_ms()))
+    timers.keep_apart(50)
+    series.cancel()
+    clock.advance(100)
+    timers.keep_apart(0)
+    timers.run_due(100)
+    assert ran == []
+
+
+def test_intervals_need_a_clock() -> None:
+    with pytest.raises(AssertionError, match="no clock"):
+        Timers().every(10, lambda: None)
+    with pytest.raises(AssertionError, match="due again at once"):
+        Timers(ManualClock()).every(0, lambda: None)

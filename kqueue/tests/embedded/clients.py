@@ -19,7 +19,7 @@ import kqueue
 T = TypeVar("T")
 WITHIN_S = 20.0
 POLL_MS = 5_000
-"""A poll ends with the first records. While kafka-python joins a group it must not end before: the join would be left half done (3.0.12)."""
+"""A poll ends with the first records. While kafka-python joins a group nothing else may end it: the join is left half done (3.0.12)."""
 
 
 def until(condition: Callable[[], object], what: str = "", within_s: float = WITHIN_S) -> None:

@@ -61,12 +61,12 @@ def until_stable(client: Clients, than: str = "") -> str:
     return ids[0]
 
 
-def committed(client: Clients) -> int | None:
-    async def ask() -> int | None:
+def until_committed(client: Clients, offset: int) -> None:
+    async def is_there() -> bool:
         found = client.broker._server.broker.groups.offsets("g").get("t", {}).get(0)
-        return None if found is None else found.offset
+        return found is not None and found.offset == offset
 
-    return client.broker._call(ask)
+    until(lambda: client.broker._call(is_there), "the commit")
 
 
 def test_a_member_that_died_is_put_out_after_its_session_timeout(opened: Opened) -> None:
@@ -105,7 +105,7 @@ def test_a_member_that_lives_joins_again_and_loses_nothing(opened: Opened) -> No
         client.broker.clock.advance(hours=1)
         old = until_stable(client, than=old)
         client.send("t", b"%d" % number)
-        until(lambda: committed(client) == number, "the commit")
+        until_committed(client, number)
     client.send("t", b"end")
     assert list(dict.fromkeys(taken.result(20))) == [b"1", b"2", b"3", b"end"]
 

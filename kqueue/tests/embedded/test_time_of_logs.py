@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 import kqueue
+from kqueue.log.log import Log
 from kqueue.tests.embedded.clients import KINDS, POLL_MS, Clients, clients
 
 Opened = Callable[..., Clients]
@@ -25,6 +25,13 @@ def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
             return stack.enter_context(clients(request.param, stack.enter_context(kqueue.Broker(path, **settings))))
 
         yield open_
+
+
+def log_of(client: Clients, topic: str = "t") -> Log:
+    async def ask() -> Log:
+        return client.broker._server.broker.topics.partition(topic, 0).log
+
+    return client.broker._call(ask)
 
 
 def values(client: Clients, topic: str) -> list[bytes]:
@@ -82,7 +89,7 @@ def test_deleted_files_are_removed_after_their_delay(opened: Opened, tmp_path: P
     client.send("t", b"a")
 
     def files() -> list[str]:
-        return sorted(name for name in os.listdir(tmp_path / "t-0") if name.startswith("0" * 20) and not name.endswith(".snapshot"))
+        return sorted(path.name for path in (tmp_path / "t-0").glob("0" * 20 + "*") if path.suffix != ".snapshot")
 
     assert files() == ["0" * 20 + ending for ending in (".index", ".log", ".timeindex")]
     client.broker.clock.advance(minutes=65)
@@ -137,3 +144,44 @@ def test_tombstones_go_when_everybody_had_time_to_see_them(opened: Opened) -> No
     send(b"last", b"z", 12_000)
     client.broker.clock.advance(minutes=1)
     assert values(client, "t") == [b"end", b"more", b"last"]
+
+
+def test_silent_producers_are_forgotten(opened: Opened) -> None:
+    """Both clients' producers are idempotent here: the broker remembers them to tell what was sent twice."""
+    client = opened()
+    client.broker.create_topic("t", retention_ms=-1)
+    client.send("t", b"a")
+    assert len(log_of(client).producers) == 1
+    client.broker.clock.advance(hours=23)
+    assert len(log_of(client).producers) == 1
+    client.broker.clock.advance(hours=2)
+    assert len(log_of(client).producers) == 0
+    client.send("t", b"b", b"c")
+    assert values(client, "t") == [b"a", b"b", b"c"]
+
+
+def test_what_is_flushed_by_time_is_flushed_then(opened: Opened, tmp_path: Path) -> None:
+    client = opened(tmp_path, kqueue_flush="kafka")
+    client.broker.create_topic("t", flush_ms=600_000)
+    client.send("t", b"a")
+    client.broker.clock.advance(seconds=1)  # the folder is new, which is flushed at once
+    client.send("t", b"b")
+    client.broker.clock.advance(minutes=9)
+    assert log_of(client).flushed_offset == 1
+    client.broker.clock.advance(minutes=2)
+    assert log_of(client).flushed_offset == 2
+
+
+def test_checkpoints_are_written_at_their_intervals(opened: Opened, tmp_path: Path) -> None:
+    client = opened(tmp_path)
+    client.broker.create_topic("t")
+    client.send("t", b"a", b"b", b"c")
+
+    def line(name: str) -> list[str]:
+        path = tmp_path / name
+        return [line for line in path.read_text().splitlines() if line.startswith("t 0")] if path.exists() else []
+
+    client.broker.clock.advance(seconds=6)
+    assert (line("replication-offset-checkpoint"), line("recovery-point-offset-checkpoint")) == (["t 0 3"], [])
+    client.broker.clock.advance(seconds=60)
+    assert line("recovery-point-offset-checkpoint") == ["t 0 3"]
