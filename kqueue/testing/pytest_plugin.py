@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kqueue.testing.broker_log import BrokerLog
-
 if TYPE_CHECKING:
     from kqueue.embedded import Broker
     from kqueue.testing.broker_faults import Faults
@@ -24,7 +22,6 @@ TOPIC_MARK = "kafka_topic"
 TOPIC_NAME_MAX = 100
 REQUESTS_SHOWN = 20
 SECTION = "kqueue broker"
-LOG = pytest.StashKey[BrokerLog]()
 BROKERS = pytest.StashKey["list[Broker]"]()
 _NUMBERS = itertools.count(1)
 
@@ -45,15 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[BROKERS] = []
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if LOG in config.stash:
-        config.stash[LOG].remove()
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if LOG in item.config.stash:
-        item.config.stash[LOG].begin()
     for broker in item.config.stash[BROKERS]:
         broker.requests.clear()
 
@@ -62,19 +52,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     outcome: Any = yield
     report = outcome.get_result()
-    if report.failed and LOG in item.config.stash:
-        report.sections.append((f"{SECTION} {report.when}", _story(item.config)))
+    if report.failed:
+        for broker in item.config.stash[BROKERS]:
+            report.sections.append((f"{SECTION} {report.when}", _story(broker)))
 
 
-def _story(config: pytest.Config) -> str:
-    """What the brokers of this test run have to say of the test that has failed."""
-    lines = list(config.stash[LOG].lines) or ["it logged nothing"]
-    for broker in config.stash[BROKERS]:
-        requests = list(broker.requests)
-        shown = requests[-REQUESTS_SHOWN:]
-        lines.append(f"{broker!r} had {len(requests)} requests" + (f", the last {len(shown)}:" if shown else ""))
-        lines += [f"  {request}" for request in shown]
-    return "\n".join(lines)
+def _story(broker: Broker) -> str:
+    """What clients asked of it in the test that has failed. What it logged stands in pytest's own section."""
+    requests = list(broker.requests)
+    shown = requests[-REQUESTS_SHOWN:]
+    title = f"{broker!r} had {len(requests)} requests" + (f", the last {len(shown)}:" if shown else "")
+    return "\n".join([title, *(f"  {request}" for request in shown)])
 
 
 class _Made:
@@ -87,9 +75,6 @@ class _Made:
     def __call__(self, *args: Any, **options: Any) -> Broker:
         from kqueue.embedded import Broker
 
-        if LOG not in self._config.stash:
-            self._config.stash[LOG] = BrokerLog()
-            self._config.stash[LOG].install()
         broker = self._stack.enter_context(Broker(*args, **options))
         brokers = self._config.stash[BROKERS]
         brokers.append(broker)

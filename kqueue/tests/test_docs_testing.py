@@ -1,0 +1,65 @@
+"""docs/testing.md and docs/migrating.md are true: their tests pass, run by pytest as a reader's would be."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("testing.md", "migrating.md")
+PASSED = re.compile(r"^(\d+) passed", re.MULTILINE)
+
+
+def text(page: str) -> str:
+    return (DOCS / page).read_text()
+
+
+def programs(page: str) -> list[str]:
+    """The blocks that are meant to run; a block of "py" shows the old way, and needs what it names."""
+    return re.findall(r"^```python\n(.*?)^```$", text(page), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_recipe_is_a_test_that_passes(page: str, tmp_path: Path) -> None:
+    tests = 0
+    for number, program in enumerate(programs(page)):
+        found = len(re.findall(r"^ *(?:async )?def test_", program, re.MULTILINE))
+        name = f"test_{number}.py" if found else "conftest.py"
+        assert not (tmp_path / name).exists()
+        (tmp_path / name).write_text(program)
+        tests += found
+    assert tests >= 5
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "KQUEUE_", "PYTEST_"))}
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env=environment,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    passed = PASSED.search(ran.stdout)
+    assert passed is not None, ran.stdout
+    assert int(passed[1]) >= tests
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text(page)):
+        assert (DOCS / link).exists(), link
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_fixtures_that_are_named_exist(page: str) -> None:
+    from kqueue.testing import pytest_plugin
+
+    named = set(re.findall(r"`(kafka_(?!python)\w+)`", text(page)))
+    assert named
+    assert all(hasattr(pytest_plugin, name) for name in named)

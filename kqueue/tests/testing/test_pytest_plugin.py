@@ -1,0 +1,210 @@
+"""The plugin as users have it: found by pytest in a process of its own, with kafka-python as the client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+CLIENT = """
+from kafka import KafkaConsumer, KafkaProducer
+
+
+def send(bootstrap, topic, *values):
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    for value in values:
+        producer.send(topic, value)
+    producer.close()
+
+
+def read(bootstrap, topic, count):
+    consumer = KafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=10_000)
+    values = [record.value for _, record in zip(range(count), consumer)]
+    consumer.close()
+    return values
+"""
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    """Run these tests with what follows as options; the plugin comes as an installed one does, or by name where it was left out."""
+    pytester.makepyfile(client=CLIENT)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+    def run(tests: str, *options: str, conftest: str = "") -> pytest.RunResult:
+        pytester.makepyfile(test_it=tests)
+        pytester.makeconftest(conftest)
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *options, timeout=60)
+
+    return run
+
+
+def test_a_broker_and_a_new_topic_for_each_test(run) -> None:
+    tests = """
+        import pytest
+        from client import read, send
+
+        SEEN = []
+
+        @pytest.mark.parametrize("value", [b"tea", b"coffee"])
+        def test_orders(kafka_broker, kafka_topic, value):
+            send(kafka_broker.bootstrap, kafka_topic, value)
+            assert read(kafka_broker.bootstrap, kafka_topic, 1) == [value]
+            SEEN.append((kafka_broker, kafka_topic))
+
+        def test_one_broker_many_topics():
+            (broker, first), (same, second) = SEEN
+            assert broker is same
+            assert first != second
+            assert first.startswith("test-orders-tea")
+            assert list(broker.topics) == []
+    """
+    run(tests).assert_outcomes(passed=3)
+
+
+def test_a_topic_is_made_as_its_mark_says(run) -> None:
+    tests = """
+        import pytest
+
+        @pytest.mark.kafka_topic(partitions=3, cleanup_policy="compact")
+        def test_it(kafka_broker, kafka_topic):
+            topic = kafka_broker.topics[kafka_topic]
+            assert len(topic.end_offsets) == 3
+            assert topic.config["cleanup.policy"] == ["compact"]
+    """
+    run(tests, "--strict-markers").assert_outcomes(passed=1)
+
+
+def test_a_conftest_says_how_the_broker_is_made(run) -> None:
+    conftest = """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafka_broker_options(tmp_path_factory):
+            return {"path": tmp_path_factory.mktemp("data"), "num_partitions": 5}
+    """
+    tests = """
+        def test_it(kafka_broker, kafka_broker_options):
+            assert (kafka_broker_options["path"] / "meta.properties").exists()
+    """
+    run(tests, conftest=conftest).assert_outcomes(passed=1)
+
+
+def test_brokers_of_a_factory_end_with_their_test(run) -> None:
+    tests = """
+        import pytest
+
+        MADE = []
+
+        def test_two(kafka_broker_factory):
+            MADE.extend(kafka_broker_factory(num_partitions=count) for count in (1, 2))
+            assert MADE[0].port != MADE[1].port
+            assert all(broker.is_running for broker in MADE)
+
+        def test_none():
+            assert not any(broker.is_running for broker in MADE)
+
+        @pytest.fixture
+        def broken(kafka_broker_factory):
+            MADE[:] = [kafka_broker_factory()]
+            raise ValueError("on purpose")
+
+        def test_error(broken):
+            pass
+
+        def test_none_after_an_error():
+            assert not any(broker.is_running for broker in MADE)
+    """
+    run(tests).assert_outcomes(passed=3, errors=1)
+
+
+def test_a_test_may_stop_the_broker(run) -> None:
+    tests = """
+        def test_stops(kafka_broker, kafka_topic):
+            kafka_broker.stop()
+
+        def test_goes_on(kafka_broker, kafka_topic):
+            assert kafka_topic in kafka_broker.topics
+    """
+    run(tests).assert_outcomes(passed=2)
+
+
+def test_faults_end_with_their_test(run) -> None:
+    tests = """
+        import pytest
+        from client import send
+        from kafka import KafkaProducer
+        from kafka.errors import KafkaError
+
+        def test_refused(kafka_broker, kafka_topic, kafka_faults):
+            kafka_faults.fail("Produce", error="TOPIC_AUTHORIZATION_FAILED")
+            producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)
+            with pytest.raises(KafkaError):
+                producer.send(kafka_topic, b"x").get(10)
+            producer.close()
+
+        def test_taken(kafka_broker, kafka_topic):
+            producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)
+            assert producer.send(kafka_topic, b"x").get(10).offset == 0
+            producer.close()
+    """
+    run(tests).assert_outcomes(passed=2)
+
+
+def test_a_failure_shows_the_brokers_side(run) -> None:
+    tests = """
+        import logging
+        from client import send
+
+        def test_before(kafka_broker, kafka_topic):
+            send(kafka_broker.bootstrap, kafka_topic, b"x")
+
+        def test_it(kafka_broker, kafka_topic):
+            send(kafka_broker.bootstrap, kafka_topic, b"x")
+            logging.getLogger("kqueue.broker").warning("a line of the broker")
+            assert False
+    """
+    result = run(tests)
+    result.assert_outcomes(passed=1, failed=1)
+    lines = ["*a line of the broker", "*- kqueue broker call -*", "*kqueue.Broker on 127.0.0.1:* had * requests*", "*Produce*test-it-2*"]
+    result.stdout.fnmatch_lines(lines)
+    result.stdout.no_fnmatch_line("*test-before-1*")
+
+
+def test_workers_have_brokers_of_their_own(run, pytester: pytest.Pytester) -> None:
+    tests = """
+        import os
+        import pathlib
+        import pytest
+        from client import read, send
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_it(kafka_broker, kafka_topic, number):
+            send(kafka_broker.bootstrap, kafka_topic, b"%d" % number)
+            assert read(kafka_broker.bootstrap, kafka_topic, 1) == [b"%d" % number]
+            pathlib.Path(f"{os.environ['PYTEST_XDIST_WORKER']}-{kafka_broker.port}").touch()
+    """
+    run(tests, "-n", "2", "--dist", "each").assert_outcomes(passed=8)
+    assert len({path.name.partition("-")[2] for path in Path(pytester.path).glob("gw*")}) == 2
+
+
+def test_the_broker_is_imported_as_it_was_compiled(run) -> None:
+    """Or every first broker would wait until pytest has rewritten the assertions of two hundred modules."""
+    tests = """
+        def test_it(kafka_broker):
+            import kqueue.log.log
+            assert "rewrite" not in type(kqueue.log.log.__loader__).__module__
+    """
+    run(tests).assert_outcomes(passed=1)
+
+
+def test_who_does_not_use_it_does_not_pay(run) -> None:
+    tests = """
+        import sys
+
+        def test_it():
+            assert "kqueue.testing.pytest_plugin" in sys.modules
+            assert not any(name.startswith(("kqueue.embedded", "kqueue.server", "kqueue.log")) for name in sys.modules)
+    """
+    run(tests).assert_outcomes(passed=1)
