@@ -45,11 +45,11 @@ class Plugins:
         if callable(storage):
             make = storage
         elif storage is not None:
-            self.storages = [object_of(STORAGES, storage, "storage")]
+            self.storages = [storage if type(storage) in _NAMES else object_of(STORAGES, storage, "storage")]
         if callable(metadata):
             open_store = metadata
         elif metadata is not None:
-            self.store = object_of(METADATA_STORES, metadata, "metadata")
+            self.store = metadata if type(metadata) in _NAMES else object_of(METADATA_STORES, metadata, "metadata")
         self.objects = Objects(tuple(codecs), dict(partitioners or {}), tuple(cleanup_policies), make, open_store)
         self._given = {"kqueue_storage": storage, "kqueue_metadata": metadata}
 

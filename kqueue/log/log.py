@@ -459,7 +459,12 @@ class Log:
     def _fail(self, error: BaseException) -> None:
         if self.offline is None:
             place = f"{self._storage.place}: {self.folder}"
-            self.offline = error if isinstance(error, StorageFailed) else StorageFailed(f"{place}: {error!r}")
+            self._end(error if isinstance(error, StorageFailed) else StorageFailed(f"{place}: {error!r}"))
+            logger.error("%s is offline until the next start: %s", place, self.offline)
+
+    def _end(self, error: StorageFailed) -> None:
+        if self.offline is None:
+            self.offline = error
             if self.on_flushed is not None:
                 self.on_flushed()
 
@@ -489,7 +494,7 @@ class Log:
 
     def abandon(self) -> None:
         """Let go of the files without flushing, before they are deleted; the log is offline then."""
-        self._fail(StorageFailed(f"{self.folder} was deleted"))
+        self._end(StorageFailed(f"{self.folder} was deleted"))
         self._close_files()
 
     def _close_files(self) -> None:

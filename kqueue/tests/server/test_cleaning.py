@@ -172,3 +172,28 @@ def test_a_broker_that_stops_does_not_wait_for_work_before_a_drop(tmp_path: Path
 
     with POLICIES.added("all-with", AllWith(WaitForever(tmp_path)), "a test"):
         asyncio.run(asyncio.wait_for(test(), 30))
+
+
+def test_codecs_that_settings_bring_go_to_the_process(tmp_path: Path) -> None:
+    """A codec of an id that Kafka has not, and one that serves gzip's: both compress what compaction leaves of a batch."""
+
+    async def test() -> None:
+        async with serving(tmp_path, kqueue_codecs="kqueue.tests.plugged:MARKED,kqueue.tests.plugged:NAMED_GZIP", **SETTINGS) as server:
+            for name, codec, mark in (("mine", "marked", b"mine:"), ("zipped", "gzip", b"kq\0")):
+                partition = await topic(server, name, **{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
+                for turn in range(40):
+                    keys = (b"key", b"once-%d" % turn)
+                    data = build_batch([Record(at, server.clock.wall_ms(), key, b"." * 300) for at, key in enumerate(keys)], codec=codec)
+                    assert mark in data
+                    partition.append(memoryview(data), read_header(data))
+                active = partition.log.segments()[-1].base
+                await until(lambda: (server.broker.logs.cleaner_offset((name, 0)) or 0) == active)  # noqa: B023
+                found = [record.key for record in records(partition)]
+                assert len(found) < 60
+                assert {b"once-%d" % turn for turn in range(40)} <= set(found)
+                half_empty = list(iter_batches(partition.read_now(0, 100).read()))[0][1]
+                assert half_empty.record_count == 1
+                assert mark in partition.read_now(0, 100).read()
+            assert server.broker.cleaning.cleaner.uncleanable == {}
+
+    asyncio.run(test())
