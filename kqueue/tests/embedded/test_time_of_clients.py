@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -9,8 +11,14 @@ from typing import Any
 import pytest
 
 import kqueue
+from kqueue.schema import encode
 from kqueue.server.session import Session
 from kqueue.tests.embedded.clients import KINDS, Clients, clients, until
+from kqueue.tests.embedded.test_broker import ask, produce
+from kqueue.tests.server.wiring import API, framed
+from kqueue.wire.headers import request_header
+from kqueue.wire.messages.fetch import FetchPartition, FetchTopic
+from kqueue.wire.messages.join_group import JoinGroupRequestProtocol
 
 Opened = Callable[..., Clients]
 
@@ -92,3 +100,95 @@ def test_producers_and_consumers_that_live_lose_nothing_and_see_no_error(opened:
     client.send("t", b"end")
     assert list(dict.fromkeys(taken.result(20))) == [*sent, b"end"]
     assert client.consumer("t").take_to(b"end") == [*sent, b"end"], "none was written twice"
+
+
+# --- what no stock client does: over a plain socket
+
+
+def connected(broker: kqueue.Broker) -> socket.socket:
+    sock = socket.create_connection(("127.0.0.1", broker.port), timeout=20)
+    sock.sendall(framed(request_header(API["ApiVersions"].key, 0, 1, "t")))
+    assert sock.recv(65536)
+    return sock
+
+
+def test_who_stops_in_the_middle_of_a_request_is_cut_off() -> None:
+    with kqueue.Broker(kqueue_slow_sender_timeout_ms=60_000) as broker, connected(broker) as sock:
+        sock.sendall(b"\x00\x00\x01\x00half")
+        broker.clock.advance(seconds=50)
+        sock.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            sock.recv(1)
+        sock.settimeout(20)
+        broker.clock.advance(seconds=20)
+        assert sock.recv(1) == b""
+
+
+def test_who_does_not_take_its_answers_is_cut_off() -> None:
+    with kqueue.Broker(kqueue_slow_reader_timeout_ms=60_000) as broker, connected(broker) as sock:
+        broker.create_topic("t")
+        for _ in range(20):
+            produce(broker.bootstrap, "t", bytes(900_000))
+        wanted = [FetchTopic(topic="t", partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 30)])]
+        request = API["Fetch"].request_class(max_bytes=1 << 30, topics=wanted)
+        sock.sendall(framed(request_header(API["Fetch"].key, 11, 1, "t") + encode(request, 11)))
+
+        async def owes() -> bool:
+            return bool(broker._server.hub.unsent())
+
+        until(lambda: broker._call(owes), "an answer that waits")
+        broker.clock.advance(seconds=50)
+        assert broker._call(owes)
+        broker.clock.advance(seconds=20)
+        assert not broker._call(owes)
+
+
+def test_connections_above_the_rate_are_let_in_when_their_time_has_come() -> None:
+    with kqueue.Broker(max_connection_creation_rate=1) as broker, connected(broker):
+        began_s = time.monotonic()
+        for _ in range(6):
+            with socket.create_connection(("127.0.0.1", broker.port), timeout=20) as late:
+                late.sendall(framed(request_header(API["ApiVersions"].key, 0, 1, "t")))
+                broker.clock.advance(seconds=2)
+                assert late.recv(65536)
+        assert time.monotonic() - began_s < 4, "one a second"
+
+
+def join(broker: kqueue.Broker, version: int, *, session_ms: int) -> str:
+    """The id that a member of the group `g` is given, which has not got any further then."""
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
+    answer = ask(
+        broker.bootstrap, "JoinGroup", version, group_id="g", session_timeout_ms=session_ms, rebalance_timeout_ms=60_000,
+        protocol_type="consumer", protocols=protocols,
+    )  # fmt: skip
+    return str(answer.member_id)
+
+
+def test_who_was_given_a_member_id_and_does_not_come_back_with_it_is_forgotten() -> None:
+    with kqueue.Broker() as broker:
+        member_id = join(broker, 5, session_ms=300_000)
+
+        async def is_expected() -> bool:
+            group = broker._server.broker.groups._groups.get("g")
+            return group is not None and member_id in group.pending
+
+        assert broker._call(is_expected)
+        broker.clock.advance(minutes=4)
+        assert broker._call(is_expected)
+        broker.clock.advance(minutes=2)
+        assert not broker._call(is_expected)
+
+
+def test_a_member_that_does_not_ask_for_its_assignment_is_put_out() -> None:
+    with kqueue.Broker() as broker:
+        member_id = join(broker, 3, session_ms=300_000)
+
+        async def is_member() -> bool:
+            group = broker._server.broker.groups._groups.get("g")
+            return group is not None and member_id in group.members
+
+        assert broker._call(is_member)
+        broker.clock.advance(seconds=55)
+        assert broker._call(is_member)
+        broker.clock.advance(seconds=10)
+        assert not broker._call(is_member)

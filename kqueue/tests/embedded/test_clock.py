@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kqueue
+
+SLACK = timedelta(seconds=30)
+
+
+def test_it_shows_the_time_of_day_in_utc() -> None:
+    broker = kqueue.Broker()
+    now = broker.clock.now()
+    assert now.tzinfo is UTC
+    assert abs(now - datetime.now(UTC)) < SLACK
+    assert str(now.year) in repr(broker.clock)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "passed"),
+    [
+        ({"days": 8}, timedelta(days=8)),
+        ({"hours": 1, "minutes": 2, "seconds": 3, "ms": 4}, timedelta(hours=1, minutes=2, seconds=3, milliseconds=4)),
+        ({"delta": timedelta(minutes=1)}, timedelta(minutes=1)),
+        ({"delta": timedelta(minutes=1), "hours": 1}, timedelta(hours=1, minutes=1)),
+        ({"days": 1, "hours": -1}, timedelta(hours=23)),
+        ({"minutes": 0.5, "ms": 0.25}, timedelta(seconds=30)),
+        ({"days": 365 * 100}, timedelta(days=36500)),
+        ({}, timedelta()),
+    ],
+)
+def test_it_is_pushed_by_what_is_given_and_runs_on(arguments: dict[str, Any], passed: timedelta) -> None:
+    with kqueue.Broker() as broker:
+        before = broker.clock.now()
+        broker.clock.advance(**arguments)
+        after = broker.clock.now()
+        assert passed <= after - before < passed + SLACK
+        deadline_s = time.monotonic() + 10
+        while broker.clock.now() == after:
+            assert time.monotonic() < deadline_s, "it stands still"
+
+
+def test_time_does_not_go_back_nor_beyond_what_can_be_written() -> None:
+    with kqueue.Broker() as broker:
+        before = broker.clock.now()
+        for arguments in ({"days": -1}, {"delta": timedelta(hours=-1), "minutes": 59}):
+            with pytest.raises(ValueError, match="time does not go back: expected 0 or more, found -"):
+                broker.clock.advance(**arguments)
+        for days in (365 * 9000, 10**9, 10**300):
+            with pytest.raises(ValueError, match="beyond the year 9999"):
+                broker.clock.advance(days=days)
+        assert broker.clock.now() - before < SLACK
+
+
+def test_a_broker_that_does_not_run_has_a_time_but_none_to_push() -> None:
+    broker = kqueue.Broker()
+    with pytest.raises(RuntimeError, match="the broker is not running"):
+        broker.clock.advance(days=1)
+    with broker:
+        broker.clock.advance(days=1)
+    with pytest.raises(RuntimeError, match="the broker is not running"):
+        broker.clock.advance(days=1)
+    assert broker.clock.now() > datetime.now(UTC) + timedelta(hours=23)
+
+
+def test_time_goes_on_from_where_it_was_after_a_restart(tmp_path: Path) -> None:
+    for path in (None, tmp_path):
+        with kqueue.Broker(path) as broker:
+            clock = broker.clock
+            broker.clock.advance(days=1)
+            before = broker.clock.now()
+            broker.restart()
+            assert broker.clock is clock
+            assert timedelta() <= broker.clock.now() - before < SLACK
+            broker.clock.advance(days=1)
+            assert timedelta(days=1) <= broker.clock.now() - before < timedelta(days=1) + SLACK
+            before = broker.clock.now()
+        with broker:
+            assert timedelta() <= broker.clock.now() - before < SLACK
+
+
+def test_each_broker_has_its_own_time() -> None:
+    with kqueue.Broker() as one, kqueue.Broker() as other:
+        one.clock.advance(days=1)
+        assert one.clock.now() - other.clock.now() > timedelta(hours=23)
+
+
+def test_pushes_of_many_threads_follow_one_another() -> None:
+    with kqueue.Broker() as broker, ThreadPoolExecutor(8) as pool:
+        before = broker.clock.now()
+        for pushed in [pool.submit(broker.clock.advance, days=1) for _ in range(8)]:
+            pushed.result(20)
+        assert timedelta(days=8) <= broker.clock.now() - before < timedelta(days=8) + SLACK
+
+
+def test_the_broker_can_not_push_itself_from_within() -> None:
+    with kqueue.Broker() as broker:
+        refused: list[BaseException] = []
+        tried = threading.Event()
+
+        def push_again() -> None:
+            try:
+                broker.clock.advance(days=1)
+            except RuntimeError as error:
+                refused.append(error)
+            tried.set()
+
+        async def set_timer() -> None:
+            inside = broker._server.broker
+            inside.timers.at(inside.clock.monotonic_ms() + 1000, push_again)
+
+        broker._call(set_timer)
+        broker.clock.advance(seconds=2)
+        assert tried.is_set()
+        assert "the broker's own thread" in str(refused[0])
+
+
+@pytest.mark.parametrize("storage", ["memory", "disk"])
+def test_a_push_by_days_takes_a_moment(storage: str, tmp_path: Path) -> None:
+    """The bound is far above what it takes, and far below what running each second's upkeep would."""
+    with kqueue.Broker(tmp_path if storage == "disk" else None) as broker:
+        for number in range(10):
+            broker.create_topic(f"t{number}", 2)
+        began_s = time.monotonic()
+        broker.clock.advance(days=8)
+        broker.clock.advance(days=3650)
+        assert time.monotonic() - began_s < 5
