@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from kqueue.server.kafka_settings import WITHOUT_MEANING, has_no_meaning
 
 FILE_BYTES_MAX = 1024 * 1024
 ENVIRONMENT_PREFIX = "KQUEUE_"
+PLUGIN_VARIABLES = "kqueue.variables"
 # Variables of the command line, and those that Kubernetes sets for a service that happens to be called kqueue.
 _NO_SETTING = re.compile(r"KQUEUE_(BOOTSTRAP|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -113,13 +115,19 @@ def parse_properties(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, Given]:
-    """The settings among environment variables: ``KQUEUE_`` and the name in upper case, dots as underscores."""
+    """The settings among environment variables: ``KQUEUE_`` and the name in upper case, dots as underscores.
+
+    A plugin's own variables are left alone: those that an installed distribution names in the entry-point group `PLUGIN_VARIABLES`.
+    """
     by_variable = {_variable(name): name for name in (*WITHOUT_MEANING, *CATALOG.broker)}
     given = {}
     for variable, value in environment.items():
         if not variable.startswith(ENVIRONMENT_PREFIX) or _NO_SETTING.match(variable):
             continue
-        name = by_variable.get(variable) or variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
+        name = by_variable.get(variable)
+        if name is None and metadata.entry_points(group=PLUGIN_VARIABLES, name=variable):
+            continue
+        name = name or variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
         given[name] = Given(value, f"environment variable {variable}")
     return given
 

@@ -136,5 +136,18 @@ def test_variables_that_others_set_are_left_alone() -> None:
     assert from_environment(dict.fromkeys(others, "x")) == {}
 
 
+def test_variables_of_installed_plugins_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingError, match=r"no setting is called 'sample.key'"):
+        read_config(environment={"KQUEUE_SAMPLE_KEY": "x"})
+    installed = tmp_path / "sample-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: sample\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[kqueue.variables]\nKQUEUE_SAMPLE_KEY = sample:KEY\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    read_config(environment={"KQUEUE_SAMPLE_KEY": "x"})
+    with pytest.raises(SettingError, match=r"no setting is called 'sample.keys'"):
+        read_config(environment={"KQUEUE_SAMPLE_KEYS": "x"})
+
+
 def test_keywords_of_python_mean_names_with_dots() -> None:
     assert keyword_name("log_segment_bytes") == "log.segment.bytes"
