@@ -160,3 +160,14 @@ def test_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
     status, text = refused("--set", f"log.dirs={tmp_path / 'file' / 'data'}", "--set", ANY_PORT)
     assert status == 1
     assert text.startswith("Error: ")
+
+
+def test_it_serves_as_a_certain_kafka(tmp_path: Path) -> None:
+    with serving("--set", ANY_PORT, "--set", f"log.dirs={tmp_path}", "--as-version", "2.8") as served:
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap)
+        assert producer.config["api_version"] == (2, 8)
+        producer.close()
+    command = [sys.executable, "-m", "kqueue.cli", "serve", "--as-version", "2.7"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "kqueue.as.version=2.7: kqueue.as.version='2.7': expected text, one of 2.8, 3.9, 4.3" in done.stderr

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from kqueue.embedded.inside.asking import NoSuchName, wait_until_true
+
+
+def test_names_that_are_not_there_are_key_errors_with_readable_words() -> None:
+    error = NoSuchName("topic", "ordres", ["mail", "orders"])
+    assert isinstance(error, KeyError)
+    assert str(error) == "there is no topic 'ordres'; did you mean 'orders'?"
+    assert str(NoSuchName("topic", "x", [])) == "there is no topic 'x'"
+
+
+def test_what_is_true_at_once_is_looked_at_once() -> None:
+    looks = []
+    wait_until_true(lambda: looks.append(1), 10)
+    assert looks == [1]
+
+
+def test_it_looks_again_until_it_is_true() -> None:
+    problems = ["not yet", "not yet", None]
+    wait_until_true(lambda: problems.pop(0), 20)
+    assert problems == []
+
+
+def test_without_a_time_it_looks_once() -> None:
+    problems = ["no", None]
+    with pytest.raises(AssertionError, match=r"^no$"):
+        wait_until_true(lambda: problems.pop(0), 0)
+    assert problems == [None]
+
+
+def test_the_last_problem_is_told_with_the_time_in_its_first_line() -> None:
+    numbers = iter(range(10**9))
+    began = time.monotonic()
+    with pytest.raises(AssertionError) as caught:
+        wait_until_true(lambda: f"look {next(numbers)}\n    a line", 0.03)
+    assert time.monotonic() - began >= 0.03
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("look ")
+    assert first.endswith(" (after 0.03 s)")
+    assert int(first.split()[1]) >= 1
+    assert second == "    a line"

@@ -1,0 +1,163 @@
+"""One seeded folder for many tests: what a broker that begins with a snapshot has, keeps and forgets."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+import kqueue
+from kqueue.base.errors import SnapshotRefused
+from kqueue.embedded.inside.records import Record
+from kqueue.replication.memory import MemoryStore
+from kqueue.storage import MemoryStorage
+
+
+class Seeded(NamedTuple):
+    """A snapshot, and the records of its topic `orders`."""
+
+    folder: Path
+    records: list[Record]
+
+
+@pytest.fixture(params=["memory", "disk"])
+def seeded(request: pytest.FixtureRequest, tmp_path: Path) -> Seeded:
+    """Records of clients in several codecs, a committed offset, a topic with settings of its own, another that is empty."""
+    with kqueue.Broker(tmp_path / "original" if request.param == "disk" else None) as broker:
+        broker.create_topic("orders", 2, retention_ms=-1)
+        broker.create_topic("empty")
+        for codec in (None, "gzip", "zstd"):
+            with KafkaProducer(bootstrap_servers=broker.bootstrap, compression_type=codec) as producer:
+                for number in range(10):
+                    producer.send("orders", b"%d" % number, key=b"%d" % number, headers=[("codec", str(codec).encode())])
+        consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="mail", enable_auto_commit=False)
+        consumer.assign([TopicPartition("orders", 0)])
+        consumer.seek(TopicPartition("orders", 0), 2)
+        consumer.commit()
+        consumer.close()
+        broker.snapshot(tmp_path / "seeded")
+        return Seeded(tmp_path / "seeded", broker.topics["orders"].records())
+
+
+def check(broker: kqueue.Broker, seeded: Seeded) -> None:
+    assert list(broker.topics) == ["empty", "orders"]
+    assert len(seeded.records) == 30
+    assert broker.topics["orders"].records() == seeded.records
+    assert broker.topics["orders"].config["retention.ms"] == -1
+    assert broker.groups["mail"].offsets == {"orders": {0: 2}}
+
+
+def test_a_client_goes_on_where_the_snapshot_was_taken(seeded: Seeded) -> None:
+    with kqueue.Broker(snapshot=seeded.folder) as broker:
+        check(broker, seeded)
+        consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="mail", consumer_timeout_ms=20_000)
+        consumer.assign([TopicPartition("orders", 0)])
+        assert next(consumer).offset == 2
+        consumer.close()
+        end = broker.topics["orders"].end_offsets[0]
+        with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+            assert producer.send("orders", b"more", partition=0).get(timeout=20).offset == end
+
+
+def test_a_restart_keeps_its_own_data_and_a_new_start_begins_anew(seeded: Seeded) -> None:
+    broker = kqueue.Broker(snapshot=seeded.folder)
+    for _ in range(2):
+        with broker:
+            check(broker, seeded)
+            broker.topics["orders"].produce("own", partition=0)
+            broker.create_topic("more")
+            for _ in range(2):
+                broker.restart()
+                assert list(broker.topics) == ["empty", "more", "orders"]
+                assert len(broker.topics["orders"].records()) == 31
+
+
+def test_with_a_path_the_copy_stays_there(seeded: Seeded, tmp_path: Path) -> None:
+    broker = kqueue.Broker(tmp_path / "copy", snapshot=seeded.folder)
+    with broker:
+        check(broker, seeded)
+        broker.topics["orders"].produce("own", partition=0)
+        broker.restart()
+    with broker:  # the same object knows that it is its own
+        assert len(broker.topics["orders"].records()) == 31
+    with pytest.raises(SnapshotRefused, match="copy is not empty"):
+        kqueue.Broker(tmp_path / "copy", snapshot=seeded.folder).start()
+    with kqueue.Broker(tmp_path / "copy") as other:
+        assert len(other.topics["orders"].records()) == 31
+
+
+def test_the_snapshot_itself_can_be_served(seeded: Seeded) -> None:
+    with kqueue.Broker(seeded.folder) as broker:
+        check(broker, seeded)
+
+
+def test_storages_and_stores_that_were_given_are_filled(seeded: Seeded) -> None:
+    storage, store = MemoryStorage(), MemoryStore()
+    broker = kqueue.Broker(storage=storage, metadata=store, snapshot=seeded.folder)
+    for _ in range(2):  # they are the program's, and keep what is in them
+        with broker:
+            check(broker, seeded)
+    assert storage.exists("orders-0")
+    assert "/topics/orders" in store.read("/")
+
+
+def test_a_snapshot_of_a_snapshot_is_the_same(seeded: Seeded, tmp_path: Path) -> None:
+    with kqueue.Broker(snapshot=seeded.folder) as broker:
+        broker.snapshot(tmp_path / "second")
+        broker.topics["orders"].produce("not in it")
+        check_second = kqueue.Broker(snapshot=tmp_path / "second")
+        with check_second:
+            check(check_second, seeded)
+
+
+def test_it_is_of_one_moment_while_clients_write(tmp_path: Path) -> None:
+    """What an idempotent client has been told of before is in it; no partition has a gap; and clients notice nothing."""
+    with kqueue.Broker(tmp_path / "data") as broker:
+        broker.create_topic("orders", 3)
+        enough, told = threading.Event(), list[tuple[int, int]]()
+        go_on = True
+
+        def produce() -> None:
+            with KafkaProducer(bootstrap_servers=broker.bootstrap, linger_ms=0) as producer:
+                number = 0
+                while go_on:
+                    made = producer.send("orders", b"%d" % number, partition=number % 3).get(timeout=20)
+                    told.append((made.partition, made.offset))
+                    number += 1
+                    if number == 100:
+                        enough.set()
+
+        thread = threading.Thread(target=produce)
+        thread.start()
+        assert enough.wait(30)
+        before = len(told)
+        broker.snapshot(tmp_path / "snapshot")
+        go_on = False
+        thread.join()
+        with kqueue.Broker(snapshot=tmp_path / "snapshot") as copy:
+            found = copy.topics["orders"].records()
+            assert {(one.partition, one.offset) for one in found} >= set(told[:before])
+            # one after another: what is in it is the beginning of all that was sent
+            assert sorted(int(one.value or b"") for one in found) == list(range(len(found)))
+            assert len(found) <= len(told)
+
+
+def test_some_megabytes_are_copied_and_begun_with_in_no_time(tmp_path: Path) -> None:
+    with kqueue.Broker() as broker:
+        broker.create_topic("orders", 4)
+        broker.topics["orders"].produce_all([b"%04d" % number + bytes(1000) for number in range(4000)])
+        began = time.perf_counter()
+        broker.snapshot(tmp_path)
+        assert time.perf_counter() - began < 2
+    took = []
+    for _ in range(3):
+        broker = kqueue.Broker(snapshot=tmp_path)
+        began = time.perf_counter()
+        with broker:
+            took.append(time.perf_counter() - began)
+            assert len(broker.topics["orders"].records()) == 4000
+    assert min(took) < 0.3
