@@ -1,4 +1,4 @@
-"""The pytest plugin: installed with kqueue, pytest finds it by itself. Fixtures that give tests a Kafka, and the broker's side of a failure.
+"""The pytest plugin, which pytest finds by itself where kqueue is installed: fixtures with a broker, and its side of a failure.
 
 The broker of `kafka_broker` is made once for each process of a test run (pytest-xdist has several), when the first test asks for it.
 """

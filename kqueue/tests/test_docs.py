@@ -141,9 +141,12 @@ def test_every_way_to_serve(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", blocks("python"))
 def test_programs(text: str, tmp_path: Path) -> None:
-    result = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout == "b'two coffees'\n"
+    (tmp_path / "test_it.py").write_text(text)
+    is_test = "def test_" in text
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if is_test else ["test_it.py"]
+    result = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr) == (0, ""), result.stdout
+    assert "1 passed" in result.stdout if is_test else result.stdout == "b'two coffees'\n"
 
 
 def test_settings_exist_and_have_the_defaults_that_are_told() -> None:
