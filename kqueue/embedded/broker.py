@@ -47,6 +47,8 @@ class Broker(Inside):
     as_version: serve the API versions of that Kafka ("2.8", "3.9" or "4.3") and no others, to try clients against it.
     snapshot: begin with a copy of this folder (what `snapshot` made, or of a stopped Kafka), in memory, or in `path`, which must be empty.
 
+    `clock` is its time, which a test can push ahead: ``broker.clock.advance(days=8)``.
+
     storage, metadata, codecs, partitioners (by name), cleanup_policies: plugins as objects, there while it runs; see `plugins`.
 
     It listens on 127.0.0.1, unless the settings name listeners. Use ``with`` or ``async with``, or `start` and `stop`. `restart`

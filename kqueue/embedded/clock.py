@@ -40,9 +40,13 @@ class BrokerClock:
         500th of the whole (23 minutes in 8 days); it never comes later than the end.
 
         Clients keep their own clocks, and are not heard until all is done: to the broker they were silent for so long. A member that
-        lives is put out of its group, and joins again; idle connections are closed, and made anew. The timestamps that a producer
-        sends are those of its own clock, and so are old at once by as much as was pushed: where that matters use the broker's
-        (``message_timestamp_type="LogAppendTime"``) or send your own. After a restart time goes on from where it was.
+        lives is put out of its group, and joins again; a connection in the middle of a request or of an answer is closed, an idle
+        one if `connections.max.idle.ms` is set (here it is not by itself). The timestamps that a producer sends are those of its own
+        clock, and so are old at once by as much as was pushed: where that matters use the broker's
+        (``message_timestamp_type="LogAppendTime"``) or send your own. After a restart time goes on from where it was; another Broker on the
+        same folder begins at the machine's time again.
+
+        From a coroutine: ``await asyncio.to_thread(broker.clock.advance, days=8)``, so that clients on the same loop are not held up.
 
         Raises: ValueError: a negative time, or one beyond the year 9999. RuntimeError: the broker does not run, or the call comes from
         its own thread (a plugin's, say), which can't wait for itself.

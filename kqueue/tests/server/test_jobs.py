@@ -78,6 +78,29 @@ def test_no_more_threads_than_allowed_and_none_before_there_is_work() -> None:
     with_jobs(test, threads_max=3)
 
 
+def test_who_holds_the_loop_may_finish_jobs_itself() -> None:
+    async def test(jobs: ThreadJobs) -> None:
+        go_on = threading.Event()
+        done: list[str] = []
+        jobs.submit(IoJob("slow", go_on.wait, lambda result, error: done.append("slow")))
+        jobs.submit(IoJob("quick", int, lambda result, error: done.append("quick")))
+        jobs.submit(IoJob("quick", int, lambda result, error: done.append("quick")))
+        assert jobs.names == ["quick", "slow"]
+        assert jobs.finish_next(10)
+        assert jobs.finish_next(10)
+        assert (done, jobs.names, jobs.under_way) == (["quick", "quick"], ["slow"], 1)
+        assert not jobs.finish_next(0)
+        assert not jobs.finish_next(0.001)
+        go_on.set()
+        assert jobs.finish_next(10)
+        assert (jobs.names, jobs.under_way) == ([], 0)
+        await asyncio.sleep(0)  # the loop hears of those that ended, and finds them finished
+        await jobs.drain()
+        assert done == ["quick", "quick", "slow"]
+
+    with_jobs(test)
+
+
 def test_drain_waits_for_jobs_that_finish_submits() -> None:
     async def test(jobs: ThreadJobs) -> None:
         done: list[int] = []
