@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +14,8 @@ P = TypeVar("P")
 T = TypeVar("T")
 Note = Callable[[str, str], None]
 _SILENCE = "it prints nothing to standard output, which is the program's"
-_HERE = str(Path(__file__).parent)
+_HERE = str(Path(__file__).parent) + os.sep
+_NOT_ITS = (_HERE, "<frozen importlib")
 
 
 class Trial(Generic[P]):
@@ -23,17 +25,23 @@ class Trial(Generic[P]):
         self.plugin = plugin
         self.options = options
         self.folder = folder
-        self.asked = ""
         self._note = note
+        self._raised: list[tuple[BaseException, str]] = []
 
     def ask(self, what: str, run: Callable[[], T]) -> T:
         """The result of `run`, a call of the plugin; `what` says which call with which input, should it raise, hang or die."""
-        self.asked = what
         self._note("asked", what)
-        result = run()
-        self.asked = ""
+        try:
+            result = run()
+        except BaseException as error:
+            self._raised.append((error, what))
+            raise
         self._note("asked", "")
         return result
+
+    def asked_for(self, error: BaseException) -> str:
+        """What was asked when the plugin raised this."""
+        return next((what for raised, what in self._raised if raised is error), "it")
 
 
 class Check(NamedTuple):
@@ -107,19 +115,18 @@ def first_failure(
 def _told(error: BaseException, trial: Trial[Any]) -> str:
     if isinstance(error, AssertionError) and _is_ours(error):
         return str(error)
-    asked = trial.asked or "it"
-    return f"{asked} raised {type(error).__name__}: {error!s:.500}\n{where(error)}"
+    return f"{trial.asked_for(error)} raised {type(error).__name__}: {error!s:.500}\n{where(error)}"
 
 
 def _is_ours(error: BaseException) -> bool:
     """Whether it was a checker that raised, and not the plugin."""
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and Path(frames[-1].filename).parent == Path(_HERE)
+    return bool(frames) and frames[-1].filename.startswith(_HERE)
 
 
 def where(error: BaseException) -> str:
     """The calls that led to `error`, the checkers' own left out."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent != Path(_HERE)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_NOT_ITS)]
     return "".join(traceback.format_list(frames)).rstrip()
 
 

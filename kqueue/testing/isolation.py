@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import importlib
 import json
 import os
 import pickle
@@ -27,6 +26,7 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from kqueue.base.registry import import_object
 from kqueue.testing.checking import Checks, Failure, first_failure, name_in, sentence, where
 
 START_LIMIT_S = 60.0
@@ -35,7 +35,7 @@ _TOLD_MAX = 3000
 _BEGIN = "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from kqueue.testing.isolation import main; main()"
 _OVER = re.compile(r"^Timeout \(.*\)!\n", re.MULTILINE)
 _FATAL = re.compile(r"^Fatal Python error: .*\n\n", re.MULTILINE)
-_HERE = str(Path(__file__).parent)
+_HERE = str(Path(__file__).parent) + os.sep
 
 
 def hold_against(checks: Checks, plugin: object, options: Mapping[str, Any], *, time_limit_s: float, isolated: bool) -> None:
@@ -44,7 +44,7 @@ def hold_against(checks: Checks, plugin: object, options: Mapping[str, Any], *, 
     Args: options: for the checks, picklable. time_limit_s: for loading the plugin, and once more for all checks together; more than 0.
         isolated: in a process of its own. Without, there is no time limit, and a plugin that dies takes the caller along.
     Raises: AssertionError: a promise is broken; the message names plugin, promise, input and what was found. TypeError: the plugin can't be
-        sent to another process.
+        sent to another process. PluginError: it can't be found in this one.
     """
     assert time_limit_s > 0, f"a time limit is more than 0 s, found {time_limit_s}"
     with tempfile.TemporaryDirectory(prefix="kqueue-check-", ignore_cleanup_errors=True) as folder:
@@ -56,19 +56,8 @@ def hold_against(checks: Checks, plugin: object, options: Mapping[str, Any], *, 
         raise AssertionError(told)
 
 
-def load(path: str) -> object:
-    """The object that ``module:object`` names. Raises: whatever the import does."""
-    module, colon, names = path.partition(":")
-    if not (module and colon and names):
-        raise ValueError(f"expected an object, or module:object, found {path!r}")
-    found: object = importlib.import_module(module)
-    for name in names.split("."):
-        found = getattr(found, name)
-    return found
-
-
 def _try_here(checks: Checks, plugin: object, options: Mapping[str, Any], folder: Path) -> str | None:
-    found = load(plugin) if isinstance(plugin, str) else plugin
+    found = import_object(plugin, checks.noun) if isinstance(plugin, str) else plugin
     failure = first_failure(checks, found, options, folder, lambda kind, text: None)
     return None if failure is None else sentence(name_in(checks, found), failure)
 
@@ -263,9 +252,10 @@ def _load_and_try(
     try:
         plugin = pickle.loads(sent)
         if isinstance(plugin, str):
-            plugin = load(plugin)
+            plugin = import_object(plugin, checks.noun)
     except BaseException as error:
-        return Failure("it can be loaded", f"{type(error).__name__}: {error}\n{where(error)}")
+        cause = error.__cause__ or error
+        return Failure("it can be loaded", f"{type(error).__name__}: {error}\n{where(cause)}".rstrip())
     note("name", name_in(checks, plugin))
     printed.take()  # what a module prints while it is imported may be somebody else's
     faulthandler.dump_traceback_later(limit_s, exit=True)

@@ -86,7 +86,8 @@ def _check_round_trip(trial: Trial[_Make]) -> None:
         same("read('/topics/b')", dict(store.read("/topics/b")), {"/topics/b": Entry(b"2", versions["/topics/b"])})
         same("read('/')", dict(store.read("/")), {key: Entry(store.values()[key], version) for key, version in versions.items()})
         same("values after a commit", store.values(), {"/topics/b": b"2", "/topics/a": bytes(range(256)), "/other": b""})
-        store.commit({"/topics/b": b"new"}, iter(["/other", "/never-there"]))
+        newer = store.commit({"/topics/b": b"new"}, iter(["/other", "/never-there"]))["/topics/b"]
+        same("read('/topics/b') after another put", dict(store.read("/topics/b")), {"/topics/b": Entry(b"new", newer)})
         expected = {"/topics/a": bytes(range(256)), "/topics/b": b"new"}
         same("values after another put and a delete, given as an iterator,", store.values(), expected)
         same("commit of deletes alone", dict(store.commit({}, ["/topics/a"])), {})
