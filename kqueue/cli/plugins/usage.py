@@ -38,7 +38,7 @@ def ask(bootstrap: str) -> Usage:
         brokers: Users = defaultdict(lambda: defaultdict(set))
         for id, values in broker_settings(client, BROKER_SETTINGS).items():
             _note(brokers, BROKER_SETTINGS, _with_store(values), id)
-    return Usage(topics, brokers, frozenset(brokers["codec"]))
+    return Usage(topics, brokers, frozenset(brokers.get("codec", ())))
 
 
 def _with_store(values: dict[str, str]) -> dict[str, str]:

@@ -52,7 +52,7 @@ def test_it_says_what_to_do_next(new: Run, tmp_path: Path) -> None:
     result = new("partitioner", "by-country")
     assert result.exit_code == 0
     assert result.output.startswith("Wrote kqueue-partitioner-by-country, the partitioner 'by-country'. Next:\n\n  cd kqueue-part")
-    assert "  pip install -e '.[test]'" in result.output
+    assert "\n  pip install -e '.[test]'" in result.output
     assert "kqueue_partitioner_by_country.py" in result.output
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert files == {

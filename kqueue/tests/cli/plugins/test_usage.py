@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 import pytest
 
@@ -11,14 +13,21 @@ def test_topics_and_brokers_by_what_they_use() -> None:
     with Broker(node_id=7) as broker:
         broker.create_topic("a", compression_type="zstd", cleanup_policy="compact,delete")
         broker.create_topic("b", compression_type="uncompressed", kqueue_partitioner="sticky")
+        broker.create_topic("c")  # compressed as producers do, which is nobody's
         found = ask(broker.bootstrap)
-    assert {name: topics for name, topics in found.topics["codec"].items() if topics} == {"zstd": {"a"}, "none": {"b"}}
-    assert found.topics["cleanup-policy"] == {"compact": {"a"}, "delete": {"a", "b"}}
+    assert found.topics["codec"] == {"zstd": {"a"}, "none": {"b"}}
+    assert found.topics["cleanup-policy"] == {"compact": {"a"}, "delete": {"a", "b", "c"}}
     assert found.topics["partitioner"]["sticky"] == {"b"}
-    assert found.topics["partitioner"]["murmur2"] >= {"a"}
+    assert found.topics["partitioner"]["murmur2"] == {"a", "c"}
     assert found.brokers["storage"] == {"memory": {7}}
     assert found.brokers["metadata-store"] == {"memory": {7}}
     assert found.preferred == frozenset()
+
+
+def test_where_no_metadata_store_is_named_the_storage_decides(tmp_path: Path) -> None:
+    with Broker(path=tmp_path) as broker:
+        found = ask(broker.bootstrap)
+    assert found.brokers == {"storage": {"local": {1}}, "metadata-store": {"sqlite": {1}}}
 
 
 def test_nobody_answers() -> None:
