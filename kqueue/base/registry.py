@@ -99,11 +99,12 @@ class Registry(Generic[T]):
     def by_id(self, id: int) -> T | None:
         """The thing with this number; None when nobody has it. Raises PluginError: who should serve it here was `lost`."""
         found = self._by_id.get(id)
-        if found is None:
-            self._load()
-            found = self._by_id.get(id)
-        if found is None and id in self._lost:
+        if found is not None:
+            return found.value
+        if id in self._lost:
             raise PluginError(self._lost[id])
+        self._load()
+        found = self._by_id.get(id)
         return found.value if found else None
 
     def find(self, name_or_path: str) -> T:

@@ -15,6 +15,7 @@ from kqueue.base.errors import (
     InvalidRequest,
     InvalidTopic,
     KqueueError,
+    PluginError,
     PolicyViolation,
     SettingError,
     StorageFailed,
@@ -29,6 +30,7 @@ from kqueue.base.tickets import Ticket
 from kqueue.broker.metadata import Metadata
 from kqueue.broker.partition import Host, Partition
 from kqueue.log.config import LogConfig
+from kqueue.records.partitioners import PARTITIONERS
 
 PREFIX = "/topics/"
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -282,8 +284,11 @@ class Topics:
         if unset:
             raise InvalidConfig(f"topic {name}: setting {unset[0]} has no value")
         try:
-            return self._config.for_topic(overrides)
-        except SettingError as error:
+            config = self._config.for_topic(overrides)
+            # a topic that is there already keeps the name of one that is gone: only who would send by it needs it
+            PARTITIONERS.get(config["kqueue.partitioner"])
+            return config
+        except (SettingError, PluginError) as error:
             raise InvalidConfig(f"topic {name}: {error}") from None
 
     def _check_counts(self, new: NewTopic) -> None:

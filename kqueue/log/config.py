@@ -29,7 +29,6 @@ from kqueue.base.settings import (
 )
 from kqueue.log.policies import POLICIES
 from kqueue.records.partitioners import DEFAULT as PARTITIONER_DEFAULT
-from kqueue.records.partitioners import PARTITIONERS
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -52,14 +51,6 @@ def _policies(value: list[str]) -> bool:
         except PluginError as error:
             raise SettingError(f"cleanup.policy={','.join(value)}: {error}") from None
     return bool(value) and len(set(value)) == len(value)
-
-
-def _partitioner(value: str) -> bool:
-    """Whether it is the name of a partitioner that can be used. Raises SettingError: it is not, and which there are."""
-    try:
-        return PARTITIONERS.get(value) is not None
-    except PluginError as error:
-        raise SettingError(f"kqueue.partitioner={value}: {error}") from None
 
 
 def _gzip_level(value: int) -> bool:
@@ -170,7 +161,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "kqueue.partitioner",
         Kind.STRING,
         PARTITIONER_DEFAULT,
-        Rule("the name of a partitioner", _partitioner),
+        Rule("the name of a partitioner", bool),
         "Which partitioner kqueue's own producers take, so that all agree where a key goes; other clients have settings of their own.",
     ),
     # what is kept

@@ -66,7 +66,7 @@ def test_plugins_join_and_a_broken_one_is_named_and_left_out(monkeypatch: pytest
 # --- plugins: loaded one by one
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def points(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
     """What is installed for the group of `codecs()`: fill it before the first look-up."""
     installed: list[Point] = []

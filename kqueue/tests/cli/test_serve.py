@@ -171,3 +171,57 @@ def test_it_serves_as_a_certain_kafka(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=tmp_path)
     assert done.returncode == 2
     assert "kqueue.as.version=2.7: kqueue.as.version='2.7': expected text, one of 2.8, 3.9, 4.3" in done.stderr
+
+
+MY_MODULE = """
+from kqueue.replication.sqlite import SqliteStore
+from kqueue.storage import LocalStorage
+
+class Mine(LocalStorage):
+    def __init__(self, folder):
+        super().__init__(folder + "-mine")
+
+def make(folder):
+    return Mine(folder)
+
+def open_store(folder):
+    return SqliteStore(folder + "-mine/topics.db")
+
+def odd(folder):
+    return 5
+"""
+
+
+def test_storage_and_metadata_store_may_come_from_a_module(tmp_path: Path) -> None:
+    (tmp_path / "my_module.py").write_text(MY_MODULE)
+    mine = ("--set", "kqueue.storage=my_module:make", "--set", "kqueue.metadata=my_module:open_store")
+    folder, env = tmp_path / "data", {"PYTHONPATH": str(tmp_path)}
+    for offset in range(2):
+        with serving("--set", f"log.dirs={folder}", "--set", ANY_PORT, *mine, env=env) as served:
+            producer = KafkaProducer(bootstrap_servers=served.bootstrap)
+            assert producer.send("orders", b"%d" % offset).get(timeout=10).offset == offset
+            producer.close()
+            served.end()
+        assert served.process.returncode == 0
+    assert not folder.exists()
+    assert (tmp_path / "data-mine" / "orders-0").is_dir()
+    assert (tmp_path / "data-mine" / "topics.db").is_file()
+
+
+@pytest.mark.parametrize(
+    ("pair", "words"),
+    [
+        ("kqueue.storage=my_module:mak", "kqueue.storage=my_module:mak: .*'my_module' has no 'mak'; did you mean 'make'"),
+        ("kqueue.storage=my_modul:make", "module 'my_modul' can't be imported: ModuleNotFoundError.*name its folder in PYTHONPATH"),
+        ("kqueue.storage=my_module:odd", "kqueue.storage=my_module:odd: .*expected a Storage, found int without the method open"),
+        ("kqueue.metadata=my_module:odd", "kqueue.metadata=my_module:odd: .*expected a MetadataStore, found int without the method read"),
+        ("kqueue.codecs=zsdt", "kqueue.codecs=zsdt: no codec is called 'zsdt'; did you mean 'zstd'"),
+        ("kqueue.partitioners=mine", "kqueue.partitioners=mine: expected name=module:Class"),
+    ],
+)
+def test_a_plugin_that_can_not_be_used_is_told_at_the_start(tmp_path: Path, pair: str, words: str) -> None:
+    (tmp_path / "my_module.py").write_text(MY_MODULE)
+    env = {"PYTHONPATH": str(tmp_path)}
+    code, text = refused("--set", f"log.dirs={tmp_path / 'data'}", "--set", ANY_PORT, "--set", pair, env=env)
+    assert code == 2
+    assert re.search(words, " ".join(text.split())), text

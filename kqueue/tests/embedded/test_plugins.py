@@ -204,6 +204,17 @@ def test_a_topics_partitioner_is_told_to_clients() -> None:
         assert found == [("last", 1), ("murmur2", 5)]
 
 
+def test_a_topic_keeps_the_name_of_a_partitioner_that_is_gone(tmp_path: Path) -> None:
+    """Only who would send by it needs it, so the broker serves without."""
+    with kqueue.Broker(tmp_path, partitioners={"last": LastPartition}) as broker:
+        broker.create_topic("mine", kqueue_partitioner="last")
+    with kqueue.Broker(tmp_path) as broker:
+        produce(broker.bootstrap, "mine", b"value")
+        resources = [DescribeConfigsResource(resource_type=2, resource_name="mine", configuration_keys=["kqueue.partitioner"])]
+        (result,) = ask(broker.bootstrap, "DescribeConfigs", 1, resources=resources).results
+        assert result.configs[0].value == "last"
+
+
 # --- those that fail cost the one operation
 
 
