@@ -16,7 +16,7 @@ _EMPTY = memoryview(b"")
 
 
 def pack(key: FileKey, place: int, position: int, cut: int, data: Buffer) -> tuple[bytes, list[tuple[int, int, int]]]:
-    """The frames of `data`, to be written at `place`, with zeros before them where a block ends; and what each holds: (start, end, place)."""
+    """The frames of `data`, to be written at `place`, with zeros where a block ends; and of each its start, end and place."""
     parts: list[bytes] = []
     frames: list[tuple[int, int, int]] = []
     view = memoryview(data)

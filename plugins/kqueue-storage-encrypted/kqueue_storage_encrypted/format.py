@@ -4,13 +4,13 @@
 
     frame:  kind uint8 | size uint24 | position uint64 | last cut uint64 | nonce 12 bytes | ciphertext: size bytes | tag 16 bytes
 
-All numbers are big-endian. `position` is where the frame's bytes begin in the plain file; size is 1 to 65,536 in a DATA frame. A CUT frame
-has size 0 and says that the plain file was cut to `position`; `last cut` is where the last CUT frame before this one begins in the encrypted
-file, 0 if there is none. Nothing is ever written but at the end, and nothing that was synced is rewritten; a cut at the end of a
-frame just takes the frames behind it away.
+All numbers are big-endian. `position` is where the frame's bytes begin in the plain file; size is 1 to 65,536 in a DATA frame. A CUT
+frame has size 0 and says that the plain file was cut to `position`; `last cut` is where the last CUT frame before this one begins in the
+encrypted file, 0 if there is none. Nothing is ever written but at the end, and nothing that was synced is rewritten; a cut at the end of
+a frame just takes the frames behind it away.
 
-No frame crosses a boundary of blocks of 256 KiB, and where fewer than 49 bytes are left before one there are zeros. So a frame begins at each
-boundary, and neither opening a file nor finding a position in it takes more than a few of its blocks.
+No frame crosses a boundary of blocks of 256 KiB, and where fewer than 49 bytes are left before one there are zeros. So a frame begins at
+each boundary, and neither opening a file nor finding a position in it takes more than a few of its blocks.
 
 Encrypted with AES-256-GCM under the file's own key. The tag covers the ciphertext and
 
@@ -18,9 +18,9 @@ Encrypted with AES-256-GCM under the file's own key. The tag covers the cipherte
 
 so a frame that was moved, swapped, cut out or taken from another file (other salt, other key) does not pass.
 
-Nonces are drawn at random, for each frame anew. So they depend on nothing that a crash could take back: a counter, or the place in the file,
-would come again after a power cut that lost the last frames, with the same key and other bytes. A file of 2^25 frames (a GiB of the
-smallest batches) meets one nonce twice with a probability of 2^-47.
+Nonces are drawn at random, for each frame anew. So they depend on nothing that a crash could take back: a counter, or the place in the
+file, would come again after a power cut that lost the last frames, with the same key and other bytes. A file of 2^25 frames (a GiB of
+the smallest batches) meets one nonce twice with a probability of 2^-47.
 """
 
 from __future__ import annotations

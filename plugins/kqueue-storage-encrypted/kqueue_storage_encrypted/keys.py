@@ -70,7 +70,7 @@ def key_source(environment: Mapping[str, str]) -> KeySource:
     file, named = environment.get(KEY_FILE_VARIABLE), KEY_VARIABLE in environment
     if bool(file) == named:
         found = "both" if named else "neither"
-        raise KeyRefused(f"encrypted storage needs its key: set {KEY_FILE_VARIABLE} (a file's path) or {KEY_VARIABLE}; {found} of them is set")
+        raise KeyRefused(f"encrypted storage needs its key: set {KEY_FILE_VARIABLE} (a path) or {KEY_VARIABLE}; {found} of them is set")
     return KeySource(file=str(Path(file).absolute())) if file else KeySource(variable=KEY_VARIABLE)
 
 

@@ -1,16 +1,19 @@
 """Where the bytes of a plain file stand in its encrypted one.
 
-The file is a row of runs: each begins behind a CUT frame (the first at the file's start), and within one positions rise with places, so what
-holds a position is found by bisection over blocks. A unit is what one block holds of one run; its frames are walked, and kept as a `Table`.
+The file is a row of runs: each begins behind a CUT frame (the first at the file's start), and within one positions rise with places, so
+what holds a position is found by bisection over blocks. A unit is what one block holds of one run; its frames are walked, and kept as a
+`Table`.
 
-Frames are found by their headers, each of which says where it belongs, and must be the one that follows. Where it is not, the rest of the block is
-searched for the next that passes its tag, and what lies between counts as damaged bytes. So do bytes behind the last frame: a power cut left them, or
-damage did, which nobody can tell apart. Whoever keeps logs cuts them off after a crash, as on any disk; and nothing that was whole ever gets shorter unseen.
+Frames are found by their headers, each of which says where it belongs, and must be the one that follows. Where it is not, the rest of the
+block is searched for the next that passes its tag, and what lies between counts as damaged bytes. So do bytes behind the last frame: a
+power cut left them, or damage did, which nobody can tell apart. Whoever keeps logs cuts them off after a crash, as on any disk; and
+nothing that was whole ever gets shorter unseen.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -93,10 +96,9 @@ def find_tail(read: Read, file_size: int, key: FileKey) -> Tail:
     end = file_size
     while end > HEADER.size:
         base = max((end - 1) // BLOCK_BYTES * BLOCK_BYTES, HEADER.size)
-        last: Frame | None = None
-        for last in walk(read(base, end - base), base, key):
-            pass
-        if last is not None:
+        found = deque(walk(read(base, end - base), base, key), maxlen=1)
+        if found:
+            last = found[0]
             return Tail(last.place_end, last.position_end, last.place if last.head.kind == CUT else last.head.cut)
         end = base
     return Tail(HEADER.size, 0, 0)
@@ -151,20 +153,23 @@ def read_table(read: Read, begin: int, end: int, key: FileKey) -> Table:
 def walk(data: bytes, base: int, key: FileKey) -> Iterator[Frame]:
     """The frames in `data`, which stands in one block from place `base` on.
 
-    The first is compared with its tag, since nothing tells what it should be, and so are CUT frames; each further DATA frame has to follow the
-    one before. Those that are found behind damage are compared too, and may begin before the end that the one before them claims.
+    The first is compared with its tag, since nothing tells what it should be, and so are CUT frames and those behind damage. Each further
+    one has to follow the one before, and either be followed, or end where the data does, or fit its tag. It may reach into one that is
+    found later.
     """
-    frame = _compared(data, 0, base, key)
-    if frame is None:
-        frame = _search(data, 0, base, key)
+    frame = _compared(data, 0, base, key) or _search(data, 0, base, key)
     while frame is not None:
-        yield frame
         at = frame.place_end - base
-        if at == len(data) or (at < len(data) and padding(base + at) >= len(data) - at):
-            # the last one: if its size is wrong, others may stand within
-            after = None if _compared(data, frame.place - base, base, key) else _search(data, frame.place - base + 1, base, key)
+        ends = at + padding(base + at) >= len(data)
+        after = None if ends else _follower(data, at, base, key, frame)
+        if after is not None:
+            yield frame
         else:
-            after = _follower(data, at, base, key, frame) or _search(data, frame.place - base + 1, base, key)
+            sound = _compared(data, frame.place - base, base, key) is not None
+            if sound or ends:
+                yield frame
+            if not (sound and ends):  # if its size is wrong, others may stand within
+                after = _search(data, frame.place - base + 1, base, key)
         frame = after
 
 

@@ -17,14 +17,15 @@ logger = logging.getLogger("kqueue.storage.encrypted")
 
 
 class Known:
-    """What is known of one file's frames, shared by all who read it, in any thread. `tail`: of the unit that grows; its owner's alone to set.
+    """What is known of one file's frames, shared by all who read it, in any thread. `tail`: the unit that grows; its owner's alone to set.
 
-    `is_cut` once frames were taken away: then others may stand in their places.
+    `is_cut` once frames were taken away: then others may stand in their places. `told`: places of damage that stands in the log already.
     """
 
     def __init__(self) -> None:
         self.tail: Table | None = None
         self.is_cut = False
+        self.told: set[int] = set()
         self._tables: dict[int, Table] = {}
         self._starts: dict[int, int] = {}
         self._lock = threading.Lock()
@@ -144,7 +145,9 @@ class Reader:
         told = f"{self._name}: damaged at position {place} of the encrypted file: {size} bytes in {what}"
         if strict:
             raise StorageFailed(told)
-        logger.error(told)
+        if place not in self._known.told:
+            self._known.told.add(place)
+            logger.error(told)
         return FILL * size
 
     def _locate(self, run: Run, position: int) -> tuple[Table, int | None]:
