@@ -152,8 +152,7 @@ class Server:
             raise RuntimeError("the clock of this server can't be pushed: it is the machine's")
         if self._stopping:
             raise RuntimeError("the broker is stopping")
-        with self._watchdog.excused():
-            push(ms, self.clock, self.broker.timers, self.ticker, self.jobs)
+        push(ms, self.clock, self.broker.timers, self.ticker, self.jobs, self._watchdog.excused)
 
     async def snapshot(self, folder: str) -> None:
         """Copy all data into `folder`; see `snapshots.take`. The loop hears no client meanwhile. Raises SnapshotRefused, StorageFailed."""

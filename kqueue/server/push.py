@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, nullcontext
 
 from kqueue.base.clock import PushedClock
 from kqueue.base.stepping import steps
@@ -18,7 +19,14 @@ RUNS_MAX = 500
 PATIENCE_S = 10.0
 
 
-def push(ms: float, clock: PushedClock, timers: Timers, ticker: Ticker, jobs: ThreadJobs) -> None:
+def push(
+    ms: float,
+    clock: PushedClock,
+    timers: Timers,
+    ticker: Ticker,
+    jobs: ThreadJobs,
+    excused: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> None:
     """Let `ms` milliseconds (0 or more) pass at once; returns when all that became due is done, what jobs then led to included.
 
     Blocks the loop: from one step to the next no client is heard, so what a push does depends on what was there when it began, and on
@@ -26,11 +34,14 @@ def push(ms: float, clock: PushedClock, timers: Timers, ticker: Ticker, jobs: Th
 
     Time stands still at each timer until what it set off is done, jobs in threads and processes included. One-shot timers run exactly
     at their times; upkeep (`Timers.every`) no more often than each `ms / RUNS_MAX`, and where it is late at the end, then.
+
+    All that it waits for happens within `excused()` (see `Watchdog`): a push may hold the loop for long, but no timer on the way may.
     """
     began_s = time.monotonic()
     with clock.held(), closing(steps(timers, clock, ms, run_due=ticker.run_due, runs_max=RUNS_MAX)) as moments:
         for _ in moments:
-            _settle(ticker, jobs)
+            with excused():
+                _settle(ticker, jobs)
     ticker.wake_anew()
     logger.info("time was pushed ahead by %.0f s, which took %.3f s", ms / 1000, time.monotonic() - began_s)
 

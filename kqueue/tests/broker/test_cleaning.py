@@ -724,3 +724,26 @@ def test_consumer_offsets_are_compacted_and_groups_come_back_as_they_were() -> N
     again = sim.restarted()
     assert again.broker.groups.offsets("g1")["t"][0].offset == 99
     assert again.broker.groups.offsets("g2") == {}
+
+
+def test_a_round_over_many_partitions_is_gone_in_turns_and_no_other_begins_meanwhile() -> None:
+    sim = Simulation(SETTINGS)
+    partitions = sim.topic("t", partitions=120, retention_ms="1000", **SEGMENT).partitions
+    for partition in partitions:
+        fill(sim, partition, 1)
+    seen: list[int] = []
+    retain = sim.broker.cleaning.retain
+
+    def note(partition: Partition) -> None:
+        seen.append(partition.index)
+        sim.clock.advance(0.01)  # as time goes by itself: what is put off to now is for the next turn
+        retain(partition)
+
+    sim.broker.cleaning.retain = note  # type: ignore[method-assign]
+    sim.clock.advance(CHECK_MS)
+    for expected in (50, 100):
+        sim.broker.timers.run_due(sim.clock.monotonic_ms())
+        assert len(seen) == expected
+        sim.broker.cleaning._begin_round()
+    sim.broker.timers.run_due(sim.clock.monotonic_ms())
+    assert seen == list(range(120))

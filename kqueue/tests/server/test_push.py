@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -181,6 +182,26 @@ def test_a_job_that_takes_long_is_named(caplog: pytest.LogCaptureFixture, monkey
     finally:
         logging.getLogger("kqueue.server").removeHandler(handler)
     assert gate.is_set()
+
+
+def test_what_is_waited_for_is_excused_and_timers_are_not() -> None:
+    async def test(room: Room) -> None:
+        excused: list[bool] = []
+
+        @contextmanager
+        def excuse() -> Iterator[None]:
+            excused.append(True)
+            yield
+            excused.append(False)
+
+        said: list[tuple[str, bool]] = []
+        room.after(1000, lambda: said.append(("timer", excused[-1])))
+        room.after(1000, lambda: room.job(int, lambda: said.append(("job", excused[-1]))))
+        push(2000, room.clock, room.timers, room.ticker, room.jobs, excuse)
+        assert said == [("timer", False), ("job", True)]
+        assert not excused[-1]
+
+    in_room(test)
 
 
 def test_only_a_server_with_such_a_clock_can_be_pushed() -> None:
