@@ -19,6 +19,7 @@ import pytest
 import kqueue.testing
 from kqueue.server.config import CATALOG
 from kqueue.server.plugins import CONTRACTS
+from kqueue.server.properties import PLUGIN_VARIABLES
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "plugins.md").read_text()
@@ -123,7 +124,9 @@ def test_the_contracts_are_those_that_there_are() -> None:
 
 def test_the_settings_are_those_of_the_contracts() -> None:
     assert [name for name, _ in rows("setting")] == [contract.setting for contract in CONTRACTS if contract.setting]
-    named = set(re.findall(r"`(kqueue\.[a-z]+(?:\.[a-z]+)*)`", TEXT)) - {contract.group for contract in CONTRACTS} - {"kqueue.testing"}
+    named = set(re.findall(r"`(kqueue\.[a-z]+(?:\.[a-z]+)*)`", TEXT)) - {contract.group for contract in CONTRACTS}
+    named -= {"kqueue.testing", PLUGIN_VARIABLES}
+    assert f"`{PLUGIN_VARIABLES}`" in TEXT
     assert named <= {*CATALOG.broker, *CATALOG.topic}
 
 
@@ -142,7 +145,7 @@ def test_the_samples_are_those_that_there_are() -> None:
         assert name == folder
         project = tomllib.loads((ROOT / "plugins" / name / "pyproject.toml").read_text())["project"]
         assert project["name"] == name
-        assert [kinds[group] for group in project["entry-points"]] == [kind]
+        assert [kinds[group] for group in project["entry-points"] if group != PLUGIN_VARIABLES] == [kind]
 
 
 def test_what_is_installed_is_there() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.cli.output import Counter, columns, counted, size_text
+from kqueue.cli.output import PIPE_WIDTH, Counter, columns, counted, size_text, table_console
 
 
 def test_columns_are_aligned_and_end_without_blanks() -> None:
@@ -13,6 +13,14 @@ def test_columns_are_aligned_and_end_without_blanks() -> None:
 
 def test_columns_without_rows_are_the_titles() -> None:
     assert columns(("A", "B"), []) == "A  B"
+
+
+def test_tables_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "91")
+    monkeypatch.setenv("TERM", "xterm")
+    assert table_console().width == PIPE_WIDTH, "nobody sees how wide it is"
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
+    assert table_console().width == 91
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 records"), (1, "1 record"), (1234567, "1,234,567 records")])
