@@ -51,4 +51,5 @@ def _note(users: Users, settings: Mapping[str, str], values: Mapping[str, str], 
     for setting, text in values.items():
         for name in filter(None, (part.strip() for part in text.split(","))):
             if name not in UNKNOWN_CODECS:
-                users[settings[setting]][OTHER_NAMES.get(name, name)].add(user)
+                printable = name if name.isprintable() else repr(name)  # it goes to somebody's terminal
+                users[settings[setting]][OTHER_NAMES.get(name, printable)].add(user)

@@ -41,7 +41,8 @@ def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LazyGroup:
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "greetings_of_a_plugin", raising=False)
     table = {"version": LazyCommand("kqueue.cli.version:version", "The built-in.")}
-    return LazyGroup("g", table=table, entry_points="test.commands")
+    # its commands are the real ones, which keep the help options that they are first called with
+    return LazyGroup("g", table=table, entry_points="test.commands", context_settings={"help_option_names": ["-h", "--help"]})
 
 
 def test_a_plugin_adds_a_command(group: LazyGroup) -> None:

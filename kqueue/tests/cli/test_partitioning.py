@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from kqueue import Broker
 from kqueue.cli.partitioning import follow_topic, named
 from kqueue.records.partitioners import as_client_partitioner
 from kqueue.records.partitioners.round_robin import RoundRobinPartitioner
+from kqueue.tests.cli.plugins.installed import add_distribution
 
 Kq = Callable[..., Result]
 MODULE = """\
@@ -80,7 +82,7 @@ def told(monkeypatch: pytest.MonkeyPatch, answer: dict[str, object]) -> None:
 def test_a_broker_can_not_have_a_module_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     with Broker() as broker:
         told(monkeypatch, {"topic": {"orders": {"kqueue.partitioner": {"value": "module_with_last:Last"}}}})
-        with pytest.raises(click.ClickException, match="no partitioner 'module_with_last:Last' is installed here"):
+        with pytest.raises(click.ClickException, match="the partitioner 'module_with_last:Last' .* is not installed here"):
             follow_topic(as_client_partitioner(), broker.bootstrap, "orders")
     assert "module_with_last" not in sys.modules
 
@@ -99,6 +101,24 @@ def test_one_that_only_the_broker_has() -> None:
         )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == (
-        "Error: topic orders has kqueue.partitioner=by-country, and no partitioner 'by-country' is installed here. Install the "
+        "Error: topic orders has the partitioner 'by-country' (kqueue.partitioner), which is not installed here. Install the "
         "distribution that brings it (`kqueue plugins` names it where the broker runs), or choose another partitioner with --partitioner.\n"
     )
+
+
+def test_one_that_fails_to_load_here(tmp_path: Path) -> None:
+    add_distribution(tmp_path, "half-done", "0.3", {"kqueue.partitioners": {"half": "no_such_module:Half"}})
+    with Broker(partitioners={"half": RoundRobinPartitioner}) as broker:
+        broker.create_topic("orders", kqueue_partitioner="half")
+        ran = subprocess.run(
+            [sys.executable, "-m", "kqueue.cli", "produce", "orders", "-b", broker.bootstrap],
+            input="a\n",
+            env={**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(Path(__file__).parents[3])))},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("Error: topic orders names its partitioner (kqueue.partitioner), but the partitioner 'half' can't be used")
+    assert "half-done 0.3 failed to load: ModuleNotFoundError: No module named 'no_such_module'" in ran.stderr

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 
 import click
 import pytest
 
 from kqueue import Broker
-from kqueue.cli.plugins.usage import ask
+from kqueue.cli.plugins.usage import TOPIC_SETTINGS, Users, _note, ask
 
 
 def test_topics_and_brokers_by_what_they_use() -> None:
@@ -22,6 +23,12 @@ def test_topics_and_brokers_by_what_they_use() -> None:
     assert found.brokers["storage"] == {"memory": {7}}
     assert found.brokers["metadata-store"] == {"memory": {7}}
     assert found.preferred == frozenset()
+
+
+def test_what_a_broker_says_can_not_steer_a_terminal() -> None:
+    users: Users = defaultdict(lambda: defaultdict(set))
+    _note(users, TOPIC_SETTINGS, {"cleanup.policy": "compact, \x1b[2J"}, "t")
+    assert users == {"cleanup-policy": {"compact": {"t"}, r"'\x1b[2J'": {"t"}}}
 
 
 def test_where_no_metadata_store_is_named_the_storage_decides(tmp_path: Path) -> None:
