@@ -108,7 +108,7 @@ def first_failure(
         except BaseException as error:
             return Failure(check.promise, _told(error, trial))
         if output := printed():
-            return Failure(_SILENCE, f"in the check {check.promise!r} it printed {output!r:.200}")
+            return Failure(_SILENCE, f"in the check \"{check.promise}\" it printed {output!r:.200}")
     return None
 
 
@@ -132,4 +132,4 @@ def where(error: BaseException) -> str:
 
 def sentence(name: str, failure: Failure) -> str:
     """The message for whoever wrote the plugin."""
-    return f"{name} does not keep its promise {failure.promise!r}: {failure.what}"
+    return f"{name} does not keep its promise \"{failure.promise}\": {failure.what}".rstrip()

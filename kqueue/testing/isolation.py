@@ -153,7 +153,7 @@ def _run(request: bytes, journal: IO[bytes], errors: IO[bytes], patience_s: floa
 
 
 def _how_it_ended(status: int | None, notes: _Journal, written: str, limit_s: float) -> str:
-    during = f"in the check {notes.check!r}" if notes.check else "while it was loaded"
+    during = f'in the check "{notes.check}"' if notes.check else "while it was loaded"
     if notes.asked:
         during += f", asked for {notes.asked}"
     before, stood = _last_words(written)

@@ -167,7 +167,9 @@ def folders_hold_names(storage: Storage) -> None:
     storage.open("b/file", create=True).append(b"xyz")
     storage.open("b/c/deep", create=True)
     same("list('') with one folder", storage.list(""), [Entry("b", 0, True)])
-    same("list('b') with a folder and 3 bytes, sorted,", storage.list("b"), [Entry("c", 0, True), Entry("file", 3, False)])
+    listed = storage.list("b")
+    same("list('b') with a folder and 3 bytes, sorted,", listed, [Entry("c", 0, True), Entry("file", 3, False)])
+    assert all(isinstance(entry, Entry) for entry in listed), f"list('b') gave {listed!r}, expected Entry objects"
     same("exists of a folder", storage.exists("b"), True)
     same("exists of a file in a folder", storage.exists("b/c/deep"), True)
     raises(StorageFailed, "remove of a folder that is not empty", lambda: storage.remove("b/c"))
@@ -249,8 +251,8 @@ def threads_may_sync_beside_the_writer(storage: Storage) -> None:
             data = bytes([number]) * 1000
             written += data
             file.append(data)
-            reading = pool.submit(file.region(number * 1000, 1000).read)
             beside = pool.submit(file.sync), pool.submit(storage.write_atomic, f"f/{number % 3}", data)
+            reading = pool.submit(file.region(number * 1000, 1000).read)
             same(f"region({number * 1000}, 1000).read() in another thread", reading.result(), data)
             for one in beside:
                 one.result()

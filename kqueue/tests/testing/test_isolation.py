@@ -51,7 +51,7 @@ def test_one_that_hangs_is_named_with_the_check_the_call_and_where_it_stood(cont
     check, plugin, name, promise, call = CONTRACTS[contract]
     said = told(check, plugin(bad_plugins.hang), time_limit_s=1)
     assert said.startswith(name)
-    assert re.search(rf"did not come to an end within 1 s in the check [\"'].*{promise}.*[\"'], asked for {call}", said)
+    assert re.search(rf"did not come to an end within 1 s in the check \".*{promise}.*\", asked for {call}", said)
     assert re.search(r"It stood at:\n  File \".*bad_plugins.py\", line \d+ in hang\n", said)
     assert "isolation.py" not in said
 
@@ -70,7 +70,7 @@ def test_one_that_prints_is_named_with_what_it_printed(contract: str) -> None:
     said = told(check, plugin(bad_plugins.say))
     assert said.startswith(name)
     assert "it prints nothing to standard output" in said
-    assert re.search(rf"in the check [\"'].*{promise}.*[\"'] it printed 'hello\\n", said)
+    assert re.search(rf"in the check \".*{promise}.*\" it printed 'hello\\n", said)
 
 
 def test_one_that_is_killed_is_named_with_the_signal() -> None:
@@ -87,7 +87,7 @@ def test_one_that_crashes_is_named_with_the_calls_that_led_there() -> None:
 def test_one_that_raises_is_named_with_the_call_and_the_traceback(isolated: bool) -> None:
     """SystemExit is no less an error of its than another."""
     said = told(check_codec, Codec(bad_plugins.quit_politely), isolated=isolated)
-    promise = "does not keep its promise 'what was compressed comes back, byte for byte'"
+    promise = "does not keep its promise \"what was compressed comes back, byte for byte\""
     assert f"{promise}: compress(1 bytes, level=None) raised SystemExit: 5\n" in said
     assert "in quit_politely\n    raise SystemExit(5)" in said
     assert "kqueue/testing" not in said
@@ -119,7 +119,7 @@ def test_modules_are_found_where_this_process_finds_them(tmp_path: Path, monkeyp
     assert "quick_codec" not in sys.modules, "a path is imported in the other process alone"
     assert told(check_codec, "stillborn:CODEC") == "codec stillborn:CODEC ended its process while it was loaded: exit status 4"
     said = told(check_codec, "broken:CODEC")
-    assert said.startswith("codec broken:CODEC does not keep its promise 'it can be loaded': ")
+    assert said.startswith("codec broken:CODEC does not keep its promise \"it can be loaded\": ")
     assert "KeyError: 'no such thing'" in said
     assert re.search(r"broken.py\", line 1, in <module>\n    raise KeyError\('no such thing'\)$", said)
     assert "'quick_codec' has no 'OTHER'" in told(check_codec, "quick_codec:OTHER")

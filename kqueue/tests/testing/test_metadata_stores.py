@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import Conflict
-from kqueue.replication import METADATA_STORES
 from kqueue.replication.memory import MemoryStore
 from kqueue.replication.sqlite import SqliteStore
 from kqueue.replication.store import Entry, MetadataStore, Snapshot, check_commit
@@ -23,11 +22,6 @@ Guards = Mapping[str, int | None]
 
 def memory(folder: str) -> MetadataStore:
     return MemoryStore()
-
-
-def test_the_built_in_stores_keep_the_contract() -> None:
-    check_metadata_store(METADATA_STORES.get("sqlite"))
-    check_metadata_store(memory, durable=False)
 
 
 def test_a_store_that_forgets_is_none_that_is_durable() -> None:
@@ -262,7 +256,7 @@ BROKEN: list[tuple[Callable[[str], MetadataStore], str, str]] = [
 
 @pytest.mark.parametrize(("make", "promise", "words"), BROKEN, ids=[words for _, _, words in BROKEN])
 def test_what_is_broken_is_named(make: Callable[[str], MetadataStore], promise: str, words: str) -> None:
-    with pytest.raises(AssertionError, match=f"(?s)^metadata store .* does not keep its promise ['\"].*{promise}.*['\"]: .*{words}"):
+    with pytest.raises(AssertionError, match=f"(?s)^metadata store .* does not keep its promise \".*{promise}.*\": .*{words}"):
         check_metadata_store(make, durable=False, isolated=False)
 
 

@@ -36,7 +36,14 @@ def clear(rng: random.Random, key: bytes | None, count: int, available: list[int
     return 0
 
 
+def refuse(rng: random.Random, key: bytes | None, count: int, available: list[int] | None) -> int:
+    if count == 7 and key is None:
+        raise LookupError("no key")
+    return 0
+
+
 BROKEN = {
+    r"partition\(key=None, count=7, available=.*, value=.*\) raised LookupError: no key": refuse,
     "not one of": lambda rng, key, count, available: count,
     "is not one of 0": lambda rng, key, count, available: -1,
     "a partition is an int": lambda rng, key, count, available: 0.0,
@@ -47,8 +54,15 @@ BROKEN = {
 
 @pytest.mark.parametrize(("words", "choose"), BROKEN.items(), ids=BROKEN.keys())
 def test_what_is_broken_is_named(words: str, choose: Callable[..., Any]) -> None:
-    with pytest.raises(AssertionError, match=words):
+    with pytest.raises(AssertionError, match=f"(?s)^partitioner '.*Partitioner' .* does not keep its promise \".*{words}"):
         check_partitioner(made(choose), isolated=False)
+
+
+def test_a_factory_that_makes_none_is_named() -> None:
+    with pytest.raises(AssertionError, match=r"partitioner 'int' .*called with a random.Random, raised TypeError"):
+        check_partitioner(int)  # type: ignore[arg-type]
+    with pytest.raises(AssertionError, match=r"partitioner 'id' .*called with a random.Random, gave \d+, which has no partition\(\)"):
+        check_partitioner(id)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

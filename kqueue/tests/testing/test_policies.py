@@ -49,6 +49,30 @@ def fail(log: LogView) -> None:
     raise KeyError("no such thing")
 
 
+class Counting:
+    """A filter that is not the same once it was sent."""
+
+    sent = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _sent, ()
+
+    def __call__(self, record: Record) -> bool:
+        return not self.sent
+
+
+def _sent() -> Counting:
+    filter = Counting()
+    filter.sent = True
+    return filter
+
+
+def drop_all_then_fail(log: LogView) -> Drop:
+    if log.segments[0].time_ms == 1_700_000_000_000 and log.start_offset > 0:  # it was begun at this moment
+        raise LookupError("nothing is left")
+    return Drop(10**9, "all", roll_active=True)
+
+
 COUNT = iter(range(10**9))
 
 
@@ -62,12 +86,16 @@ COUNT = iter(range(10**9))
         (lambda log: Drop(5, ""), "a drop says why"),
         (lambda log: Drop(next(COUNT), "x"), "the same log brought"),
         (lambda log: Compact(keep=lambda record: True), "can't go to another process"),
-        (lambda log: Compact(keep=len), "plan|True or False|len"),
+        (lambda log: Compact(keep=len), "the filter, of .* raised TypeError|the filter says True or False"),
+        (lambda log: Compact(keep=Counting()), "the filter says True here and False elsewhere"),
+        (lambda log: Drop(5, "x", first=lambda segments: None), "its work before a drop can't go to another process"),
+        (lambda log: Drop(5, "x", first="later"), "is called with the segments, found 'later'"),  # type: ignore[arg-type]
+        (drop_all_then_fail, "for what its drops leave.: plan for LogView.*active=True.* raised LookupError: nothing is left"),
         (lambda log: Compact(upto_offset="5"), "upto_offset is an int"),  # type: ignore[arg-type]
     ],
 )
 def test_what_breaks_the_contract_is_named(plan: Any, words: str) -> None:
-    with pytest.raises(AssertionError, match=words):
+    with pytest.raises(AssertionError, match=f"^cleanup policy 'mine' .* does not keep its promise \".*({words})"):
         check_cleanup_policy(Policy(plan), isolated=False)
 
 

@@ -1,0 +1,188 @@
+"""The checker has to find what is wrong with a storage."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from kqueue.base.errors import StorageFailed
+from kqueue.storage import Entry, LocalStorage, MemoryStorage
+from kqueue.storage.memory import MemoryFile, MemoryLock
+from kqueue.testing import check_storage
+
+
+class File:
+    """Hands on to a file of `MemoryStorage`."""
+
+    def __init__(self, file: MemoryFile) -> None:
+        self.file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+
+class Storage(MemoryStorage):
+    """With files of another kind."""
+
+    kind: type[File] = File
+
+    def open(self, path: str, *, create: bool = False, size: int | None = None) -> Any:
+        return self.kind(super().open(path, create=create, size=size))
+
+
+def with_files(**members: Any) -> type[Storage]:
+    return type("Broken", (Storage,), {"kind": type("BrokenFile", (File,), members)})
+
+
+def broken(**members: Any) -> type[MemoryStorage]:
+    return type("Broken", (MemoryStorage,), members)
+
+
+class Blocks(File):
+    """Keeps whole blocks of 16 bytes where more was appended at once, as a bad cipher might."""
+
+    def append(self, data: Any) -> int:
+        return self.file.append(data if len(data) != 61 else bytes(data[:48]) + bytes(13))
+
+
+class Flushing(File):
+    """Loses its buffer when it is closed."""
+
+    def close(self) -> None:
+        if self.file.size > 4096:
+            self.file.truncate(self.file.size - 1)
+
+
+class Wandering(File):
+    """Reads something else each time."""
+
+    count = 0
+
+    def read_at(self, position: int, size: int) -> bytes:
+        Wandering.count += size > 4096
+        found = self.file.read_at(position, size)
+        return found if Wandering.count % 2 == 0 else bytes(len(found))
+
+
+class OneAtATime(Storage):
+    """Two threads are too many for its files."""
+
+    class kind(File):
+        busy = threading.Lock()
+
+        def sync(self) -> None:
+            with self.busy:
+                threading.Event().wait(0.002)
+
+        def region(self, position: int, size: int) -> Any:
+            return _Busy(self.file.region(position, size), self.busy)
+
+
+class _Busy:
+    is_region = True
+
+    def __init__(self, region: Any, busy: threading.Lock) -> None:
+        self._region, self._lock = region, busy
+
+    def __len__(self) -> int:
+        return len(self._region)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._region, name)
+
+    def read(self) -> bytes:
+        if self._lock.locked():
+            raise StorageFailed("a sync is under way")
+        return bytes(self._region.read())
+
+
+class Elsewhere(MemoryStorage):
+    """Its opener opens another storage."""
+
+    opener = MemoryStorage
+
+
+def rename_slowly(self: MemoryStorage, old: str, new: str) -> None:
+    if new in self._files:
+        raise StorageFailed(f"{new} is there")
+    MemoryStorage.rename(self, old, new)
+
+
+def write_in_place(self: MemoryStorage, path: str, data: bytes) -> None:
+    MemoryStorage.write_atomic(self, path, data)
+    MemoryStorage.write_atomic(self, path + ".new", data)
+
+
+def any_path(self: MemoryStorage, path: str) -> bool:
+    return path in self._files or path in self._folders
+
+
+def remove_all(self: MemoryStorage, path: str) -> None:
+    for name in [name for name in self._files if name.startswith(f"{path}/")]:
+        MemoryStorage.remove(self, name)
+    MemoryStorage.remove(self, path)
+
+
+BROKEN: list[tuple[Any, str, str]] = [
+    (with_files(append=lambda self, data: len(data)), "appends go to the end", r"append\(b'abc'\) to an empty file gave 3, expected 0"),
+    (with_files(append=lambda self, data: str(self.file.append(data))), "appends go to the end", "gave '0', expected 0"),
+    (with_files(size=True), "appends go to the end", "size of a new file gave True"),
+    (with_files(read_at=lambda self, at, size: self.file.read_at(at, size) or None), "reads end where", r"read_at\(10, 1\).* gave None"),
+    (broken(read=lambda self, path: bytearray(MemoryStorage.read(self, path))), "appends go to the end", "gave bytearray .*expected bytes"),
+    (with_files(append=lambda self, data: self.file.append(data[: 1 << 20])), "big appends arrive whole", "other bytes than were appended"),
+    (with_files(close=lambda self: self.file.truncate(0)), "files stay after they were closed", "size of a closed file of 3 bytes gave 0"),
+    (with_files(truncate=lambda self, size: None), "truncation cuts the end", r"size after truncate\(4\) gave 10"),
+    (type("Broken", (Storage,), {"kind": Blocks}), "no byte is lost", r"step \d+, after append at \d+ bytes: read_at\(.* gave other bytes"),
+    (type("Broken", (Storage,), {"kind": Flushing}), "no byte is lost", r"step \d+, after (close|reopen) at \d+ bytes: size gave"),
+    (type("Broken", (Storage,), {"kind": Wandering}), "big appends|no byte is lost", "gave other bytes"),
+    (with_files(sync=lambda self: 1 / 0), "truncation cuts the end", r"open\('a.log', create=True\).sync\(\) raised ZeroDivisionError"),
+    (with_files(map=lambda self: memoryview(bytearray(self.file.map()))), "maps show the whole file", "can be written to"),
+    (with_files(region=lambda self, at, size: self.file.region(0, size)), "no byte is lost", r"region\(.* gave other bytes"),
+    (broken(remove=lambda self, path: None), "regions outlive|missing files", r"remove\('none'\) gave None, expected FileNotFoundError"),
+    (broken(exists=lambda self, path: 0), "missing files", r"exists\('none'\) gave int 0, expected bool"),
+    (broken(list=lambda self, path: [tuple(one) for one in MemoryStorage.list(self, path)]), "folders hold names", "expected Entry"),
+    (broken(list=lambda self, path: MemoryStorage.list(self, path)[::-1]), "folders hold names", r"list\('b'\) .*sorted, gave"),
+    (broken(remove=remove_all), "folders hold names", "remove of a folder that is not empty gave None, expected StorageFailed"),
+    (broken(rename=rename_slowly), "renaming replaces", r"storage.rename\('f/a', 'f/b'\) raised StorageFailed"),
+    (broken(write_atomic=write_in_place), "atomic writes replace", r"gave \['checkpoint', 'checkpoint.new'\]"),
+    (broken(lock=lambda self, name: MemoryLock(set(), name)), "locks exclude", "lock of a name that is locked gave"),
+    (broken(exists=any_path), "paths stay inside", r"exists\('\.\./a'\) gave False, expected ValueError"),
+    (broken(free_bytes=lambda self: -1), "free bytes", "free_bytes gave -1"),
+    (broken(total_bytes=lambda self: 1.5), "free bytes", r"total_bytes gave 1\.5, expected an int or None"),
+    (broken(place=""), "free bytes", "place is empty"),
+    (Elsewhere, "its opener finds the same files", r"raised FileNotFoundError|FileNotFoundError"),
+    (broken(opener=lambda self: None), "its opener finds", "can't go to another process"),
+    (OneAtATime, "threads may sync", "StorageFailed: a sync is under way"),
+]
+
+
+@pytest.mark.parametrize(("kind", "promise", "words"), BROKEN, ids=[words for _, _, words in BROKEN])
+def test_what_is_broken_is_named(kind: Any, promise: str, words: str) -> None:
+    with pytest.raises(AssertionError, match=f"(?s)^storage .* does not keep its promise \".*({promise}).*\": .*({words})"):
+        check_storage(lambda folder: kind(), isolated=False)
+
+
+def test_a_storage_is_made_for_each_check_in_a_folder_of_its_own() -> None:
+    folders: list[str] = []
+
+    def make(folder: str) -> LocalStorage:
+        folders.append(folder)
+        storage = LocalStorage(folder)
+        assert storage.list("") == []
+        storage.open("left behind", create=True).append(b"x")
+        assert storage.list("") == [Entry("left behind", 1, False)]
+        storage.remove("left behind")
+        return storage
+
+    check_storage(make, isolated=False)
+    assert len(folders) == len(set(folders)) > 10
+
+
+def test_what_cant_be_made_is_told() -> None:
+    def make(folder: str) -> LocalStorage:
+        raise StorageFailed("no disk")
+
+    with pytest.raises(AssertionError, match=r'"appends go to the end": making a storage of the folder .* raised StorageFailed: no disk'):
+        check_storage(make, isolated=False)
