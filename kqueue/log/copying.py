@@ -60,6 +60,8 @@ class Copy:
         values = {**properties, "directory.id": uuid_text(random_uuid(rng))}
         target.write_atomic(META_PROPERTIES, checkpoints.encode_properties(values, clock.wall_ms()))
         for name, offsets in self._offsets.items():
+            if name == CLEANER_OFFSETS and not offsets:
+                continue  # nothing was ever compacted
             target.write_atomic(name, checkpoints.encode_offsets(offsets))
         target.sync_folder("")
         target.write_atomic(checkpoints.CLEAN_SHUTDOWN, checkpoints.encode_clean_shutdown(broker_epoch))

@@ -28,7 +28,7 @@ class Seeded(NamedTuple):
 def seeded(request: pytest.FixtureRequest, tmp_path: Path) -> Seeded:
     """Records of clients in several codecs, a committed offset, a topic with settings of its own, another that is empty."""
     with kqueue.Broker(tmp_path / "original" if request.param == "disk" else None) as broker:
-        broker.create_topic("orders", 2, retention_ms=-1)
+        broker.create_topic("orders", 2, max_message_bytes=123_456)
         broker.create_topic("empty")
         for codec in (None, "gzip", "zstd"):
             with KafkaProducer(bootstrap_servers=broker.bootstrap, compression_type=codec) as producer:
@@ -47,7 +47,7 @@ def check(broker: kqueue.Broker, seeded: Seeded) -> None:
     assert list(broker.topics) == ["empty", "orders"]
     assert len(seeded.records) == 30
     assert broker.topics["orders"].records() == seeded.records
-    assert broker.topics["orders"].config["retention.ms"] == -1
+    assert broker.topics["orders"].config["max.message.bytes"] == 123_456
     assert broker.groups["mail"].offsets == {"orders": {0: 2}}
 
 

@@ -72,6 +72,22 @@ def test_a_copy_holds_what_the_running_logs_hold(kind: str, tmp_path: Path) -> N
     assert log_of(copy).latest_timestamp() == log_of(manager).latest_timestamp()
 
 
+def test_a_copy_has_the_files_that_a_clean_stop_leaves() -> None:
+    storage, copy = MemoryStorage(), MemoryStorage()
+    manager = start(storage)
+    filled(manager)
+    log_of(manager).advance_start(5)
+    manager.copy_to(copy)
+    ends = {("t", 0): log_of(manager).end_offset, ("empty", 0): 0}
+    manager.close(ends)
+    assert [entry.name for entry in copy.list("")] == [entry.name for entry in storage.list("")]
+    for folder in ("", "t-0", "empty-0"):
+        for entry in copy.list(folder):
+            path = f"{folder}/{entry.name}".lstrip("/")
+            if not entry.is_folder and entry.name != "meta.properties":
+                assert copy.read(path) == storage.read(path), path
+
+
 def test_each_goes_on_by_itself() -> None:
     manager = start(MemoryStorage())
     filled(manager)

@@ -204,19 +204,31 @@ def test_arguments_that_say_nothing_are_refused(broker: kqueue.Broker) -> None:
 
 
 def test_it_waits_for_what_is_to_come(broker: kqueue.Broker) -> None:
-    begun = threading.Event()
+    looked = threading.Event()
 
     def produce() -> None:
-        assert begun.wait(20)
-        broker.create_topic("later")
-        for number in range(3):
-            broker.topics["later"].produce(b"%d" % number)
+        assert looked.wait(20)
+        broker.topics["orders"].produce("1")
+        broker.topics["orders"].produce("2")
 
+    def decode(value: bytes) -> int:
+        looked.set()
+        return int(value)
+
+    broker.topics["orders"].produce("0")
     thread = threading.Thread(target=produce)
     thread.start()
-    begun.set()
-    found = broker.assert_produced("later", ["0", "1", "2"], within_s=20)
+    found = broker.assert_produced("orders", [0, 1, 2], decode=decode, within_s=20)
     assert len(found) == 3
+    thread.join()
+
+
+def test_it_waits_for_a_topic_too(broker: kqueue.Broker) -> None:
+    failed = failing(broker, ["x"], within_s=0)
+    assert "1 missing" in failed
+    thread = threading.Timer(0.02, lambda: (broker.create_topic("later"), broker.topics["later"].produce("x")))
+    thread.start()
+    broker.assert_produced("later", ["x"], within_s=20)
     thread.join()
 
 

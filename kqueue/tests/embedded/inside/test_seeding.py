@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,6 +72,22 @@ def test_the_topics_own_partitioner_chooses(broker: kqueue.Broker) -> None:
     # one after another, though each time the topic is looked up anew
     assert [broker.topics["t"].produce("v", key="same").partition for _ in range(6)] == [0, 1, 2, 0, 1, 2]
     assert broker.topics["t"].produce("v", key="same", partition=1).partition == 1
+
+
+class Last:
+    """Everything into the last partition."""
+
+    def __init__(self, rng: random.Random) -> None:
+        pass
+
+    def partition(self, key: bytes | None, count: int, **_: object) -> int:
+        return count - 1
+
+
+def test_a_partitioner_that_was_given_to_the_broker_chooses() -> None:
+    with kqueue.Broker(partitioners={"last": Last}) as broker:
+        broker.create_topic("t", 5, **{"kqueue.partitioner": "last"})
+        assert {one.partition for one in broker.topics["t"].produce_all(["a", ("k", "b"), "c"])} == {4}
 
 
 def test_many_records_keep_their_order_and_tell_their_places(broker: kqueue.Broker) -> None:

@@ -7,7 +7,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 import kqueue
-from kqueue.base.errors import InvalidTopic, UnknownTopicOrPartition
+from kqueue.base.errors import CorruptBatch, InvalidTopic, UnknownTopicOrPartition
 from kqueue.embedded.inside.asking import NoSuchName
 from kqueue.embedded.inside.records import PORTION_BYTES, Record
 from kqueue.tests import golden
@@ -134,6 +134,22 @@ def test_more_than_a_portion_is_read_whole_and_once(storage: str, tmp_path: Path
         assert [one.value for one in topic.records()] == values
         middle = topic.records(start=7, stop=len(values) - 7)
         assert [one.offset for one in middle] == list(range(7, len(values) - 7))
+
+
+def test_damage_on_the_disk_is_told_and_not_handed_out(tmp_path: Path) -> None:
+    with kqueue.Broker(tmp_path) as broker:
+        broker.create_topic("t")
+        for number in range(20):
+            broker.topics["t"].produce(b"%02d" % number * 5000)
+    log = tmp_path / "t-0" / ("0" * 20 + ".log")
+    data = bytearray(log.read_bytes())
+    data[data.index(b"0303030303") + 5] ^= 1
+    log.write_bytes(data)
+    with kqueue.Broker(tmp_path) as broker:
+        assert [one.offset for one in broker.topics["t"].records(start=4)] == list(range(4, 20))
+        with pytest.raises(CorruptBatch):
+            broker.topics["t"].records()
+        assert [one.offset for one in broker.topics["t"].records(stop=3)] == [0, 1, 2]
 
 
 def test_a_scan_ends_where_the_partition_ended_when_it_began(broker: kqueue.Broker) -> None:
