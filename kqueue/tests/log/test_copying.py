@@ -80,8 +80,8 @@ def test_a_copy_has_the_files_that_a_clean_stop_leaves() -> None:
     manager.copy_to(copy)
     ends = {("t", 0): log_of(manager).end_offset, ("empty", 0): 0}
     manager.close(ends)
-    assert [entry.name for entry in copy.list("")] == [entry.name for entry in storage.list("")]
     for folder in ("", "t-0", "empty-0"):
+        assert [entry.name for entry in copy.list(folder)] == [entry.name for entry in storage.list(folder)]
         for entry in copy.list(folder):
             path = f"{folder}/{entry.name}".lstrip("/")
             if not entry.is_folder and entry.name != "meta.properties":
