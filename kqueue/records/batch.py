@@ -193,7 +193,7 @@ def iter_records(buf: Buffer, pos: int = 0, *, limit_bytes: int = DECOMPRESSED_B
 
     Args: limit_bytes: what the records may decompress to; no more than about that is ever allocated.
     Raises: CorruptBatch: anything that does not follow the format, as soon as it is met: the records before it may
-    have been yielded. UnsupportedCodec: nobody has registered the codec. The checksum is `check_crc`'s.
+    have been yielded; the checksum is `check_crc`'s. UnsupportedCodec: nobody has registered the codec. PluginError: a plugin's failed.
     """
     header = read_header(buf, pos)
     return decode_records(decompressed(buf, pos, header, limit_bytes), header)

@@ -3,6 +3,9 @@
 Calls block, so they run in jobs (`kqueue.base.jobs`), never on the owner thread; a store may be called from several threads.
 One machine needs `read` and `commit`; what several machines need besides (registration, campaigns, watches) joins this contract
 as further methods, with the store that has them.
+
+Plugins bring theirs under the entry-point group `kqueue.metadata`: a callable that takes the data folder's path, which
+`kqueue.testing.check_metadata_store` tests. Whatever else one of them raises, or returns, is made a StorageFailed with its name (`guard`).
 """
 
 from __future__ import annotations

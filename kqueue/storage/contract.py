@@ -2,6 +2,8 @@
 
 Paths are relative to the storage's root, with "/" between folders ("" is the root itself); a path that would leave the
 root raises ValueError. FileNotFoundError where a name is needed and not there; every other trouble is StorageFailed.
+Plugins bring theirs under the entry-point group `kqueue.storage`: a callable that takes a data folder's path, which
+`kqueue.testing.check_storage` tests. Whatever else one of them raises, or returns, is made a StorageFailed with its name (`guard`).
 One thread writes; `File.sync`, `Storage.sync_folder`, `Storage.write_atomic` and regions may be used from others beside it.
 """
 

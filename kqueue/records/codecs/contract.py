@@ -1,5 +1,6 @@
 """What a compression codec is. Plugins bring theirs under the entry-point group `kqueue.codecs`: an instance, which
-`kqueue.testing.check_codec` tests."""
+`kqueue.testing.check_codec` tests. One with the id of another, e.g. gzip by another library, serves it where the broker's setting
+`kqueue.codecs` says so. What it does beside this contract fails the one batch, with its name (`guard`)."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class Codec(Protocol):
         ...
 
     def compress(self, data: Buffer, level: int | None = None) -> bytes:
-        """`data` compressed; empty data too. `level` None: the default."""
+        """`data` compressed; empty data too. `level` None: the default; others are from `levels`."""
         ...
 
     def decompress(self, data: Buffer, limit: int) -> bytes:

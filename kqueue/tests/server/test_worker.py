@@ -14,7 +14,7 @@ def test_what_can_not_be_read_is_an_answer_too() -> None:
 
 
 def test_bytes_that_name_what_is_not_there_are_an_answer_too() -> None:
-    data = pickle.dumps(Where()).replace(b"Where", b"Wherf")
+    data = pickle.dumps(None) + pickle.dumps(Where()).replace(b"Where", b"Wherf")
     kind, error = _run(io.BytesIO(data))
     assert kind == "failed"
     assert isinstance(error, AttributeError)

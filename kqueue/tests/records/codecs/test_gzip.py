@@ -43,7 +43,7 @@ def test_a_multitude_of_empty_members_costs_no_square() -> None:
     assert time.process_time() - start < 5
 
 
-@pytest.mark.parametrize("tail", [b"\0", b"\x1f", b"\x1f\x8b", b"garbage", gzip.compress(b"x")[:-1]])
+@pytest.mark.parametrize("tail", [b"\0", b"\x1f", b"\x1f\x8b", b"garbage", gzip.compress(b"x", mtime=0)[:-1]])
 def test_bytes_left_over(tail: bytes) -> None:
     with pytest.raises(CorruptBatch, match="gzip"):
         CODEC.decompress(gzip.compress(DATA) + tail, 10 * len(DATA))
