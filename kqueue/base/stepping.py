@@ -14,30 +14,24 @@ def steps(
     ms: float,
     *,
     run_due: Callable[[float], object] | None = None,
-    runs_max: int | None = None,
+    parts: int | None = None,
 ) -> Generator[None, None, None]:
     """Let `ms` milliseconds (0 or more) pass on `clock`; at each yield the caller does what timers have set off: jobs, ready waits.
 
     Each timer runs at its own time, so one that another leads to comes at its time too, if that is still on the way. At the end nothing
-    is left that is due. `run_due(now_ms)` in place of `timers.run_due` may deal with exceptions. With `runs_max` each series of calls
-    (`Timers.every`) runs at most about that often: its interval is stretched to `ms / runs_max`, and what is late at the end runs then.
+    is left that is due. `run_due(now_ms)` in place of `timers.run_due` may deal with exceptions. `parts`: series of calls
+    (`Timers.every`) may be late by such a part of the time that is left, see `Timers.leap_to`; None: they are not.
     """
     run_due = run_due or timers.run_due
     target_ms = clock.monotonic_ms() + ms
     yield
-    if runs_max is not None:
-        timers.keep_apart(ms / runs_max)
+    if parts is not None:
+        timers.leap_to(target_ms, parts)
     try:
-        yield from _until(target_ms, timers, clock, run_due)
+        while (deadline_ms := timers.next_deadline_ms()) is not None and deadline_ms <= target_ms:
+            clock.move_to(max(deadline_ms, clock.monotonic_ms()))
+            run_due(clock.monotonic_ms())
+            yield
         clock.move_to(max(target_ms, clock.monotonic_ms()))
     finally:
-        if runs_max is not None:
-            timers.keep_apart(0)
-    yield from _until(target_ms, timers, clock, run_due)
-
-
-def _until(target_ms: float, timers: Timers, clock: MovableClock, run_due: Callable[[float], object]) -> Generator[None, None, None]:
-    while (deadline_ms := timers.next_deadline_ms()) is not None and deadline_ms <= target_ms:
-        clock.move_to(max(deadline_ms, clock.monotonic_ms()))
-        run_due(clock.monotonic_ms())
-        yield
+        timers.leap_to(None)

@@ -30,11 +30,10 @@ class Timer:
 class Series:
     """Calls that are due again and again, each `interval_ms` after the one before; `cancel()` ends them."""
 
-    __slots__ = ("_run", "_timer", "_timers", "due_ms", "interval_ms")
+    __slots__ = ("_run", "_timer", "_timers", "interval_ms")
 
     def __init__(self, timers: Timers, interval_ms: float, run: Callable[[], object], first_ms: float) -> None:
         self.interval_ms = interval_ms
-        self.due_ms = first_ms
         self._timers = timers
         self._run = run
         self._timer = timers.at(first_ms, self._ring)
@@ -42,7 +41,6 @@ class Series:
     def cancel(self) -> None:
         """No more calls, not even one that is due; twice is harmless."""
         self._timer.cancel()
-        self._timers._series.pop(self, None)
 
     @property
     def pending(self) -> bool:
@@ -51,14 +49,8 @@ class Series:
     def _ring(self) -> None:
         # first the next one: a call that fails does not end the series, and one that cancels it does
         now_ms = self._timers._now_ms()
-        self.due_ms = now_ms + self.interval_ms
-        self._timer = self._timers.at(max(self.due_ms, now_ms + self._timers._apart_ms), self._ring)
+        self._timer = self._timers.at(now_ms + max(self.interval_ms, self._timers._apart_ms(now_ms)), self._ring)
         self._run()
-
-    def _set_right(self) -> None:
-        if self._timer.deadline_ms != self.due_ms:
-            self._timer.cancel()
-            self._timer = self._timers.at(self.due_ms, self._ring)
 
 
 class Timers:
@@ -72,8 +64,8 @@ class Timers:
         self._heap: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._clock = clock
-        self._series: dict[Series, None] = {}
-        self._apart_ms = 0.0
+        self._target_ms: float | None = None
+        self._parts = 1
         self.on_earlier: Callable[[], None] | None = None
 
     def at(self, deadline_ms: float, run: Callable[[], object]) -> Timer:
@@ -88,23 +80,19 @@ class Timers:
     def every(self, interval_ms: float, run: Callable[[], object], *, first_after_ms: float | None = None) -> Series:
         """Call `run` each `interval_ms` (more than 0) from now on, the first time after `first_after_ms` (None: one interval).
 
-        For upkeep that loses nothing by being late: see `keep_apart`. An exception in one call goes to whoever runs the timers, and the
+        For upkeep that loses nothing by being late: see `leap_to`. An exception in one call goes to whoever runs the timers, and the
         next call comes all the same.
         """
         assert interval_ms > 0, "what is due again at once would leave no time for anything else"
-        series = Series(self, interval_ms, run, self._now_ms() + (interval_ms if first_after_ms is None else first_after_ms))
-        self._series[series] = None
-        return series
+        return Series(self, interval_ms, run, self._now_ms() + (interval_ms if first_after_ms is None else first_after_ms))
 
-    def keep_apart(self, apart_ms: float) -> None:
-        """Let the calls of each series be at least `apart_ms` apart, while much time passes at once; 0 goes back to their own intervals.
+    def leap_to(self, target_ms: float | None, parts: int = 1) -> None:
+        """While much time passes at once, up to `target_ms`: let two calls of a series be apart by a `parts`th of what is left, at least.
 
-        Going back makes those due at once that are late by then: one call for all that were left out.
+        So they grow closer towards the target, and come at their own intervals at last: the number of calls grows with the logarithm of the
+        time, and none is later than by a `parts`th of the time that was left when it was due. None: there is no such target any more.
         """
-        self._apart_ms = apart_ms
-        if not apart_ms:
-            for series in list(self._series):
-                series._set_right()
+        self._target_ms, self._parts = target_ms, parts
 
     def next_deadline_ms(self) -> float | None:
         """Deadline of the first pending timer; None when there is none."""
@@ -122,6 +110,9 @@ class Timers:
             run()
             count += 1
         return count
+
+    def _apart_ms(self, now_ms: float) -> float:
+        return 0.0 if self._target_ms is None else (self._target_ms - now_ms) / self._parts
 
     def _now_ms(self) -> float:
         assert self._clock is not None, "these timers were given no clock to count intervals by"

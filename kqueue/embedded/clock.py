@@ -36,8 +36,8 @@ class BrokerClock:
         all of it is done and its answers are sent. Several threads may call it: one push follows another.
 
         Precision: whatever is due once runs at its very time. Upkeep that is repeated (looking for what is to be deleted, compacted or
-        expired) is repeated on the way no more often than 500 times, so the first look at something that is over may come late by a
-        500th of the whole (23 minutes in 8 days); it never comes later than the end.
+        expired) is repeated less often on a long way, so that eight days don't take long: it may come late by a twentieth of the time
+        that was left then, and is never later than the end.
 
         Clients keep their own clocks, and are not heard until all is done: to the broker they were silent for so long. A member that
         lives is put out of its group, and joins again; a connection in the middle of a request or of an answer is closed, an idle

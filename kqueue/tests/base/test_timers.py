@@ -134,34 +134,18 @@ def test_a_series_may_end_itself() -> None:
     assert ran == [10]
 
 
-def test_series_are_kept_apart_and_what_is_late_then_runs_once() -> None:
+def test_on_the_way_to_a_target_the_calls_of_a_series_are_apart_by_a_part_of_what_is_left() -> None:
     clock = ManualClock()
     timers, ran = Timers(clock), dict[int, list[float]]()
-    for interval_ms in (10, 70, 1000):
+    for interval_ms in (10, 300, 1000):
         ran[interval_ms] = []
         timers.every(interval_ms, lambda interval_ms=interval_ms: ran[interval_ms].append(clock.monotonic_ms()))
-    timers.keep_apart(50)
-    while (due := timers.next_deadline_ms()) is not None and due <= 195:
-        clock.move_to(due)
-        timers.run_due(due)
-    assert ran == {10: [10, 60, 110, 160], 70: [70, 140], 1000: []}
-    clock.move_to(195)
-    timers.keep_apart(0)
-    timers.run_due(195)
-    assert ran == {10: [10, 60, 110, 160, 195], 70: [70, 140], 1000: []}
-    assert timers.next_deadline_ms() == 205
-
-
-def test_one_that_is_cancelled_while_they_are_kept_apart_stays_cancelled() -> None:
-    clock = ManualClock()
-    timers, ran = Timers(clock), list[float]()
-    series = timers.every(10, lambda: ran.append(clock.monotonic_ms()))
-    timers.keep_apart(50)
-    series.cancel()
-    clock.advance(100)
-    timers.keep_apart(0)
-    timers.run_due(100)
-    assert ran == []
+    timers.leap_to(810, 2)
+    run_until(clock, timers, 800)
+    assert ran == {10: [10, 410, 610, 710, 760, 785, 797.5], 300: [300, 600], 1000: []}
+    timers.leap_to(810, 2)
+    run_until(clock, timers, 1000)
+    assert ran[10][7:] == [807.5, *(817.5 + 10 * number for number in range(19))]
 
 
 def test_intervals_need_a_clock() -> None:
