@@ -203,7 +203,13 @@ class _Writer:
         self._filesystem = filesystem
         self._file = File(path, first_offset, first_offset)
         self._stream = filesystem.open_output_stream(path)
-        self._writer = pq.ParquetWriter(self._stream, schema(), compression="zstd", write_page_checksum=True)
+        try:
+            self._writer = pq.ParquetWriter(self._stream, schema(), compression="zstd", write_page_checksum=True)
+        except BaseException:  # the first bytes are written here
+            for tidy_up in (self._stream.close, lambda: filesystem.delete_file(path)):
+                with contextlib.suppress(OSError):
+                    tidy_up()
+            raise
 
     def write(self, rows: pa.RecordBatch) -> None:
         self._writer.write_batch(rows, row_group_size=rows.num_rows)

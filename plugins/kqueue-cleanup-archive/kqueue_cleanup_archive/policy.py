@@ -24,12 +24,12 @@ class ArchivePolicy:
 
     Args: uri: where the archive is: a path, or what `pyarrow.fs.FileSystem.from_uri` takes (file://, s3://, gs://, abfs://, hdfs://);
     None: what the environment variable KQUEUE_ARCHIVE_URI says when the broker asks. filesystem: then `uri` is a path in it; it can be
-    pickled, unless the broker keeps its files in memory.
+    pickled, unless the broker keeps its files in memory. name: what topics give as their `cleanup.policy`; ``archive`` is
+    taken by the installed one, so each further archive needs another.
     """
 
-    name = "archive"
-
-    def __init__(self, uri: str | Path | None = None, *, filesystem: FileSystem | None = None) -> None:
+    def __init__(self, uri: str | Path | None = None, *, filesystem: FileSystem | None = None, name: str = "archive") -> None:
+        self.name = name
         self._uri = None if uri is None else str(uri)
         self._filesystem = filesystem
         self._delete = DeletePolicy()
