@@ -6,12 +6,10 @@ are not copied (`.cleaned`, `.swap`, `.deleted`, checkpoints). Durability: each 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Collection, Iterable, Mapping
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import StorageFailed
-from kqueue.base.names import random_uuid, uuid_text
 from kqueue.log.folders.data_folder import DataFolder, Found, Key
 from kqueue.log.formats import checkpoints
 from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, META_PROPERTIES, RECOVERY_POINTS, Offsets
@@ -54,11 +52,10 @@ class Copy:
             if key in folder.cleaner_offsets:
                 self._offsets[CLEANER_OFFSETS][key] = folder.cleaner_offsets[key]
 
-    def finish(self, properties: Mapping[str, str], clock: Clock, rng: random.Random, broker_epoch: int) -> None:
-        """Write what stands at the top of a data folder, the mark of a clean stop last."""
+    def finish(self, properties: Mapping[str, str], clock: Clock, broker_epoch: int) -> None:
+        """Write what stands at the top of a data folder, the mark of a clean stop last. `properties`: of the first that was added."""
         target = self._target
-        values = {**properties, "directory.id": uuid_text(random_uuid(rng))}
-        target.write_atomic(META_PROPERTIES, checkpoints.encode_properties(values, clock.wall_ms()))
+        target.write_atomic(META_PROPERTIES, checkpoints.encode_properties(properties, clock.wall_ms()))
         for name, offsets in self._offsets.items():
             if name == CLEANER_OFFSETS and not offsets:
                 continue  # nothing was ever compacted

@@ -354,7 +354,7 @@ class LogManager:
         copy = Copy(target)
         for folder in self._folders:
             copy.add(folder, self._logs, self._unrecovered)
-        copy.finish(next(iter(self._folders)).properties, self._clock, self._rng, self._broker_epoch)
+        copy.finish(next(iter(self._folders)).properties, self._clock, self._broker_epoch)
 
     # --- the end
 
