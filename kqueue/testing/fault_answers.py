@@ -136,11 +136,11 @@ def _with_errors(response: Any, errors: list[Any], shape: _Shape) -> Any:
 def _refuse_metadata(asked: Asked, code: ErrorCode, choice: Choice) -> None:
     request = asked.request
     taken: list[tuple[Any, str | bytes]] = []
+    asks_all = _asks_all(asked)
     if request.topics is not None and choice.partition is None:
         asked_for = [(one, name_of(topic_key(one), asked.call.broker)) for one in request.topics]
         taken = [(one, name) for one, name in asked_for if choice.has_topic(name)]
         request.topics = [one for one, name in asked_for if not choice.has_topic(name)]
-    asks_all = request.topics is None or (asked.version == 0 and not request.topics and not taken)
     entries = [
         MetadataResponseTopic(error_code=code, name=None if isinstance(name, bytes) else name, topic_id=one.topic_id) for one, name in taken
     ]
@@ -157,6 +157,11 @@ def _refuse_metadata(asked: Asked, code: ErrorCode, choice: Choice) -> None:
         return response
 
     asked.changes.append(change)
+
+
+def _asks_all(asked: Asked) -> bool:
+    topics = asked.request.topics
+    return topics is None or (asked.version == 0 and not topics)
 
 
 def _fail_topic(topic: MetadataResponseTopic, code: ErrorCode, choice: Choice) -> None:
@@ -222,6 +227,6 @@ def is_meant(asked: Asked, choice: Choice) -> bool:
     if asked.api == "Fetch":
         broker = asked.call.broker
         return choice.is_named([Named(name_of(topic, broker), (index,)) for topic, index in _fetched(asked)])
-    if asked.api == "Metadata" and asked.request.topics is None:
-        return True
+    if asked.api == "Metadata" and _asks_all(asked):
+        return choice.topic is None or asked.call.broker.topics.find(choice.topic) is not None
     return choice.is_named(wanted_by(asked.request, asked.api, asked.call.broker))
