@@ -46,7 +46,8 @@ def codes(topics: list[Any], partitions: str = "partitions") -> dict[tuple[str, 
     for topic in topics:
         for one in getattr(topic, partitions):
             index = one.index if hasattr(one, "index") else one.partition_index
-            assert ((name := getattr(topic, "name", None) or topic.topic), index) not in found, "each place is answered once"
+            name = getattr(topic, "name", None) or topic.topic
+            assert (name, index) not in found, "each place is answered once"
             found[name, index] = one.error_code
     return found
 

@@ -136,11 +136,15 @@ def test_chance_follows_from_the_seed(broker: kqueue.Broker, raw: Raw) -> None:
 
 
 def test_all_is_taken_back_after_an_exception_too(broker: kqueue.Broker, raw: Raw) -> None:
-    with pytest.raises(KeyError), faults(broker) as made:
-        made.fail("*", times=None)
-        made.disk_full()
-        assert code(raw) == 6
-        raise KeyError
+    def use() -> None:
+        with faults(broker) as made:
+            made.fail("*", times=None)
+            made.disk_full()
+            assert code(raw) == 6
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        use()
     assert code(raw) == 0
     assert is_whole(broker)
 
