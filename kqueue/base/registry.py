@@ -122,7 +122,6 @@ class Registry(Generic[T]):
         """`value` as it would stand here if it were added, without adding it. Raises PluginError: it is not what it should be."""
         return self._guarded(Entry(name, value, _id_of(value), origin)).value
 
-
     def __iter__(self) -> Iterator[Entry[T]]:
         """All there are, each under its own name, the built-ins first."""
         self._load()
