@@ -5,6 +5,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import FrameType
 
@@ -15,6 +16,7 @@ from kqueue.base.registry import Registry, Source
 from kqueue.base.settings import TopicConfig
 from kqueue.log.policies import LogView, Progress
 from kqueue.server.watchdog import Watchdog, blame
+from kqueue.storage import MemoryStorage
 
 PATIENCE_S = 20.0
 
@@ -245,3 +247,26 @@ def test_registries_tell_where_their_plugins_are_written_and_not_of_our_own() ->
     assert registry.sources() == [Source("thing 'guest' of Broker(...)", __name__, "Holding")]
     registry.guarded("found", Lines, "module:Lines")
     assert registry.sources()[1:] == [Source("thing 'found' of module:Lines", __name__, "Lines")]
+
+
+class Stuck(MemoryStorage):
+    """Holds the loop in one of its calls, until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = threading.Event()
+
+    def make_folder(self, path: str) -> None:
+        if path.startswith("stuck"):
+            assert self.released.wait(PATIENCE_S)
+        super().make_folder(path)
+
+
+def test_a_storage_that_a_program_gave_is_named(lines: Lines) -> None:
+    storage = Stuck()
+    with kqueue.Broker(storage=storage, kqueue_watchdog_ms=50) as broker, ThreadPoolExecutor(1) as pool:
+        made = pool.submit(broker.create_topic, "stuck")
+        [(_, said)] = lines.wait(1)
+        storage.released.set()
+        made.result(PATIENCE_S)
+    assert f"storage 'Stuck' of Broker(storage=...) ({__name__}.Stuck.make_folder, line " in said

@@ -17,7 +17,9 @@ from typing import Any
 import psutil
 import pytest
 
+import kqueue.testing
 from kqueue.records.codecs import CODECS
+from kqueue.server.plugins import CONTRACTS as CONTRACTS_OF_PLUGINS
 from kqueue.testing import check_cleanup_policy, check_codec, check_metadata_store, check_partitioner, check_storage
 from kqueue.tests.testing import bad_plugins
 from kqueue.tests.testing.bad_plugins import Codec, Factory, Policy, StorageOpener, StoreOpener
@@ -196,8 +198,7 @@ def test_importing_the_package_imports_none_of_it() -> None:
 
 
 def test_all_that_the_package_promises_is_there() -> None:
-    import kqueue.testing
-
+    assert {contract.checker for contract in CONTRACTS_OF_PLUGINS if contract.checker} <= set(kqueue.testing.__all__)
     assert all(callable(getattr(kqueue.testing, name)) for name in kqueue.testing.__all__)
     with pytest.raises(AttributeError, match="nothing_of_it"):
         _ = kqueue.testing.nothing_of_it
