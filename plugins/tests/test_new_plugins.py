@@ -64,10 +64,11 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     environment = Environment(folder)
     environment.run(f"pip wheel --quiet --no-deps --wheel-dir '{folder}/wheels' '{source}'")
     (wheel,) = (folder / "wheels").glob("kqueue-*.whl")
-    environment.run(f"pip install --quiet '{wheel}[cli]'")
+    environment.run(f"pip install --quiet '{wheel}[cli]' 'setuptools>=77'")
     for kind in KINDS:
         environment.run(f"kqueue plugins new {kind} mine --folder {kind}")
-    environment.run("pip install --quiet " + " ".join(f"-e './{kind}[test]'" for kind in KINDS))
+    # without an environment for each build, which takes most of the time; the document's own lines, below, are as they stand
+    environment.run("pip install --quiet --no-build-isolation " + " ".join(f"-e './{kind}[test]'" for kind in KINDS))
     return environment
 
 
