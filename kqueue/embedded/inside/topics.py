@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kqueue.server.app import Server
 
 T = TypeVar("T")
+SEEDS_AT_A_TIME = 2000
 
 
 class Topic:
@@ -116,10 +117,14 @@ class Topic:
         self._ask(work)
 
     def _seed(self, seeds: list[Seed], partition: int | None) -> list[Record]:
-        async def work(server: Server) -> list[Record]:
-            return await seeding.append(server, _find(server, self._name), seeds, partition, self._partitioners)
+        def append(part: list[Seed]) -> list[Record]:
+            async def work(server: Server) -> list[Record]:
+                return await seeding.append(server, _find(server, self._name), part, partition, self._partitioners)
 
-        return self._ask(work)
+            return self._ask(work)
+
+        # in parts, between which the broker hears its clients
+        return [record for begin in range(0, len(seeds), SEEDS_AT_A_TIME) for record in append(seeds[begin : begin + SEEDS_AT_A_TIME])]
 
     def _look(self, look: Callable[[broker_topics.Topic], T]) -> T:
         async def work(server: Server) -> T:

@@ -13,6 +13,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 import kqueue
 from kqueue.base.errors import SnapshotRefused
 from kqueue.embedded.inside.records import Record
+from kqueue.files.verify import verify
 from kqueue.replication.memory import MemoryStore
 from kqueue.storage import MemoryStorage
 
@@ -161,3 +162,25 @@ def test_some_megabytes_are_copied_and_begun_with_in_no_time(tmp_path: Path) -> 
             took.append(time.perf_counter() - began)
             assert len(broker.topics["orders"].records()) == 4000
     assert min(took) < 0.3
+
+
+def test_it_is_whole_while_compaction_and_retention_are_at_work(tmp_path: Path) -> None:
+    quick = {"log.cleaner.backoff.ms": 10, "log.retention.check.interval.ms": 10, "log.segment.delete.delay.ms": 5}
+    with kqueue.Broker(tmp_path / "data", settings=quick) as broker:
+        broker.create_topic("compacted", cleanup_policy="compact", segment_bytes=5_000, min_cleanable_dirty_ratio="0.01")
+        broker.create_topic("short", retention_bytes=20_000, segment_bytes=5_000)
+        number = taken = 0
+        deadline = time.monotonic() + 60
+        while taken < 5 or not (broker.topics["short"].start_offsets[0] and len(broker.topics["compacted"].records()) < number - 300):
+            assert time.monotonic() < deadline, "nothing was compacted or dropped"
+            broker.topics["compacted"].produce_all([(f"k{(number + n) % 50}", f"{number + n}") for n in range(100)])
+            broker.topics["short"].produce_all([bytes(500)] * 10)
+            number += 100
+            folder = tmp_path / f"snapshot {taken}"
+            broker.snapshot(folder)
+            taken += 1
+            assert verify(folder, deep=True).errors == []
+            with kqueue.Broker(snapshot=folder) as copy:
+                latest = {record.key: int(record.value or b"") for record in copy.topics["compacted"].records()}
+                assert sorted(latest.values()) == list(range(number - 50, number))
+                assert copy.topics["short"].end_offsets == broker.topics["short"].end_offsets

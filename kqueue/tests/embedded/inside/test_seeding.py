@@ -11,6 +11,7 @@ from kafka.consumer.fetcher import ConsumerRecord
 
 import kqueue
 from kqueue.base.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge, UnknownTopicOrPartition
+from kqueue.embedded.inside import topics
 
 
 @pytest.fixture
@@ -82,6 +83,14 @@ class Last:
 
     def partition(self, key: bytes | None, count: int, **_: object) -> int:
         return count - 1
+
+
+def test_very_many_are_taken_in_parts_and_keep_their_order(broker: kqueue.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "SEEDS_AT_A_TIME", 7)
+    broker.create_topic("t", 2, **{"kqueue.partitioner": "round_robin"})
+    made = broker.topics["t"].produce_all([b"%d" % number for number in range(50)])
+    assert [(one.value, one.partition, one.offset) for one in made] == [(b"%d" % n, n % 2, n // 2) for n in range(50)]
+    assert len(broker.topics["t"].records()) == 50
 
 
 def test_a_partitioner_that_was_given_to_the_broker_chooses() -> None:
