@@ -12,6 +12,7 @@ from kqueue.base.errors import InvalidTopic
 
 TOPIC_LENGTH_MAX = 249
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+NEAREST_LENGTH_MAX = 1000
 UUID_ZERO = bytes(16)
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+\Z", re.ASCII)
 _FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>0|[1-9][0-9]*)\Z", re.ASCII)
@@ -70,7 +71,9 @@ def random_uuid(rng: random.Random) -> bytes:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that looks most like `name`; None when nothing comes near."""
+    """The known name that looks most like `name`; None when nothing comes near, or `name` is too long for one."""
+    if len(name) > NEAREST_LENGTH_MAX:
+        return None  # it comes from strangers, and comparing takes long
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
 

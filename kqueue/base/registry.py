@@ -283,7 +283,7 @@ class Registry(Generic[T]):
         if name in self.failed:
             return PluginError(f"{self.noun} {name!r} can't be used: {self.failed[name]}")
         there = sorted({*self._by_name, *(point.name for point in self._points or ())})
-        return PluginError(f"no {self.noun} is called {name!r}{did_you_mean(name, there)} (there are: {', '.join(there)})")
+        return PluginError(f"no {self.noun} is called {name!r:.300}{did_you_mean(name, there)} (there are: {', '.join(there)})")
 
 
 def _id_of(value: object) -> int | None:

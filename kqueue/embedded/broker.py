@@ -114,7 +114,8 @@ class Broker(Inside):
     def start(self) -> Broker:
         """Start, and return once clients can connect. A running broker is left as it is.
 
-        Raises: FolderInUse: another broker has the data folder. ListenFailed: the port is taken. StorageFailed.
+        Raises: FolderInUse: another broker has the data folder. ListenFailed: the port is taken. StorageFailed. SettingError, PluginError:
+        a plugin can't be used.
         """
         with self._lock:
             if not self.is_running:

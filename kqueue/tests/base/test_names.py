@@ -69,3 +69,8 @@ def test_random_ids_are_version_4_and_do_not_start_with_a_dash() -> None:
 def test_nearest_name() -> None:
     assert names.did_you_mean("murmur", ["murmur2", "random"]) == "; did you mean 'murmur2'?"
     assert names.did_you_mean("xyz", ["murmur2"]) == ""
+
+
+def test_names_from_strangers_are_not_compared_at_any_length() -> None:
+    assert names.nearest("a" * 1000, ["a" * 999]) == "a" * 999
+    assert names.nearest("a" * 1001, ["a" * 1000]) is None
