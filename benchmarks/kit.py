@@ -1,4 +1,4 @@
-"""The test kit: what a broker costs a run of tests, and what it adds to a test of one record."""
+"""The test kit: what a broker costs a run of tests, what it adds to a test of one record, and how long it takes to let time pass."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 
@@ -19,6 +20,8 @@ ROUNDS = 15
 START_ROUNDS = 5
 START_MS_MAX = 150
 OVERHEAD_MS_MAX = 50
+PUSH_MS_MAX = {"memory": 1000, "disk": 2000}
+PUSHED_TOPICS, PUSHED_PARTITIONS = 10, 4
 TOPIC = "one-record"
 _START = """
 import time, pytest, _pytest.config, _pytest.logging, _pytest.fixtures
@@ -59,9 +62,28 @@ def overhead() -> Row:
     return Row("a test of one record through kafka-python", figures, "the client alone: its requests are answered from a recording")
 
 
+def push() -> Row:
+    """What `broker.clock.advance(days=8)` takes where there is something to keep, to delete and to compact."""
+    figures = []
+    for storage, at_most in PUSH_MS_MAX.items():
+        with tempfile.TemporaryDirectory() as folder, kqueue.Broker(folder if storage == "disk" else None) as broker:
+            for number in range(PUSHED_TOPICS):
+                policy = "delete" if number % 5 else "compact"
+                broker.create_topic(f"t{number}", PUSHED_PARTITIONS, cleanup_policy=policy, segment_bytes=1024)
+            with KafkaProducer(bootstrap_servers=broker.bootstrap, batch_size=0) as producer:
+                for number in range(PUSHED_TOPICS * PUSHED_PARTITIONS * 10):
+                    producer.send(f"t{number % PUSHED_TOPICS}", bytes(200), key=b"%d" % (number % 40))
+            began = time.perf_counter()
+            broker.clock.advance(days=8)
+            figures.append(Figure((time.perf_counter() - began) * 1000, f"ms, {storage}", at_most=at_most))
+    note = f"{PUSHED_TOPICS} topics of {PUSHED_PARTITIONS} partitions, a fifth of them compacted: on disk in a process for each"
+    return Row("clock.advance(days=8)", figures, note)
+
+
 def steps() -> Iterator[tuple[str, Callable[[], Row]]]:
     yield "test kit: start", start
     yield "test kit: one record", overhead
+    yield "test kit: eight days", push
 
 
 def _whole_ms(broker: kqueue.Broker, topic: str) -> float:
