@@ -88,7 +88,7 @@ def _registered(contract: Contract, registry: Registry[Any], usage: Usage) -> It
         if ":" in name:
             yield row(name, None, "", BY_PATH, "")
         else:
-            yield row(name, None, "", NOT_HERE, f"the broker or its topics name it; here, no {registry.noun} is called so")
+            yield row(name, None, "", NOT_HERE, f"the broker or its topics name it, and no {registry.noun} is called so here")
 
 
 def _holders(entries: Iterable[Entry[Any]], preferred: Iterable[str]) -> dict[int, Entry[Any]]:

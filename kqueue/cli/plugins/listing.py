@@ -50,7 +50,7 @@ def list_plugins(as_json: bool, bootstrap: str) -> None:
     (the broker has it as module:object).
 
     USED BY is what the broker says that answers at --bootstrap-server: topics by their cleanup.policy, compression.type and
-    kqueue.partitioner, brokers by kqueue.storage, kqueue.metadata and kqueue.codecs. Without a broker it stays empty.
+    kqueue.partitioner, brokers by kqueue.storage, kqueue.metadata and kqueue.codecs. Where no broker answers it is left out.
     """
     usage, trouble = NOBODY, None
     try:
@@ -98,7 +98,7 @@ def _print(found: list[Section], trouble: str | None) -> None:
         console.print(Text.assemble((TITLES[section.kind], "bold"), f"  (entry points {section.group})"), soft_wrap=True)
         console.print(_table(section, widths, with_users=users_fit and not trouble))
         for line in _notes(section, with_users=not users_fit):
-            console.print(Padding(Text(line), (0, 0, 0, 1)))
+            console.print(Padding(Text(line), (0, 0, 0, 1), expand=False))
         console.print()
     if trouble:
         console.print(Text(f"Who uses them is not shown: {trouble}"))
@@ -125,7 +125,7 @@ def _notes(section: Section, *, with_users: bool) -> Iterator[str]:
         if with_users and _users(plugin):
             yield f"{plugin.name} is used by {_users(plugin)}"
         if plugin.why:
-            yield f"{plugin.name} {plugin.state}: {plugin.why}"
+            yield f"{plugin.name}: {plugin.why}"
 
 
 def _users(plugin: Plugin) -> str:

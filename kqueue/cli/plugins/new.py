@@ -18,7 +18,7 @@ from kqueue.cli.plugins.template import KINDS, Kind, check_name, distribution_na
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where to write it; ./kqueue-KIND-NAME if not given. It must be empty, or not there.",
+    help="Where to write it; a new folder here, by the distribution's name, if not given.",
 )
 @click.option("--author", metavar="TEXT", help="Who made it, for pyproject.toml: 'Ada Lovelace <ada@example.org>'.")
 def new(kind: str, name: str, folder: Path | None, author: str | None) -> None:
