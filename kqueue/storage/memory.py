@@ -26,8 +26,9 @@ class MemoryFile:
         return position
 
     def read_at(self, position: int, size: int) -> bytes:
-        with memoryview(self._data) as view:
-            return bytes(view[position : position + size])
+        # a copy in one step: a view of it would stand in the way of an append, when another thread reads
+        data = self._data[position : position + size]
+        return data if isinstance(data, bytes) else bytes(data)
 
     def truncate(self, size: int) -> None:
         assert size <= len(self._data), "truncate never grows a file"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+import threading
 import tracemalloc
 
 import pytest
@@ -60,3 +62,26 @@ def test_renaming_a_folder_moves_what_is_deep_in_it_and_nothing_beside_it() -> N
     assert storage.read("h/g/a") == b"1"
     assert storage.read("fx/a") == b"2"
     assert [entry.name for entry in storage.list("")] == ["fx", "h"]
+
+
+def test_reads_in_another_thread_do_not_stand_in_the_way_of_the_writer() -> None:
+    file = MemoryStorage().open("a", create=True)
+    file.append(bytes(1 << 20))
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    ended = threading.Event()
+
+    def read() -> None:
+        while not ended.is_set():
+            file.read_at(0, 1 << 20)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for _ in range(3000):
+            file.append(b"x" * 100)
+    finally:
+        ended.set()
+        reader.join()
+        sys.setswitchinterval(before)
+    assert file.size == (1 << 20) + 300_000
