@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from kqueue.base.errors import PluginError
+from kqueue.base.registry import Entry
 from kqueue.records.codecs import CODECS
 from kqueue.server.luggage import pack
 from kqueue.server.processes import Processes
@@ -84,3 +85,11 @@ def test_what_another_process_does_not_find_fails_the_job_that_needs_it(brokers:
     there(brokers, Local("local", 6))
     with pytest.raises(PluginError, match=r"codec 'local' of Broker\(...\) can't go along .*AttributeError: Can't get attribute 'Local'"):
         Processes().run(Compress(6))
+
+
+def test_an_installed_one_that_is_not_found_there_fails_the_job_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = Entry("gone", NAMED_GZIP, 1, "gone-plugin 1.0")
+    monkeypatch.setattr(CODECS, "preferences", lambda: [gone])
+    with pytest.raises(PluginError, match="no codec is called 'gone'"):
+        Processes().run(Compress(1))
+    assert Processes().run(Compress(2))[0] == "snappy"
