@@ -81,6 +81,7 @@ class Snapshot:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         self.used = False
+        self._metadata: dict[str, bytes] = {}
 
     def fill(self, storages: Sequence[Storage], node_id: int) -> None:
         """Copy records and checkpoints into the first of these storages, all of which must be empty. Blocks.
@@ -90,6 +91,7 @@ class Snapshot:
         already. StorageFailed.
         """
         properties = self._properties()
+        self._metadata = self._read_metadata()
         for storage in storages:
             if any(entry.name not in _IGNORED for entry in storage.list("")):
                 raise SnapshotRefused(f"{storage.place} is not empty: a copy of a snapshot ({self.folder}) needs a folder of its own")
@@ -105,25 +107,29 @@ class Snapshot:
         target.write_atomic(CLEAN_SHUTDOWN, mark)
 
     def fill_store(self, store: MetadataStore) -> None:
-        """Copy the metadata into `store`, which must be empty; then all is filled. Kafka's folders have none: they are adopted. Blocks.
+        """Put the metadata that `fill` has read into `store`, which must be empty; then all is filled. Blocks.
 
-        Raises SnapshotRefused: it can't be read, or `store` is not empty. StorageFailed.
+        Raises SnapshotRefused: `store` is not empty. StorageFailed.
         """
         if store.read("/"):
             raise SnapshotRefused(f"the metadata store is not empty: a copy of a snapshot ({self.folder}) needs a new one")
-        if (self.folder / FILE_NAME).exists():
-            # opened as a copy: SQLite writes beside the files that it reads
-            with tempfile.TemporaryDirectory(prefix="kqueue-snapshot-") as own, self._reading():
-                for name in _DATABASE:
-                    if (self.folder / name).exists():
-                        shutil.copyfile(self.folder / name, Path(own, name))
-                found = SqliteStore(Path(own, FILE_NAME))
-                try:
-                    entries = found.read("/")
-                finally:
-                    found.close()
-            store.commit({}, {key: entry.value for key, entry in entries.items()}, ())
+        store.commit({}, self._metadata, ())
         self.used = True
+
+    def _read_metadata(self) -> dict[str, bytes]:
+        """Nothing where a stopped Kafka's folder is to be adopted."""
+        if not (self.folder / FILE_NAME).exists():
+            return {}
+        # opened as a copy: SQLite writes beside the files that it reads
+        with tempfile.TemporaryDirectory(prefix="kqueue-snapshot-") as own, self._reading():
+            for name in _DATABASE:
+                if (self.folder / name).exists():
+                    shutil.copyfile(self.folder / name, Path(own, name))
+            store = SqliteStore(Path(own, FILE_NAME))
+            try:
+                return {key: entry.value for key, entry in store.read("/").items()}
+            finally:
+                store.close()
 
     def _properties(self) -> dict[str, str]:
         if not self.folder.is_dir():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -25,9 +26,10 @@ class Seeded(NamedTuple):
     records: list[Record]
 
 
-@pytest.fixture(params=["memory", "disk"])
-def seeded(request: pytest.FixtureRequest, tmp_path: Path) -> Seeded:
-    """Records of clients in several codecs, a committed offset, a topic with settings of its own, another that is empty."""
+@pytest.fixture(scope="module", params=["memory", "disk"])
+def seeded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Seeded:
+    """Records of clients in several codecs, a committed offset, a topic with settings of its own; one for all tests: they leave it alone."""
+    tmp_path = tmp_path_factory.mktemp(request.param)
     with kqueue.Broker(tmp_path / "original" if request.param == "disk" else None) as broker:
         broker.create_topic("orders", 2, max_message_bytes=123_456)
         broker.create_topic("empty")
@@ -91,8 +93,8 @@ def test_with_a_path_the_copy_stays_there(seeded: Seeded, tmp_path: Path) -> Non
         assert len(other.topics["orders"].records()) == 31
 
 
-def test_the_snapshot_itself_can_be_served(seeded: Seeded) -> None:
-    with kqueue.Broker(seeded.folder) as broker:
+def test_the_snapshot_itself_can_be_served(seeded: Seeded, tmp_path: Path) -> None:
+    with kqueue.Broker(shutil.copytree(seeded.folder, tmp_path / "served")) as broker:
         check(broker, seeded)
 
 

@@ -138,10 +138,12 @@ def test_what_is_no_snapshot_is_named(broker: kqueue.Broker, tmp_path: Path) -> 
     broker.snapshot(whole)
 
     def refused(folder: Path, words: str) -> None:
-        other = kqueue.Broker(snapshot=folder)
-        with pytest.raises(SnapshotRefused, match=words):
-            other.start()
-        assert not other.is_running
+        for place in (None, tmp_path / "copy"):
+            other = kqueue.Broker(place, snapshot=folder)
+            with pytest.raises(SnapshotRefused, match=words):
+                other.start()
+            assert not other.is_running
+        assert contents(tmp_path / "copy") == {}
 
     refused(tmp_path / "nowhere", "nowhere: there is no such folder")
     refused(whole / "meta.properties", "there is no such folder")
@@ -156,6 +158,13 @@ def test_what_is_no_snapshot_is_named(broker: kqueue.Broker, tmp_path: Path) -> 
     (broken / MARK).unlink()
     shutil.copy(whole / "meta.properties", broken)
     refused(broken, f"no {MARK}")
+    mended = kqueue.Broker(snapshot=broken)
+    with pytest.raises(SnapshotRefused):
+        mended.start()
+    for name in (MARK, "kqueue.db"):
+        shutil.copy(whole / name, broken)
+    with mended:
+        assert len(mended.topics["orders"].records()) == 10
 
 
 def test_data_that_is_there_is_not_overwritten(broker: kqueue.Broker, tmp_path: Path) -> None:
