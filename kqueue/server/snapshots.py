@@ -125,11 +125,12 @@ class Snapshot:
             for name in _DATABASE:
                 if (self.folder / name).exists():
                     shutil.copyfile(self.folder / name, Path(own, name))
-            store = SqliteStore(Path(own, FILE_NAME))
             try:
-                return {key: entry.value for key, entry in store.read("/").items()}
-            finally:
-                store.close()
+                store = SqliteStore(Path(own, FILE_NAME))
+                with contextlib.closing(store):
+                    return {key: entry.value for key, entry in store.read("/").items()}
+            except StorageFailed as error:
+                raise SnapshotRefused(f"snapshot {self.folder}: {error}") from error
 
     def _properties(self) -> dict[str, str]:
         if not self.folder.is_dir():
@@ -156,12 +157,10 @@ class Snapshot:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """What goes wrong here is the snapshot's fault."""
+        """What can't be read here is the snapshot's fault; what can't be written is a StorageFailed, and stays one."""
         try:
             yield
-        except SnapshotRefused:
-            raise
-        except (OSError, StorageFailed, CorruptIndex) as error:
+        except (OSError, CorruptIndex) as error:
             raise SnapshotRefused(f"snapshot {self.folder}: {error}") from error
 
 

@@ -28,7 +28,7 @@ class Seeded(NamedTuple):
 
 @pytest.fixture(scope="module", params=["memory", "disk"])
 def seeded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Seeded:
-    """Records of clients in several codecs, a committed offset, a topic with settings of its own; one for all tests: they leave it alone."""
+    """Records of clients in several codecs, a committed offset, a topic with settings; one for all tests, which leave it alone."""
     tmp_path = tmp_path_factory.mktemp(request.param)
     with kqueue.Broker(tmp_path / "original" if request.param == "disk" else None) as broker:
         broker.create_topic("orders", 2, max_message_bytes=123_456)

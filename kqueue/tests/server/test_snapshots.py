@@ -14,6 +14,7 @@ from kqueue.replication.memory import MemoryStore
 from kqueue.replication.sqlite import SqliteStore
 from kqueue.server.snapshots import Snapshot
 from kqueue.storage import LocalStorage, MemoryStorage
+from kqueue.testing.storage import FaultyStorage
 from kqueue.tests import golden
 
 MARK = ".kafka_cleanshutdown"
@@ -183,6 +184,12 @@ def test_data_that_is_there_is_not_overwritten(broker: kqueue.Broker, tmp_path: 
     (tmp_path / "two" / "file").touch()
     with pytest.raises(SnapshotRefused, match="two is not empty"):
         Snapshot(tmp_path / "snapshot").fill([MemoryStorage(), LocalStorage(tmp_path / "two")], 1)
+
+
+def test_a_place_that_can_not_be_written_is_not_the_snapshots_fault(broker: kqueue.Broker, tmp_path: Path) -> None:
+    broker.snapshot(tmp_path)
+    with pytest.raises(StorageFailed, match="No space left"):
+        Snapshot(tmp_path).fill([FaultyStorage(capacity_bytes=100)], 1)
 
 
 def test_many_begin_with_one(broker: kqueue.Broker, tmp_path: Path) -> None:
