@@ -9,7 +9,7 @@ frame has size 0 and says that the plain file was cut to `position`; `last cut` 
 encrypted file, 0 if there is none. Nothing is ever written but at the end, and nothing that was synced is rewritten; a cut at the end of
 a frame just takes the frames behind it away.
 
-No frame crosses a boundary of blocks of 256 KiB, and where fewer than 49 bytes are left before one there are zeros. So a frame begins at
+No frame crosses a boundary of blocks of 128 KiB, and where fewer than 49 bytes are left before one there are zeros. So a frame begins at
 each boundary, and neither opening a file nor finding a position in it takes more than a few of its blocks.
 
 Encrypted with AES-256-GCM under the file's own key. The tag covers the ciphertext and
@@ -44,7 +44,7 @@ TAG_BYTES = 16
 OVERHEAD = FRAME.size + TAG_BYTES
 DATA, CUT = 1, 2
 CHUNK_BYTES = 64 * 1024
-BLOCK_BYTES = 256 * 1024
+BLOCK_BYTES = 128 * 1024
 POSITION_MAX = 2**48
 # How a frame begins: kind, size, and two numbers below 2^48. Ciphertext looks like it once in 2^46 positions, and then has no tag.
 _BEGIN = re.compile(rb"(?s)(?=[\x01\x02][\x00\x01]..\0\0.{6}\0\0)")

@@ -64,9 +64,6 @@ class Table:
     def add_found(self, frame: Frame) -> None:
         """Add a frame that was read; those before it can't reach into it."""
         start = frame.head.position
-        while self.starts and self.starts[-1] >= start:
-            for column in (self.starts, self.ends, self.places):
-                column.pop()
         if self.ends and self.ends[-1] > start:
             self.ends[-1] = start
         self.add(start, frame.position_end, frame.place)
