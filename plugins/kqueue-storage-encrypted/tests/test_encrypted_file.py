@@ -20,8 +20,8 @@ from kqueue.base.errors import StorageFailed
 from kqueue.storage import MemoryStorage, Region
 from kqueue.testing.storage import FaultyStorage
 
-os.environ["KQUEUE_TEST_KEY"] = "07" * 32
-SOURCE = KeySource(variable="KQUEUE_TEST_KEY")
+os.environ["KEY_OF_TESTS"] = "07" * 32
+SOURCE = KeySource(variable="KEY_OF_TESTS")
 FIRST_BLOCK_HOLDS = BLOCK_BYTES - HEADER.size - (BLOCK_BYTES // (CHUNK_BYTES + OVERHEAD) + 1) * OVERHEAD
 SIZES = st.one_of(
     st.integers(0, 200),
@@ -122,11 +122,11 @@ def small_file(seed: int = 1, *, cuts: bool = False) -> tuple[EncryptedStorage, 
     rng = random.Random(seed)
     file = storage.open("a", create=True)
     plain = b""
-    for turn in range(9):
+    for turn in range(6):
         data = rng.randbytes(rng.randint(1, 40))
         file.append(data)
         plain += data
-        if cuts and turn in (3, 6):
+        if cuts and turn in (2, 4):
             plain = plain[:-1]
             file.truncate(len(plain))
     return storage, inner, plain

@@ -18,8 +18,8 @@ from kqueue.records.builder import BatchBuilder
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 
-os.environ["KQUEUE_TEST_KEY"] = "07" * 32
-SOURCE = KeySource(variable="KQUEUE_TEST_KEY")
+os.environ["KEY_OF_TESTS"] = "07" * 32
+SOURCE = KeySource(variable="KEY_OF_TESTS")
 START_MS = 1_700_000_000_000
 CONFIG = LogConfig.of(segment_bytes=1500, index_interval_bytes=150)
 KEY, TOPIC_ID = ("t", 0), bytes(range(16))
