@@ -46,7 +46,7 @@ class Archive:
     def __call__(self, segments: SealedSegments) -> None:
         """Durability: on return the rows are in the archive for good, as far as its filesystem can promise that.
 
-        Crash: whole files, or none; files called ``_….partial`` are left at most, and go the next time. Memory: some 100 MiB.
+        Crash: whole files, or none; files called ``_….partial`` are left at most, and go the next time. Memory: some 150 MiB.
         Raises: ArchiveFailed; OSError: the archive can't be written or read; what `SealedSegments.batches` raises. No new file has its
         name then, unless it was verified.
         """

@@ -149,8 +149,11 @@ class Day:
     # --- reading
 
     def read(self, file: File, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """What the file has in place of these rows. Raises OSError; ValueError (pyarrow's): it is no such Parquet file."""
-        if self._reader is None or self._reader.file is not file or not self._reader.can_go_on(rows):
+        """What the file has in place of these rows, which follow those that were asked for before.
+
+        Raises OSError. ValueError (pyarrow's): it is no such Parquet file.
+        """
+        if self._reader is None or self._reader.file is not file:
             self._end_reading()
             self._reader = _Reader(self._filesystem, file)
         return self._reader.read(rows)
@@ -238,13 +241,9 @@ class _Reader:
         self._source = filesystem.open_input_file(file.path)
         self._parquet: pq.ParquetFile = pq.ParquetFile(self._source, page_checksum_verification=True)
         self._next_group = 0
-        self._next_offset = -1
         self._rows = schema().empty_table()
         if file.to is not None and self._parquet.metadata.num_rows != file.row_count:
             raise OSError(f"{file.path} should have {file.row_count} rows, and has {self._parquet.metadata.num_rows}")
-
-    def can_go_on(self, rows: pa.RecordBatch) -> bool:
-        return bool(rows.column("offset")[0].as_py() >= self._next_offset)
 
     def read(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of these offsets, or those of them that are there."""
@@ -258,7 +257,6 @@ class _Reader:
             self._next_group += 1
         found = self._rows.filter(pc.is_in(self._rows["offset"], rows.column("offset")))
         self._rows = self._rows.filter(pc.greater(self._rows["offset"], last))
-        self._next_offset = last + 1
         batches = found.combine_chunks().to_batches()
         return batches[0] if batches else rows.slice(0, 0)
 

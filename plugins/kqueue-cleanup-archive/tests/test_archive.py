@@ -197,7 +197,7 @@ def test_a_topic_made_again_is_another(tmp_path: Path) -> None:
 def test_other_partitions_and_topics_are_left_alone(tmp_path: Path) -> None:
     sim = simulation(tmp_path / "data")
     topic = sim.topic("orders", 2, segment_bytes="1000", cleanup_policy="archive")
-    theirs = tmp_path / "archive" / "topic=orders" / "date=2023-12-09" / f"_1-{0:020}-{0:020}-{topic.id.hex()}.parquet.partial"
+    theirs = tmp_path / "archive" / "topic=orders" / "date=2023-12-09" / f"_1-{1:020}-{1:020}-{topic.id.hex()}.parquet.partial"
     theirs.parent.mkdir(parents=True)
     theirs.write_bytes(b"is being written")
     for partition in topic.partitions:
