@@ -25,27 +25,29 @@ if TYPE_CHECKING:
 
 KEPT_BYTES_MAX = 64 * KiB
 """A request, or an answer, that is larger is listed without its body."""
+SMALL_BYTES_MAX = 1 * KiB
+"""Requests and answers up to here are not counted in the bytes that are kept: that would cost more than they do."""
 COUNT_MAX = 10_000
 BYTES_MAX = 16 * MiB
+Answer = list[bytes | int] | bytes
 
 
 class Request(Note):
     """One request of a client. Its body and its answer are decoded when they are asked for.
 
-    `time_ms` is when it came, by the broker's wall clock; `size` in bytes, with its header; `address` the client's host and port.
+    `time_ms` is when it came, by the broker's wall clock; `address` the client's host and port.
     """
 
-    __slots__ = ("_answer", "_frame", "_header", "_kept", "_log", "address", "size", "time_ms")
+    __slots__ = ("_answer", "_frame", "_header", "_log", "address", "time_ms")
 
-    def __init__(self, log: Requests, time_ms: int, header: RequestHeader, address: str, frame: bytes | None, size: int) -> None:
-        self._log: Requests | None = log
-        self._kept = 0 if frame is None else size
+    def __init__(self, log: Requests, time_ms: int, header: RequestHeader, address: str, frame: bytes | int) -> None:
+        """`frame`: its size alone where it is not kept."""
+        self._log = log
         self._header = header
         self._frame = frame
-        self._answer: list[bytes | int] | bytes | None = None
+        self._answer: Answer | None = None
         self.time_ms = time_ms
         self.address = address
-        self.size = size
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -64,6 +66,11 @@ class Request(Note):
         return datetime.fromtimestamp(self.time_ms / 1000, UTC)
 
     @property
+    def size(self) -> int:
+        """Bytes of the request, with its header and without the length before it."""
+        return self._frame if isinstance(self._frame, int) else len(self._frame)
+
+    @property
     def api(self) -> str:
         """The protocol's name for it: ``Produce``."""
         return self._api.name
@@ -80,11 +87,11 @@ class Request(Note):
 
     @property
     def body(self) -> Any:
-        """The request decoded, an object of `kqueue.wire.messages`, made anew each time; None where it was not kept: above 64 KiB.
+        """The request decoded, an object of `kqueue.wire.messages`, made anew each time; None where it was not kept (see `Requests`).
 
         Raises MalformedMessage: it can't be decoded (and the broker has closed its connection).
         """
-        if self._frame is None:
+        if isinstance(self._frame, int):
             return None
         frame = memoryview(bytearray(self._frame))
         _, position = reader(RequestHeader, request_header_version(self._header.api_key, self.version))(frame, 0)
@@ -99,7 +106,7 @@ class Request(Note):
             body = self.body
         except KqueueError:
             return []
-        broker = self._log and self._log.broker()
+        broker = self._log.broker()
         return [Named(name_of(one.topic, broker) if broker else one.topic, one.partitions) for one in named_in(body)]
 
     @property
@@ -109,9 +116,9 @@ class Request(Note):
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """Names of the errors in its answer, each once; empty where there are none, or no answer (yet), or one above 64 KiB."""
+        """Names of the errors in its answer, each once; empty where there are none, no answer (yet), or one that was not kept."""
         answer = self._answer
-        if answer is None or not self._known:
+        if not answer or not self._known:
             return ()
         if isinstance(answer, list):
             answer = b"".join(bytes(part) for part in answer)  # a number stands for so many bytes of records
@@ -125,18 +132,25 @@ class Request(Note):
         return self._answer is not None
 
     def answered(self, chunks: Chunks) -> None:
+        if len(chunks) == 2:
+            body = chunks[1]
+            if type(body) is bytes and len(body) <= SMALL_BYTES_MAX:
+                self._answer = body
+                return
+        self._keep(chunks)
+
+    def lighten(self) -> None:
+        """Keep neither body nor answer any longer."""
+        self._frame = self.size
+        self._answer = None if self._answer is None else b""
+
+    def _keep(self, chunks: Chunks) -> None:
         kept = [bytes(chunk) if isinstance(chunk, (bytes, bytearray, memoryview)) else len(chunk) for chunk in chunks[1:]]
         answer = kept[0] if len(kept) == 1 and isinstance(kept[0], bytes) else kept
-        size = len(answer) if isinstance(answer, bytes) else sum(len(part) for part in kept if isinstance(part, bytes))
+        size = len(answer) if isinstance(answer, bytes) else sum(len(part) for part in answer if isinstance(part, bytes))
         self._answer = answer if size <= KEPT_BYTES_MAX else b""
-        if self._log is not None and size <= KEPT_BYTES_MAX:
-            self._kept += size
-            self._log.bytes += size
-
-    def forget(self) -> int:
-        """It is no longer listed; returns the bytes that it was counted with."""
-        self._log = None
-        return self._kept
+        if SMALL_BYTES_MAX < size <= KEPT_BYTES_MAX:
+            self._log.weigh(self, size)
 
     @property
     def _api(self) -> Api:
@@ -150,17 +164,17 @@ class Request(Note):
 class Requests:
     """The requests of all clients, oldest first: ``broker.requests(api="Produce", topic="orders")``.
 
-    Kept are the last `count_max`, and no more than `bytes_max` bytes of them. They outlive restarts, and a stop. Written by the broker's
-    thread, read by any.
+    The last `count_max` are listed. Bodies and answers above 64 KiB are not kept, and of those above 1 KiB the last `bytes_max` bytes
+    (10,000 and 16 MiB for each broker). They outlive restarts, and a stop. Written by the broker's thread, read by any.
     """
 
     def __init__(self, clock: Clock, broker: Callable[[], Broker | None], count_max: int = COUNT_MAX, bytes_max: int = BYTES_MAX) -> None:
         self.broker = broker
         self.bytes = 0
         self._wall_ms = clock.wall_ms
-        self._count_max = count_max
         self._bytes_max = bytes_max
-        self._entries: deque[Request] = deque()
+        self._entries: deque[Request] = deque(maxlen=count_max)
+        self._heavy: deque[tuple[Request, int]] = deque()
         self._changed = threading.Condition()
         self._watchers = 0
 
@@ -180,8 +194,7 @@ class Requests:
 
     def clear(self) -> None:
         """Forget those that have come so far."""
-        for _ in range(len(self._entries)):
-            self._drop_first()
+        self._entries.clear()
 
     def wait_for(
         self, api: str, count: int = 1, timeout_s: float = 10, *, topic: str | None = None, client_id: str | None = None
@@ -204,24 +217,23 @@ class Requests:
     def record(self, frame: memoryview, header: RequestHeader, address: str) -> Request:
         """Take note of a request; called by the broker's thread."""
         size = len(frame)
-        kept = None if size > KEPT_BYTES_MAX else bytes(frame)
-        entry = Request(self, self._wall_ms(), header, address, kept, size)
-        entries = self._entries
-        entries.append(entry)
-        self.bytes += entry._kept
-        while len(entries) > self._count_max or (self.bytes > self._bytes_max and len(entries) > 1):
-            self._drop_first()
+        entry = Request(self, self._wall_ms(), header, address, bytes(frame) if size <= KEPT_BYTES_MAX else size)
+        self._entries.append(entry)
+        if SMALL_BYTES_MAX < size <= KEPT_BYTES_MAX:
+            self.weigh(entry, size)
         if self._watchers:
             with self._changed:
                 self._changed.notify_all()
         return entry
 
-    def _drop_first(self) -> None:
-        try:
-            first = self._entries.popleft()
-        except IndexError:  # another thread was faster
-            return
-        self.bytes -= first.forget()
+    def weigh(self, entry: Request, size: int) -> None:
+        """Count what `entry` keeps, and make room for it; called by the broker's thread."""
+        self._heavy.append((entry, size))
+        self.bytes += size
+        while self.bytes > self._bytes_max:
+            oldest, size = self._heavy.popleft()
+            oldest.lighten()
+            self.bytes -= size
 
 
 def _matches(one: Request, api: str | None, topic: str | None, client_id: str | None) -> bool:

@@ -18,7 +18,7 @@ from kqueue.schema import encode
 from kqueue.testing.clock import ManualClock
 from kqueue.tests.server.wiring import API
 from kqueue.tests.testing.raw import Raw, fetch, produce
-from kqueue.wire.headers import RequestHeader
+from kqueue.wire.headers import RequestHeader, request_header
 from kqueue.wire.messages.produce import ProduceRequest
 
 
@@ -155,21 +155,27 @@ def test_there_are_never_more_than_so_many() -> None:
     assert list(requests) == entries[2:]
 
 
-def test_there_are_never_more_bytes_than_so_many() -> None:
-    """Answers that come late count as long as their request is listed."""
-    requests = Requests(ManualClock(), lambda: None, bytes_max=1000)
-    entries = [requests.record(memoryview(bytes(300)), RequestHeader(), "") for _ in range(3)]
-    assert (len(requests), requests.bytes) == (3, 900)
-    entries[0].answered([b"head", bytes(50)])
-    assert requests.bytes == 950
-    requests.record(memoryview(bytes(300)), RequestHeader(), "")
-    assert (len(requests), requests.bytes) == (3, 900)
-    entries[0].answered([b"head", bytes(50)])
-    assert requests.bytes == 900
-    requests.record(memoryview(bytes(2000)), RequestHeader(), "")
-    assert (len(requests), requests.bytes) == (1, 2000)
+def test_of_large_bodies_and_answers_the_last_are_kept() -> None:
+    """The requests themselves stay in the list. Answers that come late count as their requests do."""
+    requests = Requests(ManualClock(), lambda: None, bytes_max=10_000)
+    header = RequestHeader(api_key=API["Heartbeat"].key, api_version=0)
+    heartbeat = request_header(header.api_key, 0, 1, "me") + encode(API["Heartbeat"].request_class(), 0)
+    first, *others = [requests.record(memoryview(heartbeat + bytes(3_000)), header, "") for _ in range(3)]
+    small = requests.record(memoryview(heartbeat), header, "")
+    size = len(heartbeat) + 3_000
+    assert requests.bytes == 3 * size
+    assert first.body is not None
+    others[1].answered([b"head", bytes(2_000)])
+    assert requests.bytes == 2 * size + 2_000
+    assert (first.body, first.size, first.is_answered) == (None, size, False)
+    requests.record(memoryview(heartbeat + bytes(9_000)), header, "")
+    assert requests.bytes == len(heartbeat) + 9_000
+    assert [one.body is None for one in requests] == [True, True, True, False, False]
+    assert (others[1].is_answered, others[1].errors) == (True, ())
+    assert len(requests) == 5
+    assert small in requests
     requests.clear()
-    assert (len(requests), requests.bytes) == (0, 0)
+    assert len(requests) == 0
 
 
 def test_open_files_are_not_kept() -> None:

@@ -1,0 +1,137 @@
+"""What hooks cost one request: `python -m benchmarks.hooks` prints microseconds, from the frame to the answer's bytes, without a socket.
+
+Aims: what an embedded broker notes of each request takes less than 1 µs; what a served broker pays for the place of hooks can't be told.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import logging
+import timeit
+from collections.abc import Callable
+
+import kqueue
+from kqueue.api.call import Call
+from kqueue.records.builder import build_batch
+from kqueue.records.record import Record
+from kqueue.schema import encode
+from kqueue.server.answers import Chunks, Later
+from kqueue.server.dispatch import Dispatcher
+from kqueue.server.hooks import Asked, Hooks
+from kqueue.storage import MemoryStorage
+from kqueue.storage.hooked import HookedStorage, StorageHooks
+from kqueue.testing import faults
+from kqueue.wire.headers import request_header
+from kqueue.wire.messages.heartbeat import HeartbeatRequest
+from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+TOPIC = "t"
+FILE_BYTES_MAX = 32 * 1024 * 1024
+ROUNDS, CALLS = 100, 1000
+
+
+def microseconds(call: Callable[[], object]) -> float:
+    """The cost of one call in the best of many short rounds, without garbage collection."""
+    gc.collect()
+    return min(timeit.repeat(call, number=CALLS, repeat=ROUNDS)) / CALLS * 1e6
+
+
+class Caller:
+    """A connection that nobody reads from."""
+
+    address, client_host, listener = "10.0.0.1:5", "/10.0.0.1", "PLAINTEXT"
+    call: Call | None = None
+
+    def answered(self) -> None: ...
+
+    def cut_off(self, reason: str, error: BaseException | None = None, *, level: int = logging.WARNING) -> None: ...
+
+    def hold(self) -> None: ...
+
+    def let_go(self) -> None: ...
+
+    def silence(self) -> None: ...
+
+    def speak(self) -> None: ...
+
+
+def frames() -> dict[str, bytes]:
+    batch = bytes(build_batch([Record(0, 1_700_000_000_000, None, b"a" * 100)]))
+    data = [TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=0, records=batch)])]
+    produce = ProduceRequest(acks=1, timeout_ms=1000, topic_data=data)
+    heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    return {
+        "Heartbeat 4": request_header(12, 4, 1, "a-client") + encode(heartbeat, 4),
+        "Produce 9 of one record": request_header(0, 9, 1, "a-client") + encode(produce, 9),
+    }
+
+
+def starting(start: Callable[[memoryview, Caller], Chunks | Later | None], frame: bytes) -> Callable[[], object]:
+    caller, view = Caller(), memoryview(bytearray(frame))
+    return lambda: start(view, caller)
+
+
+def ignore(asked: Asked) -> None:
+    pass
+
+
+def measure(broker: kqueue.Broker) -> None:
+    async def work() -> None:
+        dispatcher: Dispatcher = broker._server.hub.start.__self__  # type: ignore[attr-defined]
+        noted, watched = broker._hooks, Hooks(broker.requests.record)
+        watched.requests = (ignore,)
+        for name, frame in frames().items():
+            plain = 0.0
+            for title, hooks in (("as served: no hooks", None), ("embedded: noted", noted), ("noted, and a hook asked", watched)):
+                dispatcher._hooks = hooks
+                found = microseconds(starting(dispatcher.start, frame))
+                plain = plain or found
+                print(f"{found:8.2f} µs  {found - plain:+6.2f}  {name}, {title}")
+        dispatcher._hooks = noted
+
+    broker._call(work)
+
+
+def measure_faults(broker: kqueue.Broker) -> None:
+    with faults(broker) as made:
+        made.fail("Fetch", topic="other", times=None)
+        made.fail("Produce", topic="other", times=None)
+
+        async def work() -> None:
+            for name, frame in frames().items():
+                print(f"{microseconds(starting(broker._server.hub.start, frame)):8.2f} µs          {name}, two faults for other requests")
+
+        broker._call(work)
+
+
+def measure_appends() -> None:
+    data = bytes(150)
+    plain = 0.0
+    for title, storage in (
+        ("as served", MemoryStorage()),
+        ("embedded: with room for hooks", HookedStorage(MemoryStorage(), StorageHooks())),
+    ):
+        names = (str(number) for number in itertools.count())
+        file = storage.open(next(names), create=True)
+
+        def append() -> None:
+            file.append(data)  # noqa: B023
+            if file.size > FILE_BYTES_MAX:  # noqa: B023
+                file.truncate(0)  # noqa: B023
+
+        found = microseconds(append)
+        plain = plain or found
+        print(f"{found:8.2f} µs  {found - plain:+6.2f}  append of {len(data)} bytes to memory, {title}")
+
+
+def main() -> None:
+    with kqueue.Broker() as broker:
+        broker.create_topic(TOPIC)
+        measure(broker)
+        measure_faults(broker)
+    measure_appends()
+
+
+if __name__ == "__main__":
+    main()
