@@ -8,6 +8,7 @@ import zlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.codec import gzip_decode, gzip_encode
 from kqueue_codec_isal import CODEC
 
 from kqueue.base.errors import CorruptBatch
@@ -43,6 +44,12 @@ def test_what_it_writes_all_others_read(data: bytes, level: int | None) -> None:
 def test_it_reads_what_others_write(data: bytes, level: int) -> None:
     assert CODEC.decompress(GzipCodec().compress(data, level), len(data)) == data
     assert CODEC.decompress(gzip.compress(data, level), len(data)) == data
+
+
+@given(data=BUFFERS)
+def test_kafka_python_reads_it_and_is_read(data: bytes) -> None:
+    assert gzip_decode(CODEC.compress(data)) == data
+    assert CODEC.decompress(gzip_encode(data), len(data)) == data
 
 
 @given(parts=st.lists(st.binary(max_size=200), min_size=1, max_size=20), pick=st.randoms(use_true_random=False))

@@ -17,7 +17,21 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kqueue_storage_encrypted.format import BLOCK_BYTES, CUT, DATA, FRAME, HEADER, OVERHEAD, FileKey, Frame, begins, padding, read_head
+from kqueue_storage_encrypted.format import (
+    BLOCK_BYTES,
+    CHUNK_BYTES,
+    CUT,
+    DATA,
+    FRAME,
+    HEADER,
+    OVERHEAD,
+    FileKey,
+    Frame,
+    begins,
+    padding,
+    read_head,
+    room,
+)
 
 Read = Callable[[int, int], bytes]
 """The bytes of the encrypted file from a place on; fewer only where it ends."""
@@ -75,8 +89,16 @@ def find_runs(read: Read, file_size: int, key: FileKey, name: str) -> tuple[Run,
     runs: tuple[Run, ...] = (Run(0, 0, HEADER.size, 0, 0),)
     for place, position in find_cuts(read, tail.cut, key, name):
         runs = cut_runs(runs, position, place)
-    lost = max(file_size - tail.place - OVERHEAD, 0)  # exact if they were one frame
-    return (*runs[:-1], runs[-1]._replace(end=tail.size + lost, place_end=file_size))
+    return (*runs[:-1], runs[-1]._replace(end=tail.size + _room_for(tail.place, file_size), place_end=file_size))
+
+
+def _room_for(place: int, end: int) -> int:
+    """How many bytes of one append stand between these places."""
+    held = 0
+    while (size := min(CHUNK_BYTES, room(place + padding(place)) - OVERHEAD, end - place - padding(place) - OVERHEAD)) > 0:
+        held += size
+        place += padding(place) + OVERHEAD + size
+    return held
 
 
 def cut_runs(runs: tuple[Run, ...], position: int, place: int) -> tuple[Run, ...]:

@@ -333,6 +333,22 @@ def test_damage_in_a_large_file_costs_what_it_hit() -> None:
     assert found[-BLOCK_BYTES + 20_000 :] == plain[-BLOCK_BYTES + 20_000 :]
 
 
+def test_a_large_append_that_was_torn_is_as_long_as_it_was() -> None:
+    storage, inner = new_storage()
+    file = storage.open("a", create=True)
+    file.append(b"first")
+    before = inner.read("a")
+    file.append(bytes(3 * BLOCK_BYTES))
+    after = inner.read("a")
+    set_bytes(inner, before + bytes(len(after) - len(before)))
+    torn = storage.open("a")
+    assert torn.size == 5 + 3 * BLOCK_BYTES
+    assert torn.read_at(0, 7) == b"first\xff\xff"
+    assert torn.read_at(torn.size - 3, 10) == b"\xff" * 3
+    torn.truncate(5)
+    assert inner.read("a") == before
+
+
 def test_regions_are_read_in_other_threads_beside_the_writer() -> None:
     storage, _ = new_storage()
     file = storage.open("a", create=True)
