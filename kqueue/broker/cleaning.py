@@ -72,7 +72,7 @@ class Cleaning:
         self._round: deque[Partition] = deque()
         self._on_disk = config["kqueue.storage"] != "memory"
         self.cleaner = LogCleaner(config, logs, jobs, self._disposal, clock)
-        self.handovers = Handovers(config, jobs, self._drop, self.retain)
+        self.handovers = Handovers(config, jobs, clock, self._drop, self.retain)
 
     def start(self) -> None:
         """Begin to look, after a while."""

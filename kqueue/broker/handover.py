@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from kqueue.base.clock import Clock
 from kqueue.base.errors import JobCancelled
 from kqueue.base.jobs import CpuJob, Jobs
 from kqueue.base.settings import Config
@@ -23,6 +24,7 @@ from kqueue.log.sealed import FirstTask, SealedSegments
 from kqueue.log.segment import Segment
 
 logger = logging.getLogger("kqueue.broker")
+SLOW_MS = 3_600_000  # work that takes longer is told of, since it may hang, and others wait for it
 HANDED_BYTES_MAX = 1 << 30  # at a time, or one segment: so that a failure late in a long log does not cost all that was done before
 Key = tuple[str, int]
 DropNow = Callable[[Partition, Topic, Drop, Callable[[], None]], None]
@@ -31,7 +33,10 @@ DropNow = Callable[[Partition, Topic, Drop, Callable[[], None]], None]
 
 @dataclass(slots=True)
 class _Work:
-    """One that is under way: what was handed over, and on whose word (`policy`, for people)."""
+    """One that is under way: what was handed over, on whose word (`policy`, for people), since when (monotonic ms).
+
+    `is_slow`: it was told that it takes long.
+    """
 
     partition: Partition
     topic: Topic
@@ -40,6 +45,8 @@ class _Work:
     drop: Drop
     segments: list[Segment]
     views: tuple[SegmentView, ...]
+    begun_ms: float
+    is_slow: bool = False
 
     @property
     def end_offset(self) -> int:
@@ -68,9 +75,10 @@ class Handovers:
     because there is room now, or more to hand over.
     """
 
-    def __init__(self, config: Config, jobs: Jobs, drop: DropNow, again: Callable[[Partition], None]) -> None:
+    def __init__(self, config: Config, jobs: Jobs, clock: Clock, drop: DropNow, again: Callable[[Partition], None]) -> None:
         self._config = config
         self._jobs = jobs
+        self._clock = clock
         self._drop = drop
         self._again = again
         self._busy: dict[Key, _Work] = {}
@@ -99,8 +107,9 @@ class Handovers:
         """
         key = (topic.name, partition.index)
         if key in self._busy:
+            self._look_at(self._busy[key])
             return
-        work = _cut_out(partition, topic, policy, drop)
+        work = _cut_out(partition, topic, policy, drop, self._clock.monotonic_ms())
         if work is None:
             return
         if self.room <= 0:
@@ -109,6 +118,11 @@ class Handovers:
         self._waiting.pop(key, None)
         self._busy[key] = work
         partition.after_flush(work.end_offset, lambda: self._start(work))
+
+    def _look_at(self, work: _Work) -> None:
+        if not work.is_slow and self._clock.monotonic_ms() - work.begun_ms >= SLOW_MS:
+            work.is_slow = True
+            logger.warning("%s-%d: %s has been at work for an hour", work.topic.name, work.partition.index, work.policy)
 
     def _start(self, work: _Work) -> None:
         if work.partition.deleted or work.log.offline is not None:
@@ -183,7 +197,7 @@ class Handovers:
             self._again(self._waiting.pop(key))
 
 
-def _cut_out(partition: Partition, topic: Topic, policy: str, drop: Drop) -> _Work | None:
+def _cut_out(partition: Partition, topic: Topic, policy: str, drop: Drop, now_ms: float) -> _Work | None:
     """What can be handed over now; None: nothing. Raises StorageFailed, CorruptData."""
     log = partition.log
     # until a transaction is ended nobody knows whether its records count
@@ -198,4 +212,4 @@ def _cut_out(partition: Partition, topic: Topic, policy: str, drop: Drop) -> _Wo
         if count and size > HANDED_BYTES_MAX:
             break
         count += 1
-    return _Work(partition, topic, log, policy, drop, segments[:count], views[:count]) if count else None
+    return _Work(partition, topic, log, policy, drop, segments[:count], views[:count], now_ms) if count else None

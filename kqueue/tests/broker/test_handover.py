@@ -299,6 +299,21 @@ def test_a_failure_lets_the_others_go_on(policy: Keeping) -> None:
     assert [bases(partition) for partition in partitions] == [[0, 2, 4], [4]]
 
 
+def test_work_that_takes_an_hour_is_told_of_once(policy: Keeping, caplog: pytest.LogCaptureFixture) -> None:
+    sim = sim_with()
+    partition = topic(sim)
+    ask(sim, partition)
+    job = sim.jobs.pending.popleft()
+    sim.advance(3_500_000)
+    assert caplog.records == []
+    sim.advance(7_200_000)
+    [told] = [record.getMessage() for record in caplog.records]
+    assert told == "t-0: cleanup policy 'keeping' of a test has been at work for an hour"
+    sim.jobs.submit(job)
+    sim.settle()
+    assert bases(partition) == [4]
+
+
 # --- what comes between
 
 

@@ -33,7 +33,7 @@ HELD_BYTES_MAX = 2 * BYTES_MAX  # of rows whose day's chunk is not full yet
 
 
 class ArchiveFailed(KqueueError):
-    """What was read back from the archive is not what the log says."""
+    """The archive can't be opened, or what was read back from it is not what the log says."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,12 @@ class Archive:
 
         if self.filesystem is not None:
             return self.filesystem, self.uri.rstrip("/")
-        uri = self.uri if "://" in self.uri else str(Path(self.uri).expanduser().absolute())
-        filesystem, root = FileSystem.from_uri(uri)
+        scheme, separator, _ = self.uri.partition("://")
+        uri = self.uri if separator else str(Path(self.uri).expanduser().absolute())
+        try:
+            filesystem, root = FileSystem.from_uri(uri)
+        except (ValueError, ImportError) as error:
+            raise ArchiveFailed(f"the archive ({scheme}://...) can't be opened: {str(error).replace(uri, '...')}") from None
         return filesystem, root.rstrip("/")
 
 

@@ -308,6 +308,16 @@ def test_damage_in_the_log_is_never_archived(tmp_path: Path) -> None:
     assert files(tmp_path / "archive") == []
 
 
+@pytest.mark.parametrize("uri", ["nowhere://user:secret@bucket/archive", "s3://user:secret@bucket/archive?what=secret"])
+def test_a_uri_that_can_not_be_used_is_told_without_its_password(tmp_path: Path, uri: str) -> None:
+    sim = simulation(tmp_path / "data")
+    partition = partition_of(sim)
+    fill(sim, partition, 20)
+    with pytest.raises(ArchiveFailed, match=uri.partition(":")[0]) as caught:
+        Archive(uri)(sealed(partition))
+    assert "user" not in str(caught.value)
+
+
 def test_what_goes_to_another_process_tells_no_password() -> None:
     archive = Archive("s3://user:secret@bucket/archive")
     assert "secret" not in repr(archive)
