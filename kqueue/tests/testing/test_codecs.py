@@ -109,7 +109,36 @@ def raises_on_long(self: Good, data: Buffer, level: int | None = None) -> bytes:
     return Good.compress(self, data, level)
 
 
+def one_too_many(self: Good, data: Buffer, limit: int) -> bytes:
+    return Good.decompress(self, data, limit + 1)
+
+
+def raw_errors(self: Good, data: Buffer, limit: int) -> bytes:
+    found = Good.decompress(self, data, limit) if zlib_says(data) == "" else zlib.decompress(data)
+    return bytes(found)
+
+
+def zlib_says(data: Buffer) -> str:
+    """What is wrong in the middle of the data; "" where it is long, cut off alone, or no zlib data at all."""
+    if len(data) > 500:
+        return ""
+    try:
+        zlib.decompressobj().decompress(data)
+    except zlib.error as error:
+        return "" if "header" in str(error) else str(error)
+    return ""
+
+
+def index_error_on_strangers(self: Good, data: Buffer, limit: int) -> bytes:
+    if len(data) > 1 and data[0] != 0x78 and data[1] != 0x9C:
+        raise IndexError("no such method")
+    return bytes(Good.decompress(self, data, limit))
+
+
 BROKEN = {
+    'to the byte": .* bytes came out under a limit of': broken(decompress=one_too_many),
+    "damaged data comes out or is refused.*data with bit .* turned raised error": broken(decompress=raw_errors),
+    "noise comes out or is refused.*: noise .* raised IndexError": broken(decompress=index_error_on_strangers),
     'it has a name, a number and perhaps levels": .*raised AttributeError': Nameless(),
     "levels are None or of kqueue's Levels": broken(levels=(1, 9, 6)),
     "a name is text": broken(name=5),

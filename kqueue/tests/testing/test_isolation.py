@@ -113,7 +113,7 @@ def test_a_path_is_taken_too() -> None:
 
 
 def test_modules_are_found_where_this_process_finds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "quick_codec.py").write_text("from kqueue.records.codecs import CODECS\nCODEC = CODECS.get('none')\n")
+    (tmp_path / "quick_codec.py").write_text("from kqueue.records.codecs import CODECS\nprint('loaded')\nCODEC = CODECS.get('none')\n")
     (tmp_path / "stillborn.py").write_text("import os\nos._exit(4)\n")
     (tmp_path / "broken.py").write_text("raise KeyError('no such thing')\n")
     monkeypatch.syspath_prepend(tmp_path)

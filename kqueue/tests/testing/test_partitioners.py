@@ -44,7 +44,7 @@ def refuse(rng: random.Random, key: bytes | None, count: int, available: list[in
 
 BROKEN = {
     r"partition\(key=None, count=7, available=.*, value=.*\) raised LookupError: no key": refuse,
-    "not one of": lambda rng, key, count, available: count,
+    "gives one of the topic.s partitions.*: partition 3 is not one of": lambda rng, key, count, available: count,
     "is not one of 0": lambda rng, key, count, available: -1,
     "a partition is an int": lambda rng, key, count, available: 0.0,
     "the list of available": clear,
@@ -56,6 +56,21 @@ BROKEN = {
 def test_what_is_broken_is_named(words: str, choose: Callable[..., Any]) -> None:
     with pytest.raises(AssertionError, match=f"(?s)^partitioner '.*Partitioner' .* does not keep its promise \".*{words}"):
         check_partitioner(made(choose), isolated=False)
+
+
+class ByTopic:
+    """Can do nothing without a topic's name."""
+
+    def __init__(self, rng: random.Random) -> None:
+        pass
+
+    def partition(self, key: bytes | None, count: int, *, available: Any = None, value: Any = None, topic: str = "") -> int:
+        return len(topic) // len(topic) - 1
+
+
+def test_one_that_stock_clients_cant_use_is_named() -> None:
+    with pytest.raises(AssertionError, match=r'"stock clients can use it": as a client.s partitioner, \(.*\) raised ZeroDivisionError'):
+        check_partitioner(ByTopic, isolated=False)
 
 
 def test_a_factory_that_makes_none_is_named() -> None:

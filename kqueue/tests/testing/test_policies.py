@@ -80,8 +80,8 @@ COUNT = iter(range(10**9))
     ("plan", "words"),
     [
         (fail, "plan for .* raised KeyError: .no such thing"),
-        (lambda log: 5, "a plan is Drop, Compact or None, found 5"),
-        (lambda log: Drop(-1, "x"), "an offset is not negative"),
+        (lambda log: 5, "as they should be.: a plan is Drop, Compact or None, found 5"),
+        (lambda log: Drop(-1, "x"), "as they should be.: an offset is not negative"),
         (lambda log: Drop(1.5, "x"), "an offset is an int, found 1.5"),  # type: ignore[arg-type]
         (lambda log: Drop(5, ""), "a drop says why"),
         (lambda log: Drop(next(COUNT), "x"), "the same log brought"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import StorageFailed
-from kqueue.storage import Entry, LocalStorage, MemoryStorage
+from kqueue.storage import Entry, LocalStorage, MemoryStorage, Region
 from kqueue.storage.memory import MemoryFile, MemoryLock
 from kqueue.testing import check_storage
 
@@ -98,6 +98,25 @@ class _Busy:
         return bytes(self._region.read())
 
 
+class ByName(Storage):
+    """Its regions look for the file by its name."""
+
+    def open(self, path: str, *, create: bool = False, size: int | None = None) -> Any:
+        file = super().open(path, create=create, size=size)
+        file.region = lambda position, size: _Named(self, path, position, size)
+        return file
+
+
+class _Named(Region):
+    def __init__(self, storage: Storage, path: str, position: int, size: int) -> None:
+        super().__init__(storage.open(path).file, position, size)
+        self.storage = storage
+        self.path = path
+
+    def read(self) -> bytes:
+        return self.storage.read(self.path)[self.position :][: self.size]
+
+
 class Elsewhere(MemoryStorage):
     """Its opener opens another storage."""
 
@@ -140,6 +159,7 @@ BROKEN: list[tuple[Any, str, str]] = [
     (with_files(sync=lambda self: 1 / 0), "truncation cuts the end", r"open\('a.log', create=True\).sync\(\) raised ZeroDivisionError"),
     (with_files(map=lambda self: memoryview(bytearray(self.file.map()))), "maps show the whole file", "can be written to"),
     (with_files(region=lambda self, at, size: self.file.region(0, size)), "no byte is lost", r"region\(.* gave other bytes"),
+    (ByName, "regions outlive their file", "raised FileNotFoundError: a.log"),
     (broken(remove=lambda self, path: None), "regions outlive|missing files", r"remove\('none'\) gave None, expected FileNotFoundError"),
     (broken(exists=lambda self, path: 0), "missing files", r"exists\('none'\) gave int 0, expected bool"),
     (broken(list=lambda self, path: [tuple(one) for one in MemoryStorage.list(self, path)]), "folders hold names", "expected Entry"),
