@@ -19,6 +19,7 @@ from kqueue.log.manager import LogManager
 from kqueue.log.policies.compact import Dirt
 from kqueue.records.batch import read_header
 from kqueue.records.builder import BatchBuilder
+from kqueue.storage import Storage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.jobs import SteppedJobs
 from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
@@ -102,6 +103,30 @@ def test_as_many_at_a_time_as_there_are_threads() -> None:
     assert desk.cleaner.begin(todo) == 2
     desk.jobs.run_all()
     assert desk.cleaner.room == 2
+
+
+shared: list[Storage] = []
+
+
+def open_shared() -> Storage:
+    """By its name alone, as what is pickled is found."""
+    return shared.pop()
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_a_storage_with_an_opener_is_compacted_in_another_process(opened: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    candidate = desk.candidate(desk.log("t"))
+    monkeypatch.setattr(FaultyStorage, "opener", staticmethod(open_shared) if opened else None)
+    shared[:] = [candidate.log.storage]
+    desk.cleaner.begin([candidate])
+    desk.step_to("compact")
+    job = desk.jobs.pending[0]
+    assert isinstance(job, CpuJob)
+    assert job.shared == opened
+    desk.jobs.run_all()
+    assert bool(shared) != opened
+    assert desk.manager.cleaner_offset(candidate.key) is not None
 
 
 def test_what_all_compactions_have_together_is_shared_out() -> None:
