@@ -236,9 +236,6 @@ class Session:
 
     def check(self, now_ms: float) -> None:
         """One look in each sweep: is the client idle, too slow to send, or too slow to read? And may a paused one go on?"""
-        if self._silent:
-            self._heard_ms = self._sent_ms = now_ms
-            return
         self._resume()
         in_request = self._intake.in_request
         heard = self._heard_bytes - self._heard_seen

@@ -171,6 +171,12 @@ def test_what_is_delayed_goes_on_when_its_fault_is_taken_back(made: Faults, raw:
     assert raw.receive().error_code  # what came after it waited too, and its answer stands behind
 
 
+def test_each_request_is_delayed_once(made: Faults, raw: Raw) -> None:
+    fault = made.delay("Produce", ms=5)
+    assert [code(raw), code(raw)] == [0, 0]
+    assert fault.count == 2
+
+
 def test_requests_of_one_connection_keep_their_order_through_a_delay(made: Faults, broker: kqueue.Broker, raw: Raw) -> None:
     """Of several that are sent at once the first is held; an idempotent producer would otherwise see its sequence broken."""
     made.delay("Produce", ms=30, times=1)
