@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-__all__ = ["check_cleanup_policy", "check_codec", "check_metadata_store", "check_partitioner", "check_storage", "faults"]
+__all__ = ["check_cleanup_policy", "check_codec", "check_metadata_store", "check_partitioner", "check_storage", "faults", "sealed_segments"]
 
 if TYPE_CHECKING:
     from kqueue.testing.broker_faults import faults
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kqueue.testing.metadata_stores import check_metadata_store
     from kqueue.testing.partitioners import check_partitioner
     from kqueue.testing.policies import check_cleanup_policy
+    from kqueue.testing.sealed import sealed_segments
     from kqueue.testing.storages import check_storage
 
 _MODULES = {
@@ -25,6 +26,7 @@ _MODULES = {
     "check_partitioner": "partitioners",
     "check_storage": "storages",
     "faults": "broker_faults",
+    "sealed_segments": "sealed",
 }
 
 

@@ -78,7 +78,7 @@ class Drop:
     roll_active: where `before_offset` reaches the end of the log, begin a new segment, so that the active one can go too.
 
     first: work to be done before they go, such as keeping them somewhere else; they go only once it has returned. It is given them as
-    `kqueue.log.sealed.SealedSegments`, to read. None: there is none.
+    `kqueue.log.sealed.SealedSegments`, to read (`kqueue.testing.sealed_segments` makes some for tests). None: there is none.
 
     - It can be pickled (an instance of a class, or a function, at the top of a module) and runs in a process of its own, at low priority,
       for as long as it takes; in a thread where the files are in the broker's memory. It knows of the broker only what it carries.
