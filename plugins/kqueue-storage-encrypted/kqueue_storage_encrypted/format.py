@@ -113,9 +113,21 @@ class FileKey:
     def unseal(self, frame: Frame, sealed: Buffer) -> bytes | None:
         """What a frame holds, of its ciphertext and tag; None: it is damaged."""
         head = frame.head
+        return self._decrypt(head.nonce, sealed, ASSOCIATED.pack(frame.place, head.kind << 24 | head.size, head.position, head.cut))
+
+    def unseal_at(self, raw: memoryview, at: int, place: int, position: int, size: int, cut: int) -> bytes | None:
+        """What the DATA frame at `at` holds, which begins at `place` in the file; None: it is damaged, or not the one that was expected."""
+        end = at + OVERHEAD + size
+        if len(raw) < end:
+            return None
+        found = FRAME.unpack_from(raw, at)
+        if found[:3] != (DATA << 24 | size, position, cut):
+            return None
+        return self._decrypt(found[3], raw[at + FRAME.size : end], ASSOCIATED.pack(place, *found[:3]))
+
+    def _decrypt(self, nonce: bytes, sealed: Buffer, associated: bytes) -> bytes | None:
         try:
-            associated = ASSOCIATED.pack(frame.place, head.kind << 24 | head.size, head.position, head.cut)
-            return self._cipher.decrypt(head.nonce, sealed, associated)
+            return self._cipher.decrypt(nonce, sealed, associated)
         except InvalidTag:
             return None
 

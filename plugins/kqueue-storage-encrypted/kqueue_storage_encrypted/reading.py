@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from kqueue.base.errors import StorageFailed
-from kqueue_storage_encrypted.format import BLOCK_BYTES, FRAME, OVERHEAD, FileKey, Frame, read_head
+from kqueue_storage_encrypted.format import BLOCK_BYTES, OVERHEAD, FileKey
 from kqueue_storage_encrypted.layout import Read, Run, Table, first_start, read_table
 
 FILL = b"\xff"  # what no format of kqueue takes for anything good: lengths, offsets and versions below zero, and no UTF-8
@@ -124,7 +124,7 @@ class Reader:
         parts = []
         for number in range(index, last + 1):
             start, stop = table.starts[number], table.ends[number]
-            plain = self._open(raw, table.places[number] - place, table.places[number], start, stop, run.cut)
+            plain = self._key.unseal_at(raw, table.places[number] - place, table.places[number], start, stop - start, run.cut)
             if plain is None:
                 plain = self._damaged(stop - start, table.places[number], "a frame that its tag does not fit", strict)
                 if not plain:
@@ -132,12 +132,6 @@ class Reader:
             first, behind = max(position - start, 0), min(end, stop) - start
             parts.append(plain if not first and behind == len(plain) else plain[first:behind])
         return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _open(self, raw: memoryview, at: int, place: int, start: int, stop: int, cut: int) -> bytes | None:
-        head = read_head(raw, at)
-        if head is None or (head.position, head.size, head.cut) != (start, stop - start, cut):
-            return None
-        return self._key.unseal(Frame(head, place), raw[at + FRAME.size : at + OVERHEAD + head.size])
 
     def _damaged(self, size: int, place: int, what: str, strict: bool) -> bytes:
         if self._known.is_cut:
