@@ -2,7 +2,7 @@
 
 The process writes down what it does, line by line, in a file that outlives it: that tells the check and the call that was its last.
 
-    request, on standard input:  sys.path | checks, options | modules, time limit, the plugin        (three pickles)
+    request, on standard input:  sys.path | checks, options, folder | modules, time limits, the plugin        (three pickles)
     journal, on standard output: one JSON list per line: [kind, text], kinds as in `_Journal`
 """
 
@@ -14,6 +14,7 @@ import json
 import os
 import pickle
 import pickletools
+import random
 import re
 import signal
 import subprocess
@@ -30,6 +31,7 @@ from kqueue.base.registry import import_object
 from kqueue.testing.checking import Checks, Failure, first_failure, name_in, sentence, where
 
 START_LIMIT_S = 60.0
+LOAD_LIMIT_S = 10.0
 _TOLD_MAX = 3000
 # The process finds modules where this one does, but imports nothing of the user's program: that would run it a second time.
 _BEGIN = "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from kqueue.testing.isolation import main; main()"
@@ -41,7 +43,7 @@ _HERE = str(Path(__file__).parent) + os.sep
 def hold_against(checks: Checks, plugin: object, options: Mapping[str, Any], *, time_limit_s: float, isolated: bool) -> None:
     """Try all promises of `checks` with `plugin`, an object or the ``module:object`` path of one.
 
-    Args: options: for the checks, picklable. time_limit_s: for loading the plugin, and once more for all checks together; more than 0.
+    Args: options: for the checks, picklable. time_limit_s: for all checks together, more than 0; loading may take as long, 10 s at least.
         isolated: in a process of its own. Without, there is no time limit, and a plugin that dies takes the caller along.
     Raises: AssertionError: a promise is broken; the message names plugin, promise, input and what was found. TypeError: the plugin can't be
         sent to another process. PluginError: it can't be found in this one.
@@ -76,7 +78,7 @@ class _Module(NamedTuple):
 def _try_elsewhere(checks: Checks, plugin: object, options: dict[str, Any], folder: Path, limit_s: float) -> str | None:
     request = _request(checks, plugin, options, folder, limit_s)
     with tempfile.TemporaryFile() as journal, tempfile.TemporaryFile() as errors:
-        status = _run(request, journal, errors, START_LIMIT_S + 3 * limit_s)
+        status = _run(request, journal, errors, START_LIMIT_S + max(limit_s, LOAD_LIMIT_S) + 2 * limit_s)
         journal.seek(0)
         errors.seek(0)
         notes = _Journal.read(journal)
@@ -102,7 +104,8 @@ def _request(checks: Checks, plugin: object, options: dict[str, Any], folder: Pa
     modules = _modules_in(sent)
     if any(module.name == "__main__" for module in modules):
         raise TypeError(_unsendable(plugin, "it is defined in the program that was started, which another process would run again"))
-    return pickle.dumps(sys.path) + pickle.dumps((checks, options, str(folder))) + pickle.dumps((modules, limit_s, sent))
+    limits = max(limit_s, LOAD_LIMIT_S), limit_s
+    return pickle.dumps(sys.path) + pickle.dumps((checks, options, str(folder))) + pickle.dumps((modules, limits, sent))
 
 
 def _unsendable(plugin: object, why: object) -> str:
@@ -132,7 +135,9 @@ def _modules_in(sent: bytes) -> list[_Module]:
 
 def _run(request: bytes, journal: IO[bytes], errors: IO[bytes], patience_s: float) -> int | None:
     """The status with which the process ended; it ends itself at its time limit. None: it could not, and was killed after `patience_s`."""
-    process = subprocess.Popen([sys.executable, "-c", _BEGIN], stdin=subprocess.PIPE, stdout=journal, stderr=errors)
+    # hashes of their own in each, so that what leans on Python's is found
+    environment = {**os.environ, "PYTHONHASHSEED": str(random.SystemRandom().randrange(1, 1 << 32))}
+    process = subprocess.Popen([sys.executable, "-c", _BEGIN], stdin=subprocess.PIPE, stdout=journal, stderr=errors, env=environment)
     impatient = threading.Timer(patience_s, process.kill)
     impatient.daemon = True
     impatient.start()
@@ -159,6 +164,7 @@ def _how_it_ended(status: int | None, notes: _Journal, written: str, limit_s: fl
     before, stood = _last_words(written)
     wrote = f"\nIt wrote:\n{before[-_TOLD_MAX:].rstrip()}" if before.strip() else ""
     if stood is not None:
+        limit_s = limit_s if notes.check else max(limit_s, LOAD_LIMIT_S)
         return f"did not come to an end within {limit_s:g} s {during}. It stood at:\n{stood[:_TOLD_MAX]}{wrote}"
     if status is None:
         return f"did not come to an end within {limit_s:g} s {during}, nor could it be asked where it stood{wrote}"
@@ -233,11 +239,11 @@ def main() -> None:
         journal.write(json.dumps([kind, value]).encode() + b"\n")
 
     checks, options, folder = pickle.load(sys.stdin.buffer)
-    modules, limit_s, sent = pickle.load(sys.stdin.buffer)
+    modules, (load_limit_s, limit_s), sent = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with, args=(os.dup(0),), daemon=True).start()
     _give_no_input()
     sys.meta_path.insert(0, _Finder(modules))
-    faulthandler.dump_traceback_later(limit_s, exit=True)
+    faulthandler.dump_traceback_later(load_limit_s, exit=True)
     failure = _load_and_try(checks, options, Path(folder), sent, note, printed, limit_s)
     faulthandler.cancel_dump_traceback_later()
     if failure is not None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
+import tempfile
+from pathlib import Path
 from typing import NamedTuple
 
 from kqueue.records.partitioners.clients import ClientPartitioner
@@ -37,7 +40,11 @@ def check_partitioner(
         time_limit_s: for all of it. isolated: False checks in this process, without a time limit: for what can't be pickled.
     Raises: AssertionError: says which promise was broken, and with what. TypeError: the factory can't be sent to another process.
     """
-    hold_against(PARTITIONER_CHECKS, factory, {"seed": seed, "keyed": keyed}, time_limit_s=time_limit_s, isolated=isolated)
+    with tempfile.TemporaryDirectory(prefix="kqueue-check-") as folder:
+        options = {"seed": seed, "keyed": keyed, "places": str(Path(folder, "places"))}
+        hold_against(PARTITIONER_CHECKS, factory, options, time_limit_s=time_limit_s, isolated=isolated)
+        if keyed and isolated:
+            hold_against(PROCESS_CHECKS, factory, options, time_limit_s=time_limit_s, isolated=True)
 
 
 def _check_places(trial: _FactoryTrial) -> None:
@@ -65,6 +72,20 @@ def _check_keys(trial: _FactoryTrial) -> None:
             asked = _Asked(key, b"x" * 100, count, available)
             found = _ask(trial, partitioner, asked)
             assert found == place, f"key {key!r} of {count} went to {place}, then to {found}: {asked}"
+
+
+def _check_processes(trial: _FactoryTrial) -> None:
+    """The first process writes down where keys go, another one compares; their hashes of bytes differ."""
+    if not trial.options["keyed"]:
+        return
+    partitioner = _made(trial)
+    keys = [b"%d" % number for number in range(100)]
+    places = [_ask(trial, partitioner, _Asked(key, None, 97, None)) for key in keys]
+    file = Path(trial.options["places"])
+    if not file.exists():
+        file.write_text(json.dumps(places))
+    for key, place, before in zip(keys, places, json.loads(file.read_text()), strict=True):
+        assert place == before, f"key {key!r} of 97 went to {before} in one process, and to {place} in another"
 
 
 def _check_clients(trial: _FactoryTrial) -> None:
@@ -105,12 +126,15 @@ def _record(rng: random.Random) -> _Asked:
     return _Asked(key, value, count, available)
 
 
+_PROCESSES = Check("a key keeps its partition from one process to the next (keyed=True)", _check_processes)
+PROCESS_CHECKS = Checks("partitioner", (_PROCESSES,))
 PARTITIONER_CHECKS = Checks(
     "partitioner",
     (
         Check("it gives one of the topic's partitions", _check_places),
         Check("the same records and random numbers give the same partitions", _check_sameness),
         Check("a key keeps its partition (keyed=True)", _check_keys),
+        _PROCESSES,
         Check("stock clients can use it", _check_clients),
     ),
 )

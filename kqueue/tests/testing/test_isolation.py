@@ -20,7 +20,7 @@ import pytest
 import kqueue.testing
 from kqueue.records.codecs import CODECS
 from kqueue.server.plugins import CONTRACTS as CONTRACTS_OF_PLUGINS
-from kqueue.testing import check_cleanup_policy, check_codec, check_metadata_store, check_partitioner, check_storage
+from kqueue.testing import check_cleanup_policy, check_codec, check_metadata_store, check_partitioner, check_storage, isolation
 from kqueue.tests.testing import bad_plugins
 from kqueue.tests.testing.bad_plugins import Codec, Factory, Policy, StorageOpener, StoreOpener
 
@@ -126,6 +126,15 @@ def test_modules_are_found_where_this_process_finds_them(tmp_path: Path, monkeyp
     assert re.search(r"broken.py\", line 1, in <module>\n    raise KeyError\('no such thing'\)$", said)
     assert "'quick_codec' has no 'OTHER'" in told(check_codec, "quick_codec:OTHER")
     assert "expected a name, or a path like package.module:object" in told(check_codec, "quick_codec")
+
+
+def test_a_module_whose_import_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "endless.py").write_text("def f():\n    while True: pass\nf()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(isolation, "LOAD_LIMIT_S", 0.5)
+    said = told(check_codec, "endless:CODEC", time_limit_s=0.1)
+    assert said.startswith("codec endless:CODEC did not come to an end within 0.5 s while it was loaded. It stood at:\n")
+    assert re.search(r"endless.py\", line 2 in f\n", said)
 
 
 def test_a_module_that_no_import_finds_is_taken_from_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

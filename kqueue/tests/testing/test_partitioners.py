@@ -58,6 +58,23 @@ def test_what_is_broken_is_named(words: str, choose: Callable[..., Any]) -> None
         check_partitioner(made(choose), isolated=False)
 
 
+class ByHash:
+    """Its keys lie elsewhere in each process."""
+
+    def __init__(self, rng: random.Random) -> None:
+        pass
+
+    def partition(self, key: bytes | None, count: int, *, available: Any = None, value: Any = None, topic: str = "") -> int:
+        return hash(key) % count
+
+
+def test_one_that_leans_on_the_hashes_of_its_process_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "5")  # as some test runners set it: that must not hide it
+    with pytest.raises(AssertionError, match=r"from one process to the next.*: key b'\d+' of 97 went to \d+ in one process, and to \d+ in"):
+        check_partitioner(ByHash, keyed=True)
+    check_partitioner(ByHash)
+
+
 class ByTopic:
     """Can do nothing without a topic's name."""
 
