@@ -81,6 +81,8 @@ class Faults:
         self._is_in_use = False
 
     def __enter__(self) -> Faults:
+        if self._is_in_use:
+            raise RuntimeError("these faults are in use already: make others")
         self._broker._hooks.add(self._show, self._ask)
         self._is_in_use = True
         return self

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import kqueue
+from kqueue.api import table
 from kqueue.api.errors import ErrorCode
+from kqueue.schema import schema_of
 from kqueue.testing import faults
 from kqueue.testing.broker_faults import Faults
 from kqueue.tests.testing.raw import Raw, fetch, produce
@@ -175,6 +177,19 @@ def test_other_requests_fail_as_a_whole(made: Faults, raw: Raw) -> None:
     made.fail("Heartbeat", "REBALANCE_IN_PROGRESS")
     assert raw.ask("Heartbeat", 4, group_id="g").error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert raw.ask("Heartbeat", 4, group_id="g").error_code != ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize("module", table.MODULES)
+def test_every_api_can_fail_at_every_version(module: str, made: Faults, raw: Raw) -> None:
+    """Requests that ask for nothing; the error stands at the top, where the response has such a place."""
+    served = table.served(module)
+    made.fail(served.api.name, "UNKNOWN_SERVER_ERROR", times=None)
+    low, high = served.versions
+    for version in range(low, high + 1):
+        answer = raw.ask(served.api.name, version, served.api.request_class(**({"acks": 1} if module == "produce" else {})))
+        fields = [field.name for field in schema_of(type(answer)).fields_at(version)]
+        if "error_code" in fields:
+            assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_two_faults_share_a_request(broker: kqueue.Broker, made: Faults, raw: Raw) -> None:

@@ -21,7 +21,7 @@ T = ("t", 0)
 @pytest.fixture(scope="module")
 def broker() -> Iterator[kqueue.Broker]:
     with kqueue.Broker(kqueue_stop_timeout_ms=60_000) as broker:
-        broker.create_topic("t")
+        broker.create_topic("t", retention_ms=-1)  # its records are old
         yield broker
 
 
@@ -81,6 +81,10 @@ def test_faults_are_made_inside_of_their_with(broker: kqueue.Broker) -> None:
     made = faults(broker)
     with pytest.raises(RuntimeError, match="inside"):
         made.fail("Produce")
+    with made:
+        with pytest.raises(RuntimeError, match="in use already"):
+            made.__enter__()
+    assert is_whole(broker)
 
 
 def test_a_row_of_faults_is_a_script(made: Faults, raw: Raw, broker: kqueue.Broker) -> None:
@@ -175,6 +179,17 @@ def test_each_request_is_delayed_once(made: Faults, raw: Raw) -> None:
     fault = made.delay("Produce", ms=5)
     assert [code(raw), code(raw)] == [0, 0]
     assert fault.count == 2
+
+
+def test_a_delayed_request_is_carried_out_though_its_client_gave_up(made: Faults, broker: kqueue.Broker) -> None:
+    before = len(list(broker.topics["t"].records()))
+    fault = made.delay("Produce", seconds=3600)
+    with Raw(broker.bootstrap) as raw:
+        raw.send("Produce", 9, produce(T))
+        fault.wait()
+    assert len(list(broker.topics["t"].records())) == before
+    broker.clock.advance(hours=1)
+    assert len(list(broker.topics["t"].records())) == before + 1
 
 
 def test_requests_of_one_connection_keep_their_order_through_a_delay(made: Faults, broker: kqueue.Broker, raw: Raw) -> None:
