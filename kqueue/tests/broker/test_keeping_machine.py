@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kqueue.base.errors import OffsetOutOfRange, PolicyViolation
 from kqueue.base.settings import TopicConfig
+from kqueue.broker import handover
 from kqueue.broker.partition import Partition
 from kqueue.log.policies import POLICIES, Drop, LogView, Progress
 from kqueue.log.policies.delete import DeletePolicy
@@ -307,7 +308,8 @@ class KeepingMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("kind", TOPICS)
-def test_a_partition_is_what_the_list_says(kind: str) -> None:
+def test_a_partition_is_what_the_list_says(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handover, "HANDED_BYTES_MAX", 1200)
     run_state_machine_as_test(
         type("Machine", (KeepingMachine,), {"kind": kind}),
         settings=settings(

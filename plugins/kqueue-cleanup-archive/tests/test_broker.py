@@ -11,6 +11,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kqueue_cleanup_archive import ArchivePolicy
 from kqueue_cleanup_archive.policy import VARIABLE
 from logs import archived, files
+from pyarrow.fs import FileSystem
 
 import kqueue
 
@@ -81,3 +82,14 @@ def test_an_archive_that_can_not_be_written_keeps_everything_until_it_can(
         broker.clock.advance(days=3)
         assert bounds(broker) == [(end, end) for _, end in before]
     assert archived(tmp_path / "archive").num_rows == 500
+
+
+def test_a_broker_in_memory_archives_to_any_filesystem() -> None:
+    filesystem, _ = FileSystem.from_uri("mock:///archive")
+    policy = ArchivePolicy("archive", filesystem=filesystem, name="keep")
+    with kqueue.Broker(settings=SETTINGS, cleanup_policies=[policy]) as broker:
+        broker.create_topic("orders", 2, **{**WEEK, "cleanup_policy": "keep"})
+        produce(broker, 300)
+        broker.clock.advance(days=10)
+        assert all(start == end for start, end in bounds(broker))
+    assert archived("archive", filesystem).num_rows == 300
