@@ -51,9 +51,9 @@ def told(check: Callable[..., None], plugin: object, **options: Any) -> str:
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_one_that_hangs_is_named_with_the_check_the_call_and_where_it_stood(contract: str) -> None:
     check, plugin, name, promise, call = CONTRACTS[contract]
-    said = told(check, plugin(bad_plugins.hang), time_limit_s=1)
+    said = told(check, plugin(bad_plugins.hang), time_limit_s=0.5)
     assert said.startswith(name)
-    assert re.search(rf"did not come to an end within 1 s in the check \".*{promise}.*\", asked for {call}", said)
+    assert re.search(rf"did not come to an end within 0.5 s in the check \".*{promise}.*\", asked for {call}", said)
     assert re.search(r"It stood at:\n  File \".*bad_plugins.py\", line \d+ in hang\n", said)
     assert "isolation.py" not in said
 
