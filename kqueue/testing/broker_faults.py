@@ -1,7 +1,8 @@
 """Faults on purpose: ``with kqueue.testing.faults(broker) as faults: faults.fail("Produce", times=3)``.
 
-Faults stack in the order in which they are made: each is shown what the ones before let through. One that fails or disconnects a
-request ends its way; one that is used up (`times`) lets the next have its turn, so that a row of faults is a script.
+Faults stack in the order in which they are made: each is shown what the ones before let through. A request meets one end: it fails, or is
+disconnected, or its reply is dropped; delays, and errors for a part of it, may come on top. A fault that is used up (`times`) lets the
+next have its turn, so that a row of faults is a script.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from kqueue.testing.fault_kinds import (
     Failing,
     Fault,
     FullDisk,
+    Holding,
     Partition,
     RequestFault,
     StorageFault,
@@ -254,6 +256,8 @@ class Faults:
         for fault in self._request_faults:
             if asked.settled:
                 return
+            if asked.drops and not isinstance(fault, Holding):
+                continue
             if fault not in asked.passed and fault.is_active and fault.which.fits(asked):
                 asked.passed.add(fault)
                 if fault.strikes():

@@ -81,9 +81,8 @@ def test_faults_are_made_inside_of_their_with(broker: kqueue.Broker) -> None:
     made = faults(broker)
     with pytest.raises(RuntimeError, match="inside"):
         made.fail("Produce")
-    with made:
-        with pytest.raises(RuntimeError, match="in use already"):
-            made.__enter__()
+    with made, pytest.raises(RuntimeError, match="in use already"):
+        made.__enter__()
     assert is_whole(broker)
 
 
@@ -100,6 +99,21 @@ def test_a_row_of_faults_is_a_script(made: Faults, raw: Raw, broker: kqueue.Brok
 def _address(raw: Raw) -> str:
     host, port = raw.sock.getsockname()
     return f"{host}:{port}"
+
+
+def test_a_request_meets_one_end(made: Faults, broker: kqueue.Broker) -> None:
+    """A dropped reply is that of a request which was carried out; the faults behind it are for the requests behind it."""
+    before = len(list(broker.topics["t"].records()))
+    script = made.script(
+        [{"drop_reply": "Produce"}, {"disconnect": "Produce"}, {"delay": "Produce", "ms": 5, "times": 1}, {"fail": "Produce"}]
+    )
+    for after in (1, 1):
+        with Raw(broker.bootstrap) as raw, pytest.raises(EOFError):
+            code(raw)
+        assert len(list(broker.topics["t"].records())) == before + after
+    assert [fault.count for fault in script] == [1, 1, 1, 0]
+    with Raw(broker.bootstrap) as raw:
+        assert [code(raw), code(raw)] == [6, 0]
 
 
 def test_some_pass_first(made: Faults, raw: Raw) -> None:
