@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ KEPT_BYTES_MAX = 64 * KiB
 """A request, or an answer, that is larger is listed without its body."""
 SMALL_BYTES_MAX = 1 * KiB
 """Requests and answers up to here are not counted in the bytes that are kept: that would cost more than they do."""
+TOPICS_SHOWN, PARTITIONS_SHOWN, LETTERS_SHOWN, LINES_SHOWN = 5, 10, 100, 50
 COUNT_MAX = 10_000
 BYTES_MAX = 16 * MiB
 Answer = list[bytes | int] | bytes
@@ -54,10 +55,11 @@ class Request(Note):
 
     def __str__(self) -> str:
         """One line for people: when, what, from whom, about which topics, and what went wrong."""
-        partitions = "; ".join(f"{one.topic!s}{list(one.partitions) if one.partitions else ''}" for one in self.named)
-        about = f" about {partitions}" if partitions else ""
+        named = self.named
+        more = f" and {len(named) - TOPICS_SHOWN} topics more" if len(named) > TOPICS_SHOWN else ""
+        about = f" about {'; '.join(map(_told, named[:TOPICS_SHOWN]))}{more}" if named else ""
         errors = f" -> {', '.join(self.errors)}" if self.errors else ""
-        who = f"{self.client_id} ({self.address})" if self.client_id else self.address
+        who = f"{legible(self.client_id)} ({self.address})" if self.client_id else self.address
         return f"{self.time:%H:%M:%S}.{self.time_ms % 1000:03} {self.api} v{self.version} of {who}{about}, {self.size} bytes{errors}"
 
     @property
@@ -190,7 +192,7 @@ class Requests:
         return len(self._entries)
 
     def __repr__(self) -> str:
-        return "\n".join([f"<{len(self)} requests of clients>", *map(str, self)])
+        return listing(f"<{len(self)} requests of clients>", list(self))
 
     def clear(self) -> None:
         """Forget those that have come so far."""
@@ -234,6 +236,26 @@ class Requests:
             oldest, size = self._heavy.popleft()
             oldest.lighten()
             self.bytes -= size
+
+
+def legible(text: str) -> str:
+    """A client's own words as a part of a line: short, and nothing that a terminal would obey."""
+    short = text if len(text) <= LETTERS_SHOWN else text[:LETTERS_SHOWN] + "..."
+    return short if short.isprintable() else repr(short)
+
+
+def listing(head: str, items: Sequence[object]) -> str:
+    """`head` and one line for each of the last items."""
+    left_out = len(items) - LINES_SHOWN
+    return "\n".join([head, *([f"({left_out} before these)"] if left_out > 0 else []), *map(str, items[-LINES_SHOWN:])])
+
+
+def _told(one: Named) -> str:
+    topic = legible(one.topic) if isinstance(one.topic, str) else one.topic.hex()
+    numbers = [str(number) for number in one.partitions[:PARTITIONS_SHOWN]]
+    if len(one.partitions) > PARTITIONS_SHOWN:
+        numbers.append("...")
+    return f"{topic}[{', '.join(numbers)}]" if numbers else topic
 
 
 def _matches(one: Request, api: str | None, topic: str | None, client_id: str | None) -> bool:

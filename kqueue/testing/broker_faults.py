@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from kqueue.api.errors import ErrorCode
 from kqueue.api.naming import NAMING, find_api, wanted_by
 from kqueue.embedded import Broker
+from kqueue.embedded.requests import TOPICS_SHOWN, legible, listing
 from kqueue.server.hooks import Asked
 from kqueue.storage.hooked import Failure
 from kqueue.testing.fault_kinds import (
@@ -56,8 +57,8 @@ class Fired(NamedTuple):
     path: str = ""
 
     def __str__(self) -> str:
-        about = f" about {', '.join(self.topics)}" if self.topics else ""
-        hit = self.path or f"{self.api} v{self.version} of {self.client_id} ({self.address}){about}"
+        about = f" about {', '.join(map(legible, self.topics[:TOPICS_SHOWN]))}" if self.topics else ""
+        hit = self.path or f"{self.api} v{self.version} of {legible(self.client_id or '')} ({self.address}){about}"
         return f"{self.time:%H:%M:%S}.{self.time.microsecond // 1000:03} {self.fault} -> {hit}"
 
 
@@ -95,7 +96,7 @@ class Faults:
         self.cancel()
 
     def __repr__(self) -> str:
-        return "\n".join([f"<{len(self._fired)} faults fired>", *map(str, list(self._fired))])
+        return listing(f"<{len(self._fired)} faults fired>", self.fired)
 
     @property
     def fired(self) -> list[Fired]:

@@ -121,6 +121,20 @@ def test_they_outlive_a_restart() -> None:
     assert [one.errors for one in broker.requests("Heartbeat")] == [("UNKNOWN_MEMBER_ID",)] * 2
 
 
+def test_lines_are_for_people_whatever_clients_send(broker: kqueue.Broker) -> None:
+    places = [("t", number) for number in range(12)] + [(f"u{number}", 0) for number in range(7)]
+    with Raw(broker.bootstrap, "\x1b[2J" + "x" * 500) as raw:
+        raw.ask("Produce", 9, produce(*places))
+        for _ in range(60):
+            raw.ask("Heartbeat", 4, group_id="g")
+    line = str(broker.requests("Produce")[0])
+    assert " of '\\x1b[2Jxxxx" in line
+    assert "x..." in line
+    assert "about t[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]; u0[0]; u1[0]; u2[0]; u3[0] and 3 topics more," in line
+    assert repr(broker.requests).splitlines()[:2] == ["<61 requests of clients>", "(11 before these)"]
+    assert len(repr(broker.requests).splitlines()) == 52
+
+
 # --- waiting
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from kqueue.testing import faults
 from kqueue.testing.broker_faults import Faults
 from kqueue.testing.fault_kinds import Which
 from kqueue.tests.testing.raw import Raw, fetch, produce
+from kqueue.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 T = ("t", 0)
 
@@ -376,6 +378,43 @@ def test_a_full_disk_has_a_little_room_first() -> None:
             made.disk_full()
             answer = raw.ask("Produce", 9, produce(("u", 0))).responses[0].partition_responses[0]
             assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "disk"])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_write_may_tear_anywhere(seed: int, on_disk: bool, tmp_path: Path) -> None:
+    """What was answered is there after the restart, nothing of the torn batch is, and the log goes on behind."""
+    with kqueue.Broker(tmp_path if on_disk else None) as broker, faults(broker, seed) as made:
+        broker.create_topic("t")
+        with Raw(broker.bootstrap) as raw:
+            made.torn_write("t", after=2)
+            assert [code(raw) for _ in range(4)] == [0, 0, 56, 56]
+        assert [fired.path for fired in made.fired] == ["t-0/00000000000000000000.log"]
+        broker.restart()
+        with Raw(broker.bootstrap) as raw:
+            assert code(raw) == 0
+        assert [(record.offset, record.value) for record in broker.topics["t"].records()] == [(0, b"a"), (1, b"a"), (2, b"a")]
+
+
+@pytest.mark.parametrize("fault", ["torn_write", "disk_full"])
+def test_a_commit_that_was_not_written_is_not_confirmed(fault: str) -> None:
+    asked = [OffsetCommitRequestTopic(name="t", partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=7)])]
+    with kqueue.Broker() as broker, faults(broker) as made:
+        broker.create_topic("t")
+
+        def commit(raw: Raw) -> int:
+            found: int = raw.ask("OffsetCommit", 8, group_id="g", topics=asked).topics[0].partitions[0].error_code
+            return found
+
+        with Raw(broker.bootstrap) as raw:
+            made.script([{fault: "__consumer_offsets"}])
+            assert commit(raw) != 0
+            made.cancel()
+            broker.restart()
+        with Raw(broker.bootstrap) as raw:
+            assert broker.groups.get("g") is None
+            assert commit(raw) == 0
+        assert broker.groups["g"].offsets == {"t": {0: 7}}
 
 
 def test_what_a_fault_is_about_is_told() -> None:
