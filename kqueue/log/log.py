@@ -25,7 +25,7 @@ from kqueue.log.policies import SegmentView
 from kqueue.log.producers import LastBatch, Marker
 from kqueue.log.reading import Fetched, Place, Reader, TimeFound
 from kqueue.log.recovery import loading
-from kqueue.log.recovery.damage import Damage
+from kqueue.log.recovery.damage import Damage, take_note
 from kqueue.log.recovery.replay import load_producers, replay
 from kqueue.log.recovery.verifying import Check, Done, Outcome
 from kqueue.log.results import Appended, SegmentInfo
@@ -36,8 +36,6 @@ from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
 PRODUCER_EXPIRATION_MS_DEFAULT = 86_400_000
-DAMAGES_TOLD_MAX = 10
-DAMAGES_KEPT_MAX = 1000
 
 
 class Log:
@@ -255,11 +253,7 @@ class Log:
         self._found_damaged(check.finish(check.run()))
 
     def _found_damaged(self, damages: list[Damage]) -> None:
-        for damage in damages[:DAMAGES_TOLD_MAX]:
-            logger.error("%s: %s; what stands there is not served, the rest is", self._storage.place, damage)
-        if len(damages) > DAMAGES_TOLD_MAX:
-            logger.error("%s: %s is damaged in %d more places", self._storage.place, self.folder, len(damages) - DAMAGES_TOLD_MAX)
-        self.damage += damages[: max(DAMAGES_KEPT_MAX - len(self.damage), 0)]
+        take_note(damages, self.damage, self._storage.place, self.folder)
 
     def offset_for_time(self, timestamp: int, end_offset: int) -> TimeFound | None:
         """The first record (by offset) below `end_offset` whose time is `timestamp` or later; None: there is none.
