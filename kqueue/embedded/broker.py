@@ -83,6 +83,7 @@ class Broker(Inside):
         self._time = PushedClock()
         self.clock = BrokerClock(self._time, self._push)
         self.requests = Requests(self._time, lambda: self._server.broker if hasattr(self, "_server") else None)
+        """What clients sent: ``broker.requests(api="Produce", topic="orders")``."""
         self._hooks = Hooks(self.requests.record)
         self._thread: threading.Thread | None = None
         self._process_id = 0
