@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kqueue.base.addresses import Address, parse_addresses
 from kqueue.base.errors import InvalidTopic
 from kqueue.base.names import check_topic
 
@@ -90,19 +91,12 @@ def need_client() -> None:
         raise click.ClickException(f"kafka-python {__version__} is too old for this command; get it with: pip install 'kqueue[cli]'")
 
 
-def addresses(bootstrap: str) -> list[tuple[str, int]]:
-    """The (host, port) pairs of a bootstrap list. Raises BadParameter: says which part is no address."""
-    pairs = []
-    for part in filter(None, (piece.strip() for piece in bootstrap.split(","))):
-        host, colon, port = part.rpartition(":")
-        if not colon or part.endswith("]"):
-            host, port = part, "9092"
-        if not port.isdecimal() or not 0 < int(port) < 65536 or not host:
-            raise click.BadParameter(f"{part!r} is no address; write HOST:PORT", param_hint="--bootstrap-server")
-        pairs.append((host.strip("[]"), int(port)))
-    if not pairs:
-        raise click.BadParameter("no address given; write HOST:PORT", param_hint="--bootstrap-server")
-    return pairs
+def addresses(bootstrap: str) -> list[Address]:
+    """The addresses of a bootstrap list. Raises BadParameter: says which part is no address."""
+    try:
+        return list(parse_addresses(bootstrap))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--bootstrap-server") from None
 
 
 def find_broker(bootstrap: str) -> None:

@@ -1,0 +1,35 @@
+"""Where brokers listen, as clients are told: ``host:port,host,[ipv6]:port``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+DEFAULT_PORT = 9092
+
+
+class Address(NamedTuple):
+    """Where a broker listens; `host` without the brackets of IPv6."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_addresses(text: str) -> tuple[Address, ...]:
+    """The addresses of a list ``host:port,host,[ipv6]:port``; the port is 9092 where none is named.
+
+    Raises ValueError: a part that is no address, or no part at all.
+    """
+    found = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        host, colon, port = part.rpartition(":")
+        if not colon or part.endswith("]"):
+            host, port = part, str(DEFAULT_PORT)
+        if not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 65536 or not host:
+            raise ValueError(f"{part!r} is no address; write HOST:PORT")
+        found.append(Address(host.strip("[]"), int(port)))
+    if not found:
+        raise ValueError("no address given; write HOST:PORT")
+    return tuple(found)

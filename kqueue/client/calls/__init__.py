@@ -1,0 +1,1 @@
+"""One module per request that the client makes: how it is asked, and what its answer says."""

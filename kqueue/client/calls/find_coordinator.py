@@ -1,0 +1,35 @@
+"""FindCoordinator: which broker keeps a group's offsets."""
+
+from __future__ import annotations
+
+from kqueue.base.addresses import Address
+from kqueue.client.remedies import refused, wrong_answer
+from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP = 0
+VERSION_MANY = 4  # several keys at once
+
+
+class FindCoordinator:
+    api = BY_MODULE["find_coordinator"]
+    versions = (1, 6)
+    repeatable = True
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+
+    def request(self, version: int) -> FindCoordinatorRequest:
+        if version >= VERSION_MANY:
+            return FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[self.group])
+        return FindCoordinatorRequest(key_type=GROUP, key=self.group)
+
+    def result(self, version: int, response: FindCoordinatorResponse, broker: str) -> Address:
+        found: FindCoordinatorResponse | Coordinator = response
+        if version >= VERSION_MANY:
+            if [one.key for one in response.coordinators] != [self.group]:
+                raise wrong_answer(self.api.name, broker, f"is not about group {self.group!r}")
+            found = response.coordinators[0]
+        if found.error_code:
+            raise refused(found.error_code, self.api.name, broker, message=found.error_message, about=f"group {self.group!r}")
+        return Address(found.host, found.port)

@@ -1,0 +1,32 @@
+"""InitProducerId: an id for an idempotent producer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kqueue.client.remedies import refused
+from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+NEVER = 2**31 - 1
+
+
+class ProducerId(NamedTuple):
+    """What stands in each batch of an idempotent producer, beside its sequence."""
+
+    id: int
+    epoch: int
+
+
+class InitProducerId:
+    api = BY_MODULE["init_producer_id"]
+    versions = (0, 5)
+    repeatable = True  # an id more or less
+
+    def request(self, version: int) -> InitProducerIdRequest:
+        return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NEVER)
+
+    def result(self, version: int, response: InitProducerIdResponse, broker: str) -> ProducerId:
+        if response.error_code:
+            raise refused(response.error_code, self.api.name, broker)
+        return ProducerId(response.producer_id, response.producer_epoch)

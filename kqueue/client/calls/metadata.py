@@ -1,0 +1,46 @@
+"""Metadata: brokers, topics, leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kqueue.client.cluster import Metadata, Node, PartitionMetadata, TopicMetadata
+from kqueue.client.remedies import refused
+from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+
+
+class GetMetadata:
+    """`names`: of topics; None: all topics; empty: the brokers alone. No topic comes to be by being asked for."""
+
+    api = BY_MODULE["metadata"]
+    versions = (4, 13)  # before 4 a topic that is asked for may be created
+    repeatable = True
+
+    def __init__(self, names: Sequence[str] | None) -> None:
+        self.names = names
+
+    def request(self, version: int) -> MetadataRequest:
+        topics = None if self.names is None else [MetadataRequestTopic(name=name) for name in self.names]
+        return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+    def result(self, version: int, response: MetadataResponse, broker: str) -> Metadata:
+        if response.error_code:
+            raise refused(response.error_code, self.api.name, broker)
+        return Metadata(
+            brokers={one.node_id: Node(one.node_id, one.host, one.port, one.rack) for one in response.brokers},
+            topics={topic.name or "": _topic(topic) for topic in response.topics if not topic.error_code},
+            cluster_id=response.cluster_id,
+            controller=response.controller_id,
+            failed={topic.name or "": topic.error_code for topic in response.topics if topic.error_code},
+        )
+
+
+def _topic(topic: MetadataResponseTopic) -> TopicMetadata:
+    partitions = {
+        one.partition_index: PartitionMetadata(
+            one.leader_id, one.leader_epoch, tuple(one.replica_nodes), tuple(one.isr_nodes), tuple(one.offline_replicas)
+        )
+        for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+    }
+    return TopicMetadata(topic.name or "", topic.topic_id, partitions, topic.is_internal)

@@ -1,0 +1,298 @@
+"""One connection to one broker: a request goes out, its answer comes in, nothing else is on it meanwhile.
+
+It begins with ApiVersions, and from then on knows which version of each request this broker takes. An answer is received into memory of
+its own, and what it holds of records are views of that: between the socket and the caller they are not copied.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import kqueue
+from kqueue.api.errors import ErrorCode
+from kqueue.base.addresses import Address
+from kqueue.base.errors import BadAnswer, BrokerUnreachable, ConnectionLost, IncompatibleBroker, MalformedMessage
+from kqueue.client.deadline import Deadline
+from kqueue.client.options import ClientOptions
+from kqueue.client.remedies import refused
+from kqueue.schema import Chunk, join, reader, writer
+from kqueue.wire.apis import API_VERSIONS, BY_KEY, Api
+from kqueue.wire.frame import LENGTH_SIZE, frame_length, frame_size
+from kqueue.wire.headers import read_response_header, request_header
+from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+FIRST_RECEIVE_BYTES = 4096
+"""What is received before the size of an answer is known; small ones are then there, of large ones this much is copied once more."""
+OWN_SEND_BYTES = 65536
+"""Chunks from this size on are sent as they are, smaller ones joined."""
+GREETING = BY_KEY[API_VERSIONS]
+CORRELATION_MAX = 2**31 - 1
+Versions = tuple[int, int]
+
+
+class Connection:
+    """A blocking connection, ready for requests once it is made; for one thread at a time.
+
+    Args: deadline: for connecting and the first exchange; `options.connect_timeout_ms` may end it before.
+    Raises: BrokerUnreachable: nobody listens there, or what does is silent or hangs up; BadAnswer: it is no broker; IncompatibleBroker.
+    """
+
+    def __init__(self, address: Address, options: ClientOptions, deadline: Deadline) -> None:
+        self.address = address
+        self.served: dict[int, Versions] = {}
+        self._options = options
+        self._correlation = 0
+        self._awaited: tuple[Api, int] | None = None
+        self._first = memoryview(bytearray(FIRST_RECEIVE_BYTES))
+        deadline = deadline.within(options.connect_timeout_ms)
+        self._socket = _connect(address, deadline)
+        try:
+            self.served = self._ask_versions(deadline)
+        except ConnectionLost as error:
+            raise BrokerUnreachable(f"{address}: something listens, but does not answer as a broker: {error}", broker=self.name) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self.address}{'' if self.is_open else ', closed'}>"
+
+    @property
+    def name(self) -> str:
+        """The broker's address, as errors have it."""
+        return str(self.address)
+
+    @property
+    def is_open(self) -> bool:
+        return self._socket.fileno() >= 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is open and no answer is awaited: ready for a request."""
+        return self.is_open and self._awaited is None
+
+    def close(self) -> None:
+        """Hang up; twice is harmless."""
+        self._socket.close()
+
+    def is_alive(self) -> bool:
+        """Whether the broker has not hung up so far: a look at the socket, nothing is sent."""
+        try:
+            self._socket.settimeout(0)
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False  # the end, or bytes that nobody asked for
+
+    def version(self, api: Api, versions: Versions | None = None) -> int:
+        """The highest version of a request that both sides know; `versions`: the lowest and highest that the caller can make use of.
+
+        Raises IncompatibleBroker: there is none.
+        """
+        low, high = api.versions
+        wanted_low, wanted_high = versions or api.versions
+        served_low, served_high = self.served.get(api.key, (1, 0))
+        found = min(high - api.unstable, wanted_high, served_high)
+        if found < max(low, wanted_low, served_low):
+            serves = f"serves it in versions {served_low} to {served_high}" if served_low <= served_high else "does not serve it"
+            needed = f"{max(low, wanted_low)} to {min(high, wanted_high)}"
+            raise IncompatibleBroker(
+                f"{self.name}: {api.name} is needed in versions {needed}, but this broker {serves}", broker=self.name, api=api.name
+            )
+        return found
+
+    # --- requests
+
+    def call(self, api: Api, version: int, request: object, deadline: Deadline) -> Any:
+        """Send a request and wait for its answer. Raises: what `send` and `receive` raise."""
+        self.send(api, version, request, deadline)
+        return self.receive(deadline)
+
+    def send(self, api: Api, version: int, request: object, deadline: Deadline, *, is_answered: bool = True) -> None:
+        """Send a request; `receive` has to follow, unless the broker won't answer it (Produce with acks=0).
+
+        Raises: ConnectionLost: `sent` is False, the broker did not get all of it. UnencodableMessage, UnsupportedVersion: nothing was sent.
+        """
+        assert self._awaited is None, "the last answer was not received"
+        self._correlation = self._correlation % CORRELATION_MAX + 1
+        chunks: list[Chunk] = [request_header(api.key, version, self._correlation, self._options.client_id)]
+        writer(type(request), version)(request, chunks)
+        if is_answered:
+            self._awaited = api, version
+        try:
+            for piece in _pieces([frame_length(chunks), *chunks]):
+                self._socket.settimeout(deadline.left_s or 0.001)
+                self._socket.sendall(piece)
+        except OSError as error:
+            raise self._lost(f"while {api.name} was sent", error, api, sent=False) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def receive(self, deadline: Deadline) -> Any:
+        """The answer to the request that was sent last; what it holds of records are views of the memory that it came in.
+
+        Raises: ConnectionLost: it did not come in time, or not whole. BadAnswer. After both the connection is closed.
+        """
+        assert self._awaited is not None, "nothing was asked"
+        api, version = self._awaited
+        try:
+            made = self._decode(self._receive_frame(deadline), api, version)
+        except MalformedMessage as error:
+            self.close()
+            raise BadAnswer(
+                f"{self.name}: {api.name}: what came is no answer to it ({error}); is this a broker?", broker=self.name, api=api.name
+            ) from error
+        except OSError as error:
+            raise self._lost(f"before {api.name} was answered", error, api, sent=True) from error
+        except BaseException:
+            self.close()
+            raise
+        self._awaited = None
+        return made
+
+    def _decode(self, frame: memoryview, api: Api, version: int) -> Any:
+        correlation, position = read_response_header(frame, api.key, version)
+        if correlation != self._correlation:
+            raise MalformedMessage(f"expected the answer to request {self._correlation}, found one to request {correlation}")
+        if api is GREETING and frame[position : position + 2] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
+            version = 0  # a broker that doesn't know the version answers in the first one (KIP-511)
+        made, end = reader(api.response_class, version)(frame, position)
+        if end != len(frame):
+            raise MalformedMessage(f"expected the end at byte {end}, found {len(frame) - end} bytes more")
+        return made
+
+    def _receive_frame(self, deadline: Deadline) -> memoryview:
+        got = 0
+        while got < LENGTH_SIZE:
+            got += self._receive_into(self._first[got:], deadline)
+        size = frame_size(self._first, 0, self._options.response_bytes_max)
+        if got - LENGTH_SIZE > size:
+            raise MalformedMessage(f"expected one answer of {size} bytes, found {got - LENGTH_SIZE - size} bytes more")
+        frame = memoryview(bytearray(size))
+        position = got - LENGTH_SIZE
+        frame[:position] = self._first[LENGTH_SIZE:got]
+        while position < size:
+            position += self._receive_into(frame[position:], deadline)
+        return frame.toreadonly()
+
+    def _receive_into(self, view: memoryview, deadline: Deadline) -> int:
+        left_s = deadline.left_s
+        if not left_s:
+            raise TimeoutError(f"no answer within {deadline.timeout_ms:g} ms")
+        self._socket.settimeout(left_s)
+        got = self._socket.recv_into(view)
+        if not got:
+            raise ConnectionResetError("the broker hung up")
+        return got
+
+    def _lost(self, when: str, error: OSError, api: Api, *, sent: bool) -> ConnectionLost:
+        self.close()
+        lost = ConnectionLost(f"{self.name}: the connection ended {when}: {words_of(error)}", broker=self.name, api=api.name)
+        lost.sent = sent
+        return lost
+
+    def _ask_versions(self, deadline: Deadline) -> dict[int, Versions]:
+        """The first exchange: in our highest version, and if the broker does not know that, in its own highest."""
+        version = GREETING.versions[1]
+        request = ApiVersionsRequest(client_software_name="kqueue", client_software_version=kqueue.__version__)
+        answer: ApiVersionsResponse = self.call(GREETING, version, request, deadline)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            highest = next((row.max_version for row in answer.api_keys if row.api_key == API_VERSIONS), 0)
+            answer = self.call(GREETING, max(0, min(highest, version - 1)), request, deadline)
+        if answer.error_code:
+            raise refused(answer.error_code, GREETING.name, self.name)
+        return {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+
+
+def words_of(error: Exception) -> str:
+    """An error of the operating system in words, without its number."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _connect(address: Address, deadline: Deadline) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise BrokerUnreachable(f"{address}: the host's name can't be looked up: {error}", broker=str(address)) from error
+    reasons = []
+    for family, kind, protocol, _, place in found:
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.settimeout(deadline.left_s or 0.001)
+            made.connect(place)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return made
+        except (OSError, OverflowError) as error:
+            made.close()
+            reasons.append(words_of(error))
+        except BaseException:
+            made.close()
+            raise
+    raise BrokerUnreachable(f"{address}: {', '.join(dict.fromkeys(reasons))}", broker=str(address))
+
+
+def _pieces(chunks: list[Chunk]) -> Iterator[bytes | bytearray | memoryview]:
+    """The chunks, small ones joined, so that each is worth a call."""
+    small: list[Chunk] = []
+    for chunk in chunks:
+        if len(chunk) < OWN_SEND_BYTES or not isinstance(chunk, (bytes, bytearray, memoryview)):
+            small.append(chunk)
+            continue
+        if small:
+            yield join(small)
+            small = []
+        yield chunk
+    if small:
+        yield join(small)
+
+
+class Connections:
+    """One connection to each broker, by address; made when first asked for, and again after it was lost."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        self._options = options
+        self._open: dict[Address, Connection] = {}
+
+    def to(self, address: Address, deadline: Deadline) -> Connection:
+        """The connection to this address. Raises: what `Connection` raises."""
+        found = self._open.get(address)
+        if found is not None:
+            if found.is_idle and found.is_alive():
+                return found
+            found.close()
+            del self._open[address]
+        made = self._open[address] = Connection(address, self._options, deadline)
+        return made
+
+    def to_any(self, addresses: Callable[[], list[Address]], deadline: Deadline) -> Connection:
+        """A connection that is there already, else to the first of the addresses that answers.
+
+        Raises: BrokerUnreachable: none does; it has the reason of each. BadAnswer: none does, and one is no broker.
+        """
+        bad: BadAnswer | None = None
+        open_now = [address for address, each in self._open.items() if each.is_idle]
+        reasons: list[str] = []
+        for address in dict.fromkeys([*open_now, *addresses()]):
+            try:
+                return self.to(address, deadline)
+            except BrokerUnreachable as error:
+                reasons.append(str(error))
+            except BadAnswer as error:
+                bad = bad or error
+        if bad is not None:
+            raise bad
+        raise BrokerUnreachable(f"no broker answers ({'; '.join(reasons)}); is it running, and is the address right?")
+
+    def keep_only(self, addresses: set[Address]) -> None:
+        """Hang up on all others: brokers that are no more, and bootstrap addresses by which one is known under another name."""
+        for address in [each for each in self._open if each not in addresses]:
+            self._open.pop(address).close()
+
+    def close(self) -> None:
+        while self._open:
+            self._open.popitem()[1].close()

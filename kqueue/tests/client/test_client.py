@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import pickle
+import re
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import kqueue
+from kqueue.api import personas
+from kqueue.base.errors import BrokerRefused, CorruptBatch, FetchOutOfRange, IncompatibleBroker
+from kqueue.client import EARLIEST, LATEST, MAX_TIMESTAMP, Client, ClientOptions, Committed, NewTopic, TopicPartition
+from kqueue.records.batch import iter_batches
+from kqueue.testing import faults
+from kqueue.tests.client.serving import ORDERS, QUICK, TIME_MS, batch, read_all, values_of
+
+HIGHEST = {"2.8": [9, 12, 6, 11, 3, 8, 7], "3.9": [11, 17, 9, 12, 6, 9, 9], "4.3": [13, 18, 11, 13, 6, 9, 9]}
+THREE = [TopicPartition("three", index) for index in range(3)]
+
+
+@pytest.fixture(scope="module", params=[None, *personas.VERSIONS], ids=lambda version: f"as-{version or 'itself'}")
+def broker(request: pytest.FixtureRequest) -> Iterator[kqueue.Broker]:
+    with kqueue.Broker(as_version=request.param, broker_rack="r1") as broker:
+        broker.create_topic("orders", compression_type="producer")
+        broker.create_topic("three", 3, max_message_bytes=100_000)
+        broker.create_topic("empty", 2)
+        with Client(broker.bootstrap) as client:
+            for number in range(3):
+                values = [b"%d" % each for each in range(number * 10, number * 10 + 10)]
+                client.produce({ORDERS: batch(values, codec="gzip" if number == 1 else "none")})
+            client.produce({place: batch([b"%d" % place.partition] * (place.partition + 1)) for place in THREE})
+        yield broker
+
+
+@pytest.fixture
+def client(broker: kqueue.Broker) -> Iterator[Client]:
+    with Client(broker.bootstrap, **QUICK) as client:
+        yield client
+
+
+def test_each_request_goes_in_the_highest_version_that_both_know(broker: kqueue.Broker, client: Client) -> None:
+    broker.requests.clear()
+    client.produce({TopicPartition("empty", 1): batch([b"a"])})
+    client.fetch({ORDERS: 0})
+    client.offsets({ORDERS: LATEST})
+    client.commit("versions", {ORDERS: 1})
+    client.committed("versions")
+    sent = {one.api: one.version for one in broker.requests}
+    highest = HIGHEST.get(broker._config["kqueue.as.version"], HIGHEST["4.3"])
+    apis = ("Produce", "Fetch", "ListOffsets", "Metadata", "FindCoordinator", "OffsetCommit", "OffsetFetch")
+    assert [sent[api] for api in apis] == highest
+
+
+def test_metadata_tells_of_brokers_topics_and_leaders(broker: kqueue.Broker, client: Client) -> None:
+    found = client.metadata()
+    assert {"orders", "three", "empty"} <= found.topics.keys()
+    (node,) = found.brokers.values()
+    assert (node.host, node.port, node.rack) == ("127.0.0.1", broker.port, "r1")
+    assert found.topics["three"].places == THREE
+    assert [one.leader for one in found.topics["three"].partitions.values()] == [node.id] * 3
+    assert found.topics["three"].id != bytes(16)
+    assert list(client.metadata(["orders"]).topics) == ["orders"]
+    assert client.metadata([]).topics == {}
+
+
+def test_a_pattern_matches_whole_names_and_no_internal_topics(client: Client) -> None:
+    client.commit("makes the internal topic", {ORDERS: 1})
+    assert list(client.metadata(pattern="or.*|thre").topics) == ["orders"]
+    assert list(client.metadata(pattern=re.compile("E.PTY", re.IGNORECASE)).topics) == ["empty"]
+    everything = client.metadata()
+    assert "__consumer_offsets" not in everything.matching(".*")
+    assert "__consumer_offsets" in everything.matching(".*", internal=True)
+
+
+def test_offsets_by_place_and_by_time(client: Client) -> None:
+    assert client.offsets({ORDERS: EARLIEST})[ORDERS].offset == 0
+    latest = client.offsets({**dict.fromkeys(THREE, LATEST), ORDERS: LATEST, ("empty", 0): LATEST})
+    assert {place: found.offset for place, found in latest.items()} == dict(zip([*THREE, ORDERS, ("empty", 0)], [1, 2, 3, 30, 0], strict=True))
+    at = client.offsets({ORDERS: TIME_MS + 2_500})[ORDERS]
+    assert (at.offset, at.timestamp) == (3, TIME_MS + 3_000)
+    assert client.offsets({ORDERS: TIME_MS + 10**9})[ORDERS].offset is None
+    assert client.offsets({ORDERS: LATEST}, isolation="read_committed")[ORDERS].offset == 30
+
+
+def test_the_greatest_time_is_asked_of_those_who_know_it(broker: kqueue.Broker, client: Client) -> None:
+    if broker._config["kqueue.as.version"] == "2.8":
+        with pytest.raises(IncompatibleBroker, match=r"ListOffsets is needed in versions 7 to 11, but .* 0 to 6"):
+            client.offsets({ORDERS: MAX_TIMESTAMP})
+    else:
+        assert client.offsets({ORDERS: MAX_TIMESTAMP})[ORDERS].timestamp == TIME_MS + 9_000
+
+
+def test_a_fetch_hands_out_whole_batches_as_they_lie_there(client: Client) -> None:
+    """S4.3: it begins in the middle of a batch, so the batch is there from its beginning."""
+    fetched = client.fetch({ORDERS: 15})[ORDERS]
+    assert [(header.base_offset, header.codec_id) for _, header in iter_batches(fetched.records)] == [(10, 1), (20, 0)]
+    assert values_of(fetched, 15) == [b"%d" % number for number in range(15, 30)]
+    assert (fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset) == (30, 30, 0)
+    assert (fetched.next_offset, fetched.aborted) == (30, ())
+    assert fetched.records.readonly
+
+
+def test_a_fetch_of_many_partitions_gives_something_for_each(client: Client) -> None:
+    found = client.fetch({**dict.fromkeys(THREE, 0), ("empty", 0): 0}, max_wait_ms=0)
+    assert list(found) == [*THREE, ("empty", 0)]
+    assert [values_of(found[place]) for place in THREE] == [[b"0"], [b"1"] * 2, [b"2"] * 3]
+    assert found[TopicPartition("empty", 0)].records == b""
+    assert found[TopicPartition("empty", 0)].next_offset is None
+
+
+def test_a_limit_of_bytes_ends_a_fetch_after_a_batch(client: Client) -> None:
+    one = client.fetch({ORDERS: 0}, partition_max_bytes=1)[ORDERS]
+    assert one.next_offset == 10
+    assert read_all(client, ORDERS, partition_max_bytes=1) == [b"%d" % number for number in range(30)]
+
+
+def test_out_of_range_is_told_apart_and_what_others_gave_is_kept(client: Client) -> None:
+    with pytest.raises(FetchOutOfRange, match=r"Fetch of orders-0: OFFSET_OUT_OF_RANGE \(from offset 31; .* earliest") as caught:
+        client.fetch({ORDERS: 31, THREE[2]: 0, THREE[1]: 99})
+    assert caught.value.failed.keys() == {ORDERS, THREE[1]}
+    assert values_of(caught.value.done[THREE[2]]) == [b"2"] * 3
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.code_name, again.topic, again.partition) == (str(caught.value), "OFFSET_OUT_OF_RANGE", "orders", 0)
+    assert again.failed.keys() == {ORDERS, THREE[1]}
+
+
+@pytest.mark.parametrize("place", [("nowhere", 0), ("orders", 7)])
+def test_what_is_not_there_is_asked_for_a_little_longer_and_then_told(client: Client, place: tuple[str, int]) -> None:
+    with pytest.raises(BrokerRefused, match=rf"{place[0]}-{place[1]}: UNKNOWN_TOPIC_OR_PARTITION \(create it") as caught:
+        client.fetch({place: 0})
+    assert (caught.value.topic, caught.value.partition, caught.value.code) == (*place, 3)
+    with pytest.raises(BrokerRefused, match="topic 'nowhere': UNKNOWN_TOPIC"):
+        client.metadata(["orders", "nowhere"])
+    with pytest.raises(BrokerRefused, match=r"topic 'a b': INVALID_TOPIC"):
+        client.metadata(["a b"])
+
+
+def test_produce_appends_what_it_is_given(client: Client) -> None:
+    client.create_topics([NewTopic("written", 2)])
+    places = [TopicPartition("written", index) for index in range(2)]
+    producer = client.init_producer()
+    for number, acks in enumerate((-1, 1)):
+        sent = batch([b"%d" % number], producer_id=producer.id, epoch=producer.epoch, base_sequence=number)
+        made = client.produce(dict.fromkeys(places, sent), acks=acks)
+        assert [(place, one.base_offset) for place, one in made.items()] == [(place, number) for place in places]
+    assert client.produce({places[0]: bytearray(batch([b"2"]))}, acks=0)[places[0]].base_offset == -1
+    assert values_of(client.fetch({places[0]: 2}, max_wait_ms=2_000)[places[0]], 2) == [b"2"]
+    assert client.init_producer() != producer
+
+
+def test_a_batch_that_is_too_large_is_refused_and_the_others_are_told(client: Client) -> None:
+    other = TopicPartition("empty", 1)
+    with pytest.raises(BrokerRefused, match=r"three-0: MESSAGE_TOO_LARGE \(.*smaller batches") as caught:
+        client.produce({THREE[0]: batch([bytes(200_000)]), other: batch([b"fits"])})
+    assert caught.value.failed.keys() == {THREE[0]}
+    end = caught.value.done[other].base_offset
+    assert values_of(client.fetch({other: end})[other], end) == [b"fits"]
+
+
+@pytest.mark.parametrize("bad", [b"", batch([b"a"])[:-1], batch([b"a"]) * 2, b"no batch"])
+def test_what_is_not_one_batch_is_not_sent(client: Client, bad: bytes) -> None:
+    with pytest.raises(CorruptBatch):
+        client.produce({ORDERS: bad})
+
+
+def test_a_group_without_members_keeps_offsets(client: Client) -> None:
+    client.commit("lag display", {ORDERS: 7, THREE[1]: Committed(1, 0, "so far")})
+    assert client.committed("lag display") == {ORDERS: Committed(7), THREE[1]: Committed(1, 0, "so far")}
+    assert client.committed("lag display", [THREE[1], THREE[2]], stable=False) == {THREE[1]: Committed(1, 0, "so far")}
+    assert client.committed("nobody") == {}
+
+
+def test_topics_are_made_and_their_settings_told(client: Client) -> None:
+    found = client.create_topics([NewTopic("made", 4, settings={"max.message.bytes": "1234567"}), NewTopic("by-default")])
+    assert (len(found.topics["made"].partitions), len(found.topics["by-default"].partitions)) == (4, 1)
+    settings = client.configs(["made", "three"], ["max.message.bytes", "kqueue.partitioner", "no.such"])
+    assert settings["made"]["max.message.bytes"] == ("1234567", True)
+    assert settings["three"] == {"max.message.bytes": ("100000", True), "kqueue.partitioner": ("murmur2", False)}
+    assert len(client.configs(["made"])["made"]) > 20
+    with pytest.raises(BrokerRefused, match=r"'made': TOPIC_ALREADY_EXISTS \(.*another name"):
+        client.create_topics([NewTopic("made")])
+    with pytest.raises(BrokerRefused, match=r"'nowhere': UNKNOWN_TOPIC"):
+        client.configs(["nowhere"])
+
+
+def test_records_are_deleted(client: Client) -> None:
+    client.create_topics([NewTopic("short")])
+    place = TopicPartition("short", 0)
+    client.produce({place: batch([b"a"] * 5)})
+    assert client.delete_records({place: 3}) == {place: 3}
+    assert client.offsets({place: EARLIEST})[place].offset == 3
+    assert client.fetch({place: 3})[place].log_start_offset == 3
+    assert client.delete_records({place: -1}) == {place: 5}
+    with pytest.raises(BrokerRefused, match="OFFSET_OUT_OF_RANGE") as caught:
+        client.delete_records({place: 6})
+    assert not isinstance(caught.value, FetchOutOfRange)
+
+
+def test_two_threads_at_once_are_refused_and_one_after_another_is_fine(broker: kqueue.Broker) -> None:
+    with Client(broker.bootstrap) as client, faults(broker) as slow:
+        held = slow.delay("ListOffsets", seconds=60)
+        waiting = threading.Thread(target=client.offsets, args=({ORDERS: LATEST},))
+        waiting.start()
+        held.wait()
+        with pytest.raises(RuntimeError, match="one client per thread"):
+            client.metadata()
+        held.cancel()
+        waiting.join(20)
+        assert client.offsets({ORDERS: EARLIEST})[ORDERS].offset is not None
+
+
+def test_options_travel_and_clients_do_not(broker: kqueue.Broker) -> None:
+    options = pickle.loads(pickle.dumps(ClientOptions(bootstrap=broker.bootstrap, client_id="executor")))
+    with Client(options) as client:
+        assert "orders" in client.metadata().topics
+        with pytest.raises(TypeError, match="send its `options`"):
+            pickle.dumps(client)
+        client.close()
+        assert client.metadata(["orders"]).topics, "it connects anew"
+
+
+def test_words_for_wrong_arguments() -> None:
+    with Client("localhost:1") as client:
+        with pytest.raises(ValueError, match="read_uncommitted or read_committed"):
+            client.fetch({ORDERS: 0}, isolation="committed")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="acks=2"):
+            client.produce({ORDERS: batch([b"a"])}, acks=2)
