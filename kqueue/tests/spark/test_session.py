@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from kqueue.base.errors import ExtraNeeded
+from kqueue.spark import session as module
+
+
+def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(ExtraNeeded, match=r"pip install 'kqueue\[spark\]'"):
+        module.session()
+
+
+def test_the_callers_settings_stand_over_ours() -> None:
+    made = module._settings("local[2]", {"spark.ui.enabled": True, "spark.sql.shuffle.partitions": 3}, quiet=True)
+    assert made["spark.ui.enabled"] == "true"
+    assert made["spark.sql.shuffle.partitions"] == "3"
+
+
+def test_only_a_local_spark_stays_on_this_machine() -> None:
+    assert module._settings("local[*]", {}, quiet=True)["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.driver.bindAddress" not in module._settings("spark://host:7077", {}, quiet=True)
+
+
+def test_quiet_is_beside_the_callers_java_options() -> None:
+    options = module._settings("local", {"spark.driver.extraJavaOptions": "-Xss4m"}, quiet=True)["spark.driver.extraJavaOptions"]
+    assert options.startswith("-Dlog4j2.configurationFile=file:")
+    assert options.endswith(" -Xss4m")
+    loud = module._settings("local", {}, quiet=False)
+    assert "spark.log.level" not in loud
+    assert "spark.driver.extraJavaOptions" not in loud

@@ -1,0 +1,1 @@
+"""What needs Spark: one session for a run of pytest, and a broker for each test. ``pytest spark_tests``"""
