@@ -1,20 +1,26 @@
-"""Records as Apache Arrow's record batches, of bounded size. Needs pyarrow, which the extra `kqueue[arrow]` brings."""
+"""Records as Apache Arrow's record batches, of bounded size. Needs pyarrow, which the extra `kqueue[arrow]` brings.
+
+Two ways lead there: row by row, and, where `kqueue[fast]` is installed and worth loading, whole batches at a time (`columns`).
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kqueue.base.errors import ExtraNeeded
+from kqueue.files.columns import can_take, column_batches
 from kqueue.files.rows import ROW_BYTES, Partition, Row, Selection, rows, size_of
+from kqueue.records.columns import contract
+from kqueue.records.columns.contract import Limits
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS_MAX = 65_536
-BYTES_MAX = 8 * 1024 * 1024
+ROWS_MAX = contract.ROWS_MAX
+BYTES_MAX = contract.BYTES_MAX
 _TYPES = {
     "binary": "binary",
     "utf8": "string",
@@ -97,17 +103,39 @@ def _text(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def arrow_batches(
-    log: Partition, selection: Selection, *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX
+def all_batches(
+    logs: Iterable[Partition],
+    selection: Selection,
+    *,
+    rows_max: int = ROWS_MAX,
+    bytes_max: int = BYTES_MAX,
+    progress: Callable[[int], None] | None = None,
+    data_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """A partition's records as record batches. Raises: as `rows`, and ExtraNeeded."""
+    """The records of these partitions, one after another, as record batches.
+
+    Args: progress: told the bytes of log that were read since the last call. data_bytes: how many there are in all, by which it is decided
+    whether the quicker way is worth loading; None: many. Raises: as `rows`, and ExtraNeeded.
+    """
     need_pyarrow()
-    return record_batches(rows(log, selection), selection, rows_max=rows_max, bytes_max=bytes_max)
+    told = progress or (lambda size: None)
+    if can_take(selection, data_bytes):
+        limits = Limits(min(rows_max, contract.DATA_MAX), min(bytes_max, contract.BYTES_LIMIT))
+        return column_batches(logs, selection, schema(selection.key_as, selection.value_as), limits, told)
+    found = (row for log in logs for row in rows(log, selection, told))
+    return record_batches(found, selection, rows_max=rows_max, bytes_max=bytes_max)
 
 
-def to_table(log: Partition, selection: Selection) -> pa.Table:
-    """A partition's records as one table. Raises: as `arrow_batches`."""
+def arrow_batches(
+    log: Partition, selection: Selection, *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX, data_bytes: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """A partition's records as record batches; args, raises: as `all_batches`."""
+    return all_batches([log], selection, rows_max=rows_max, bytes_max=bytes_max, data_bytes=data_bytes)
+
+
+def to_table(log: Partition, selection: Selection, *, data_bytes: int | None = None) -> pa.Table:
+    """A partition's records as one table. Args, raises: as `all_batches`."""
     form = schema(selection.key_as, selection.value_as)
     import pyarrow as pa
 
-    return pa.Table.from_batches(arrow_batches(log, selection), form)
+    return pa.Table.from_batches(arrow_batches(log, selection, data_bytes=data_bytes), form)

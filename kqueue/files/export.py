@@ -14,16 +14,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal, get_args
+from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
 from kqueue.base.errors import NotALogFolder
 from kqueue.base.names import INTERNAL_TOPICS, did_you_mean, parse_partition_folder
-from kqueue.files.arrow import BYTES_MAX, ROWS_MAX, need_pyarrow, record_batches, schema
+from kqueue.files.arrow import BYTES_MAX, ROWS_MAX, all_batches, need_pyarrow, schema
 from kqueue.files.folder import LogFolder, open_log
 from kqueue.files.meter import Meter, Progress
 from kqueue.files.rows import Row, Selection, rows
 from kqueue.files.verify import find_target
 from kqueue.log.formats.filenames import LOG, parse_file_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Format = Literal["parquet", "arrow", "jsonl"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -114,27 +117,44 @@ def export(
         if str(to) == STANDARD_OUTPUT:
             raise ValueError("only JSON lines can go to standard output")
     result = Exported()
-    found = _all_rows(logs, selection, result, progress)
+    meter = Meter(progress, sum(log.size for log in logs))
     if output is not None and str(to) == STANDARD_OUTPUT:
-        _write_lines(found, output, result)
+        _write_lines(_all_rows(logs, selection, result, meter), output)
         return result
     path = Path(to)
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} is there already")
-    write = WRITERS[kind]
     with _whole_file(path) as file:
-        write(found, file, selection, rows_max, bytes_max)
+        if kind == "jsonl":
+            _write_lines(_all_rows(logs, selection, result, meter), file)
+        else:
+            WRITERS[kind](_all_batches(logs, selection, result, meter, rows_max, bytes_max), file, selection)
     return result
 
 
-def _all_rows(logs: Sequence[LogFolder], selection: Selection, result: Exported, progress: Progress | None) -> Iterator[Row]:
-    meter = Meter(progress, sum(segment.size for log in logs for segment in log.segments))
-    for log in logs:
-        result.partitions.append(log.place)
+def _all_rows(logs: Sequence[LogFolder], selection: Selection, result: Exported, meter: Meter) -> Iterator[Row]:
+    for log in _each(logs, result):
         for row in rows(log, selection, meter.add):
             result.rows += 1
             yield row
     meter.finish()
+
+
+def _all_batches(
+    logs: Sequence[LogFolder], selection: Selection, result: Exported, meter: Meter, rows_max: int, bytes_max: int
+) -> Iterator[pa.RecordBatch]:
+    size = sum(log.size for log in logs)
+    found = all_batches(_each(logs, result), selection, rows_max=rows_max, bytes_max=bytes_max, progress=meter.add, data_bytes=size)
+    for batch in found:
+        result.rows += batch.num_rows
+        yield batch
+    meter.finish()
+
+
+def _each(logs: Sequence[LogFolder], result: Exported) -> Iterator[LogFolder]:
+    for log in logs:
+        result.partitions.append(log.place)
+        yield log
 
 
 @contextmanager
@@ -165,35 +185,29 @@ def _sync_folder(folder: Path) -> None:
 # --- formats
 
 
-def _write_parquet(found: Iterator[Row], file: IO[bytes], selection: Selection, rows_max: int, bytes_max: int) -> None:
+def _write_parquet(found: Iterator[pa.RecordBatch], file: IO[bytes], selection: Selection) -> None:
     import pyarrow.parquet as pq
 
     with pq.ParquetWriter(file, schema(selection.key_as, selection.value_as), compression="zstd") as writer:
-        for batch in record_batches(found, selection, rows_max=rows_max, bytes_max=bytes_max):
+        for batch in found:
             writer.write_batch(batch, row_group_size=max(batch.num_rows, 1))
 
 
-def _write_arrow(found: Iterator[Row], file: IO[bytes], selection: Selection, rows_max: int, bytes_max: int) -> None:
+def _write_arrow(found: Iterator[pa.RecordBatch], file: IO[bytes], selection: Selection) -> None:
     import pyarrow as pa
 
     with pa.ipc.new_file(file, schema(selection.key_as, selection.value_as)) as writer:
-        for batch in record_batches(found, selection, rows_max=rows_max, bytes_max=bytes_max):
+        for batch in found:
             writer.write_batch(batch)
 
 
-def _write_jsonl(found: Iterator[Row], file: IO[bytes], selection: Selection, rows_max: int, bytes_max: int) -> None:
-    for row in found:
-        file.write(json_line(row))
-
-
-WRITERS: dict[Format, Callable[[Iterator[Row], IO[bytes], Selection, int, int], None]] = {
+WRITERS: dict[Format, Callable[[Iterator[pa.RecordBatch], IO[bytes], Selection], None]] = {
     "parquet": _write_parquet,
     "arrow": _write_arrow,
-    "jsonl": _write_jsonl,
 }
 
 
-def _write_lines(found: Iterator[Row], output: IO[bytes], result: Exported) -> None:
+def _write_lines(found: Iterator[Row], output: IO[bytes]) -> None:
     for row in found:
         output.write(json_line(row))
     output.flush()

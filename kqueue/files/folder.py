@@ -72,6 +72,11 @@ class LogFolder:
         return f"{self.storage.place}/{self.folder}"
 
     @property
+    def size(self) -> int:
+        """Bytes of all log files, when the folder was listed."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
     def topic_id(self) -> bytes | None:
         """The 16-byte id that partition.metadata names; None: there is no such file, or it can't be read."""
         try:
@@ -155,11 +160,11 @@ class LogFolder:
         Args: selection: as the fields of `kqueue.files.rows.Selection`, start_offset, since_ms, read_committed, value_as and others.
         Columns: those of `kqueue.files.rows.Row`. Raises: as `records`; ExtraNeeded: pyarrow is not installed.
         """
-        return arrow.arrow_batches(self, Selection(**selection), rows_max=rows_max, bytes_max=bytes_max)
+        return arrow.arrow_batches(self, Selection(**selection), rows_max=rows_max, bytes_max=bytes_max, data_bytes=self.size)
 
     def to_arrow(self, **selection: Unpack[SelectionArgs]) -> pa.Table:
         """All of `arrow_batches` as one table, in memory. Raises: as `arrow_batches`."""
-        return arrow.to_table(self, Selection(**selection))
+        return arrow.to_table(self, Selection(**selection), data_bytes=self.size)
 
     def _checked_start(self, start_offset: int | None) -> int:
         first = self.start_offset

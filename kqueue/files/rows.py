@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypedDict
 from kqueue.base.errors import CorruptBatch
 from kqueue.base.names import did_you_mean
 from kqueue.files.decoders import VALUE_DECODERS, DecodeError
-from kqueue.files.segments import Readable
+from kqueue.files.segments import Readable, Unit
 from kqueue.files.sound import OnDamage, reporter
 from kqueue.files.transactions import Transactions
 from kqueue.log.recovery.damage import Damage
@@ -145,25 +145,55 @@ def _rows(
     value_of: Callable[[bytes], Any],
     progress: Callable[[int], None],
 ) -> Iterator[Row]:
+    batches, start, end = chosen(log, selection, progress)
+    since, until = selection.since_ms, selection.until_ms
+    for batch in batches:
+        try:
+            yield from _of_batch(log, batch, start, end, since, until, key_of, value_of)
+        except CorruptBatch as error:
+            damaged_records(batch, error, selection)
+
+
+def chosen(log: Partition, selection: Selection, progress: Callable[[int], None]) -> tuple[Iterator[Readable], int, int | None]:
+    """The batches that hold what is selected, and perhaps more; and which offsets are: from the first number on, below the second.
+
+    `progress` is told the bytes of each batch. Raises: as `rows`, now or as the batches are asked for.
+    """
     start = max(selection.start_offset or 0, log.start_offset)
     end, transactions = selection.end_offset, None
     if selection.read_committed:
         transactions = Transactions(log.batches(check=False, on_damage=selection.on_damage))
         if transactions.stable_end is not None:
             end = transactions.stable_end if end is None else min(end, transactions.stable_end)
-    since, until = selection.since_ms, selection.until_ms
-    for batch in log.batches(start_offset=start, end_offset=end, on_damage=selection.on_damage):
+    found = log.batches(start_offset=start, end_offset=end, on_damage=selection.on_damage)
+    return _wanted(found, transactions, selection.since_ms, progress), start, end
+
+
+def _wanted(
+    batches: Iterator[Readable], transactions: Transactions | None, since: int | None, progress: Callable[[int], None]
+) -> Iterator[Readable]:
+    for batch in batches:
         progress(batch.size)
         if batch.is_control or (transactions is not None and transactions.is_aborted(batch)):
             continue
-        if since is not None and batch.unit.max_timestamp < since:
-            continue
-        try:
-            yield from _of_batch(log, batch, start, end, since, until, key_of, value_of)
-        except CorruptBatch as error:
-            if selection.on_damage == "raise":
-                raise
-            reporter(selection.on_damage)(Damage(batch.place, batch.position, "records as its header counts them", str(error)))
+        if since is None or batch.unit.max_timestamp >= since:
+            yield batch
+
+
+def damaged_records(batch: Readable, error: CorruptBatch, selection: Selection) -> None:
+    """Tell that the records of a batch whose checksum is right are wrong, as the selection says. Raises `error`."""
+    if selection.on_damage == "raise":
+        raise error
+    reporter(selection.on_damage)(Damage(batch.place, batch.position, "records as its header counts them", str(error)))
+
+
+def timestamp_type(unit: Unit) -> str | None:
+    """Whose time the records of a batch have; None: its format has none."""
+    return LOG_APPEND_TIME if unit.is_log_append_time else CREATE_TIME if unit.magic else None
+
+
+def not_decoded(log: Partition, offset: int, error: Exception) -> DecodeError:
+    return DecodeError(f"{log.place}, offset {offset}: a key or value is not what it was said to be: {error}")
 
 
 def _of_batch(
@@ -179,7 +209,7 @@ def _of_batch(
     topic, partition, unit = log.topic, log.partition, batch.unit
     timestamp: int | None
     sequence: int | None
-    kind = LOG_APPEND_TIME if unit.is_log_append_time else CREATE_TIME if unit.magic else None
+    kind = timestamp_type(unit)
     epoch = producer_id = producer_epoch = None
     if isinstance(unit, BatchHeader):
         epoch = unit.leader_epoch if unit.leader_epoch >= 0 else None
@@ -194,7 +224,7 @@ def _of_batch(
             key = None if key is None else key_of(key)
             value = None if value is None else value_of(value)
         except (ValueError, DecodeError) as error:
-            raise DecodeError(f"{log.place}, offset {offset}: a key or value is not what it was said to be: {error}") from None
+            raise not_decoded(log, offset, error) from None
         if timestamp < 0:
             timestamp = None
         if sequence < 0:

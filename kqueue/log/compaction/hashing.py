@@ -6,21 +6,14 @@ or that are taken for each other. Source: Aumasson and Bernstein, SipHash: a fas
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
+
+from kqueue.records.compiled import compiled
 
 _POLYNOMIAL = 0x82F63B78  # Castagnoli's, the lowest bit first
-
-
-def compiled(function: Callable[..., Any]) -> Any:
-    """Compile on first use, and keep the code for the next process where there is a folder to keep it in."""
-    try:
-        return njit(cache=True, nogil=True)(function)
-    except RuntimeError:
-        return njit(nogil=True)(function)
 
 
 @compiled

@@ -6,8 +6,6 @@ is kept beside this file (or where NUMBA_CACHE_DIR says), so that it is made onc
 Needs `kqueue[fast]`.
 
     slot: hash of the key uint64 | its other half uint64 | offset + 1 int64, 0 = free
-
-All that may change is in this one file, because numba makes kept code anew when the file of a function changes, not that of what it calls.
 """
 
 from __future__ import annotations
@@ -16,11 +14,11 @@ from typing import Any
 
 from numba import int64, uint64
 
-from kqueue.log.compaction.hashing import checksum, compiled, hash_bytes
+from kqueue.log.compaction.hashing import checksum, hash_bytes
 from kqueue.records.batch import LOG_APPEND_TIME
+from kqueue.records.compiled import WRONG, compiled, read_varint, read_varlong
 
 FIELDS = 3  # of a slot
-WRONG = -1
 STAGED = 1024  # records whose hashes are known before the map is asked: the processor then waits for several slots at once
 SMALL_BYTES = 4096  # batches up to this size are gone through many at a time
 _NULL = 1  # a varint of -1
@@ -32,38 +30,6 @@ BASE_TIME, MAX_TIME, PRODUCER, COUNT, HEADER_BYTES = 27, 35, 43, 57, 61
 
 
 # --- reading
-
-
-@compiled
-def read_varint(data: Any, pos: int, end: int) -> tuple[int, int]:
-    """The number of 32 bits at `pos`, still zigzagged, and the position after it; WRONG as position: it leaves the data, or 32 bits."""
-    raw = int64(0)
-    shift = int64(0)
-    while pos < end and shift < 35:
-        byte = int64(data[pos])
-        pos += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (raw, pos) if raw >> 32 == 0 else (int64(0), int64(WRONG))
-        shift += 7
-    return int64(0), int64(WRONG)
-
-
-@compiled
-def read_varlong(data: Any, pos: int, end: int) -> tuple[int, int]:
-    """The signed number of 64 bits at `pos` and the position after it; WRONG as position: it leaves the data, or 64 bits."""
-    raw = uint64(0)
-    shift = uint64(0)
-    while pos < end and shift < uint64(70):
-        byte = uint64(data[pos])
-        pos += 1
-        if shift == uint64(63) and byte > uint64(1):
-            break
-        raw |= (byte & uint64(0x7F)) << shift
-        if byte < uint64(0x80):
-            return int64(raw >> uint64(1)) ^ -int64(raw & uint64(1)), pos
-        shift += uint64(7)
-    return int64(0), int64(WRONG)
 
 
 @compiled

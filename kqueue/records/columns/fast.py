@@ -1,0 +1,209 @@
+"""Columns by compiled loops: the arrays that they fill become Arrow's without a copy. Importing it needs `kqueue[fast]`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kqueue.base.errors import CorruptBatch
+from kqueue.records.codecs import Buffer
+from kqueue.records.columns import kernels
+from kqueue.records.columns.contract import LONG_MAX, LONG_MIN, Bounds, Limits, Piece, Span, check_offsets
+from kqueue.records.columns.plain import PlainCollector, headers_of
+from kqueue.records.record import Record, decode_records
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ROWS_FIRST = 1 << 16
+_HEADERS_FIRST = 1 << 10
+_HEADER_BYTES_FIRST = 1 << 14
+_DATA_FIRST_MAX = 64 << 20
+_DATA_SLACK = 1 << 16
+
+
+def view(data: Buffer) -> NDArray[np.uint8]:
+    """The bytes, read only, so that kernels are compiled for one kind of array."""
+    found = np.frombuffer(data, np.uint8)
+    found.flags.writeable = False
+    return found
+
+
+class FastCollector:
+    """See `Collector`. Memory: what is not filled of its arrays is taken from the system's address space only."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.at = 0
+        self._legacy = PlainCollector(limits)
+        self._limits = limits
+        self._runs: list[tuple[int, Any]] = []
+        self._state: NDArray[np.int64] = np.zeros(kernels.STATE, np.int64)
+        self._room: _Room | None = None
+        self._bounded: tuple[Bounds | None, NDArray[np.int64] | None] = None, None
+
+    def _limits_with(self, bounds: Bounds) -> NDArray[np.int64] | None:
+        """Both, as kernels have them; made once for bounds that stay."""
+        if self._bounded[0] is not bounds:
+            limits = self._limits
+            fields = [
+                LONG_MIN if bounds.start_offset is None else bounds.start_offset,
+                LONG_MAX if bounds.end_offset is None else bounds.end_offset,
+                LONG_MIN if bounds.since_ms is None else bounds.since_ms,
+                bounds.until_ms is not None,
+                bounds.until_ms or 0,
+                limits.rows_max,
+                limits.bytes_max,
+                limits.data_max,
+            ]
+            self._bounded = bounds, np.array(fields, np.int64)
+        return self._bounded[1]
+
+    def add(self, data: Buffer, spans: Sequence[Span], bounds: Bounds) -> Iterator[Piece]:
+        if (piece := self._legacy.take()) is not None:
+            yield piece
+        self.at = 0
+        for number, span in enumerate(spans):
+            if span.header.last_offset >= LONG_MAX:  # what comes before it is taken first
+                yield from self._add(data, spans[:number], bounds)
+                self.at = number
+                check_offsets(span.header)
+        yield from self._add(data, spans, bounds)
+
+    def _add(self, data: Buffer, spans: Sequence[Span], bounds: Bounds) -> Iterator[Piece]:
+        if not spans:
+            return
+        state, source, limits = self._state, view(data), self._limits_with(bounds)
+        plan: NDArray[np.int64] = np.array([_planned(header, start, end) for header, start, end, _ in spans], np.int64)
+        taken: NDArray[np.int64] = np.zeros(len(spans), np.int64)
+        state[: kernels.SIZE] = 0
+        while True:
+            room = self._room = self._room or _Room(self._limits)
+            answer = kernels.decode(source, plan, limits, state, taken, *room.arrays)
+            if answer == kernels.GROW:
+                room.grow(state[kernels.NEED :])
+                continue
+            self._note(spans, taken)
+            if answer != kernels.FULL:
+                break
+            yield self._cut()
+        if answer == kernels.WRONG:
+            self.at = int(state[kernels.BATCH])
+            _raise(data, spans[self.at])
+
+    def _note(self, spans: Sequence[Span], taken: NDArray[np.int64]) -> None:
+        for span, count in zip(spans, taken.tolist(), strict=True):
+            if count:
+                self._runs.append((count, span.tag))
+        taken[:] = 0
+
+    def add_records(self, records: Sequence[Record], tag: Any, bounds: Bounds) -> Iterator[Piece]:
+        if (piece := self._take()) is not None:
+            yield piece
+        yield from self._legacy.add_records(records, tag, bounds)
+
+    def take(self) -> Piece | None:
+        return self._take() or self._legacy.take()
+
+    def _take(self) -> Piece | None:
+        return self._cut() if self._state[kernels.ROWS] else None
+
+    def _cut(self) -> Piece:
+        assert self._room is not None, "rows are in it"
+        piece = self._room.piece(self._state, self._runs)
+        self._room, self._runs = None, []
+        self._state[kernels.SIZE :] = 0
+        return piece
+
+
+def _planned(header: tuple[int, ...], start: int, end: int) -> tuple[int, ...]:
+    base_offset, _, _, _, _, attributes, delta_max, base_time, max_time, _, _, _, count = header
+    return start, end, base_offset, delta_max, count, base_time, attributes & kernels.LOG_APPEND_TIME, max_time
+
+
+def _raise(data: Buffer, span: Span) -> None:
+    """What the plain way says of these records, in its words."""
+    for _ in decode_records(bytes(data[span.start : span.end]), span.header):
+        pass
+    raise CorruptBatch(f"the {span.end - span.start} bytes are not {span.header.record_count} whole records")
+
+
+class _Room:
+    """The arrays of one piece, in the order in which `kernels.decode` takes them."""
+
+    def __init__(self, limits: Limits) -> None:
+        rows = min(limits.rows_max, _ROWS_FIRST)
+        data = min(limits.bytes_max, _DATA_FIRST_MAX) + _DATA_SLACK
+        self.arrays: list[NDArray[Any]] = [
+            np.empty(rows, np.int64), np.empty(rows, np.int64),
+            _ends(rows), _bits(rows), np.empty(data, np.uint8),
+            _ends(rows), _bits(rows), np.empty(data, np.uint8),
+            _ends(rows), _ends(_HEADERS_FIRST), np.empty(_HEADER_BYTES_FIRST, np.uint8),
+            _ends(_HEADERS_FIRST), _bits(_HEADERS_FIRST), np.empty(_HEADER_BYTES_FIRST, np.uint8),
+        ]  # fmt: skip
+
+    def grow(self, need: NDArray[np.int64]) -> None:
+        """Make room for as much as `need` says, and as much again where something is short."""
+        rows, keys, values, headers, names, header_values = need[:6].tolist()
+        lengths = (
+            rows, rows, rows + 1, _bit_bytes(rows), keys, rows + 1, _bit_bytes(rows), values,
+            rows + 1, headers + 1, names, headers + 1, _bit_bytes(headers), header_values,
+        )  # fmt: skip
+        for number, (array, length) in enumerate(zip(self.arrays, lengths, strict=True)):
+            if length > len(array):
+                grown = np.zeros(2 * length, array.dtype)
+                grown[: len(array)] = array
+                self.arrays[number] = grown
+
+    def piece(self, state: NDArray[np.int64], runs: list[tuple[int, Any]]) -> Piece:
+        import pyarrow as pa
+
+        offsets, times, key_ends, key_bits, keys, value_ends, value_bits, values, list_ends, *rest = self.arrays
+        name_ends, names, header_ends, header_bits, header_values = rest
+        rows, key_bytes, value_bytes, headers, name_bytes, header_bytes = state[kernels.ROWS : kernels.KEY_NULLS].tolist()
+        key_nulls, value_nulls, header_nulls = state[kernels.KEY_NULLS : kernels.NEED].tolist()
+        return Piece(
+            pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(offsets[:rows])], 0),
+            pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(times[:rows])], 0),
+            _binary(rows, key_nulls, key_bits, key_ends, keys[:key_bytes]),
+            _binary(rows, value_nulls, value_bits, value_ends, values[:value_bytes]),
+            headers_of(
+                pa.Array.from_buffers(pa.int32(), rows + 1, [None, pa.py_buffer(list_ends[: rows + 1])], 0),
+                _text(_binary(headers, 0, header_bits, name_ends, names[:name_bytes])),
+                _binary(headers, header_nulls, header_bits, header_ends, header_values[:header_bytes]),
+            ),
+            runs,
+        )
+
+
+def _ends(count: int) -> NDArray[np.int32]:
+    ends: NDArray[np.int32] = np.empty(count + 1, np.int32)
+    ends[0] = 0
+    return ends
+
+
+def _bit_bytes(count: int) -> int:
+    return (count + 7) // 8
+
+
+def _bits(count: int) -> NDArray[np.uint8]:
+    return np.zeros(_bit_bytes(count), np.uint8)
+
+
+def _binary(rows: int, nulls: int, bits: NDArray[np.uint8], ends: NDArray[np.int32], data: NDArray[np.uint8]) -> pa.Array:
+    import pyarrow as pa
+
+    valid = pa.py_buffer(bits[: _bit_bytes(rows)]) if nulls else None
+    return pa.Array.from_buffers(pa.binary(), rows, [valid, pa.py_buffer(ends[: rows + 1]), pa.py_buffer(data)], nulls)
+
+
+def _text(names: pa.Array) -> pa.Array:
+    """Names as strings, checked by Arrow; where one is no UTF-8, all are made anew."""
+    import pyarrow as pa
+
+    try:
+        return names.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()], pa.string())
