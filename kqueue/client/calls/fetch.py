@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,16 +11,14 @@ from kqueue.client.calls.contract import PartAnswer
 from kqueue.client.cluster import Cluster
 from kqueue.client.deadline import Deadline
 from kqueue.client.places import TopicPartition, by_topic
-from kqueue.records.batch import LENGTH_FIELD_END, MAGIC_POSITION, iter_batches, stated_size
+from kqueue.records.legacy import iter_units
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
 VERSION_IDS = 13  # topics are named by their ids
 VERSIONS = (4, 18)
-MAGIC_OF_BATCHES = 2
 NO_SESSION = -1
 NOTHING = memoryview(b"")
-_OFFSET = struct.Struct(">q")
 
 
 class Aborted(NamedTuple):
@@ -36,9 +33,9 @@ class Fetched:
     """What a partition has from an offset on.
 
     Attributes:
-        records: batches one after another, as the broker keeps them, compressed or not. The first may begin before the offset that was
-            asked for; the last may be cut off (`iter_batches` passes over it). Empty: there is nothing yet. A view of the whole answer's
-            memory, which it keeps alive: copy what is to stay, if that is little.
+        records: batches one after another, as the broker keeps them, compressed or not, old message sets too. The first may begin before
+            the offset that was asked for; the last may be cut off (`iter_batches` and `iter_any_records` pass over it). Empty: there is
+            nothing yet. A view of the whole answer's memory, which it keeps alive: copy what is to stay, if that is little.
         high_watermark, last_stable_offset, log_start_offset: -1 where the broker is too old to tell.
         aborted: in read_committed, the aborted transactions among the records, which hold their records nevertheless.
     """
@@ -55,15 +52,9 @@ class Fetched:
 
         Raises: CorruptBatch: what came are no batches.
         """
-        records, position, found = self.records, 0, None
-        while len(records) - position > MAGIC_POSITION and records[position + MAGIC_POSITION] < MAGIC_OF_BATCHES:
-            size = stated_size(records, position)
-            if size <= LENGTH_FIELD_END or size > len(records) - position:
-                return found
-            found = _OFFSET.unpack_from(records, position)[0] + 1
-            position += size
-        for _, header in iter_batches(records, position):
-            found = header.next_offset
+        found = None
+        for _, unit in iter_units(self.records):
+            found = unit.next_offset
         return found
 
 

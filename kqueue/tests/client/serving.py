@@ -23,9 +23,10 @@ QUICK: dict[str, Any] = {"timeout_ms": 5_000, "missing_topic_ms": 60, "retry_bac
 """Options for brokers that are there, and topics that are not."""
 
 
-def batch(values: Iterable[bytes], **settings: Any) -> bytes:
+def batch(values: Iterable[bytes], base_offset: int = 0, **settings: Any) -> bytes:
     """One batch, its records a second apart."""
-    return bytes(build_batch([Record(at, TIME_MS + at * 1000, None, value, []) for at, value in enumerate(values)], **settings))
+    records = [Record(base_offset + at, TIME_MS + at * 1000, None, value, []) for at, value in enumerate(values)]
+    return bytes(build_batch(records, **settings))
 
 
 def values_of(fetched: Fetched, begin: int = 0) -> list[bytes | None]:

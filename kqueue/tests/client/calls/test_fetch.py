@@ -1,0 +1,99 @@
+"""Fetches of what Kafka itself has written: all formats and codecs, and transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import kqueue
+from kqueue.base.errors import CorruptBatch
+from kqueue.client import Aborted, Client, Fetched, TopicPartition
+from kqueue.client.calls.fetch import NOTHING
+from kqueue.records.batch import iter_batches, iter_records
+from kqueue.records.legacy import iter_any_records
+from kqueue.tests import golden
+from kqueue.tests.client.serving import batch
+
+
+@pytest.fixture(scope="module", params=golden.VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def client(version: str) -> Iterator[Client]:
+    folder = golden.data_folder(version)
+    with kqueue.Broker(snapshot=folder, settings={"log.retention.ms": -1}) as broker, Client(broker.bootstrap) as client:
+        yield client
+
+
+def pieces(client: Client, place: TopicPartition, **how: object) -> Iterator[Fetched]:
+    """All of a partition, a batch or a few at a time."""
+    offset = 0
+    while True:
+        fetched = client.fetch({place: offset}, partition_max_bytes=2_000, max_wait_ms=0, **how)[place]  # type: ignore[arg-type]
+        yield fetched
+        after = fetched.next_offset
+        if after is None:
+            return
+        assert after > offset
+        offset = after
+
+
+def records_of(fetches: Iterator[Fetched]) -> list[tuple[int, bytes | None, bytes | None]]:
+    """Offset, key and value of every record that no control batch holds; each once, though a batch may come again."""
+    found = []
+    for fetched in fetches:
+        controls = {header.base_offset for _, header in iter_batches(fetched.records) if header.is_control} if is_new(fetched) else set()
+        found += [(one.offset, one.key, one.value) for one in iter_any_records(fetched.records) if one.offset not in controls]
+    return sorted(set(found))
+
+
+def is_new(fetched: Fetched) -> bool:
+    return len(fetched.records) > 16 and fetched.records[16] == 2
+
+
+def test_everything_that_kafka_wrote_comes_as_it_wrote_it(client: Client, version: str) -> None:
+    """S4.3: formats 0, 1 and 2, all codecs, compacted topics, in pieces that end where batches do."""
+    for topic, expected in golden.expected(version).items():
+        for partition in () if ":" in topic else expected.watermarks:
+            found = records_of(pieces(client, TopicPartition(topic, partition)))
+            assert found == [(one.offset, one.key, one.value) for one in expected.of_partition(partition)], topic
+
+
+def committed(fetches: Iterator[Fetched]) -> Iterator[tuple[int, bytes | None]]:
+    """What a consumer shows in read_committed: without the transactions that `aborted` names. Source: KIP-98."""
+    for fetched in fetches:
+        waiting = sorted(fetched.aborted, key=lambda one: one.first_offset)
+        aborted: set[int] = set()
+        for position, header in iter_batches(fetched.records):
+            while waiting and waiting[0].first_offset <= header.last_offset:
+                aborted.add(waiting.pop(0).producer_id)
+            if header.is_control:
+                aborted.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in aborted):
+                yield from ((one.offset, one.value) for one in iter_records(fetched.records, position))
+
+
+def test_the_aborted_transactions_are_named(client: Client, version: str) -> None:
+    place = TopicPartition("txn", 0)
+    expected = [(one.offset, one.value) for one in golden.expected(version)["txn:committed"].of_partition(0)]
+    assert list(committed(pieces(client, place, isolation="read_committed"))) == expected
+    assert all(fetched.aborted == () for fetched in pieces(client, place)), "only who asks for committed records is told"
+    assert any(fetched.aborted for fetched in pieces(client, place, isolation="read_committed"))
+
+
+def fetched(records: bytes) -> Fetched:
+    return Fetched(memoryview(records), -1, -1, -1)
+
+
+def test_where_to_go_on() -> None:
+    first, second = batch([b"a"] * 3, base_offset=7), batch([b"b"] * 2, base_offset=20)
+    assert fetched(first + second).next_offset == 22
+    for cut in range(1, len(second)):
+        assert fetched(first + second[:cut]).next_offset == 10
+    assert fetched(second[:-1]).next_offset is None
+    assert Fetched(NOTHING, 0, 0, 0, (Aborted(1, 2),)).next_offset is None
+    with pytest.raises(CorruptBatch):
+        _ = fetched(bytes(100)).next_offset

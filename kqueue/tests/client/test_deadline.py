@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.client.deadline import Deadline
+
+
+def test_what_is_left() -> None:
+    deadline = Deadline(60_000)
+    assert 59 < deadline.left_s <= 60
+    assert 59_000 < deadline.left_ms <= 60_000
+    assert 44_000 < deadline.brokers_ms <= 45_000
+    assert not deadline.is_over
+    over = Deadline(-1)
+    assert (over.is_over, over.left_s, over.left_ms, over.brokers_ms) == (True, 0.0, 0, 0)
+
+
+@pytest.mark.parametrize(("outer_ms", "inner_ms", "found_ms"), [(60_000, 10, 10), (10, 60_000, 10)])
+def test_the_earlier_one_counts(outer_ms: int, inner_ms: int, found_ms: int) -> None:
+    assert Deadline(outer_ms).within(inner_ms).timeout_ms == found_ms

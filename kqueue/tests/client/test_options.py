@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from kqueue.client import ClientOptions
+
+
+def test_they_can_be_sent_elsewhere() -> None:
+    options = ClientOptions(bootstrap="a:1,b", timeout_ms=7)
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert options.addresses == (("a", 1), ("b", 9092))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [({"bootstrap": "a:b"}, "HOST:PORT"), ({"timeout_ms": 0}, "timeout_ms=0"), ({"response_bytes_max": 1.5}, "expected a whole number")],
+)
+def test_wrong_ones_are_refused(wrong: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        ClientOptions(**{"bootstrap": "a", **wrong})  # type: ignore[arg-type]

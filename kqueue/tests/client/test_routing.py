@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import kqueue
+from kqueue.base.errors import BadAnswer, BrokerRefused, BrokerUnreachable, ConnectionLost, DeadlinePassed
+from kqueue.client import EARLIEST, LATEST, Client, NewTopic, TopicPartition
+from kqueue.records.batch import iter_batches
+from kqueue.schema import decode
+from kqueue.testing import faults
+from kqueue.testing.broker_faults import Faults
+from kqueue.tests.client.serving import ORDERS, QUICK, Impostor, answer_of, batch, read_all, values_of
+from kqueue.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kqueue.wire.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
+
+NOT_LEADER = 6
+SIX = [TopicPartition("t", index) for index in range(6)]
+
+
+@pytest.fixture
+def broker() -> Iterator[kqueue.Broker]:
+    with kqueue.Broker() as broker:
+        broker.create_topic("orders")
+        broker.create_topic("others", 2)
+        yield broker
+
+
+@pytest.fixture
+def trouble(broker: kqueue.Broker) -> Iterator[Faults]:
+    with faults(broker) as made:
+        yield made
+
+
+@pytest.fixture
+def client(broker: kqueue.Broker) -> Iterator[Client]:
+    with Client(broker.bootstrap, **QUICK) as client:
+        client.produce({ORDERS: batch([b"a", b"b"])})
+        yield client
+
+
+def asked(broker: kqueue.Broker, *apis: str) -> list[str]:
+    return [one.api for one in broker.requests if one.api in apis]
+
+
+# --- the table at work
+
+
+@pytest.mark.parametrize("error", ["NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "UNKNOWN_TOPIC_ID"])
+def test_a_leader_in_doubt_is_asked_for_again(broker: kqueue.Broker, client: Client, trouble: Faults, error: str) -> None:
+    client.offsets({ORDERS: LATEST})
+    broker.requests.clear()
+    trouble.fail("Fetch", error, times=2, topic="orders")
+    assert values_of(client.fetch({ORDERS: 0})[ORDERS]) == [b"a", b"b"]
+    assert asked(broker, "Fetch", "Metadata") == ["Fetch", "Metadata", "Fetch", "Metadata", "Fetch"]
+
+
+def test_a_broker_that_is_busy_is_asked_again_without_new_metadata(broker: kqueue.Broker, client: Client, trouble: Faults) -> None:
+    broker.requests.clear()
+    trouble.fail("ListOffsets", "OFFSET_NOT_AVAILABLE", times=2)
+    assert client.offsets({ORDERS: LATEST})[ORDERS].offset == 2
+    assert asked(broker, "ListOffsets", "Metadata") == ["ListOffsets"] * 3
+
+
+def test_what_asking_again_does_not_help_is_told_at_once(broker: kqueue.Broker, client: Client, trouble: Faults) -> None:
+    broker.requests.clear()
+    trouble.fail("Fetch", "TOPIC_AUTHORIZATION_FAILED", times=None)
+    with pytest.raises(BrokerRefused, match=r"Fetch of orders-0: TOPIC_AUTHORIZATION_FAILED \(let this client's user"):
+        client.fetch({ORDERS: 0})
+    assert asked(broker, "Fetch", "Metadata") == ["Fetch"]
+
+
+def test_only_the_partition_that_failed_is_asked_again(broker: kqueue.Broker, client: Client, trouble: Faults) -> None:
+    first, second = TopicPartition("others", 0), TopicPartition("others", 1)
+    trouble.fail("Produce", times=2, topic="others", partition=1)
+    made = client.produce({first: batch([b"0"]), second: batch([b"1"])})
+    assert [one.base_offset for one in made.values()] == [0, 0]
+    assert read_all(client, first) == [b"0"]
+    assert read_all(client, second) == [b"1"]
+
+
+def test_a_connection_that_breaks_is_made_anew(broker: kqueue.Broker, client: Client, trouble: Faults) -> None:
+    for api in ("Fetch", "Metadata", "ListOffsets", "FindCoordinator", "OffsetCommit", "OffsetFetch"):
+        trouble.disconnect(api, times=2)
+        trouble.drop_reply(api)
+    assert values_of(client.fetch({ORDERS: 0})[ORDERS]) == [b"a", b"b"]
+    assert client.offsets({ORDERS: LATEST})[ORDERS].offset == 2
+    assert client.metadata().topics
+    client.commit("g", {ORDERS: 1})
+    assert client.committed("g")[ORDERS].offset == 1
+    assert len(trouble.fired) == 18
+
+
+@pytest.mark.parametrize("error", ["NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"])
+def test_a_coordinator_that_moved_is_looked_for(broker: kqueue.Broker, client: Client, trouble: Faults, error: str) -> None:
+    client.commit("g", {ORDERS: 1})
+    broker.requests.clear()
+    trouble.fail("OffsetCommit", error)
+    client.commit("g", {ORDERS: 2})
+    assert asked(broker, "OffsetCommit", "FindCoordinator") == ["OffsetCommit", "FindCoordinator", "OffsetCommit"]
+    assert client.committed("g")[ORDERS].offset == 2
+
+
+def test_the_controller_that_moved_is_looked_for(broker: kqueue.Broker, client: Client, trouble: Faults) -> None:
+    trouble.fail("CreateTopics", "NOT_CONTROLLER", times=2)
+    assert "new" in client.create_topics([NewTopic("new")]).topics
+
+
+def test_a_topic_that_is_not_everywhere_yet_is_waited_for(client: Client, trouble: Faults) -> None:
+    trouble.fail("Metadata", "UNKNOWN_TOPIC_OR_PARTITION", times=2, topic="others")
+    assert client.offsets({("others", 0): LATEST})
+    trouble.fail("Metadata", "LEADER_NOT_AVAILABLE", times=2, topic="orders")
+    assert "orders" in client.metadata(["orders"]).topics
+
+
+# --- doing things twice
+
+
+def test_an_idempotent_batch_whose_answer_is_lost_is_there_once(client: Client, trouble: Faults) -> None:
+    producer = client.init_producer()
+    for number in range(5):
+        trouble.drop_reply("Produce", times=2)
+        sent = batch([b"%d" % number], producer_id=producer.id, epoch=producer.epoch, base_sequence=number)
+        assert client.produce({ORDERS: sent})[ORDERS].base_offset == 2 + number
+    assert read_all(client, ORDERS, 2) == [b"0", b"1", b"2", b"3", b"4"]
+    assert len(trouble.fired) == 10
+
+
+def test_a_plain_batch_whose_answer_is_lost_is_not_sent_again(client: Client, trouble: Faults) -> None:
+    trouble.drop_reply("Produce")
+    with pytest.raises(ConnectionLost, match="before Produce was answered") as caught:
+        client.produce({ORDERS: batch([b"once"])})
+    assert caught.value.sent
+    assert read_all(client, ORDERS, 2) == [b"once"]
+    trouble.fail("Produce", "REQUEST_TIMED_OUT")
+    with pytest.raises(BrokerRefused, match="REQUEST_TIMED_OUT"):
+        client.produce({ORDERS: batch([b"may be there"])})
+
+
+def test_a_topic_whose_making_was_not_answered_is_not_made_again(client: Client, trouble: Faults) -> None:
+    trouble.drop_reply("CreateTopics")
+    with pytest.raises(ConnectionLost, match="CreateTopics"):
+        client.create_topics([NewTopic("perhaps")])
+    assert "perhaps" in client.metadata().topics
+
+
+# --- deadlines
+
+
+@pytest.mark.parametrize("api", ["Metadata", "ListOffsets", "Fetch", "FindCoordinator"])
+def test_a_broker_that_is_silent_costs_no_more_than_the_deadline(broker: kqueue.Broker, trouble: Faults, api: str) -> None:
+    trouble.delay(api, seconds=60)
+    with Client(broker.bootstrap, **QUICK) as client:
+        began_s = time.monotonic()
+        with pytest.raises(DeadlinePassed, match=rf"no success within 150 ms; .*before {api} was answered") as caught:
+            {
+                "Metadata": lambda: client.metadata(timeout_ms=150),
+                "ListOffsets": lambda: client.offsets({ORDERS: LATEST}, timeout_ms=150),
+                "Fetch": lambda: client.fetch({ORDERS: 0}, max_wait_ms=0, timeout_ms=150),
+                "FindCoordinator": lambda: client.committed("g", timeout_ms=150),
+            }[api]()
+        assert 0.1 < time.monotonic() - began_s < 2
+        assert isinstance(caught.value.__cause__, ConnectionLost)
+        assert caught.value.api == api
+
+
+def test_one_request_that_is_not_answered_is_given_up_for_another(broker: kqueue.Broker, trouble: Faults) -> None:
+    slow = trouble.delay("ListOffsets", seconds=60, times=1)
+    with Client(broker.bootstrap, request_timeout_ms=100) as client:
+        assert client.offsets({ORDERS: LATEST})[ORDERS].offset == 0
+    assert slow.count == 1
+
+
+def test_a_long_poll_ends_before_its_call_does(client: Client) -> None:
+    assert client.fetch({ORDERS: 2}, max_wait_ms=60_000, timeout_ms=200)[ORDERS].records == b""
+
+
+def test_an_error_that_lasts_ends_with_the_deadline_and_keeps_what_others_gave(client: Client, trouble: Faults) -> None:
+    trouble.fail("ListOffsets", times=None, topic="others", partition=1)
+    with pytest.raises(DeadlinePassed, match=r"within 100 ms; .*others-1: NOT_LEADER_OR_FOLLOWER") as caught:
+        client.offsets({("others", 0): LATEST, ("others", 1): LATEST}, timeout_ms=100)
+    assert caught.value.failed.keys() == {("others", 1)}
+    assert caught.value.done[("others", 0)].offset == 0
+
+
+def test_nobody_there_is_told_with_each_address() -> None:
+    with Client("127.0.0.1:1,[::1]:1,no-such-host.invalid", timeout_ms=300) as client, pytest.raises(DeadlinePassed) as caught:
+        client.metadata()
+    for words in ("no broker answers", "127.0.0.1:1: Connection refused", "[::1]:1: ", "no-such-host.invalid:9092: the host's name"):
+        assert words in str(caught.value)
+    assert isinstance(caught.value.__cause__, BrokerUnreachable)
+
+
+def test_one_of_many_addresses_is_enough(broker: kqueue.Broker) -> None:
+    with Client(f"127.0.0.1:1,{broker.bootstrap}", **QUICK) as client:
+        assert "orders" in client.metadata().topics
+
+
+# --- brokers that go and come
+
+
+def test_a_restart_in_the_middle_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """S2.4: fetched in small pieces by one thread, while the broker is restarted three times."""
+    with kqueue.Broker(tmp_path) as broker, Client(broker.bootstrap, **QUICK) as client:
+        broker.create_topic("orders")
+        for number in range(60):
+            client.produce({ORDERS: batch([b"%d" % (number * 5 + each) for each in range(5)])})
+        found: list[bytes | None] = []
+        offset = 0
+        for round_ in itertools.count():
+            if round_ in (5, 20, 40):
+                restart = threading.Thread(target=broker.restart)
+                restart.start()
+            fetched = client.fetch({ORDERS: offset}, partition_max_bytes=1, max_wait_ms=0, timeout_ms=20_000)[ORDERS]
+            if fetched.next_offset is None:
+                break
+            found += values_of(fetched, offset)
+            offset = fetched.next_offset
+            if round_ in (5, 20, 40):
+                restart.join()
+        assert found == [b"%d" % number for number in range(300)]
+
+
+def test_a_broker_that_was_restarted_is_written_to_without_a_doubt(broker: kqueue.Broker, client: Client) -> None:
+    """A connection that the broker has closed is noticed before anything is sent on it, so that even a plain batch may be sent."""
+    for number in range(3):
+        broker.restart()
+        assert client.produce({ORDERS: batch([b"c"])})[ORDERS].base_offset == 2 + number
+
+
+def test_a_newer_leader_epoch_is_learned(broker: kqueue.Broker, client: Client) -> None:
+    client.fetch({ORDERS: 0})
+    inside = broker._server.broker
+    inside.leader_epoch += 1
+    broker.requests.clear()
+    assert values_of(client.fetch({ORDERS: 0})[ORDERS]) == [b"a", b"b"]
+    assert asked(broker, "Fetch", "Metadata") == ["Fetch", "Metadata", "Fetch"]
+    assert client._router.cluster.leader_epoch(ORDERS) == inside.leader_epoch
+
+
+# --- many brokers
+
+
+class Play:
+    """Two brokers that know who leads which of six partitions of `t`, and answer ListOffsets with their own number."""
+
+    def __init__(self) -> None:
+        self.leaders = [0, 1, 0, 1, 0, 1]
+        self.told = list(self.leaders)
+        self.met = threading.Barrier(2)
+        self.brokers = [Impostor(lambda *request, number=number: self.answer(number, *request)) for number in range(2)]
+
+    def answer(self, number: int, key: int, version: int, correlation: int, body: bytes) -> bytes:
+        return answer_of(key, version, correlation, self.metadata() if key == 3 else self.offsets(number, version, body))
+
+    def metadata(self) -> MetadataResponse:
+        ports = [int(one.bootstrap.split(":")[1]) for one in self.brokers]
+        nodes = [MetadataResponseBroker(node_id=number, host="127.0.0.1", port=port) for number, port in enumerate(ports)]
+        parts = [MetadataResponsePartition(partition_index=index, leader_id=leader) for index, leader in enumerate(self.told)]
+        self.told = list(self.leaders)
+        return MetadataResponse(brokers=nodes, topics=[MetadataResponseTopic(name="t", partitions=parts)])
+
+    def offsets(self, number: int, version: int, body: bytes) -> ListOffsetsResponse:
+        indexes = [one.partition_index for one in decode(ListOffsetsRequest, version, body).topics[0].partitions]
+        self.met.wait(10)
+        return ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(
+                    name="t",
+                    partitions=[
+                        ListOffsetsPartitionResponse(partition_index=index, error_code=NOT_LEADER)
+                        if self.leaders[index] != number
+                        else ListOffsetsPartitionResponse(partition_index=index, offset=number)
+                        for index in indexes
+                    ],
+                )
+            ]
+        )
+
+
+@pytest.fixture
+def play() -> Iterator[Play]:
+    made = Play()
+    with ExitStack() as stack:
+        for each in made.brokers:
+            stack.enter_context(each)
+        yield made
+
+
+def test_all_leaders_are_asked_at_the_same_time(play: Play) -> None:
+    """Each answers only once the other was asked too."""
+    with Client(play.brokers[0].bootstrap, **QUICK) as client:
+        found = client.offsets(dict.fromkeys(SIX, EARLIEST))
+    assert [found[place].offset for place in SIX] == [0, 1, 0, 1, 0, 1]
+    assert [[key for key, _ in one.asked].count(2) for one in play.brokers] == [1, 1]
+
+
+def test_a_leader_that_moved_is_found_at_its_new_place(play: Play) -> None:
+    with Client(play.brokers[1].bootstrap, **QUICK) as client:
+        client.offsets(dict.fromkeys(SIX, EARLIEST))
+        play.leaders = [1, 0, 1, 0, 1, 0]
+        found = client.offsets(dict.fromkeys(SIX, EARLIEST))
+    assert [found[place].offset for place in SIX] == play.leaders
+
+
+def test_an_answer_about_other_partitions_is_none(play: Play) -> None:
+    play.leaders = play.told = [0] * 6
+    play.met = threading.Barrier(1)
+    whole = play.offsets
+
+    def short(number: int, version: int, body: bytes) -> ListOffsetsResponse:
+        made = whole(number, version, body)
+        made.topics[0].partitions.pop()
+        return made
+
+    play.offsets = short  # type: ignore[method-assign]
+    with Client(play.brokers[0].bootstrap, **QUICK) as client, pytest.raises(BadAnswer, match="leaves out what was asked.*: t-5"):
+        client.offsets(dict.fromkeys(SIX, EARLIEST))
+
+
+def test_batches_of_a_broker_that_dies_while_it_sends_are_whole_or_asked_for_again(broker: kqueue.Broker, client: Client) -> None:
+    """An answer that is cut off is no answer: what is handed out came whole."""
+    client.produce({ORDERS: batch([bytes(300_000)] * 3)})
+    whole = client.fetch({ORDERS: 2})[ORDERS]
+    restart = threading.Thread(target=broker.restart)
+    restart.start()
+    for _ in range(20):
+        again = client.fetch({ORDERS: 2}, timeout_ms=20_000)[ORDERS]
+        assert again.records == whole.records
+        assert [header.size for _, header in iter_batches(again.records)] == [len(again.records)]
+    restart.join()
