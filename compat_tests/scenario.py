@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from compat_tests.clients.contract import Consumer, Pending, Producer, Record
 
 COLLECT_S = 30
+POLL_S = 1.0  # long enough for a join on a busy machine: kafka-python 3 drops one that its poll leaves in the middle
 
 
 def collect(consumer: Consumer, count: int, timeout_s: float = COLLECT_S) -> list[Record]:
@@ -16,7 +17,7 @@ def collect(consumer: Consumer, count: int, timeout_s: float = COLLECT_S) -> lis
     deadline = time.monotonic() + timeout_s
     while len(found) < count:
         assert time.monotonic() < deadline, f"{len(found)} of {count} records after {timeout_s} s"
-        found += consumer.poll(0.2)
+        found += consumer.poll(POLL_S)
     assert len(found) == count, f"{count} records expected, {len(found)} found"
     return found
 

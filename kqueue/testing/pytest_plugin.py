@@ -32,6 +32,11 @@ def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
     pytest rewrites every module of a distribution that has a plugin, which would make the first broker of a test run ten times slower to
     come up. There is no official way to say no; where this one is gone, all works, but slower.
     """
+    leave_assertions_alone(pluginmanager)
+
+
+def leave_assertions_alone(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Have pytest import kqueue's modules, from now on, as they were compiled."""
     with contextlib.suppress(AttributeError):
         pluginmanager.rewrite_hook._must_rewrite.discard("kqueue")  # type: ignore[attr-defined]
         pluginmanager.rewrite_hook._marked_for_rewrite_cache.clear()  # type: ignore[attr-defined]

@@ -192,7 +192,8 @@ def test_its_process_ends_with_ours(tmp_path: Path) -> None:
         "CODEC = Codec(wait)\n"
     )
     program = "from kqueue.testing import check_codec; check_codec('waiting:CODEC')"
-    with subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path) as process:
+    where = os.pathsep.join([str(tmp_path), *sys.path])
+    with subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": where}) as process:
         wait_until((tmp_path / "pid").exists)
         other = int((tmp_path / "pid").read_text())
         assert psutil.pid_exists(other)
