@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
+from kqueue.client import LATEST, Client, NewTopic, TopicPartition
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
 from kqueue.schema import decode, encode
 from kqueue.wire.headers import request_header
-from kqueue.wire.messages import api_versions, create_topics, delete_topics, fetch, list_offsets, metadata, produce
+from kqueue.wire.messages import api_versions, fetch, metadata, produce
 
 CLIENT_ID = "benchmarks"
 CALL_TIMEOUT_S = 60
-LATEST = -1
 _numbers = itertools.count(1)
 
 # Versions that are not flexible and that both kqueue and Kafka 4 serve.
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 7, 11, 4, 8, 2, 4, 3
+PRODUCE, FETCH, METADATA, API_VERSIONS = 7, 11, 8, 2
 
 # Fetch 11 of one partition: everything before its records, when its topic's name is `name` bytes long.
 #   size 4, correlation id 4, throttle 4, error 2, session 4, topics 4, name 2 + n, partitions 4,
@@ -103,39 +103,28 @@ def fetch_head_bytes(topic: str) -> int:
     return _FETCH_HEAD_BYTES + len(topic)
 
 
+def asking(bootstrap: str) -> Client:
+    """For what is asked once, beside the loads."""
+    return Client(bootstrap, client_id=CLIENT_ID, timeout_ms=CALL_TIMEOUT_S * 1000)
+
+
 def create_topic(bootstrap: str, stem: str, settings: Mapping[str, str] | None = None) -> str:
     """A new topic of one partition with these settings, ready to be used; returns its name."""
     name = f"benchmark-{stem}-{time.time_ns()}-{next(_numbers)}"
-    configs = [create_topics.CreatableTopicConfig(name=key, value=value) for key, value in (settings or {}).items()]
-    creatable = create_topics.CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=configs)
-    with Connection(bootstrap) as connection:
-        answer = connection.call(
-            19, CREATE_TOPICS, create_topics.CreateTopicsRequest(topics=[creatable], timeout_ms=30_000), create_topics.CreateTopicsResponse
-        )
-        _check(answer.topics[0].error_code, f"creating {name}")
-        deadline = time.monotonic() + CALL_TIMEOUT_S
-        asked = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=name)])
-        while connection.call(3, METADATA, asked, metadata.MetadataResponse).topics[0].error_code:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"topic {name} is not ready")
-            time.sleep(0.02)
+    with asking(bootstrap) as client:
+        client.create_topics([NewTopic(name, 1, 1, settings or {})])
     return name
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
-    with Connection(bootstrap) as connection:
-        connection.call(
-            20, DELETE_TOPICS, delete_topics.DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), delete_topics.DeleteTopicsResponse
-        )
+    with asking(bootstrap) as client:
+        client.delete_topics([name])
 
 
 def end_offset(bootstrap: str, topic: str) -> int:
-    partition = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=LATEST)
-    request = list_offsets.ListOffsetsRequest(replica_id=-1, topics=[list_offsets.ListOffsetsTopic(name=topic, partitions=[partition])])
-    with Connection(bootstrap) as connection:
-        found = connection.call(2, LIST_OFFSETS, request, list_offsets.ListOffsetsResponse).topics[0].partitions[0]
-    _check(found.error_code, f"asking for the end of {topic}")
-    return int(found.offset)
+    place = TopicPartition(topic, 0)
+    with asking(bootstrap) as client:
+        return client.offsets({place: LATEST})[place].offset or 0
 
 
 def settled_end(bootstrap: str, topic: str, wanted: int) -> int:
@@ -151,7 +140,3 @@ def greet(connection: Connection) -> None:
     connection.call(18, API_VERSIONS, api_versions.ApiVersionsRequest(), api_versions.ApiVersionsResponse)
     connection.call(3, METADATA, metadata.MetadataRequest(topics=[]), metadata.MetadataResponse)
 
-
-def _check(code: int, doing: str) -> None:
-    if code:
-        raise RuntimeError(f"{doing}: error {code}")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests import clients, raw
+from compat_tests import clients, direct
 from compat_tests.brokers import DISK, EXTERNAL, MEMORY, Running, serving
 from compat_tests.clients.contract import Admin, Client, Consumer, ConsumerOptions, Place, Producer, ProducerOptions
 
@@ -83,7 +83,7 @@ def topic(broker: Running, name: Callable[[str], str]) -> Callable[..., str]:
 
     def make(partitions: int = 1, **settings: str) -> str:
         chosen = name("topic")
-        raw.create_topic(broker.bootstrap, chosen, partitions, settings)
+        direct.create_topic(broker.bootstrap, chosen, partitions, settings)
         return chosen
 
     return make
@@ -94,7 +94,7 @@ def serves(broker: Running) -> Callable[[int], None]:
     """Skip the test where the broker does not have this API (`test_versions` says which it must have)."""
 
     def check(api_key: int) -> None:
-        if api_key not in raw.served_apis(broker.bootstrap):
+        if api_key not in direct.served_apis(broker.bootstrap):
             pytest.skip(f"the broker does not serve API {api_key}")
 
     return check

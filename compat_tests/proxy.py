@@ -14,9 +14,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from types import TracebackType
 
-from compat_tests.raw import FRAME_BYTES_MAX, address
+from kqueue.base.addresses import parse_addresses
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER = 0, 1, 3, 10, 60
+FRAME_BYTES_MAX = 64 * 2**20
 TELL_ADDRESS = (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER)
 
 
@@ -27,7 +28,7 @@ class Proxy:
     """
 
     def __init__(self, bootstrap: str) -> None:
-        self.target = address(bootstrap)
+        self.target = parse_addresses(bootstrap)[0]
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
         self._links: set[_Link] = set()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from compat_tests import raw
+from compat_tests import direct
 from compat_tests.brokers import Running
 from compat_tests.clients.contract import (
     ADMIN_CONFIGS,
@@ -237,5 +237,5 @@ def test_what_lies_in_the_data_folders(connect: Connect, broker: Running, topic:
 def test_produce_to_a_topic_that_cannot_be(connect: Connect, broker: Running) -> None:
     """The broker says so by itself: not every client checks names, and none may wait for such a topic for ever."""
     with pytest.raises(Refused) as refusal:
-        raw.create_topic(broker.bootstrap, "not a name")
+        direct.create_topic(broker.bootstrap, "not a name")
     assert refusal.value.code == INVALID_TOPIC

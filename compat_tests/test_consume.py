@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from compat_tests import raw
+from compat_tests import direct
 from compat_tests.brokers import Running
 from compat_tests.clients.contract import READ_COMMITTED, Place, Record
 from compat_tests.conftest import Connect
@@ -192,7 +192,7 @@ def test_many_topics(connect: Connect, broker: Running, name: Name) -> None:
     stem = name("many")
     topics = [f"{stem}.{number}" for number in range(30)]
     for each in topics:
-        raw.create_topic(broker.bootstrap, each, 2)
+        direct.create_topic(broker.bootstrap, each, 2)
     producer = connect.producer(broker.bootstrap)
     pending = [producer.send(each, each.encode(), partition=partition) for each in topics for partition in (0, 1)]
     producer.flush()
@@ -208,8 +208,8 @@ def test_many_topics(connect: Connect, broker: Running, name: Name) -> None:
 def test_topics_by_pattern(connect: Connect, broker: Running, name: Name) -> None:
     stem = name("pattern")
     for each in ("one", "two"):
-        raw.create_topic(broker.bootstrap, f"{stem}.{each}")
-    raw.create_topic(broker.bootstrap, f"other.{stem}.three")
+        direct.create_topic(broker.bootstrap, f"{stem}.{each}")
+    direct.create_topic(broker.bootstrap, f"other.{stem}.three")
     consumer = connect.consumer(broker.bootstrap, group=name("group"), session_ms=broker.session_ms, metadata_age_ms=500)
     consumer.subscribe_pattern(f"^{stem}.*")
     producer = connect.producer(broker.bootstrap)
@@ -217,7 +217,7 @@ def test_topics_by_pattern(connect: Connect, broker: Running, name: Name) -> Non
         producer.send(each, each.encode()).result()
     assert set(values(collect(consumer, 2))) == {f"{stem}.one".encode(), f"{stem}.two".encode()}
     consumer.commit()
-    raw.create_topic(broker.bootstrap, f"{stem}.later")
+    direct.create_topic(broker.bootstrap, f"{stem}.later")
     producer.send(f"{stem}.later", b"later").result()
     assert values(collect(consumer, 1)) == [b"later"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kqueue
-from compat_tests import raw
+from compat_tests import direct
 from compat_tests.brokers import SETTINGS
 from compat_tests.scenario import collect
 from kqueue.api import personas
@@ -24,7 +24,7 @@ def persona(request: pytest.FixtureRequest) -> Iterator[kqueue.Broker]:
 
 def test_records_and_offsets_go_through(persona: kqueue.Broker, connect: Any, name: Callable[[str], str]) -> None:
     topic, group = name("topic"), name("group")
-    raw.create_topic(persona.bootstrap, topic, 1, {})
+    direct.create_topic(persona.bootstrap, topic, 1, {})
     producer = connect.producer(persona.bootstrap)
     for number in range(5):
         producer.send(topic, b"%d" % number, key=b"k").result()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from compat_tests import raw
+from compat_tests import direct
 from compat_tests.brokers import Running
 from compat_tests.clients.contract import (
     ACKS_NONE,
@@ -38,7 +38,7 @@ def test_a_codec(codec: str, connect: Connect, broker: Running, topic: Topic) ->
     assert [record.value for record in records] == values
     assert [record.offset for record in records] == list(range(200))
     # Some clients turn compression off by themselves when a broker's list of versions displeases them.
-    assert raw.codecs_of(broker.bootstrap, Place(name, 0)) == {codec}
+    assert direct.codecs_of(broker.bootstrap, Place(name, 0)) == {codec}
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests import raw
+from compat_tests import direct
 from compat_tests.brokers import DISK, Running
 from compat_tests.clients.contract import IDEMPOTENCE, Pending, Place, Producer, Refused
 from compat_tests.conftest import Connect
@@ -22,7 +22,7 @@ Name = Callable[[str], str]
 
 def test_producer_and_consumer_go_on(own_broker: Running, connect: Connect, name: Name) -> None:
     place = Place(name("topic"), 0)
-    raw.create_topic(own_broker.bootstrap, place.topic)
+    direct.create_topic(own_broker.bootstrap, place.topic)
     producer = connect.producer(own_broker.bootstrap)
     consumer = connect.consumer(own_broker.bootstrap, assign=[place])
     for round_number in range(3):
@@ -39,7 +39,7 @@ def test_producer_and_consumer_go_on(own_broker: Running, connect: Connect, name
 
 def test_a_group_goes_on(own_broker: Running, connect: Connect, name: Name) -> None:
     chosen, group = name("topic"), name("group")
-    raw.create_topic(own_broker.bootstrap, chosen, 2)
+    direct.create_topic(own_broker.bootstrap, chosen, 2)
     producer = connect.producer(own_broker.bootstrap)
     consumer = connect.consumer(own_broker.bootstrap, chosen, group=group, session_ms=6_000)
     for partition in (0, 1):
@@ -65,7 +65,7 @@ def test_an_idempotent_producer_goes_on_through_restarts(
     """The broker stops in the middle of a stream: what was on its way is written once, in order."""
     needs(IDEMPOTENCE)
     place = Place(name("topic"), 0)
-    raw.create_topic(own_broker.bootstrap, place.topic)
+    direct.create_topic(own_broker.bootstrap, place.topic)
     producer = connect.producer(own_broker.bootstrap, idempotent=True, batch_bytes=500)
     pending: list[Pending] = []
     stop = threading.Event()
@@ -96,7 +96,7 @@ def _stream(producer: Producer, topic: str, pending: list[Pending], stop: thread
 
 def test_topics_and_settings_outlive_it(own_broker: Running, connect: Connect, name: Name) -> None:
     chosen = name("topic")
-    raw.create_topic(own_broker.bootstrap, chosen, 5, {"retention.ms": "123456"})
+    direct.create_topic(own_broker.bootstrap, chosen, 5, {"retention.ms": "123456"})
     admin = connect.admin(own_broker.bootstrap)
     before = admin.topic_settings(chosen)
     assert before["retention.ms"] == "123456"
@@ -114,7 +114,7 @@ def test_what_was_damaged_on_the_disk_is_never_handed_out(
     if storage != DISK:
         pytest.skip("there is no file to damage")
     place = Place(name("topic"), 0)
-    raw.create_topic(own_broker.bootstrap, place.topic)
+    direct.create_topic(own_broker.bootstrap, place.topic)
     producer = connect.producer(own_broker.bootstrap)
     for value in (b"before", b"damaged", b"after"):
         producer.send(place.topic, value).result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compat_tests import raw
+from compat_tests import direct
 from compat_tests.brokers import EXTERNAL, Running
 
 # Lowest and highest version, by API key.
@@ -37,7 +37,7 @@ AT_LEAST = {
 def test_the_versions_that_clients_need(broker: Running) -> None:
     if broker.storage == EXTERNAL:
         pytest.skip("what another broker serves is its own affair")
-    served = raw.served_apis(broker.bootstrap)
+    served = direct.served_apis(broker.bootstrap)
     missing = {key: (served.get(key), wanted) for key, wanted in AT_LEAST.items() if not _covers(served.get(key), wanted)}
     assert not missing
 

@@ -105,7 +105,7 @@ def test_fetches_find_what_a_stock_client_finds(running: Kafka, client: Client) 
 
 
 def test_aborted_transactions_are_named(running: Kafka, client: Client) -> None:
-    """S4.3: in pieces that end anywhere."""
+    """In pieces that end anywhere."""
     committed = clients.read(running.bootstrap, ["txn"], committed=True)["txn"]
     everything = clients.read(running.bootstrap, ["txn"])["txn"]
     assert len(committed) == 80 < len(everything) == 120
@@ -114,7 +114,7 @@ def test_aborted_transactions_are_named(running: Kafka, client: Client) -> None:
 
 
 def test_produce(running: Kafka, client: Client) -> None:
-    """S4.1: a batch with a sequence is there once, though it was sent twice."""
+    """A batch with a sequence is there once, though it was sent twice."""
     made = client.create_topics([NewTopic("written", 2, settings={"max.message.bytes": "5000"})])
     places = made.topics["written"].places
     producer = client.init_producer()

@@ -13,6 +13,7 @@ from kqueue.base.errors import CorruptBatch
 from kqueue.client.calls.configs import ConfigValue, DescribeTopics
 from kqueue.client.calls.create_topics import CreateTopics, NewTopic
 from kqueue.client.calls.delete_records import DeleteRecords
+from kqueue.client.calls.delete_topics import DeleteTopics
 from kqueue.client.calls.fetch import Fetch, Fetched
 from kqueue.client.calls.group_offsets import CommitOffsets, Committed, FetchCommitted
 from kqueue.client.calls.init_producer_id import InitProducerId, ProducerId
@@ -158,6 +159,14 @@ class Client:
         with self._call(timeout_ms) as deadline:
             self._router.ask_controller(CreateTopics(topics, deadline), deadline)
             return self._router.led(names, deadline)
+
+    def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
+        """Delete topics. Raises: BrokerRefused: of the first that was refused (others may be gone); ClientError."""
+        names = list(dict.fromkeys(names))
+        with self._call(timeout_ms) as deadline:
+            self._router.ask_controller(DeleteTopics(names, deadline), deadline)
+            for name in names:
+                self._router.cluster.doubt(name)
 
     def delete_records(self, before: Places, *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
         """Drop what lies before an offset (-1: the high watermark) of each partition; returns where their logs begin now.

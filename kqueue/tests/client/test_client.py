@@ -185,6 +185,18 @@ def test_topics_are_made_and_their_settings_told(client: Client) -> None:
         client.configs(["nowhere"])
 
 
+def test_topics_are_deleted(client: Client) -> None:
+    place = TopicPartition("going", 0)
+    for number in range(2):
+        client.create_topics([NewTopic("going")])
+        client.produce({place: batch([b"%d" % number])})
+        assert values_of(client.fetch({place: 0})[place]) == [b"%d" % number], "the second is another topic"
+        client.delete_topics(["going"])
+        assert "going" not in client.metadata().topics
+    with pytest.raises(BrokerRefused, match="DeleteTopics of topic 'going': UNKNOWN_TOPIC"):
+        client.delete_topics(["going"])
+
+
 def test_records_are_deleted(client: Client) -> None:
     client.create_topics([NewTopic("short")])
     place = TopicPartition("short", 0)

@@ -18,35 +18,27 @@ import pytest
 
 import kqueue
 from kqueue.base.errors import FolderInUse, InvalidConfig, ListenFailed, SettingError, TopicAlreadyExists
-from kqueue.schema import decode, encode
+from kqueue.client import Client, TopicPartition
 from kqueue.tests.server.test_app import batch
-from kqueue.tests.server.wiring import API, framed
-from kqueue.wire.headers import read_response_header, request_header
-from kqueue.wire.messages.fetch import FetchPartition, FetchTopic
+from kqueue.tests.testing.raw import Raw
 from kqueue.wire.messages.metadata import MetadataRequestTopic
-from kqueue.wire.messages.produce import PartitionProduceData, TopicProduceData
 
 
 def ask(bootstrap: str, name: str, version: int, **fields: object):
-    """One request over a connection of its own."""
-    host, port = bootstrap.rsplit(":", 1)
-    api = API[name]
-    with socket.create_connection((host, int(port)), timeout=10) as sock, sock.makefile("rb") as stream:
-        sock.sendall(framed(request_header(api.key, version, 1, "t") + encode(api.request_class(**fields), version)))
-        frame = memoryview(stream.read(int.from_bytes(stream.read(4), "big")))
-        _, position = read_response_header(frame, api.key, version)
-        return decode(api.response_class, version, frame[position:])
+    """One request, in this version, over a connection of its own."""
+    with Raw(bootstrap, "t") as raw:
+        return raw.ask(name, version, **fields)
 
 
 def produce(bootstrap: str, topic: str, value: bytes) -> None:
-    data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch(value))])]
-    response = ask(bootstrap, "Produce", 8, acks=-1, timeout_ms=10_000, topic_data=data)
-    assert response.responses[0].partition_responses[0].error_code == 0
+    with Client(bootstrap) as client:
+        client.produce({TopicPartition(topic, 0): batch(value)})
 
 
 def fetch(bootstrap: str, topic: str) -> bytes:
-    topics = [FetchTopic(topic=topic, partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)])]
-    return bytes(ask(bootstrap, "Fetch", 11, max_bytes=1 << 20, topics=topics).responses[0].partitions[0].records or b"")
+    place = TopicPartition(topic, 0)
+    with Client(bootstrap) as client:
+        return bytes(client.fetch({place: 0}, max_wait_ms=0)[place].records)
 
 
 def topic_error(bootstrap: str, topic: str) -> int:

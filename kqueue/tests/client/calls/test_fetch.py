@@ -55,7 +55,7 @@ def is_new(fetched: Fetched) -> bool:
 
 
 def test_everything_that_kafka_wrote_comes_as_it_wrote_it(client: Client, version: str) -> None:
-    """S4.3: formats 0, 1 and 2, all codecs, compacted topics, in pieces that end where batches do."""
+    """Formats 0, 1 and 2, all codecs, compacted topics, in pieces that end where batches do."""
     for topic, expected in golden.expected(version).items():
         for partition in () if ":" in topic else expected.watermarks:
             found = records_of(pieces(client, TopicPartition(topic, partition)))

@@ -1,0 +1,34 @@
+"""DeleteTopics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kqueue.client.deadline import Deadline
+from kqueue.client.remedies import refused
+from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+
+VERSION_STATES = 6  # by name or by id
+
+
+class DeleteTopics:
+    """Not repeatable: after an answer that was lost, another topic of that name may be there."""
+
+    api = BY_MODULE["delete_topics"]
+    versions = (1, 6)
+    repeatable = False
+
+    def __init__(self, names: Sequence[str], deadline: Deadline) -> None:
+        self.names = names
+        self.deadline = deadline
+
+    def request(self, version: int) -> DeleteTopicsRequest:
+        if version >= VERSION_STATES:
+            return DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in self.names], timeout_ms=self.deadline.brokers_ms)
+        return DeleteTopicsRequest(topic_names=list(self.names), timeout_ms=self.deadline.brokers_ms)
+
+    def result(self, version: int, response: DeleteTopicsResponse, broker: str) -> None:
+        for topic in response.responses:
+            if topic.error_code:
+                raise refused(topic.error_code, self.api.name, broker, message=topic.error_message, about=f"topic {topic.name!r}")
