@@ -1,0 +1,33 @@
+"""``format("kqueue")``: what Spark makes of the name, for reading and for writing."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from kqueue.spark.source.options import SourceOptions, parse_options
+from kqueue.spark.source.readers import KqueueReader, KqueueStreamReader, columns, short_words
+
+NAME = "kqueue"
+
+
+class KqueueDataSource(DataSource):
+    """Spark makes one for each query, and sends it from process to process."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        """The columns of what is read. Spark asks for them before it tells whether the query is a stream."""
+        return columns(headers=str(self.options.get("includeHeaders", "false")).strip().lower() == "true")
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return KqueueReader(self._parsed(streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return KqueueStreamReader(self._parsed(streaming=True), schema)
+
+    def _parsed(self, *, streaming: bool) -> SourceOptions:
+        with short_words():
+            return parse_options(self.options, streaming=streaming)

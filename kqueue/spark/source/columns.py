@@ -1,0 +1,55 @@
+"""Pieces of columns as the record batches that Spark takes. Knows no Spark; needs pyarrow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kqueue.client.places import TopicPartition
+from kqueue.files.segments import Unit
+from kqueue.records.columns.contract import Piece
+from kqueue.records.columns.shared import spread, timestamps
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NO_TIMESTAMP = -1  # the numbers that Kafka's own TimestampType has
+CREATE_TIME = 0
+LOG_APPEND_TIME = 1
+MS_MAX = (2**63 - 1) // 1_000
+Source = tuple[TopicPartition, Unit]
+
+
+def record_batch(piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
+    """Args: schema: Arrow's, as Spark declares the columns. A piece's runs have `Source` as tags. A time that Spark can't hold is null."""
+    import pyarrow as pa
+
+    columns = {
+        "key": piece.key,
+        "value": piece.value,
+        "topic": spread(piece, lambda source: source[0].topic, pa.string()),
+        "partition": spread(piece, lambda source: source[0].partition, pa.int32()),
+        "offset": piece.offset,
+        "timestamp": _in_range(timestamps(piece)),
+        "timestampType": spread(piece, lambda source: timestamp_type(source[1]), pa.int32()),
+        "headers": piece.headers,
+    }
+    return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
+
+
+def timestamp_type(unit: Unit) -> int:
+    """Whose time it is: the producer's, the broker's, or nobody's, in the oldest format."""
+    if not unit.magic:
+        return NO_TIMESTAMP
+    return LOG_APPEND_TIME if unit.is_log_append_time else CREATE_TIME
+
+
+def _in_range(times: pa.Array) -> pa.Array:
+    """Those that have as many microseconds as 64 bits hold."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    raw = times.cast(pa.int64())
+    most = pc.max(raw).as_py()
+    if most is None or most <= MS_MAX:
+        return times
+    return pc.if_else(pc.greater(raw, MS_MAX), pa.scalar(None, times.type), times)

@@ -1,0 +1,181 @@
+"""The way straight to segment files, of kqueue or Kafka, without a broker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from kqueue.base.errors import CorruptBatch, OptionError, StorageFailed
+from kqueue.base.names import INTERNAL_TOPICS, parse_partition_folder
+from kqueue.client.places import TopicPartition
+from kqueue.files.folder import LogFolder
+from kqueue.files.segments import Batch, Segment
+from kqueue.files.transactions import Transactions
+from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN
+from kqueue.log.formats.filenames import LOG, TIMEINDEX
+from kqueue.log.formats.timeindex import ENTRY
+from kqueue.records.columns.contract import Bounds, Piece
+from kqueue.records.columns.decoding import Decoder
+from kqueue.spark.source.offsets import Offsets
+from kqueue.spark.source.options import SourceOptions, Topics
+from kqueue.spark.source.planning import Range
+from kqueue.spark.source.ways import Lost, missing_topic
+from kqueue.storage import LocalStorage
+
+ROW_BYTES_GUESS = 1_000
+ATTEMPTS = 3
+
+
+class FolderWay:
+    """See `Way`. Sealed segments are read; the last of each log only after a clean stop, or where `includeActiveSegment` says so: a broker
+    at work may still lose its end, and give those offsets again.
+
+    Raises: OptionError: there is no such folder, or it has no logs. StorageFailed. CorruptBatch: names file and position.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        path = Path(options["path"])
+        if not path.is_dir():
+            raise OptionError(f"path: {path} is {'a file, expected a folder' if path.exists() else 'no folder that is there'}")
+        self._only = parse_partition_folder(path.name) if any(path.glob(f"*{LOG}")) else None
+        self.storage = LocalStorage(path.parent if self._only else path)
+        self._isolation = options.isolation
+        self._active = options["includeActiveSegment"]
+
+    def close(self) -> None:
+        pass
+
+    def find(self, topics: Topics, *, strict: bool) -> list[TopicPartition]:
+        there = self._there()
+        names = {place.topic for place in there}
+        if topics.names is not None:
+            for name in topics.names:
+                if strict and name not in names:
+                    raise OptionError(missing_topic(name, names, f"in {self.storage.place}"))
+            return sorted(place for place in there if place.topic in topics.names)
+        if topics.assigned is not None:
+            for place in topics.assigned:
+                if strict and place not in there:
+                    raise OptionError(f"assign: {self.storage.place} has no folder {place}")
+            return sorted(there & set(topics.assigned))
+        if strict and not there:
+            raise OptionError(f"path: {self.storage.place} has no folders of partitions, such as orders-0")
+        pattern = re.compile(topics.pattern or ".*")
+        return sorted(place for place in there if pattern.fullmatch(place.topic) and place.topic not in INTERNAL_TOPICS)
+
+    def _there(self) -> set[TopicPartition]:
+        if self._only is not None:
+            return {TopicPartition(*self._only)}
+        named = (parse_partition_folder(entry.name) for entry in self.storage.list("") if entry.is_folder)
+        return {TopicPartition(*one) for one in named if one is not None}
+
+    def _log(self, place: TopicPartition) -> LogFolder | None:
+        """None: there is no such log (any more), or nothing has been written to it."""
+        try:
+            return LogFolder(self.storage, f"{place.topic}-{place.partition}")
+        except (StorageFailed, FileNotFoundError):
+            return None
+
+    def _logs(self, places: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, LogFolder]]:
+        for place in places:
+            log = self._log(place)
+            if log is not None:
+                yield place, log
+
+    def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
+        return {place: min(log.start_offset, self._end(log)) for place, log in self._logs(places)}
+
+    def latest(self, places: Iterable[TopicPartition], since: Mapping[TopicPartition, int] | None = None) -> Offsets:
+        return {place: self._stable_end(log, (since or {}).get(place)) for place, log in self._logs(places)}
+
+    def _end(self, log: LogFolder) -> int:
+        is_active = self._active == "true" or (self._active == "auto" and self.storage.exists(CLEAN_SHUTDOWN))
+        return log.end_offset if is_active else log.segments[-1].base_offset
+
+    def _stable_end(self, log: LogFolder, since: int | None) -> int:
+        end = self._end(log)
+        if self._isolation != "read_committed":
+            return end
+        stable = Transactions(_headers(log, since, end)).stable_end
+        return end if stable is None else min(end, stable)
+
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        return {place: _offset_at(log, times[place], self._end(log)) for place, log in self._logs(times)}
+
+    def row_bytes(self, place: TopicPartition, offset: int) -> float:
+        log = self._log(place)
+        if log is None:
+            return ROW_BYTES_GUESS
+        rows = log.end_offset - log.segments[0].base_offset
+        return sum(segment.size for segment in log.segments) / rows if rows else ROW_BYTES_GUESS
+
+    def read(self, ranges: Iterable[Range], decoder: Decoder, lost: Lost) -> Iterator[Piece]:
+        for one in ranges:
+            for batch in self._batches(one, lost):
+                decoder.bounds = Bounds(one.start, one.end)
+                try:
+                    yield from decoder.add(batch.data(), batch.unit, tag=(one.place, batch.unit))
+                except CorruptBatch as error:
+                    raise CorruptBatch(f"{batch.where}: {error}") from None
+
+    def _batches(self, one: Range, lost: Lost) -> Iterator[Batch]:
+        """The batches of a range, without control batches and what was aborted. Goes on where a broker deletes or compacts meanwhile."""
+        start, attempts = one.start, 0
+        while start < one.end:
+            log = self._log(one.place)
+            if log is None:
+                return lost(f"{one} was to be read, but its folder is gone")
+            if log.start_offset > start:
+                lost(f"{one.place}: offsets {start} to {min(log.start_offset, one.end) - 1} were deleted before they were read")
+                start = log.start_offset
+            try:
+                aborted = Transactions(_headers(log, start, None)) if self._isolation == "read_committed" else None
+                for batch in log.batches(start_offset=start, end_offset=one.end):
+                    if not batch.is_control and (aborted is None or not aborted.is_aborted(batch)):
+                        yield batch
+                    start, attempts = batch.next_offset, 0
+                return None
+            except FileNotFoundError as error:  # deleted or compacted since it was listed
+                attempts += 1
+                if attempts == ATTEMPTS:
+                    raise StorageFailed(f"{log.place}: its files go away while they are read: {error}") from error
+        return None
+
+
+def _headers(log: LogFolder, start: int | None, end: int | None) -> Iterator[Batch]:
+    first = log.start_offset
+    return log.batches(start_offset=first if start is None else max(start, first), end_offset=end, check=False)
+
+
+def _offset_at(log: LogFolder, time: int, end: int) -> int | None:
+    """The first offset below `end` whose record is from `time` (ms) or later. Time indexes say what need not be looked at."""
+    start = log.start_offset
+    for segment in log.segments:
+        start = max(start, segment.base_offset)
+        after, is_passed = _look(segment, time)
+        start = max(start, after)
+        if not is_passed:
+            break
+    if start >= end:
+        return None
+    for batch in log.batches(start_offset=start, end_offset=end, check=False):
+        if batch.is_control or batch.unit.max_timestamp < time:
+            continue
+        for record in batch.records():
+            if record.timestamp >= time and start <= record.offset < end:
+                return record.offset
+    return None
+
+
+def _look(segment: Segment, time: int) -> tuple[int, bool]:
+    """An offset before which all of a segment's records are older than `time`, and whether all are."""
+    try:
+        data = segment.storage.read(segment.path(TIMEINDEX))
+    except (FileNotFoundError, StorageFailed):
+        return segment.base_offset, False
+    entries = [one for one in ENTRY.iter_unpack(data[: len(data) // ENTRY.size * ENTRY.size]) if one[0] > 0]
+    older = [relative for stamp, relative in entries if stamp < time]
+    if not older or sorted(entries) != entries:
+        return segment.base_offset, False
+    return segment.base_offset + older[-1] + 1, len(older) == len(entries)

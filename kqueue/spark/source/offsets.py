@@ -1,0 +1,127 @@
+"""Offsets as JSON, in the forms of Spark's Kafka source: ``{"orders":{"0":12,"1":-2}}``. Knows no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kqueue.base.errors import OptionError
+from kqueue.client.places import TopicPartition
+
+LATEST = -1
+EARLIEST = -2
+WORDS = {"earliest": EARLIEST, "latest": LATEST}
+OFFSET_MAX = 2**63 - 1
+PARTITION_MAX = 2**31 - 1
+BEGIN = "@begin"
+"""Beside the topics of a first batch's end: where that batch begins. No topic can have this name."""
+
+Offsets = dict[TopicPartition, int]
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where to begin or to end, as an option says it. Just one of these is not None.
+
+    everywhere: EARLIEST or LATEST for all partitions; listed: an offset, EARLIEST or LATEST for each; time: of all partitions, ms since
+    1970; times: of each. `option`: which option said it.
+    """
+
+    option: str
+    everywhere: int | None = None
+    listed: Mapping[TopicPartition, int] | None = None
+    time: int | None = None
+    times: Mapping[TopicPartition, int] | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it means the same offsets when it is asked again, as long as nothing is deleted."""
+        if self.listed is not None:
+            return LATEST not in self.listed.values()
+        return self.everywhere == EARLIEST
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> Json:
+    """As Spark's checkpoints have them: always in the same order, so that equal offsets are equal texts."""
+    found: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found
+
+
+def from_json(value: object, where: str) -> Offsets:
+    """Offsets out of parsed JSON, without `BEGIN`. Raises OptionError: it has another form; `where` is named."""
+    if not isinstance(value, dict):
+        raise OptionError(f'{where}: expected {{"topic":{{"partition":offset}}}}, found {_short(value)}')
+    found: Offsets = {}
+    for topic, parts in value.items():
+        if topic == BEGIN:
+            continue
+        if not isinstance(parts, dict):
+            raise OptionError(f'{where}: expected {{"partition":offset}} for topic {topic!r}, found {_short(parts)}')
+        for partition, offset in parts.items():
+            if not is_number(offset) or not EARLIEST <= offset <= OFFSET_MAX:
+                raise OptionError(f"{where}: expected a whole number for {topic}-{partition}, found {_short(offset)}")
+            found[TopicPartition(topic, _partition(partition, where))] = offset
+    return found
+
+
+def begin_of(value: Mapping[str, Any], where: str) -> Offsets | None:
+    """Where the batch begins that ends at these offsets, if they say so: those of a query's first batch do."""
+    return from_json(value[BEGIN], where) if BEGIN in value else None
+
+
+def parse_listed(text: str, option: str) -> Offsets:
+    """The offsets, or times, that an option lists as JSON. Raises OptionError."""
+    return from_json(parse_json(text, option), option)
+
+
+def parse_assigned(text: str, option: str) -> tuple[TopicPartition, ...]:
+    """The partitions of ``{"orders":[0,1]}``. Raises OptionError."""
+    value = parse_json(text, option)
+    if not isinstance(value, dict) or not all(isinstance(parts, list) and parts for parts in value.values()):
+        raise OptionError(f'{option}: expected {{"topic":[0,1]}}, found {_short(value)}')
+    found = [TopicPartition(topic, _index(part, option)) for topic, parts in value.items() for part in parts]
+    if not found:
+        raise OptionError(f"{option}: no partition is named")
+    return tuple(dict.fromkeys(found))
+
+
+def parse_json(text: str, option: str) -> object:
+    """Raises OptionError: it is no JSON, or a name stands twice in it."""
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{option}: {_short(text)} is no JSON: {error}") from None
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands in it twice")
+    return found
+
+
+def is_number(value: object) -> bool:
+    """A whole number, and no truth value."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _partition(text: str, where: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10):
+        raise OptionError(f"{where}: expected a partition's number, found {_short(text)}")
+    return _index(int(text), where)
+
+
+def _index(value: object, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= PARTITION_MAX:
+        raise OptionError(f"{where}: expected a partition's number, found {_short(value)}")
+    return value
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,294 @@
+"""The options of the source: a table of them, and what they come to together. Knows no Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+from kqueue.base.errors import OptionError
+from kqueue.base.names import did_you_mean
+from kqueue.client.options import ClientOptions
+from kqueue.client.places import TopicPartition
+from kqueue.records.columns.engine import ENGINES, EngineName
+from kqueue.spark.source.offsets import EARLIEST, LATEST, WORDS, Bound, parse_assigned, parse_listed
+
+Isolation = Literal["read_uncommitted", "read_committed"]
+ISOLATIONS: tuple[str, ...] = get_args(Isolation)
+MiB = 1024 * 1024
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"\s*(\d{1,15})\s*([a-z]*)\s*")
+
+
+def _number(least: int) -> Callable[[str, str], int]:
+    def parse(text: str, option: str) -> int:
+        if not re.fullmatch(r"\s*\d{1,18}\s*", text, re.ASCII) or int(text) < least:
+            raise OptionError(f"{option}: expected a whole number from {least} on, found {text!r}")
+        return int(text)
+
+    return parse
+
+
+def _truth(text: str, option: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise OptionError(f"{option}: expected true or false, found {text!r}")
+    return text.strip().lower() == "true"
+
+
+def _one_of(*words: str) -> Callable[[str, str], str]:
+    def parse(text: str, option: str) -> str:
+        if text.strip().lower() not in words:
+            raise OptionError(f"{option}: expected {', '.join(words[:-1])} or {words[-1]}, found {text!r}")
+        return text.strip().lower()
+
+    return parse
+
+
+def _text(text: str, option: str) -> str:
+    if not text.strip():
+        raise OptionError(f"{option} is empty")
+    return text.strip()
+
+
+def _duration(text: str, option: str) -> int:
+    match = _DURATION.fullmatch(text.lower())
+    if match is None or (match[2] or "ms") not in _UNITS_MS:
+        raise OptionError(f"{option}: expected a time such as 15m, 30s or 500ms, found {text!r}")
+    return int(match[1]) * _UNITS_MS[match[2] or "ms"]
+
+
+def _names(text: str, option: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise OptionError(f"{option}: no topic is named")
+    return names
+
+
+def _pattern(text: str, option: str) -> str:
+    try:
+        re.compile(_text(text, option))
+    except re.error as error:
+        raise OptionError(f"{option}: {text!r} is no regular expression: {error}") from None
+    return text.strip()
+
+
+class Option(NamedTuple):
+    """`of`: "batch", "stream", or "both" kinds of queries; `doc` ends with a full stop."""
+
+    name: str
+    parse: Callable[[str, str], Any]
+    default: Any
+    of: str
+    doc: str
+
+
+OPTIONS = (
+    Option("kafka.bootstrap.servers", _text, None, "both", "host:port of one or more brokers, with commas between."),
+    Option("path", _text, None, "both", "A data folder of kqueue or Kafka, or a partition's folder, instead of a broker."),
+    Option("subscribe", _names, None, "both", "Topics, with commas between."),
+    Option("subscribePattern", _pattern, None, "both", "A regular expression that matches whole names of topics; new ones join a stream."),
+    Option("assign", parse_assigned, None, "both", 'Partitions: {"orders":[0,1]}.'),
+    Option("startingOffsets", _text, None, "both", 'earliest (of batches), latest (of streams), or {"orders":{"0":12,"1":-2}}.'),
+    Option("startingTimestamp", _number(0), None, "both", "Begin with the first record from this time on, ms since 1970."),
+    Option("startingOffsetsByTimestamp", parse_listed, None, "both", 'The same for each partition: {"orders":{"0":1700000000000}}.'),
+    Option("startingOffsetsByTimestampStrategy", _one_of("error", "latest"), "error", "both", "Where no record is as late."),
+    Option("endingOffsets", _text, None, "batch", "latest, or as startingOffsets, without -2."),
+    Option("endingTimestamp", _number(0), None, "batch", "End before the first record from this time on, ms since 1970."),
+    Option("endingOffsetsByTimestamp", parse_listed, None, "batch", "The same for each partition."),
+    Option("maxOffsetsPerTrigger", _number(1), None, "stream", "Offsets in one batch at most, shared out by what partitions lag."),
+    Option("minOffsetsPerTrigger", _number(1), None, "stream", "Wait until so many are there, or maxTriggerDelay has passed."),
+    Option("maxTriggerDelay", _duration, 900_000, "stream", "How long minOffsetsPerTrigger may hold a batch back: 15m, 30s, 500ms."),
+    Option("minPartitions", _number(1), None, "both", "Splits to make at least, as far as there are offsets."),
+    Option("maxRecordsPerPartition", _number(1), None, "both", "Offsets in one split at most."),
+    Option("splitBytes", _number(1), 64 * MiB, "both", "Partitions with less than this share splits of about this size; 1: none do."),
+    Option("failOnDataLoss", _truth, True, "both", "Fail when records are gone that were to be read, or go on."),
+    Option("includeHeaders", _truth, False, "both", "Have a column of headers."),
+    Option("groupId", _text, None, "stream", "A consumer group to commit what is done to, so that its lag shows; nothing begins there."),
+    Option("includeActiveSegment", _one_of("auto", "true", "false"), "auto", "both", "A path's last segments; auto: after a clean stop."),
+    Option("decoder", _one_of(*ENGINES), "auto", "both", "Loops in plain Python, compiled (fast), or whichever is quicker (auto)."),
+    Option("kafka.isolation.level", _one_of(*ISOLATIONS), "read_uncommitted", "both", "read_committed hides aborted transactions."),
+    Option("kafka.client.id", _text, "kqueue-spark", "both", "How brokers name us in their logs."),
+    Option("kafka.default.api.timeout.ms", _number(1), 60_000, "both", "How long a broker that is away is waited for."),
+    Option("kafka.request.timeout.ms", _number(1), 30_000, "both", "How long one answer is waited for."),
+    Option("kafka.max.partition.fetch.bytes", _number(1), 16 * MiB, "both", "Bytes of one fetch; a batch may be larger."),
+)
+BY_NAME = {option.name.lower(): option for option in OPTIONS}
+WITHOUT_MEANING = (
+    "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
+    "kafka.allow.auto.create.topics", "kafka.check.crcs", "kafka.client.dns.lookup", "kafka.client.rack", "kafka.connections.max.idle.ms",
+    "kafka.exclude.internal.topics", "kafka.fetch.max.bytes", "kafka.fetch.max.wait.ms", "kafka.fetch.min.bytes",
+    "kafka.group.id", "kafka.heartbeat.interval.ms", "kafka.max.poll.interval.ms", "kafka.max.poll.records", "kafka.metadata.max.age.ms",
+    "kafka.metrics.num.samples", "kafka.metrics.recording.level", "kafka.metrics.sample.window.ms", "kafka.partition.assignment.strategy",
+    "kafka.receive.buffer.bytes", "kafka.reconnect.backoff.max.ms", "kafka.reconnect.backoff.ms", "kafka.retry.backoff.max.ms",
+    "kafka.retry.backoff.ms", "kafka.send.buffer.bytes", "kafka.session.timeout.ms", "kafka.socket.connection.setup.timeout.max.ms",
+    "kafka.socket.connection.setup.timeout.ms",
+)  # fmt: skip
+"""Of Spark's Kafka source; they are taken, so that nothing has to be rewritten, and change nothing."""
+REFUSED = {
+    "kafka.auto.offset.reset": "use startingOffsets",
+    "kafka.enable.auto.commit": "Spark keeps its offsets in its checkpoint; groupId shows them to others",
+    "kafka.interceptor.classes": "there is no Java that could run them",
+    "kafka.key.deserializer": "keys are binary; decode them with DataFrame operations",
+    "kafka.value.deserializer": "values are binary; decode them with DataFrame operations",
+}
+_SECURE = ("kafka.sasl.", "kafka.ssl.")
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Which partitions: just one is not None, or none: all that a path has."""
+
+    names: tuple[str, ...] | None = None
+    pattern: str | None = None
+    assigned: tuple[TopicPartition, ...] | None = None
+
+    def __str__(self) -> str:
+        if self.assigned is not None:
+            return f"assign {', '.join(map(str, self.assigned))}"
+        return f"subscribe {', '.join(self.names)}" if self.names else f"subscribePattern {self.pattern or '.*'}"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """All that was asked, checked. It can be pickled. `values`: by the options' own names."""
+
+    topics: Topics
+    starting: Bound
+    ending: Bound
+    streaming: bool
+    values: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    @property
+    def isolation(self) -> Isolation:
+        return cast(Isolation, self["kafka.isolation.level"])
+
+    @property
+    def engine(self) -> EngineName:
+        return cast(EngineName, self["decoder"])
+
+    @property
+    def fail_on_data_loss(self) -> bool:
+        return bool(self["failOnDataLoss"])
+
+    @property
+    def client(self) -> ClientOptions:
+        """For a client of the brokers that `kafka.bootstrap.servers` names."""
+        return ClientOptions(
+            bootstrap=self["kafka.bootstrap.servers"],
+            client_id=self["kafka.client.id"],
+            timeout_ms=self["kafka.default.api.timeout.ms"],
+            request_timeout_ms=self["kafka.request.timeout.ms"],
+        )
+
+
+def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """What the options of a query come to.
+
+    Args: given: their names in any case, as Spark hands them on.
+    Raises OptionError: an unknown one (the nearest name is offered), a value that can't be, one that is for the other kind of query, or
+    two that contradict each other.
+    """
+    values = {option.name: option.default for option in OPTIONS}
+    for name, text in given.items():
+        option = _option(name, text)
+        if option is not None:
+            if option.of not in ("both", "stream" if streaming else "batch"):
+                raise OptionError(f"{option.name} is for {'batch queries' if streaming else 'streams'} only, and this is no such query")
+            values[option.name] = option.parse(str(text), option.name)
+    _check_way(values)
+    topics = _topics(values)
+    starting = _bound(values, "starting", "latest" if streaming else "earliest")
+    ending = _bound(values, "ending", "latest")
+    if not streaming and _has(starting, LATEST):
+        raise OptionError(f"{starting.option}: a batch query can't begin at the end (latest, -1); there would be nothing to read")
+    if _has(ending, EARLIEST):
+        raise OptionError(f"{ending.option}: a query can't end at the beginning (earliest, -2)")
+    _check_client(values)
+    return SourceOptions(topics, starting, ending, streaming, values)
+
+
+def _option(name: str, text: str) -> Option | None:
+    """The option of this name, None: it has no meaning here. Raises OptionError."""
+    lower = name.lower()
+    if lower in BY_NAME:
+        return BY_NAME[lower]
+    if lower in REFUSED:
+        raise OptionError(f"{lower} is not supported: {REFUSED[lower]}")
+    if lower.startswith(_SECURE) or (lower == "kafka.security.protocol" and text.strip().upper() != "PLAINTEXT"):
+        raise OptionError(f"{lower}={text!r}: TLS and SASL are not supported yet; readers connect in plain text")
+    if lower == "kafka.security.protocol" or lower in {known.lower() for known in WITHOUT_MEANING}:
+        return None
+    known = {option.name.lower(): option.name for option in OPTIONS} | {other.lower(): other for other in WITHOUT_MEANING}
+    raise OptionError(f"there is no option {name!r}{_offer(lower, known)}")
+
+
+def _offer(lower: str, known: Mapping[str, str]) -> str:
+    """`did_you_mean`, with the letters large and small as the docs have them."""
+    offered = did_you_mean(lower, known)
+    return re.sub(r"'(.*)'", lambda match: repr(known[match[1]]), offered)
+
+
+def _check_way(values: dict[str, Any]) -> None:
+    servers, path = values["kafka.bootstrap.servers"], values["path"]
+    if servers is not None and path is not None:
+        raise OptionError("kafka.bootstrap.servers and path are two ways to the data: give one of them")
+    if servers is None and path is None:
+        raise OptionError("say where the data is: kafka.bootstrap.servers=host:port, or path=folder")
+    if path is not None:
+        values["path"] = _local(path)
+        if values["groupId"] is not None:
+            raise OptionError("groupId needs a broker to commit to, and path has none")
+
+
+def _local(path: str) -> str:
+    """An absolute path: executors may stand in another folder. Raises OptionError: it is no path of a file system that we can open."""
+    scheme = re.match(r"([a-zA-Z][a-zA-Z0-9+.-]*):", path)
+    if scheme is not None and scheme[1].lower() == "file":
+        path = re.sub(r"^file:(//(?=/))?", "", path, flags=re.IGNORECASE)
+    elif scheme is not None:
+        raise OptionError(f"path: {path!r} is not on a local file system, and only those can be read")
+    return str(Path(path).expanduser().resolve())
+
+
+def _topics(values: Mapping[str, Any]) -> Topics:
+    given = [name for name in ("subscribe", "subscribePattern", "assign") if values[name] is not None]
+    if len(given) > 1:
+        raise OptionError(f"{' and '.join(given)} contradict each other: give one of them")
+    if not given and values["path"] is None:
+        raise OptionError("say what to read: subscribe, subscribePattern or assign")
+    return Topics(values["subscribe"], values["subscribePattern"], values["assign"])
+
+
+def _bound(values: Mapping[str, Any], which: str, default: str) -> Bound:
+    """The first of three options that was given, in the order that Spark's source has them."""
+    stamp, by_stamp, offsets = f"{which}Timestamp", f"{which}OffsetsByTimestamp", f"{which}Offsets"
+    if values[stamp] is not None:
+        return Bound(stamp, time=values[stamp])
+    if values[by_stamp] is not None:
+        if any(time < 0 for time in values[by_stamp].values()):
+            raise OptionError(f"{by_stamp}: a time is in ms since 1970, and never negative")
+        return Bound(by_stamp, times=values[by_stamp])
+    text = values[offsets] or default
+    if text.lower() in WORDS:
+        return Bound(offsets, everywhere=WORDS[text.lower()])
+    if not text.startswith("{"):
+        raise OptionError(f'{offsets}: expected earliest, latest or {{"topic":{{"0":12}}}}, found {text!r}')
+    return Bound(offsets, listed=parse_listed(text, offsets))
+
+
+def _has(bound: Bound, word: int) -> bool:
+    return bound.everywhere == word or (bound.listed is not None and word in bound.listed.values())
+
+
+def _check_client(values: Mapping[str, Any]) -> None:
+    servers = values["kafka.bootstrap.servers"]
+    if servers is not None:
+        try:
+            ClientOptions(bootstrap=servers)
+        except ValueError as error:
+            raise OptionError(f"kafka.bootstrap.servers: {error}") from None

@@ -1,0 +1,163 @@
+"""Where a stream stands: from one batch's end to the next one's. Knows no Spark; offsets come and go as parsed JSON.
+
+Spark logs a batch's end before it runs the batch, and asks anew where a query begins if it was stopped before its first batch was done.
+What `latest` meant then is past by now, so the end of a first batch has its beginning with it (`offsets.BEGIN`); and where a query does
+not begin at fixed offsets, its first batch comes at once, empty perhaps, so that the place where it began is in the checkpoint.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from kqueue.base.errors import ClientError
+from kqueue.client.places import TopicPartition
+from kqueue.spark.source.offsets import BEGIN, Json, Offsets, begin_of, from_json, to_json
+from kqueue.spark.source.options import SourceOptions
+from kqueue.spark.source.planning import Range, limited
+from kqueue.spark.source.resolving import splits, starting
+from kqueue.spark.source.ways import Lost, Way, logger, loss_handler, open_way
+
+LOOKS = 3
+LOOK_PAUSE_S = 0.2
+COMMIT_TIMEOUT_MS = 5_000
+CHECKPOINT = "the checkpoint's offsets"
+
+
+class Tracker:
+    """Of one run of a query, on the driver. One thread at a time. Raises, all methods: as the way does; DataLost."""
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        way: Way | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.options = options
+        self._way = way or open_way(options)
+        self._clock = clock
+        self._pause = pause
+        self._lost: Lost = loss_handler(options.fail_on_data_loss)
+        self._initial: Json | None = None
+        self._target: Offsets | None = None
+        self._seen: Offsets | None = None
+        self._committed: Offsets = {}
+        self._last_batch_s = clock()
+
+    def close(self) -> None:
+        self._way.close()
+
+    def initial(self) -> Json:
+        """Where a new query begins. Raises: OptionError."""
+        places = self._way.find(self.options.topics, strict=True)
+        self._initial = to_json(starting(self.options, places, self._way, self._lost))
+        return self._initial
+
+    def prepare_available_now(self) -> None:
+        """From now on, nothing comes that is not there yet."""
+        places = self._way.find(self.options.topics, strict=False)
+        self._target = self._way.latest(places)
+
+    def latest(self, start: Json, limit: int | None) -> Json:
+        """Where the next batch ends, `start` itself if there is nothing new. Args: limit: offsets at most, None: all there is."""
+        begin, end = self._available(from_json(start, CHECKPOINT))
+        self._seen = dict(end)
+        if limit is not None:
+            end = limited(begin, end, limit)
+        found = to_json(end)
+        is_first = start == self._initial and BEGIN not in start
+        if is_first and (found != start or not self.options.starting.is_fixed):
+            return found | {BEGIN: start}
+        if found == _plain(start) or (not is_first and self._is_too_early(begin, end)):
+            return start
+        self._last_batch_s = self._clock()
+        return found
+
+    def ranges(self, start: Json, end: Json) -> list[Range]:
+        """What the batch between two of these reads."""
+        begin, until = begin_of(end, CHECKPOINT) or from_json(start, CHECKPOINT), from_json(end, CHECKPOINT)
+        earliest = self._way.earliest(until)
+        found = []
+        for place, stop in until.items():
+            if place not in earliest:
+                self._lost(f"{place} is gone, and was to be read up to {stop}")
+                continue
+            first = begin.get(place, earliest[place])
+            if first > stop:  # `latest` told that the log had been made anew
+                first = earliest[place]
+            if first < min(earliest[place], stop):
+                gone = f"offsets {first} to {min(earliest[place], stop) - 1} were deleted before they were read"
+                self._lost(f"{place}: {gone}; its log begins at {earliest[place]}")
+                first = min(earliest[place], stop)
+            if first < stop:
+                found.append(Range(*place, first, stop))
+        return found
+
+    def splits(self, start: Json, end: Json) -> list[tuple[Range, ...]]:
+        """`ranges`, as tasks take them."""
+        return splits(self.options, self.ranges(start, end), self._way)
+
+    def report(self) -> Json | None:
+        """How far the data went when we last looked."""
+        return None if self._seen is None else to_json(self._seen)
+
+    def done(self, end: Json) -> None:
+        """Commit for `groupId` what has been processed. A failure is told in the log, and does no harm."""
+        group = self.options["groupId"]
+        offsets = {place: offset for place, offset in from_json(end, CHECKPOINT).items() if self._committed.get(place) != offset}
+        if group is None or not offsets:
+            return
+        from kqueue.spark.source.wire import WireWay
+
+        assert isinstance(self._way, WireWay), "options allow groupId there only"
+        try:
+            self._way.client.commit(group, offsets, timeout_ms=COMMIT_TIMEOUT_MS)
+            self._committed |= offsets
+        except ClientError as error:
+            logger.warning("group %r does not show how far the query is: %s", group, error)
+
+    # --- what there is
+
+    def _available(self, start: Offsets) -> tuple[Offsets, Offsets]:
+        """For each partition that counts now: where it goes on, and its end."""
+        places = self._way.find(self.options.topics, strict=False)
+        gone = sorted(start.keys() - set(places))
+        if gone:
+            self._lost(f"{', '.join(map(str, gone))} is gone; some of it may not have been read")
+        end = self._ends([place for place in places if self._target is None or place in self._target], start)
+        begin = {place: start[place] for place in end if place in start}
+        new = end.keys() - begin.keys()
+        for place, first in self._way.earliest(new).items() if new else ():
+            if first > 0:
+                self._lost(f"{place} is new, and begins at {first} and not at 0")
+            begin[place] = min(first, end[place])
+        for place in [place for place in begin if begin[place] > end[place]]:
+            what = "it was deleted and made anew, or lost its end"
+            self._lost(f"{place} ends at {end[place]} now, and had been read up to {begin[place]}: {what}")
+            begin[place] = min(self._way.earliest([place]).get(place, 0), end[place])
+        return begin, end
+
+    def _ends(self, places: Iterable[TopicPartition], start: Offsets) -> Offsets:
+        """A broker that has just become the leader may not know yet how far it can be read, so what went back is looked at again."""
+        places = list(places)
+        for look in range(LOOKS):
+            end = self._way.latest(places, start)
+            if self._target is not None:
+                end = {place: min(offset, self._target[place]) for place, offset in end.items()}
+            if look == LOOKS - 1 or all(start.get(place, 0) <= offset for place, offset in end.items()):
+                break
+            self._pause(LOOK_PAUSE_S)
+        return end
+
+    def _is_too_early(self, begin: Offsets, end: Offsets) -> bool:
+        least: int | None = self.options["minOffsetsPerTrigger"]
+        waited_ms = (self._clock() - self._last_batch_s) * 1_000
+        if least is None or self._target is not None or waited_ms >= self.options["maxTriggerDelay"]:
+            return False
+        return sum(end[place] - begin[place] for place in end) < least
+
+
+def _plain(offsets: Json) -> Json:
+    return {topic: parts for topic, parts in offsets.items() if topic != BEGIN}

@@ -1,0 +1,189 @@
+"""The way over the wire: whole batches are fetched as bytes, and decoded where they are wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+from kqueue.api.errors import ErrorCode
+from kqueue.base.errors import BadAnswer, BrokerRefused, ClientError, CorruptBatch, FetchOutOfRange, OptionError
+from kqueue.client import EARLIEST, LATEST, Client, Fetched, Metadata, Offset, TopicPartition
+from kqueue.client.deadline import Deadline
+from kqueue.records.columns.contract import Bounds, Piece
+from kqueue.records.columns.decoding import Decoder
+from kqueue.spark.source.offsets import Offsets
+from kqueue.spark.source.options import SourceOptions, Topics
+from kqueue.spark.source.planning import Range
+from kqueue.spark.source.ways import Lost, missing_topic
+
+P = ParamSpec("P")
+T = TypeVar("T")
+FETCH_BYTES_MIN = 64 * 1024
+ROW_BYTES_GUESS = 1_000
+MISSING = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+
+
+class WireWay:
+    """See `Way`. Raises ClientError where the brokers can't be reached in `kafka.default.api.timeout.ms`, or refuse."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.client = Client(options.client)
+        self._isolation = options.isolation
+        self._fetch_bytes: int = options["kafka.max.partition.fetch.bytes"]
+
+    def close(self) -> None:
+        self.client.close()
+
+    def find(self, topics: Topics, *, strict: bool) -> list[TopicPartition]:
+        if topics.names is None and topics.assigned is None:
+            pattern = topics.pattern or ".*"
+            return sorted(place for topic in self.client.metadata(pattern=re.compile(pattern)).topics.values() for place in topic.places)
+        wanted = topics.names or tuple(dict.fromkeys(place.topic for place in topics.assigned or ()))
+        found = self._metadata(wanted)
+        if strict:
+            for name in wanted:
+                if name not in found.topics:
+                    raise OptionError(missing_topic(name, found.topics, f"on {self.client.options.bootstrap}"))
+        there = {place for name in wanted if name in found.topics for place in found.topics[name].places}
+        if topics.assigned is None:
+            return sorted(there)
+        for place in topics.assigned:
+            if strict and place not in there:
+                raise OptionError(f"assign: topic {place.topic!r} has no partition {place.partition}")
+        return sorted(there & set(topics.assigned))
+
+    def _metadata(self, names: Iterable[str]) -> Metadata:
+        """Of these topics, or of all there are, if one of these is not there."""
+        try:
+            return self.client.metadata(names)
+        except BrokerRefused as error:
+            if error.code not in MISSING:
+                raise
+            return self.client.metadata()
+
+    def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
+        return self._known(dict.fromkeys(places, EARLIEST))
+
+    def latest(self, places: Iterable[TopicPartition], since: Mapping[TopicPartition, int] | None = None) -> Offsets:
+        return self._known(dict.fromkeys(places, LATEST))
+
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        return {place: found.offset for place, found in self._offsets(times).items()}
+
+    def _known(self, asked: Mapping[TopicPartition, int]) -> Offsets:
+        return {place: found.offset for place, found in self._offsets(asked).items() if found.offset is not None}
+
+    def _offsets(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Offset]:
+        if not asked:
+            return {}
+        try:
+            return self.client.offsets(asked, isolation=self._isolation)
+        except ClientError as error:
+            for failed in error.failed.values():
+                if not is_missing(failed):
+                    raise failed from None
+            return error.done
+
+    def row_bytes(self, place: TopicPartition, offset: int) -> float:
+        """Of the first batches that come; a guess, if there are none."""
+        try:
+            sample = self.client.fetch({place: offset}, partition_max_bytes=FETCH_BYTES_MIN, max_wait_ms=1)[place]
+        except BrokerRefused:
+            return ROW_BYTES_GUESS
+        after = sample.next_offset
+        return ROW_BYTES_GUESS if after is None or after <= offset else len(sample.records) / (after - offset)
+
+    def read(self, ranges: Iterable[Range], decoder: Decoder, lost: Lost) -> Iterator[Piece]:
+        with _Helper() as helper:
+            for one in ranges:
+                decoder.bounds = Bounds(one.start, one.end)
+                try:
+                    for fetched in self._fetches(one, lost, helper):
+                        yield from decoder.feed(fetched.records, aborted=fetched.aborted, tag=one.place)
+                except CorruptBatch as error:
+                    raise CorruptBatch(f"{one.place}, as {self.client.options.bootstrap} sent it: {error}") from None
+
+    def _fetches(self, one: Range, lost: Lost, helper: _Helper) -> Iterator[Fetched]:
+        """The answers that hold a range; the next one is on its way while the last is being decoded."""
+        offset, row_bytes, deadline = one.start, float(ROW_BYTES_GUESS), Deadline(self.client.options.timeout_ms)
+        coming = helper.run(self._fetch, one, offset, row_bytes)
+        while True:
+            try:
+                fetched = coming.result()
+            except FetchOutOfRange as error:
+                offset = self._after_loss(one, offset, lost, error)
+                if offset >= one.end:
+                    return None
+                coming = helper.run(self._fetch, one, offset, row_bytes)
+                continue
+            except BrokerRefused as error:
+                if not is_missing(error):
+                    raise
+                return lost(f"{one} was to be read, but there is no such partition any more")
+            after = fetched.next_offset
+            if after is None:
+                if self._is_empty_to(one, fetched, deadline):
+                    return None
+            elif after <= offset:
+                raise BadAnswer(f"{self.client.options.bootstrap}: Fetch of {one.place} from {offset} on: the answer ends at {after}")
+            else:
+                row_bytes = len(fetched.records) / (after - offset)
+                offset, deadline = after, Deadline(self.client.options.timeout_ms)
+            if offset < one.end:
+                coming = helper.run(self._fetch, one, offset, row_bytes)
+            if after is not None:
+                yield fetched
+            if offset >= one.end:
+                return None
+
+    def _fetch(self, one: Range, offset: int, row_bytes: float) -> Fetched:
+        wanted = int((one.end - offset) * row_bytes * 1.1) + FETCH_BYTES_MIN
+        size = min(wanted, self._fetch_bytes)
+        return self.client.fetch({one.place: offset}, max_bytes=size, partition_max_bytes=size, isolation=self._isolation)[one.place]
+
+    def _is_empty_to(self, one: Range, fetched: Fetched, deadline: Deadline) -> bool:
+        """Nothing came: whether there is nothing more in the range. Raises BadAnswer: there must be, and it does not come."""
+        reached = fetched.last_stable_offset if self._isolation == "read_committed" else fetched.high_watermark
+        if not len(fetched.records) and reached >= one.end:
+            return True
+        if deadline.is_over:
+            raise BadAnswer(
+                f"{self.client.options.bootstrap}: {one} was to be read, but {one.place} ends at {reached} now; "
+                "its leader has lost what another had"
+            )
+        return False
+
+    def _after_loss(self, one: Range, offset: int, lost: Lost, error: FetchOutOfRange) -> int:
+        """Where to go on after offsets that are gone. Raises: DataLost, or the error, if it is not so."""
+        begin = self.earliest([one.place]).get(one.place, one.end)
+        if begin <= offset:
+            end = self.latest([one.place]).get(one.place, begin)
+            if end >= offset:
+                raise error
+            lost(f"{one} was to be read, but {one.place} ends at {end} now")
+            return one.end
+        lost(f"{one.place}: offsets {offset} to {min(begin, one.end) - 1} were deleted before they were read; its log begins at {begin}")
+        return begin
+
+
+class _Helper:
+    """A thread that fetches ahead; it ends with the reading."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, "kqueue-fetch")
+
+    def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        return self._pool.submit(work, *args, **kwargs)
+
+    def __enter__(self) -> _Helper:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def is_missing(error: ClientError) -> bool:
+    """Whether a broker says that there is no such topic or partition."""
+    return isinstance(error, BrokerRefused) and error.code in MISSING
