@@ -109,6 +109,16 @@ class BatchBuilder:
         self._next_delta = delta + 1
         self._count += 1
 
+    def append_encoded(self, records: Buffer, count: int, base_timestamp: int, max_timestamp: int) -> None:
+        """Take `count` records as `append` would have encoded them, with offsets from the base on; the builder has none yet.
+
+        Args: base_timestamp: the first one's, from which all count theirs; max_timestamp: the greatest.
+        """
+        assert not self._count, "their offset deltas begin at 0, and their times at their own base"
+        self._out += records
+        self._count = self._next_delta = count
+        self._base_timestamp, self._max_timestamp = base_timestamp, max_timestamp
+
     def _delta_of(self, offset: int) -> int:
         delta = offset - self._header[0]
         if not self._next_delta <= delta <= _INT_MAX:

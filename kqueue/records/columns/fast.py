@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kqueue.base.errors import CorruptBatch
+from kqueue.records.batch import BATCH_OVERHEAD
+from kqueue.records.builder import BatchBuilder
 from kqueue.records.codecs import Buffer
-from kqueue.records.columns import kernels
+from kqueue.records.columns import reading, writing
 from kqueue.records.columns.contract import LONG_MAX, LONG_MIN, Bounds, Limits, Piece, Span, check_offsets
 from kqueue.records.columns.plain import PlainCollector, headers_of
 from kqueue.records.record import Record, decode_records
@@ -18,11 +20,15 @@ from kqueue.records.record import Record, decode_records
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kqueue.records.columns.encoding import Rows
+
+Number = TypeVar("Number", np.int32, np.int64)
 _ROWS_FIRST = 1 << 16
 _HEADERS_FIRST = 1 << 10
 _HEADER_BYTES_FIRST = 1 << 14
 _DATA_FIRST_MAX = 64 << 20
 _DATA_SLACK = 1 << 16
+_OUT_FIRST_MAX = 16 << 20
 
 
 def view(data: Buffer) -> NDArray[np.uint8]:
@@ -40,7 +46,7 @@ class FastCollector:
         self._legacy = PlainCollector(limits)
         self._limits = limits
         self._runs: list[tuple[int, Any]] = []
-        self._state: NDArray[np.int64] = np.zeros(kernels.STATE, np.int64)
+        self._state: NDArray[np.int64] = np.zeros(reading.STATE, np.int64)
         self._room: _Room | None = None
         self._bounded: tuple[Bounds | None, NDArray[np.int64] | None] = None, None
 
@@ -78,19 +84,19 @@ class FastCollector:
         state, source, limits = self._state, view(data), self._limits_with(bounds)
         plan: NDArray[np.int64] = np.array([_planned(header, start, end) for header, start, end, _ in spans], np.int64)
         taken: NDArray[np.int64] = np.zeros(len(spans), np.int64)
-        state[: kernels.SIZE] = 0
+        state[: reading.SIZE] = 0
         while True:
             room = self._room = self._room or _Room(self._limits)
-            answer = kernels.decode(source, plan, limits, state, taken, *room.arrays)
-            if answer == kernels.GROW:
-                room.grow(state[kernels.NEED :])
+            answer = reading.decode(source, plan, limits, state, taken, *room.arrays)
+            if answer == reading.GROW:
+                room.grow(state[reading.NEED :])
                 continue
             self._note(spans, taken)
-            if answer != kernels.FULL:
+            if answer != reading.FULL:
                 break
             yield self._cut()
-        if answer == kernels.WRONG:
-            self.at = int(state[kernels.BATCH])
+        if answer == reading.WRONG:
+            self.at = int(state[reading.BATCH])
             _raise(data, spans[self.at])
 
     def _note(self, spans: Sequence[Span], taken: NDArray[np.int64]) -> None:
@@ -108,19 +114,19 @@ class FastCollector:
         return self._take() or self._legacy.take()
 
     def _take(self) -> Piece | None:
-        return self._cut() if self._state[kernels.ROWS] else None
+        return self._cut() if self._state[reading.ROWS] else None
 
     def _cut(self) -> Piece:
         assert self._room is not None, "rows are in it"
         piece = self._room.piece(self._state, self._runs)
         self._room, self._runs = None, []
-        self._state[kernels.SIZE :] = 0
+        self._state[reading.SIZE :] = 0
         return piece
 
 
 def _planned(header: tuple[int, ...], start: int, end: int) -> tuple[int, ...]:
     base_offset, _, _, _, _, attributes, delta_max, base_time, max_time, _, _, _, count = header
-    return start, end, base_offset, delta_max, count, base_time, attributes & kernels.LOG_APPEND_TIME, max_time
+    return start, end, base_offset, delta_max, count, base_time, attributes & reading.LOG_APPEND_TIME, max_time
 
 
 def _raise(data: Buffer, span: Span) -> None:
@@ -131,7 +137,7 @@ def _raise(data: Buffer, span: Span) -> None:
 
 
 class _Room:
-    """The arrays of one piece, in the order in which `kernels.decode` takes them."""
+    """The arrays of one piece, in the order in which `reading.decode` takes them."""
 
     def __init__(self, limits: Limits) -> None:
         rows = min(limits.rows_max, _ROWS_FIRST)
@@ -162,8 +168,8 @@ class _Room:
 
         offsets, times, key_ends, key_bits, keys, value_ends, value_bits, values, list_ends, *rest = self.arrays
         name_ends, names, header_ends, header_bits, header_values = rest
-        rows, key_bytes, value_bytes, headers, name_bytes, header_bytes = state[kernels.ROWS : kernels.KEY_NULLS].tolist()
-        key_nulls, value_nulls, header_nulls = state[kernels.KEY_NULLS : kernels.NEED].tolist()
+        rows, key_bytes, value_bytes, headers, name_bytes, header_bytes = state[reading.ROWS : reading.KEY_NULLS].tolist()
+        key_nulls, value_nulls, header_nulls = state[reading.KEY_NULLS : reading.NEED].tolist()
         return Piece(
             pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(offsets[:rows])], 0),
             pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(times[:rows])], 0),
@@ -207,3 +213,53 @@ def _text(names: pa.Array) -> pa.Array:
         return names.cast(pa.string())
     except pa.ArrowInvalid:
         return pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()], pa.string())
+
+
+# --- columns to records
+
+
+class Encoder:
+    """Fills builders with rows. `batch_bytes`, `batch_records`: as for `encode_batches`."""
+
+    def __init__(self, rows: Rows, batch_bytes: int, batch_records: int) -> None:
+        self._most = batch_records, max(batch_bytes - BATCH_OVERHEAD, 0)
+        self._out: NDArray[np.uint8] = np.empty(min(self._most[1], _OUT_FIRST_MAX), np.uint8)
+        key, value, names, contents = map(_buffers, (rows.key, rows.value, rows.names, rows.contents))
+        lists = _NO_LISTS if rows.lists is None else _list_buffers(rows.lists)
+        self._columns = (
+            _numbers(rows.time.buffers()[1], np.int64, rows.time.offset, len(rows.time)),
+            *key[:3], *value[:3], *lists[:2], names[0], names[2], *contents[:3],
+            np.array([key[3], value[3], lists[2], contents[3]], np.int64),
+        )  # fmt: skip
+
+    def fill(self, builder: BatchBuilder, at: int) -> bool:
+        """Append the rows from `at` on that one batch takes. False: the plain way says what is wrong, the builder is as it was."""
+        while True:
+            count, size, base_time, max_time = writing.encode(*self._columns, at, *self._most, self._out)
+            if count:
+                break
+            self._out = np.empty(max(size, 2 * len(self._out)), np.uint8)
+        if count > 0:
+            builder.append_encoded(memoryview(self._out[:size]), count, base_time, max_time)
+        return bool(count > 0)
+
+
+def _buffers(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8], int]:
+    """(positions, bits of validity, data, the first value's place in the bits) of a binary column."""
+    valid, ends, data = column.buffers()
+    return _numbers(ends, np.int32, column.offset, len(column) + 1), view(valid or b""), view(data or b""), column.offset
+
+
+def _list_buffers(lists: pa.ListArray) -> tuple[NDArray[np.int32], NDArray[np.uint8], int]:
+    valid, ends = lists.buffers()[:2]
+    return _numbers(ends, np.int32, lists.offset, len(lists) + 1), view(valid or b""), lists.offset
+
+
+def _numbers(buffer: pa.Buffer | None, kind: type[Number], first: int, count: int) -> NDArray[Number]:
+    """`count` numbers of a column's buffer, read only; none where it has none."""
+    found: NDArray[Number] = np.frombuffer(buffer or b"", kind)[first : first + count]
+    found.flags.writeable = False
+    return found
+
+
+_NO_LISTS = _numbers(None, np.int32, 0, 0), view(b""), 0

@@ -57,7 +57,7 @@ def told(buf: bytes, bounds: Bounds) -> list[Any]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(buf=logs(), bounds=SELECTIONS, cut=st.integers(0, 60))
 def test_what_the_records_are(engine: EngineName, buf: bytes, bounds: Bounds, cut: int) -> None:
     whole = [(pos, header) for pos, header in iter_batches(buf[: len(buf) - cut])]
@@ -67,7 +67,7 @@ def test_what_the_records_are(engine: EngineName, buf: bytes, bounds: Bounds, cu
 
 
 @NEEDS_FAST
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(buf=logs(), bounds=SELECTIONS, limits=LIMITS)
 def test_both_engines_make_the_same_pieces(buf: bytes, bounds: Bounds, limits: Limits) -> None:
     assert decoded("fast", buf, bounds, limits) == decoded("python", buf, bounds, limits)
@@ -259,7 +259,7 @@ HOSTILE = st.one_of(
 
 
 @NEEDS_FAST
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     records=record_lists(gaps=True),
     kind=st.sampled_from([{}, {}, {"timestamp_type": 1}, {"codec": "gzip"}]),
@@ -305,7 +305,7 @@ def test_bytes_that_are_no_records(
 
 
 @NEEDS_FAST
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     buf=logs(3),
     flips=st.lists(st.tuples(st.floats(0, 1), st.integers(1, 255)), min_size=1, max_size=3),

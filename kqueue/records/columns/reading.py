@@ -1,4 +1,4 @@
-"""The loops between records and columns, compiled: over NumPy views of the bytes of records and of Arrow's buffers.
+"""The loop from records to columns, compiled: over NumPy views of the bytes of records and of Arrow's buffers.
 
 Nothing read from a batch is trusted: each length is compared with what is left before it is followed, and where a record does not add up
 a kernel answers WRONG, exactly where `kqueue.records.record` raises. Nothing is written beyond the arrays that are given: a kernel stops
