@@ -1,0 +1,28 @@
+"""Puts records into topics for tests, whole batches at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import kqueue
+from kqueue.client import Client, TopicPartition
+from kqueue.records.builder import BatchBuilder
+from kqueue.records.record import Headers
+
+NOW_MS = 1_700_000_000_000
+
+
+def batch(
+    values: Iterable[bytes | None], *, codec: str = "none", keys: Sequence[bytes | None] | None = None, headers: Headers = (), time_ms: int = NOW_MS
+) -> bytes:
+    """One batch; record n has time `time_ms` + n."""
+    builder = BatchBuilder(codec)
+    for number, value in enumerate(values):
+        builder.append(time_ms + number, None if keys is None else keys[number], value, headers)
+    return bytes(builder.build())
+
+
+def send(broker: kqueue.Broker, topic: str, partition: int, values: Iterable[bytes | None], **how: object) -> None:
+    """Append these values as one batch."""
+    with Client(broker.bootstrap) as client:
+        client.produce({TopicPartition(topic, partition): batch(values, **how)})  # type: ignore[arg-type]
