@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.log_columns import columns, to_parquet
 from benchmarks.log_compaction import compaction
 from benchmarks.log_data import BATCH_BYTES, START_MS, Shape, batch, batch_of_bytes, drop_from_memory, temporary_folder, write_log
 from benchmarks.log_produce import produce_beside
@@ -43,9 +44,10 @@ class Sizes:
     compacted_records: int = 10_000_000
     compacted_keys: int = 1_000_000
     latency_samples: int = 3_000
+    column_bytes: int = 200 * 10**6
 
 
-QUICK = Sizes(5_000, 50, 10**7, 1, 100, 500, 10, 200_000, 20_000, 300)
+QUICK = Sizes(5_000, 50, 10**7, 1, 100, 500, 10, 200_000, 20_000, 300, 2 * 10**7)
 
 
 def steps(sizes: Sizes) -> Iterator[Step]:
@@ -54,6 +56,8 @@ def steps(sizes: Sizes) -> Iterator[Step]:
     yield "log: look-ups", lambda: lookups(sizes)
     yield "log: open", lambda: open_time(sizes.partitions, sizes.segment_bytes)
     yield "log: compaction", lambda: compaction(sizes.compacted_records, sizes.compacted_keys)
+    yield "log: columns", lambda: columns(sizes.column_bytes)
+    yield "log: export", lambda: to_parquet(sizes.column_bytes)
     yield "log: produce beside compaction", lambda: produce_beside(sizes.compacted_records, sizes.compacted_keys, sizes.latency_samples)
 
 
