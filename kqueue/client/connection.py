@@ -27,6 +27,8 @@ FIRST_RECEIVE_BYTES = 4096
 """What is received before the size of an answer is known; small ones are then there, of large ones this much is copied once more."""
 OWN_SEND_BYTES = 65536
 """Chunks from this size on are sent as they are, smaller ones joined."""
+SHORTEST_S = 0.001
+"""In place of a timeout of 0, which a socket takes for "don't block"."""
 GREETING = BY_KEY[API_VERSIONS]
 CORRELATION_MAX = 2**31 - 1
 Versions = tuple[int, int]
@@ -125,7 +127,7 @@ class Connection:
             self._awaited = api, version
         try:
             for piece in _pieces([frame_length(chunks), *chunks]):
-                self._socket.settimeout(deadline.left_s or 0.001)
+                self._socket.settimeout(deadline.left_s or SHORTEST_S)
                 self._socket.sendall(piece)
         except OSError as error:
             raise self._lost(f"while {api.name} was sent", error, api, sent=False) from error
@@ -221,19 +223,22 @@ def _connect(address: Address, deadline: Deadline) -> socket.socket:
         raise BrokerUnreachable(f"{address}: the host's name can't be looked up: {error}", broker=str(address)) from error
     reasons = []
     for family, kind, protocol, _, place in found:
-        made = socket.socket(family, kind, protocol)
         try:
-            made.settimeout(deadline.left_s or 0.001)
-            made.connect(place)
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return made
+            return _connected(socket.socket(family, kind, protocol), place, deadline)
         except (OSError, OverflowError) as error:
-            made.close()
             reasons.append(words_of(error))
-        except BaseException:
-            made.close()
-            raise
     raise BrokerUnreachable(f"{address}: {', '.join(dict.fromkeys(reasons))}", broker=str(address))
+
+
+def _connected(made: socket.socket, place: Any, deadline: Deadline) -> socket.socket:
+    try:
+        made.settimeout(deadline.left_s or SHORTEST_S)
+        made.connect(place)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 def _pieces(chunks: list[Chunk]) -> Iterator[bytes | bytearray | memoryview]:

@@ -190,8 +190,9 @@ class Router:
         done: dict[TopicPartition, R] = {}
         failed: dict[TopicPartition, ClientError] = {}
         waiting = {TopicPartition(*place): value for place, value in asked.items()}
+        again: dict[TopicPartition, ClientError] = {}
         while waiting:
-            again: dict[TopicPartition, ClientError] = {}
+            before, again = again, {}
             for place, answer in self._round(call, waiting, deadline).items():
                 if not isinstance(answer, ClientError):
                     done[place] = answer
@@ -199,7 +200,10 @@ class Router:
                 if remedy_of(answer) in LEADER_DOUBTED:
                     self.cluster.doubt(place.topic)
                 repeatable = call.is_repeatable(waiting[place])
-                (again if patience.allows(answer, repeatable=repeatable) else failed)[place] = answer
+                if not patience.allows(answer, repeatable=repeatable):
+                    failed[place] = answer
+                else:  # what is cut off by the deadline says less than what came before
+                    again[place] = before.get(place, answer) if deadline.is_over else answer
             waiting = {place: waiting[place] for place in again}
             if waiting and not patience.pause():
                 failed.update({place: patience.passed(error) for place, error in again.items()})

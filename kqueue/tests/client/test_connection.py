@@ -91,10 +91,10 @@ def test_kafka_2_8_is_such_a_broker() -> None:
 # --- answers that are none
 
 
-def ask(broker: Impostor, **options: int) -> object:
+def ask(broker: Impostor, timeout_ms: int = 5_000, **options: int) -> object:
     connection = connect(broker.bootstrap, **options)
     try:
-        return connection.call(LIST_GROUPS, 0, ListGroupsRequest(), Deadline(200))
+        return connection.call(LIST_GROUPS, 0, ListGroupsRequest(), Deadline(timeout_ms))
     finally:
         assert not connection.is_idle
         connection.close()
@@ -140,7 +140,7 @@ def test_an_answer_that_says_to_be_huge_costs_no_memory() -> None:
 def test_answers_cut_off_are_lost(cut: int) -> None:
     """The rest never comes: once because the connection ends, once because nothing more is sent."""
     with Impostor(lambda *_: None if cut == 0 else EMPTY[:cut]) as broker, pytest.raises(ConnectionLost, match="ListGroups") as caught:
-        ask(broker)
+        ask(broker, timeout_ms=200)
     assert caught.value.sent
     assert "hung up" in str(caught.value) if cut == 0 else "timed out" in str(caught.value)
 

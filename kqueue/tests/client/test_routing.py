@@ -163,14 +163,14 @@ def test_a_broker_that_is_silent_costs_no_more_than_the_deadline(broker: kqueue.
     trouble.delay(api, seconds=60)
     with Client(broker.bootstrap, **QUICK) as client:
         began_s = time.monotonic()
-        with pytest.raises(DeadlinePassed, match=rf"no success within 150 ms; .*before {api} was answered") as caught:
+        with pytest.raises(DeadlinePassed, match=rf"no success within 400 ms; .*before {api} was answered") as caught:
             {
-                "Metadata": lambda: client.metadata(timeout_ms=150),
-                "ListOffsets": lambda: client.offsets({ORDERS: LATEST}, timeout_ms=150),
-                "Fetch": lambda: client.fetch({ORDERS: 0}, max_wait_ms=0, timeout_ms=150),
-                "FindCoordinator": lambda: client.committed("g", timeout_ms=150),
+                "Metadata": lambda: client.metadata(timeout_ms=400),
+                "ListOffsets": lambda: client.offsets({ORDERS: LATEST}, timeout_ms=400),
+                "Fetch": lambda: client.fetch({ORDERS: 0}, max_wait_ms=0, timeout_ms=400),
+                "FindCoordinator": lambda: client.committed("g", timeout_ms=400),
             }[api]()
-        assert 0.1 < time.monotonic() - began_s < 2
+        assert 0.3 < time.monotonic() - began_s < 4
         assert isinstance(caught.value.__cause__, ConnectionLost)
         assert caught.value.api == api
 
@@ -183,21 +183,21 @@ def test_one_request_that_is_not_answered_is_given_up_for_another(broker: kqueue
 
 
 def test_a_long_poll_ends_before_its_call_does(client: Client) -> None:
-    assert client.fetch({ORDERS: 2}, max_wait_ms=60_000, timeout_ms=200)[ORDERS].records == b""
+    assert client.fetch({ORDERS: 2}, max_wait_ms=60_000, timeout_ms=800)[ORDERS].records == b""
 
 
 def test_an_error_that_lasts_ends_with_the_deadline_and_keeps_what_others_gave(client: Client, trouble: Faults) -> None:
     trouble.fail("ListOffsets", times=None, topic="others", partition=1)
-    with pytest.raises(DeadlinePassed, match=r"within 100 ms; .*others-1: NOT_LEADER_OR_FOLLOWER") as caught:
-        client.offsets({("others", 0): LATEST, ("others", 1): LATEST}, timeout_ms=100)
+    with pytest.raises(DeadlinePassed, match=r"within 300 ms; .*others-1: NOT_LEADER_OR_FOLLOWER") as caught:
+        client.offsets({("others", 0): LATEST, ("others", 1): LATEST}, timeout_ms=300)
     assert caught.value.failed.keys() == {("others", 1)}
     assert caught.value.done[("others", 0)].offset == 0
 
 
 def test_nobody_there_is_told_with_each_address() -> None:
-    with Client("127.0.0.1:1,[::1]:1,no-such-host.invalid", timeout_ms=300) as client, pytest.raises(DeadlinePassed) as caught:
+    with Client("127.0.0.1:1,[::1]:1,no..host", timeout_ms=300) as client, pytest.raises(DeadlinePassed) as caught:
         client.metadata()
-    for words in ("no broker answers", "127.0.0.1:1: Connection refused", "[::1]:1: ", "no-such-host.invalid:9092: the host's name"):
+    for words in ("no broker answers", "127.0.0.1:1: Connection refused", "[::1]:1: ", "no..host:9092: the host's name"):
         assert words in str(caught.value)
     assert isinstance(caught.value.__cause__, BrokerUnreachable)
 
