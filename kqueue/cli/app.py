@@ -15,6 +15,7 @@ COMMANDS = {
     "topics": LazyCommand("kqueue.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "produce": LazyCommand("kqueue.cli.produce:produce", "Send lines from standard input or a file to a topic."),
     "consume": LazyCommand("kqueue.cli.consume:consume", "Print a topic's records."),
+    "collect": LazyCommand("kqueue.cli.collect:collect", "Follow files and send the lines that are added to them."),
     "log-dirs": LazyCommand("kqueue.cli.log_dirs:log_dirs", "Show the data folders of brokers, and how much lies in them."),
     "groups": LazyCommand("kqueue.cli.groups:groups", "List, describe, reset and delete consumer groups."),
     "log": LazyCommand("kqueue.cli.log:log", "Dump, verify, repair and export log folders, without a broker."),

@@ -1,0 +1,74 @@
+"""docs/collect.md is true: its commands run here, and its options and headers are those that there are."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kqueue import Broker
+from kqueue.cli.app import kqueue
+from kqueue.cli.collect import collect
+from kqueue.cli.collect.marks import MARK_BYTES
+from kqueue.cli.collect.sending import KEYS, headers_of
+from kqueue.cli.collect.source import Line
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "collect.md").read_text()
+COMMANDS = [line for block in re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL) for line in block.splitlines()]
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        yield running
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("app.log", "app.log.1", "web.log", "rows.csv"):
+        (tmp_path / name).write_text(f"{name} one\n{name} two\n")
+    return tmp_path
+
+
+def test_every_command(broker: Broker, folder: Path) -> None:
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    environment = {**os.environ, "PATH": path, "KQUEUE_BOOTSTRAP": broker.bootstrap}
+    for line in COMMANDS:
+        with subprocess.Popen(
+            ["bash", "-c", f"exec {line}"], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            if "collect" in line and "--once" not in line:  # runs until Ctrl-C
+                broker.assert_produced("logs", [b"app.log one", b"app.log two"], within_s=20)
+                process.send_signal(signal.SIGINT)
+            out, told = process.communicate(timeout=60)
+        assert process.returncode == 0, f"{line}\n{out}{told}"
+    values = [record.value.decode() for record in broker.topics["logs"].records() if record.value]
+    assert sorted(values) == sorted(f"{name} {number}" for name in ("app.log", "app.log.1", "web.log") for number in ("one", "two"))
+    assert len(broker.topics["rows"].records()) == 2
+    assert "app.log.1 two host=" in out
+
+
+def test_options_and_defaults() -> None:
+    helped = " ".join(CliRunner().invoke(kqueue, ["collect", "--help"]).output.split())
+    rest = CliRunner().invoke(kqueue, ["consume", "--help"]).output
+    rest += CliRunner().invoke(kqueue, ["topics", "create", "--help"]).output
+    assert [option for option in set(re.findall(r"--[a-z][a-z-]*", TEXT)) if option not in helped + rest] == []
+    defaults = {param.name: param.default for param in collect.params}
+    assert f"`--max-line` ({defaults['line_bytes_max'] // 1024} KiB)" in TEXT
+    assert f"`--partial` seconds ({defaults['partial_s']:g})" in TEXT
+    assert f"every `--batch` lines ({defaults['lines_max']})" in TEXT
+    assert f"first {MARK_BYTES} bytes" in TEXT
+
+
+def test_headers_and_keys() -> None:
+    told = re.findall(r"^\| header `(\w+)` \|", TEXT, re.MULTILINE)
+    assert told == [name for name, _ in headers_of(Line(b"", "/x", "s", 0, 0), "h")]
+    assert "(`--key`: " + ", ".join(f"`{name}`" for name in list(KEYS)[:-1]) + " or `none`)" in TEXT
