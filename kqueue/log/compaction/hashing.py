@@ -1,4 +1,4 @@
-"""Two published functions, compiled: the hash of keys, and the checksum of small batches.
+"""The hash of keys, compiled.
 
 Keys are hashed by SipHash-2-4 of 128 bits under a seed that each map draws for itself, so that nobody can make keys that meet in one slot,
 or that are taken for each other. Source: Aumasson and Bernstein, SipHash: a fast short-input PRF.
@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba import uint64
 
 from kqueue.records.compiled import compiled
-
-_POLYNOMIAL = 0x82F63B78  # Castagnoli's, the lowest bit first
+from kqueue.records.small_batches import word_at
 
 
 @compiled
@@ -32,15 +30,6 @@ def _round(a: int, b: int, c: int, d: int) -> tuple[int, int, int, int]:
     d = _turn(d, 21) ^ a
     b = _turn(b, 17) ^ c
     return a, b, _turn(c, 32), d
-
-
-@compiled
-def word_at(data: Any, pos: int, size: int) -> int:
-    """The `size` bytes from `pos` on, the first one lowest."""
-    found = uint64(0)
-    for number in range(size):
-        found |= uint64(data[pos + number]) << uint64(8 * number)
-    return found
 
 
 @compiled
@@ -66,34 +55,3 @@ def hash_bytes(data: Any, pos: int, size: int, seed: Any) -> tuple[int, int]:
     for _ in range(4):
         a, b, c, d = _round(a, b, c, d)
     return low, a ^ b ^ c ^ d
-
-
-def _crc_tables() -> Any:
-    tables: Any = np.zeros((8, 256), np.uint64)
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
-        tables[0, byte] = crc
-    for number in range(1, 8):
-        before = tables[number - 1]
-        tables[number] = tables[0][before & np.uint64(0xFF)] ^ (before >> np.uint64(8))
-    return tables
-
-
-_CRC_TABLES = _crc_tables()  # what each byte does to the checksum, with none to seven bytes behind it
-
-
-@compiled
-def checksum(data: Any, pos: int, end: int) -> int:
-    """CRC-32C of `data[pos:end]`, eight bytes at a time; for small batches, where calling for it costs more than counting."""
-    crc = uint64(0xFFFFFFFF)
-    while pos + 8 <= end:
-        word = word_at(data, pos, 8) ^ crc
-        crc = uint64(0)
-        for number in range(8):
-            crc ^= _CRC_TABLES[7 - number, (word >> uint64(8 * number)) & uint64(0xFF)]
-        pos += 8
-    for place in range(pos, end):
-        crc = _CRC_TABLES[0, (crc ^ uint64(data[place])) & uint64(0xFF)] ^ (crc >> uint64(8))
-    return crc ^ uint64(0xFFFFFFFF)

@@ -14,19 +14,29 @@ from typing import Any
 
 from numba import int64, uint64
 
-from kqueue.log.compaction.hashing import checksum, hash_bytes
+from kqueue.log.compaction.hashing import hash_bytes
 from kqueue.records.batch import LOG_APPEND_TIME
 from kqueue.records.compiled import WRONG, compiled, read_varint, read_varlong
+from kqueue.records.small_batches import (
+    ATTRIBUTES,
+    BASE_TIME,
+    COUNT,
+    CRC,
+    HEADER_BYTES,
+    LENGTH,
+    LENGTH_END,
+    MAX_TIME,
+    PRODUCER,
+    checksum,
+    number_at,
+    put_number,
+    small_batch,
+)
 
 FIELDS = 3  # of a slot
 STAGED = 1024  # records whose hashes are known before the map is asked: the processor then waits for several slots at once
-SMALL_BYTES = 4096  # batches up to this size are gone through many at a time
 _NULL = 1  # a varint of -1
 _FAR = 2**62  # offsets and times beyond are for whoever counts without bounds
-
-# positions in a batch, which `kqueue.records.batch` draws
-LENGTH, LENGTH_END, MAGIC, CRC, ATTRIBUTES, LAST_DELTA = 8, 12, 16, 17, 21, 23
-BASE_TIME, MAX_TIME, PRODUCER, COUNT, HEADER_BYTES = 27, 35, 43, 57, 61
 
 
 # --- reading
@@ -237,38 +247,15 @@ def keep_records(
 
 
 @compiled
-def _get(data: Any, pos: int, size: int) -> int:
-    """A signed number of `size` bytes, the highest first."""
-    found = uint64(0)
-    for place in range(pos, pos + size):
-        found = found << uint64(8) | uint64(data[place])
-    return int64(found << uint64(64 - 8 * size)) >> int64(64 - 8 * size)
-
-
-@compiled
-def _set(data: Any, pos: int, size: int, value: int) -> None:
-    for number in range(size):
-        data[pos + number] = (value >> (8 * (size - 1 - number))) & 0xFF
-
-
-@compiled
 def plain_batch(data: Any, pos: int, next_offset: int) -> tuple[int, int, int, int]:
     """(end, base offset, last offset delta, record count) of the batch at `pos`; 0 as end: somebody else has to look at it.
 
     Plain: whole, of magic 2, small, its sum is right, its offsets follow, and it is not compressed, transactional, a marker or with a
     delete horizon.
     """
-    other = int64(0), int64(0), int64(0), int64(0)
-    if len(data) - pos < HEADER_BYTES or data[pos + MAGIC] != 2:
-        return other
-    end = pos + LENGTH_END + _get(data, pos + LENGTH, 4)
-    base_offset, delta_max, count = _get(data, pos, 8), _get(data, pos + LAST_DELTA, 4), _get(data, pos + COUNT, 4)
-    if end - pos < HEADER_BYTES or end - pos > SMALL_BYTES or end > len(data) or _get(data, pos + ATTRIBUTES, 2) & ~LOG_APPEND_TIME:
-        return other
-    if base_offset < next_offset or base_offset > _FAR or count < 1 or count > delta_max + 1:
-        return other
-    if int64(checksum(data, pos + ATTRIBUTES, end)) != _get(data, pos + CRC, 4) & 0xFFFFFFFF:
-        return other
+    end, base_offset, delta_max, count = small_batch(data, pos, LOG_APPEND_TIME, True)
+    if end == 0 or base_offset < next_offset or base_offset > _FAR or count < 1:
+        return int64(0), int64(0), int64(0), int64(0)
     return end, base_offset, delta_max, count
 
 
@@ -377,24 +364,24 @@ def keep_chunk(
         end, base_offset, delta_max, records = plain_batch(data, pos, next_offset)
         if end == 0 or end > limit or base_offset < start_offset or base_offset + delta_max >= end_offset:
             break
-        base_time, max_time = _get(data, pos + BASE_TIME, 8), _get(data, pos + MAX_TIME, 8)
+        base_time, max_time = number_at(data, pos + BASE_TIME, 8), number_at(data, pos + MAX_TIME, 8)
         body = filled + HEADER_BYTES
         staying, body_end, latest = _keep_plain(
             slots, seed, marks, marks_start, data, pos, end, base_offset, delta_max, records, out, body
         )
         if staying < 0 or base_time > _FAR or base_time < -_FAR:
             break
-        if staying == 0 and _get(data, pos + PRODUCER, 8) >= 0 and _is_in(last_offsets, base_offset + delta_max):
+        if staying == 0 and number_at(data, pos + PRODUCER, 8) >= 0 and _is_in(last_offsets, base_offset + delta_max):
             break
         if staying:
             out[filled:body] = data[pos : pos + HEADER_BYTES]
             if staying < records:
                 if not data[pos + ATTRIBUTES + 1] & LOG_APPEND_TIME:
                     max_time = base_time + latest
-                _set(out, filled + LENGTH, 4, body_end - filled - LENGTH_END)
-                _set(out, filled + MAX_TIME, 8, max_time)
-                _set(out, filled + COUNT, 4, staying)
-                _set(out, filled + CRC, 4, int64(checksum(out, filled + ATTRIBUTES, body_end)))
+                put_number(out, filled + LENGTH, 4, body_end - filled - LENGTH_END)
+                put_number(out, filled + MAX_TIME, 8, max_time)
+                put_number(out, filled + COUNT, 4, staying)
+                put_number(out, filled + CRC, 4, int64(checksum(out, filled + ATTRIBUTES, body_end)))
             filled = body_end
             rows[written, 0], rows[written, 1], rows[written, 2] = filled, base_offset + delta_max, max_time
             written += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -96,6 +96,14 @@ class Piece(NamedTuple):
         return len(self.offset)
 
 
+class BrokenBatch(CorruptBatch):
+    """One of many batches has records that are none. `next_offset`: after what stands before it."""
+
+    def __init__(self, pos: int, next_offset: int | None, why: CorruptBatch) -> None:
+        super().__init__(f"the batch at position {pos}: {why}")
+        self.next_offset = next_offset
+
+
 class Collector(Protocol):
     """Gathers records until they make a piece. One thread at a time."""
 
@@ -109,6 +117,17 @@ class Collector(Protocol):
 
         `data` is not kept after that. Raises: CorruptBatch: as `decode_records`, with the same words; the records before have been taken,
         and more may be added.
+        """
+        ...
+
+    def add_small(
+        self, data: Buffer, pos: int, bounds: Bounds, tag: Any, *, transactional: bool, check: bool, next_offset: int | None
+    ) -> Generator[Piece, None, tuple[int, int | None]]:
+        """Take the small batches from `pos` on, as many as need no closer look, a control batch or a compressed one for instance.
+
+        Args: transactional: take those of transactions too. check: compare checksums. next_offset: that at `pos`.
+        `Piece.runs` has (tag, header). Returns: where it stopped, which may be `pos`, and the next offset there.
+        Raises: BrokenBatch; the records before have been taken.
         """
         ...
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.records.batch import (
@@ -17,12 +18,13 @@ from kqueue.records.batch import (
     iter_records,
 )
 from kqueue.records.codecs import Buffer
-from kqueue.records.columns.contract import LONG_MAX, Bounds, Limits, Piece, Span
+from kqueue.records.columns.contract import LONG_MAX, Bounds, BrokenBatch, Limits, Piece, Span
 from kqueue.records.columns.engine import EngineName, collector
 from kqueue.records.legacy import LegacyEntry, check_entry, entry_records, iter_units
 
 Unit = BatchHeader | LegacyEntry
-_GROUP_MAX = 4_096  # batches that are handed on at once
+_GROUP_MAX = 1_024  # batches that are handed on at once
+_SMALL_BYTES = 4_096  # of a batch that may be one of many
 
 
 class Decoder:
@@ -59,9 +61,21 @@ class Decoder:
         tag: `Piece.runs` has (tag, header or entry of the batch).
         Raises: CorruptBatch: names the position in `buf`; the records before the damage have been taken. UnsupportedCodec. PluginError.
         """
-        for group, after in self._steps(buf, _Aborted(aborted)):
-            yield from self._add_group(buf, group, tag)
-            self.next_offset = after
+        transactions = _Aborted(aborted)
+        pos: int | None = 0
+        while pos is not None:
+            try:
+                pos, self.next_offset = yield from self._collector.add_small(
+                    buf, pos, self.bounds, tag, transactional=transactions.is_empty, check=self._check, next_offset=self.next_offset
+                )
+                group = self._group(buf, pos, transactions)
+                yield from self._add_group(buf, group.batches, tag)
+            except BrokenBatch as error:
+                self.next_offset = error.next_offset
+                raise
+            pos, self.next_offset = group.end, group.next_offset
+            if group.failure is not None:
+                raise group.failure
 
     def add(self, buf: Buffer, unit: Unit, pos: int = 0, tag: Any = None) -> Iterator[Piece]:
         """Take the records of one batch, a control batch too, whose header or entry is `unit`; its checksum is not looked at.
@@ -84,23 +98,23 @@ class Decoder:
         while (piece := self._collector.take()) is not None:
             yield piece
 
-    def _steps(self, buf: Buffer, aborted: _Aborted) -> Iterator[tuple[list[tuple[int, Unit]], int | None]]:
-        """Batches that are wanted, those that can be read in place together, others by themselves; and the offset after them."""
-        group: list[tuple[int, Unit]] = []
-        after, failure = self.next_offset, None
+    def _group(self, buf: Buffer, pos: int, aborted: _Aborted) -> _Group:
+        """The next batches that are wanted: those that can be read in place together, others by themselves."""
+        group = _Group([], pos, self.next_offset)
         try:
-            for pos, unit in iter_units(buf):
-                if self._is_wanted(buf, pos, unit, aborted):
-                    if group and (len(group) == _GROUP_MAX or not _in_place(unit) or not _in_place(group[0][1])):
-                        yield group, after
-                        group = []
-                    group.append((pos, unit))
-                after = unit.next_offset
+            for at, unit in iter_units(buf, pos):
+                batches = group.batches
+                if batches and (len(batches) == _GROUP_MAX or not _in_place(unit) or not _in_place(batches[0].unit)):
+                    return group
+                if at > pos and unit.size <= _SMALL_BYTES:  # perhaps one of many
+                    return group
+                if self._is_wanted(buf, at, unit, aborted):
+                    batches.append(_Found(at, unit, group.next_offset))
+                group.end, group.next_offset = at + unit.size, unit.next_offset
         except CorruptBatch as error:
-            failure = error
-        yield group, after
-        if failure is not None:
-            raise failure
+            group.failure = error
+        group.end = None
+        return group
 
     def _is_wanted(self, buf: Buffer, pos: int, unit: Unit, aborted: _Aborted) -> bool:
         if isinstance(unit, BatchHeader):
@@ -113,21 +127,37 @@ class Decoder:
         since, start = self.bounds.since_ms, self.bounds.start_offset
         return (since is None or unit.max_timestamp >= since) and (start is None or unit.last_offset >= start)
 
-    def _add_group(self, buf: Buffer, group: list[tuple[int, Unit]], tag: Any) -> Iterator[Piece]:
+    def _add_group(self, buf: Buffer, batches: list[_Found], tag: Any) -> Iterator[Piece]:
         try:
-            if len(group) == 1:
-                yield from self.add(buf, group[0][1], group[0][0], (tag, group[0][1]))
-            elif group:
-                spans = [Span(*_placed(pos, unit), (tag, unit)) for pos, unit in group]
-                yield from self._collector.add(buf, spans, self.bounds)
+            if len(batches) == 1:
+                yield from self.add(buf, batches[0].unit, batches[0].pos, (tag, batches[0].unit))
+            elif batches:
+                yield from self._collector.add(buf, [found.span(tag) for found in batches], self.bounds)
         except CorruptBatch as error:
-            at = self._collector.at if len(group) > 1 else 0
-            raise CorruptBatch(f"the batch at position {group[at][0]}: {error}") from error
+            failed = batches[self._collector.at if len(batches) > 1 else 0]
+            raise BrokenBatch(failed.pos, failed.next_offset, error) from error
 
 
-def _placed(pos: int, unit: Unit) -> tuple[BatchHeader, int, int]:
-    assert isinstance(unit, BatchHeader), "others don't come in groups"
-    return unit, pos + BATCH_OVERHEAD, pos + unit.size
+class _Found(NamedTuple):
+    """A batch or entry that is wanted, and the offset after what stands before it."""
+
+    pos: int
+    unit: Unit
+    next_offset: int | None
+
+    def span(self, tag: Any) -> Span:
+        assert isinstance(self.unit, BatchHeader), "others don't come in groups"
+        return Span(self.unit, self.pos + BATCH_OVERHEAD, self.pos + self.unit.size, (tag, self.unit))
+
+
+@dataclass(slots=True)
+class _Group:
+    """`end`: where to go on, None: nowhere. `failure`: to be raised once the batches have been taken."""
+
+    batches: list[_Found]
+    end: int | None
+    next_offset: int | None
+    failure: CorruptBatch | None = None
 
 
 def _in_place(unit: Unit) -> bool:
@@ -140,6 +170,11 @@ class _Aborted:
     def __init__(self, transactions: Iterable[tuple[int, int]]) -> None:
         self._begin = sorted(((first, producer_id) for producer_id, first in transactions), reverse=True)  # the earliest last
         self._open: set[int] = set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is left out any more but control batches."""
+        return not self._begin and not self._open
 
     def leave_out(self, buf: Buffer, pos: int, header: BatchHeader) -> bool:
         """Whether the next batch is one of them, or a control batch. Raises: CorruptBatch: a marker that is none."""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.records.batch import BATCH_OVERHEAD
+from kqueue.records.batch import BATCH_OVERHEAD, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.codecs import Buffer
 from kqueue.records.columns import reading, writing
-from kqueue.records.columns.contract import LONG_MAX, LONG_MIN, Bounds, Limits, Piece, Span, check_offsets
+from kqueue.records.columns.contract import LONG_MAX, LONG_MIN, Bounds, BrokenBatch, Limits, Piece, Span, check_offsets
 from kqueue.records.columns.plain import PlainCollector, headers_of
 from kqueue.records.record import Record, decode_records
+from kqueue.records.small_batches import LENGTH_END, read_headers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +30,9 @@ _HEADER_BYTES_FIRST = 1 << 14
 _DATA_FIRST_MAX = 64 << 20
 _DATA_SLACK = 1 << 16
 _OUT_FIRST_MAX = 16 << 20
+_SMALL_AT_ONCE = 4_096
+_PLAIN = LOG_APPEND_TIME | DELETE_HORIZON  # a batch that has no other attributes is read as it stands
+_BASE, _DELTA, _LATEST = 1, 7, 9  # columns of a table of headers
 
 
 def view(data: Buffer) -> NDArray[np.uint8]:
@@ -48,6 +52,7 @@ class FastCollector:
         self._runs: list[tuple[int, Any]] = []
         self._state: NDArray[np.int64] = np.zeros(reading.STATE, np.int64)
         self._room: _Room | None = None
+        self._table: NDArray[np.int64] = np.empty((_SMALL_AT_ONCE, 1 + len(BatchHeader._fields)), np.int64)
         self._bounded: tuple[Bounds | None, NDArray[np.int64] | None] = None, None
 
     def _limits_with(self, bounds: Bounds) -> NDArray[np.int64] | None:
@@ -79,31 +84,55 @@ class FastCollector:
         yield from self._add(data, spans, bounds)
 
     def _add(self, data: Buffer, spans: Sequence[Span], bounds: Bounds) -> Iterator[Piece]:
-        if not spans:
-            return
+        if spans:
+            plan: NDArray[np.int64] = np.array([_planned(header, start, end) for header, start, end, _ in spans], np.int64)
+            if not (yield from self._run(data, plan, [span.tag for span in spans], bounds)):
+                self.at = int(self._state[reading.BATCH])
+                _raise(data, *spans[self.at][:3])
+
+    def add_small(
+        self, data: Buffer, pos: int, bounds: Bounds, tag: Any, *, transactional: bool, check: bool, next_offset: int | None
+    ) -> Generator[Piece, None, tuple[int, int | None]]:
+        source, allowed = view(data), _PLAIN | (TRANSACTIONAL if transactional else 0)
+        while True:
+            count, end = read_headers(source, pos, allowed, check, self._table)
+            table = self._table[:count]
+            if not count or int(table[:, _BASE].max()) > LONG_MAX - 2**31:
+                return pos, next_offset
+            if (piece := self._legacy.take()) is not None:
+                yield piece
+            numbers = np.flatnonzero(_inside(table, bounds))
+            found = table[numbers]
+            tags = [(tag, tuple.__new__(BatchHeader, fields)) for fields in found[:, 1:].tolist()]
+            if not (yield from self._run(data, _planned_all(found), tags, bounds)):
+                at = int(self._state[reading.BATCH])
+                start, size = int(found[at, 0]), tags[at][1].size
+                before = next_offset if numbers[at] == 0 else int(table[numbers[at] - 1, _BASE] + table[numbers[at] - 1, _DELTA]) + 1
+                try:
+                    _raise(data, tags[at][1], start + BATCH_OVERHEAD, start + size)
+                except CorruptBatch as error:
+                    raise BrokenBatch(start, before, error) from error
+            pos, next_offset = end, int(table[-1, _BASE] + table[-1, _DELTA]) + 1
+
+    def _run(self, data: Buffer, plan: NDArray[np.int64], tags: Sequence[Any], bounds: Bounds) -> Generator[Piece, None, bool]:
+        """Take the records of the batches in `plan`. Returns False: the batch at which the state stands has something that is none."""
         state, source, limits = self._state, view(data), self._limits_with(bounds)
-        plan: NDArray[np.int64] = np.array([_planned(header, start, end) for header, start, end, _ in spans], np.int64)
-        taken: NDArray[np.int64] = np.zeros(len(spans), np.int64)
+        taken: NDArray[np.int64] = np.zeros(len(plan), np.int64)
         state[: reading.SIZE] = 0
         while True:
             room = self._room = self._room or _Room(self._limits)
+            first = int(state[reading.BATCH])
             answer = reading.decode(source, plan, limits, state, taken, *room.arrays)
+            for tag, count in zip(tags[first:], taken[first : state[reading.BATCH] + 1].tolist(), strict=False):
+                if count:
+                    self._runs.append((count, tag))
+            taken[first : state[reading.BATCH] + 1] = 0
             if answer == reading.GROW:
                 room.grow(state[reading.NEED :])
-                continue
-            self._note(spans, taken)
-            if answer != reading.FULL:
-                break
-            yield self._cut()
-        if answer == reading.WRONG:
-            self.at = int(state[reading.BATCH])
-            _raise(data, spans[self.at])
-
-    def _note(self, spans: Sequence[Span], taken: NDArray[np.int64]) -> None:
-        for span, count in zip(spans, taken.tolist(), strict=True):
-            if count:
-                self._runs.append((count, span.tag))
-        taken[:] = 0
+            elif answer == reading.FULL:
+                yield self._cut()
+            else:
+                return bool(answer == reading.DONE)
 
     def add_records(self, records: Sequence[Record], tag: Any, bounds: Bounds) -> Iterator[Piece]:
         if (piece := self._take()) is not None:
@@ -126,14 +155,34 @@ class FastCollector:
 
 def _planned(header: tuple[int, ...], start: int, end: int) -> tuple[int, ...]:
     base_offset, _, _, _, _, attributes, delta_max, base_time, max_time, _, _, _, count = header
-    return start, end, base_offset, delta_max, count, base_time, attributes & reading.LOG_APPEND_TIME, max_time
+    return start, end, base_offset, delta_max, count, base_time, attributes & LOG_APPEND_TIME, max_time
 
 
-def _raise(data: Buffer, span: Span) -> None:
+def _planned_all(table: NDArray[np.int64]) -> NDArray[np.int64]:
+    start = table[:, 0] + BATCH_OVERHEAD
+    end = table[:, 0] + table[:, 2] + LENGTH_END
+    columns = (start, end, table[:, _BASE], table[:, _DELTA], table[:, 13], table[:, 8], table[:, 6] & LOG_APPEND_TIME, table[:, _LATEST])
+    return np.stack(columns, 1)
+
+
+def _inside(table: NDArray[np.int64], bounds: Bounds) -> NDArray[np.bool_]:
+    """Which batches may hold what is wanted."""
+    last = table[:, _BASE] + table[:, _DELTA]
+    found: NDArray[np.bool_] = np.ones(len(table), np.bool_)
+    if bounds.start_offset is not None:
+        found &= last >= bounds.start_offset
+    if bounds.end_offset is not None:
+        found &= table[:, _BASE] < bounds.end_offset
+    if bounds.since_ms is not None:
+        found &= table[:, _LATEST] >= bounds.since_ms
+    return found
+
+
+def _raise(data: Buffer, header: BatchHeader, start: int, end: int) -> None:
     """What the plain way says of these records, in its words."""
-    for _ in decode_records(bytes(data[span.start : span.end]), span.header):
+    for _ in decode_records(bytes(data[start:end]), header):
         pass
-    raise CorruptBatch(f"the {span.end - span.start} bytes are not {span.header.record_count} whole records")
+    raise CorruptBatch(f"the {end - start} bytes are not {header.record_count} whole records")
 
 
 class _Room:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kqueue.records.codecs import Buffer
@@ -39,6 +39,13 @@ class PlainCollector:
         for self.at, span in enumerate(spans):
             check_offsets(span.header)
             yield from self._add(decode_records(bytes(data[span.start : span.end]), span.header), span.tag, bounds)
+
+    def add_small(
+        self, data: Buffer, pos: int, bounds: Bounds, tag: Any, *, transactional: bool, check: bool, next_offset: int | None
+    ) -> Generator[Piece, None, tuple[int, int | None]]:
+        """None: they are gone through like all others."""
+        yield from ()
+        return pos, next_offset
 
     def add_records(self, records: Sequence[Record], tag: Any, bounds: Bounds) -> Iterator[Piece]:
         yield from self._add(records, tag, bounds)

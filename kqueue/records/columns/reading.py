@@ -13,10 +13,7 @@ from typing import Any
 
 from numba import int64
 
-from kqueue.records.batch import LOG_APPEND_TIME
 from kqueue.records.compiled import WRONG, compiled, copy_bytes, read_varint, read_varlong
-
-__all__ = ["LOG_APPEND_TIME", "WRONG", "decode"]
 
 # answers
 DONE, FULL, GROW = 0, 1, 2  # and WRONG
