@@ -13,7 +13,12 @@ NOW_MS = 1_700_000_000_000
 
 
 def batch(
-    values: Iterable[bytes | None], *, codec: str = "none", keys: Sequence[bytes | None] | None = None, headers: Headers = (), time_ms: int = NOW_MS
+    values: Iterable[bytes | None],
+    *,
+    codec: str = "none",
+    keys: Sequence[bytes | None] | None = None,
+    headers: Headers = (),
+    time_ms: int = NOW_MS,
 ) -> bytes:
     """One batch; record n has time `time_ms` + n."""
     builder = BatchBuilder(codec)

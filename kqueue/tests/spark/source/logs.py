@@ -1,0 +1,59 @@
+"""Brokers with records for tests of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import kqueue
+from kqueue.client import Client, TopicPartition
+from kqueue.records.builder import BatchBuilder
+from kqueue.spark.source.options import SourceOptions, parse_options
+from kqueue.spark.source.planning import Range
+from kqueue.spark.source.reading import read_ranges
+
+BEGIN_MS = 1_700_000_000_000
+
+
+def batch(values: Iterable[bytes], *, codec: str = "none", time_ms: int = BEGIN_MS) -> bytes:
+    """One batch; record n has key ``k{n}`` and time `time_ms` + n."""
+    builder = BatchBuilder(codec)
+    for number, value in enumerate(values):
+        builder.append(time_ms + number, b"k%d" % number, value, [("h", b"%d" % number)])
+    return bytes(builder.build())
+
+
+def send(broker: kqueue.Broker, topic: str, partition: int, count: int, *, codec: str = "none", time_ms: int = BEGIN_MS) -> None:
+    """Append a batch of this many records."""
+    with Client(broker.bootstrap) as client:
+        client.produce({TopicPartition(topic, partition): batch([b"x" * 10] * count, codec=codec, time_ms=time_ms)})
+
+
+def options(broker: kqueue.Broker | None = None, *, streaming: bool = True, **given: object) -> SourceOptions:
+    """Options for a broker; dots in names are written as two underscores."""
+    texts = {name.replace("__", "."): str(value) for name, value in given.items()}
+    if broker is not None:
+        texts["kafka.bootstrap.servers"] = broker.bootstrap
+    return parse_options(texts, streaming=streaming)
+
+
+def schema(headers: bool = False) -> Any:
+    """What Spark makes of the columns."""
+    import pyarrow as pa
+
+    fields = [
+        pa.field("key", pa.binary()), pa.field("value", pa.binary()), pa.field("topic", pa.string()), pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()), pa.field("timestamp", pa.timestamp("us", tz="UTC")), pa.field("timestampType", pa.int32()),
+    ]  # fmt: skip
+    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    return pa.schema([*fields, pa.field("headers", pa.list_(pa.field("element", header)))] if headers else fields)
+
+
+def rows(asked: SourceOptions, ranges: Iterable[Range]) -> list[Mapping[str, Any]]:
+    """What is read of these ranges."""
+    return [row for found in read_ranges(asked, tuple(ranges), schema()) for row in found.to_pylist()]
+
+
+def places(asked: SourceOptions, ranges: Iterable[Range]) -> list[tuple[str, int, int]]:
+    """Topic, partition and offset of what is read."""
+    return [(row["topic"], row["partition"], row["offset"]) for row in rows(asked, ranges)]

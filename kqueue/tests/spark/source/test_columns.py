@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kqueue.client.places import TopicPartition
+from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder
+from kqueue.records.columns.decoding import Decoder
+from kqueue.records.legacy import encode_set
+from kqueue.records.record import Record
+from kqueue.spark.source.columns import record_batch
+from kqueue.tests.spark.source.logs import BEGIN_MS, schema
+
+PLACE = TopicPartition("t", 3)
+
+
+def rows(data: bytes, *, headers: bool = False) -> list[dict[str, Any]]:
+    decoder = Decoder(engine="python")
+    pieces = [*decoder.feed(data, tag=PLACE), *decoder.finish()]
+    found = [record_batch(piece, schema(headers)) for piece in pieces]
+    assert all(one.schema.equals(schema(headers)) for one in found), "Spark compares the first one's"
+    return [row for one in found for row in one.to_pylist()]
+
+
+def test_all_that_a_record_has() -> None:
+    builder = BatchBuilder("snappy", base_offset=7)
+    builder.append(BEGIN_MS + 1, b"k", b"v", [("h", b"1"), ("h", None)])
+    builder.append(BEGIN_MS + 2, None, None)
+    first, second = rows(bytes(builder.build()), headers=True)
+    assert first == {
+        "key": b"k", "value": b"v", "topic": "t", "partition": 3, "offset": 7, "timestampType": 0,
+        "timestamp": datetime.fromtimestamp(BEGIN_MS / 1_000, UTC).replace(microsecond=1_000),
+        "headers": [{"key": "h", "value": b"1"}, {"key": "h", "value": None}],
+    }  # fmt: skip
+    assert (second["key"], second["value"], second["offset"], second["headers"]) == (None, None, 8, [])
+
+
+def test_whose_time_it_is() -> None:
+    builder = BatchBuilder("none", timestamp_type=LOG_APPEND_TIME_TYPE)
+    builder.append(BEGIN_MS, None, b"v")
+    assert [row["timestampType"] for row in rows(bytes(builder.build()))] == [1]
+    old = encode_set([Record(0, -1, b"k", b"v", ())], 0)
+    assert [(row["timestampType"], row["timestamp"]) for row in rows(old)] == [(-1, None)]
+
+
+@pytest.mark.parametrize("time", [2**62, (2**63 - 1) // 1_000 + 1])
+def test_times_beyond_what_spark_has_are_null(time: int) -> None:
+    builder = BatchBuilder("none")
+    builder.append(BEGIN_MS, None, b"a")
+    builder.append(time, None, b"b")
+    assert [row["timestamp"] is None for row in rows(bytes(builder.build()))] == [False, True]
+
+
+def test_the_types_are_those_that_are_declared() -> None:
+    builder = BatchBuilder("none")
+    builder.append(BEGIN_MS, None, b"a")
+    decoder = Decoder(engine="python")
+    (piece,) = [*decoder.feed(bytes(builder.build()), tag=PLACE), *decoder.finish()]
+    assert record_batch(piece, schema()).schema.field("timestamp").type == pa.timestamp("us", tz="UTC")

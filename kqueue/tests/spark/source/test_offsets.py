@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kqueue.base.errors import OptionError
+from kqueue.client.places import TopicPartition
+from kqueue.spark.source.offsets import BEGIN, EARLIEST, LATEST, Bound, begin_of, from_json, parse_assigned, parse_listed, to_json
+
+TOPICS = st.text("abc.-_0", min_size=1, max_size=5)
+OFFSETS = st.dictionaries(st.tuples(TOPICS, st.integers(0, 30)), st.integers(-2, 2**63 - 1), max_size=8)
+
+
+@given(OFFSETS)
+def test_they_come_back(given: dict[tuple[str, int], int]) -> None:
+    offsets = {TopicPartition(*place): offset for place, offset in given.items()}
+    text = json.dumps(to_json(offsets))
+    assert from_json(json.loads(text), "here") == offsets
+    turned = dict(reversed(offsets.items()))
+    assert json.dumps(to_json(turned)) == text, "equal offsets are equal texts: Spark compares these"
+
+
+def test_the_form_is_sparks() -> None:
+    assert parse_listed('{"a":{"0":12,"1":-2},"b":{"0":-1}}', "startingOffsets") == {("a", 0): 12, ("a", 1): EARLIEST, ("b", 0): LATEST}
+    offsets = {TopicPartition("b", 10): 1, TopicPartition("b", 9): 2, TopicPartition("a", 0): 3}
+    assert json.dumps(to_json(offsets)) == '{"a": {"0": 3}, "b": {"9": 2, "10": 1}}'
+    assert parse_assigned('{"a":[0,1,0],"b":[2]}', "assign") == (("a", 0), ("a", 1), ("b", 2))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "12", "[]", '{"a":1}', '{"a":{"x":1}}', '{"a":{"0":1.5}}', '{"a":{"0":true}}', '{"a":{"0":-3}}', '{"a":{"-1":1}}',
+     '{"a":{"0":"1"}}', '{"a":{"0":9223372036854775808}}', '{"a":{"99999999999":1}}', '{"a":{"2147483648":1}}',
+     '{"a":{"0":1},"a":{"0":2}}', '{"a":{"٠":1}}', "[" * 100_000],
+)  # fmt: skip
+def test_other_forms_are_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="^startingOffsets: ") as caught:
+        parse_listed(text, "startingOffsets")
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"a":0}', '{"a":[]}', '{"a":["0"]}', '{"a":[-1]}', '{"a":[true]}', "x"])
+def test_other_forms_of_partitions_are_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="^assign: "):
+        parse_assigned(text, "assign")
+
+
+def test_a_first_end_knows_its_beginning() -> None:
+    end = {"a": {"0": 5}, BEGIN: {"a": {"0": 2}}}
+    assert from_json(end, "here") == {("a", 0): 5}
+    assert begin_of(end, "here") == {("a", 0): 2}
+    assert begin_of({"a": {"0": 5}}, "here") is None
+
+
+@pytest.mark.parametrize(
+    ("bound", "fixed"),
+    [
+        (Bound("x", everywhere=EARLIEST), True),
+        (Bound("x", everywhere=LATEST), False),
+        (Bound("x", time=5), False),
+        (Bound("x", listed={TopicPartition("a", 0): 5}), True),
+        (Bound("x", listed={TopicPartition("a", 0): 5, TopicPartition("a", 1): LATEST}), False),
+    ],
+)
+def test_what_means_the_same_tomorrow(bound: Bound, fixed: bool) -> None:
+    assert bound.is_fixed is fixed

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from kqueue.base.errors import OptionError
+from kqueue.spark.source.offsets import EARLIEST, LATEST
+from kqueue.spark.source.options import OPTIONS, REFUSED, WITHOUT_MEANING, parse_options
+
+WIRE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
+
+
+def test_every_row_is_told_and_named_once() -> None:
+    names = [option.name.lower() for option in OPTIONS] + [name.lower() for name in WITHOUT_MEANING] + list(REFUSED)
+    assert len(set(names)) == len(names)
+    for option in OPTIONS:
+        assert option.doc.endswith("."), option.name
+        assert option.of in ("both", "batch", "stream")
+
+
+def test_what_is_not_said() -> None:
+    batch, stream = (parse_options(WIRE, streaming=streaming) for streaming in (False, True))
+    assert (batch.starting.everywhere, batch.ending.everywhere) == (EARLIEST, LATEST)
+    assert stream.starting.everywhere == LATEST
+    assert batch.topics.names == ("orders",)
+    assert batch.fail_on_data_loss
+    assert not batch["includeHeaders"]
+    assert batch.isolation == "read_uncommitted"
+    assert batch.client.bootstrap == "localhost:9092"
+    assert pickle.loads(pickle.dumps(stream)) == stream
+
+
+def test_names_and_words_in_any_case() -> None:
+    given = {name.lower(): value for name, value in WIRE.items()}
+    found = parse_options(given | {"startingoffsets": "EARLIEST", "failondataloss": "False", "maxtriggerdelay": "5 MIN"}, streaming=True)
+    assert found.starting.everywhere == EARLIEST
+    assert not found.fail_on_data_loss
+    assert found["maxTriggerDelay"] == 300_000
+
+
+def test_times_come_before_offsets() -> None:
+    offsets = {"startingOffsets": '{"orders":{"0":5}}'}
+    assert parse_options(WIRE | offsets, streaming=True).starting.listed == {("orders", 0): 5}
+    by_stamp = offsets | {"startingOffsetsByTimestamp": '{"orders":{"0":70}}'}
+    assert parse_options(WIRE | by_stamp, streaming=True).starting.times == {("orders", 0): 70}
+    assert parse_options(WIRE | by_stamp | {"startingTimestamp": "99"}, streaming=True).starting.time == 99
+
+
+def test_a_path_is_absolute_and_needs_no_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for text in ("data", str(tmp_path / "data"), f"file:{tmp_path}/data", f"file://{tmp_path}/data"):
+        found = parse_options({"path": text}, streaming=False)
+        assert found["path"] == str((tmp_path / "data").resolve())
+    assert (found.topics.names, found.topics.pattern, found.topics.assigned) == (None, None, None)
+
+
+@pytest.mark.parametrize("name", ["kafka.group.id", "kafka.max.poll.records", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs"])
+def test_what_has_no_meaning_does_no_harm(name: str) -> None:
+    assert parse_options(WIRE | {name: "5"}, streaming=False) == parse_options(WIRE, streaming=False)
+    assert parse_options(WIRE | {"kafka.security.protocol": "plaintext"}, streaming=False)
+
+
+MISTAKES = [
+    ({"subscrbe": "orders"}, "there is no option 'subscrbe'; did you mean 'subscribe'?"),
+    ({"startingofset": "x"}, "did you mean 'startingOffsets'"),
+    ({"kafka.grp.id": "x"}, "did you mean 'kafka.group.id'"),
+    ({"zzzzzz": "x"}, "there is no option 'zzzzzz'"),
+    ({"subscribePattern": "o.*"}, "subscribe and subscribePattern contradict each other"),
+    ({"subscribe": " , "}, "subscribe: no topic is named"),
+    ({"path": "data"}, "two ways to the data"),
+    ({"kafka.bootstrap.servers": "host:port"}, "kafka.bootstrap.servers: "),
+    ({"kafka.auto.offset.reset": "latest"}, "use startingOffsets"),
+    ({"kafka.ssl.key.password": "x"}, "TLS and SASL are not supported"),
+    ({"kafka.security.protocol": "SASL_SSL"}, "TLS and SASL are not supported"),
+    ({"startingOffsets": "soon"}, "startingOffsets: expected earliest, latest or"),
+    ({"startingOffsets": "{"}, "startingOffsets: '{' is no JSON"),
+    ({"startingTimestamp": "-1"}, "startingTimestamp: expected a whole number from 0 on"),
+    ({"startingOffsetsByTimestamp": '{"orders":{"0":-1}}'}, "a time is in ms since 1970"),
+    ({"minPartitions": "0"}, "minPartitions: expected a whole number from 1 on"),
+    ({"failOnDataLoss": "maybe"}, "failOnDataLoss: expected true or false"),
+    ({"kafka.isolation.level": "serializable"}, "expected read_uncommitted or read_committed"),
+    ({"decoder": "slow"}, "decoder: expected auto, python or fast"),
+]
+
+
+@pytest.mark.parametrize(("given", "words"), MISTAKES)
+@pytest.mark.parametrize("streaming", [False, True])
+def test_mistakes(given: dict[str, str], words: str, streaming: bool) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_options(WIRE | given, streaming=streaming)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "streaming", "words"),
+    [
+        ({"endingOffsets": "latest"}, True, "endingOffsets is for batch queries only"),
+        ({"maxOffsetsPerTrigger": "5"}, False, "maxOffsetsPerTrigger is for streams only"),
+        ({"maxTriggerDelay": "5 weeks"}, True, "maxTriggerDelay: expected a time such as"),
+        ({"startingOffsets": "latest"}, False, "can't begin at the end"),
+        ({"startingOffsets": '{"orders":{"0":-1}}'}, False, "can't begin at the end"),
+        ({"endingOffsets": "earliest"}, False, "can't end at the beginning"),
+        ({"endingOffsets": '{"orders":{"0":-2}}'}, False, "can't end at the beginning"),
+    ],
+)
+def test_mistakes_of_one_kind_of_query(given: dict[str, str], streaming: bool, words: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_options(WIRE | given, streaming=streaming)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "say where the data is"),
+        ({"kafka.bootstrap.servers": "localhost"}, "say what to read"),
+        ({"path": "data", "groupId": "g"}, "groupId needs a broker"),
+        ({"path": "hdfs://host/data"}, "not on a local file system"),
+        ({"kafka.bootstrap.servers": "localhost", "subscribePattern": "("}, "is no regular expression"),
+    ],
+)
+def test_what_is_missing(given: dict[str, str], words: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_options(given, streaming=True)
+    assert words in str(caught.value)

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+import kqueue
+from kqueue.base.errors import ClientError, CorruptBatch, DataLost, OptionError
+from kqueue.client import Client, TopicPartition
+from kqueue.spark.source.options import Topics
+from kqueue.spark.source.planning import Range
+from kqueue.spark.source.wire import WireWay
+from kqueue.testing import faults
+from kqueue.tests.spark.source.logs import BEGIN_MS, options, places, rows, send
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@contextlib.contextmanager
+def way(broker: kqueue.Broker, **given: object) -> Iterator[WireWay]:
+    opened = WireWay(options(broker, subscribe="t", **given))
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def drop(broker: kqueue.Broker, before: int) -> None:
+    with Client(broker.bootstrap) as client:
+        client.delete_records({T0: before})
+
+
+def test_what_is_there(broker: kqueue.Broker) -> None:
+    broker.create_topic("t", 2)
+    broker.create_topic("tt")
+    with way(broker) as found:
+        assert found.find(Topics(names=("tt", "t")), strict=True) == [T0, T1, ("tt", 0)]
+        assert found.find(Topics(pattern="t.+"), strict=True) == [("tt", 0)]
+        assert found.find(Topics(pattern=".*"), strict=True) == [T0, T1, ("tt", 0)]
+        assert found.find(Topics(assigned=(T1,)), strict=True) == [T1]
+        assert found.find(Topics(names=("t", "gone")), strict=False) == [T0, T1]
+        assert found.find(Topics(assigned=(T1, TopicPartition("t", 5))), strict=False) == [T1]
+        with pytest.raises(OptionError, match="there is no topic 'gone'"):
+            found.find(Topics(names=("t", "gone")), strict=True)
+        with pytest.raises(OptionError, match="topic 't' has no partition 5"):
+            found.find(Topics(assigned=(T1, TopicPartition("t", 5))), strict=True)
+
+
+def test_where_logs_begin_and_end(broker: kqueue.Broker) -> None:
+    broker.create_topic("t", 2)
+    for _ in range(3):
+        send(broker, "t", 0, 5)
+    drop(broker, 5)
+    gone = TopicPartition("gone", 0)
+    with way(broker) as found:
+        assert found.earliest([T0, T1, gone]) == {T0: 5, T1: 0}
+        assert found.latest([T0, T1]) == {T0: 15, T1: 0}
+        assert found.latest([]) == {}
+        assert found.at_times({T0: BEGIN_MS + 3, T1: BEGIN_MS}) == {T0: 8, T1: None}
+        assert 10 < found.row_bytes(T0, 5) < 100
+        assert found.row_bytes(T1, 0) > 0
+
+
+@pytest.mark.parametrize("fetch_bytes", [1, 1_000_000])
+def test_just_the_range_is_read(broker: kqueue.Broker, fetch_bytes: int) -> None:
+    broker.create_topic("t", 2)
+    for number in range(30):
+        send(broker, "t", number % 2, 10, codec="lz4" if number % 3 else "none")
+    asked = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=fetch_bytes)
+    ranges = [Range("t", 0, 13, 117), Range("t", 1, 0, 1), Range("t", 1, 149, 150)]
+    assert places(asked, ranges) == [("t", 0, offset) for offset in range(13, 117)] + [("t", 1, 0), ("t", 1, 149)]
+    assert places(asked, []) == []
+
+
+def test_a_gap_at_the_end_of_a_range(broker: kqueue.Broker) -> None:
+    broker.create_topic("t", 1, cleanup_policy="compact", segment_bytes=1024, min_cleanable_dirty_ratio=0.01)
+    for _ in range(40):
+        send(broker, "t", 0, 3)
+    broker.clock.advance(minutes=5)
+    found = places(options(broker, subscribe="t"), [Range("t", 0, 0, 40), Range("t", 0, 40, 120)])
+    assert found[-3:] == [("t", 0, 117), ("t", 0, 118), ("t", 0, 119)]
+    assert len(found) < 60
+    assert len(set(found)) == len(found)
+
+
+def test_records_that_go_while_they_are_read(broker: kqueue.Broker, caplog: pytest.LogCaptureFixture) -> None:
+    broker.create_topic("t")
+    for _ in range(4):
+        send(broker, "t", 0, 5)
+    drop(broker, 10)
+    lost = r"t-0: offsets 0 to 9 were deleted before they were read; its log begins at 10"
+    with pytest.raises(DataLost, match=lost):
+        rows(options(broker, subscribe="t"), [Range("t", 0, 0, 20)])
+    going_on = options(broker, subscribe="t", failOnDataLoss="false")
+    assert places(going_on, [Range("t", 0, 0, 8), Range("t", 0, 8, 12)]) == [("t", 0, 10), ("t", 0, 11)]
+    assert "offsets 8 to 9 were deleted" in caplog.text
+
+
+def test_what_is_not_there_any_more(broker: kqueue.Broker) -> None:
+    broker.create_topic("t")
+    send(broker, "t", 0, 5)
+    asked = options(broker, subscribe="t")
+    with pytest.raises(DataLost, match="^gone-0 from 0 to 5 was to be read, but there is no such partition any more"):
+        rows(asked, [Range("gone", 0, 0, 5)])
+    with pytest.raises(DataLost, match="^t-0 from 7 to 9 was to be read, but t-0 ends at 5 now"):
+        rows(asked, [Range("t", 0, 7, 9)])
+    assert rows(options(broker, subscribe="t", failOnDataLoss="false"), [Range("gone", 0, 0, 5), Range("t", 0, 7, 9)]) == []
+
+
+def test_an_end_that_never_comes(broker: kqueue.Broker) -> None:
+    broker.create_topic("t")
+    send(broker, "t", 0, 5)
+    asked = options(broker, subscribe="t", kafka__default__api__timeout__ms=900)
+    with pytest.raises(ClientError, match="t-0 from 0 to 9 was to be read, but t-0 ends at 5 now; its leader has lost"):
+        rows(asked, [Range("t", 0, 0, 9)])
+
+
+def test_a_broker_that_goes_away_and_comes_back(broker: kqueue.Broker) -> None:
+    broker.create_topic("t")
+    for _ in range(20):
+        send(broker, "t", 0, 10)
+    asked = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=300)
+    with faults(broker) as wrong:
+        wrong.disconnect("Fetch", times=None, probability=0.3)
+        assert places(asked, [Range("t", 0, 0, 200)]) == [("t", 0, offset) for offset in range(200)]
+        assert wrong.fired
+
+
+def test_one_that_stays_away(broker: kqueue.Broker) -> None:
+    asked = options(broker, subscribe="t", kafka__default__api__timeout__ms=300)
+    broker.stop()
+    with pytest.raises(ClientError, match="no success within 300 ms"):
+        rows(asked, [Range("t", 0, 0, 9)])
+
+
+def test_damage_names_the_partition(broker: kqueue.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.create_topic("t")
+    send(broker, "t", 0, 5)
+    send(broker, "t", 0, 5)
+    fetch = Client.fetch
+
+    def damaged(self: Client, *args: object, **kwargs: object) -> object:
+        found = fetch(self, *args, **kwargs)  # type: ignore[arg-type]
+        for one in found.values():
+            data = bytearray(one.records)
+            data[-3] ^= 1
+            object.__setattr__(one, "records", memoryview(bytes(data)))
+        return found
+
+    monkeypatch.setattr(Client, "fetch", damaged)
+    with pytest.raises(CorruptBatch, match=rf"^t-0, as {broker.bootstrap} sent it: "):
+        rows(options(broker, subscribe="t"), [Range("t", 0, 0, 10)])
