@@ -131,3 +131,18 @@ def test_an_empty_batch_needs_a_last_offset() -> None:
     header = read_header(batch)
     check_crc(batch, 0, header)
     assert (header.record_count, header.last_offset, header.last_sequence, header.max_timestamp) == (0, 8, 12, -1)
+
+
+def test_records_that_were_encoded_elsewhere() -> None:
+    """The batch is the one that they came from."""
+    for codec in ("none", "lz4"):
+        settings = {"codec": codec, "producer_id": 4, "epoch": 0, "base_sequence": 7}
+        plain, wanted, taken = BatchBuilder(), BatchBuilder(**settings), BatchBuilder(**settings)
+        for builder in (plain, wanted):
+            for number in (30, 50, 40):
+                builder.append(number, b"k", b"v" * number)
+        taken.append_encoded(memoryview(plain.build())[BATCH_OVERHEAD:], 3, 30, 50)
+        assert (taken.count, taken.size_estimate) == (wanted.count, wanted.size_estimate)
+        assert taken.build() == wanted.build()
+        with pytest.raises(AssertionError):
+            wanted.append_encoded(b"", 0, 0, 0)

@@ -164,6 +164,34 @@ def test_pieces_go_over_fetches_and_the_buffer_may_be_used_again(engine: EngineN
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_many_small_batches(engine: EngineName, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than are gone through at once, and among them some that need a closer look."""
+    parts = [one_batch(b"%d" % number, base_offset=number) for number in range(9_000)]
+    parts[4_000] = one_batch(b"4000", base_offset=4_000, codec="lz4")
+    parts[4_001] = marker(ABORT, 1, 4_001)
+    parts[4_002] = data_of(1, 4_002)
+    parts[8_000] = one_batch(b"x" * 5_000, base_offset=8_000)
+    bounds = Bounds(start_offset=2, end_offset=8_999)
+    wanted = [number for number in range(2, 8_999) if number != 4_001]
+    buf, added = b"".join(parts), []
+    if engine == "fast":
+        from kqueue.records.columns.fast import FastCollector
+
+        add = FastCollector.add
+        monkeypatch.setattr(FastCollector, "add", lambda *given: added.append(1) or add(*given))
+    found = decoded(engine, buf, bounds)
+    assert [row[0] for row in in_rows(found)] == wanted
+    assert found[1:] == (None, 9_000)
+    assert [header.base_offset for piece in found[0] for _, (_, header) in piece[5]] == wanted
+    assert len(added) == (2 if engine == "fast" else 0)
+    broken = with_records(parts[5_000], parts[5_000][BATCH_OVERHEAD:-1] + b"\x07")
+    found = decoded(engine, b"".join([*parts[:5_000], broken, *parts[5_001:]]), bounds)
+    assert len(in_rows(found)) == 5_000 - 2 - 1
+    assert (found[1] or "").startswith(f"the batch at position {sum(map(len, parts[:5_000]))}: ")
+    assert found[2] == 5_000
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_old_formats_between_new_ones(engine: EngineName) -> None:
     old = [Record(number, 7, b"k", b"v%d" % number) for number in range(3, 6)]
     buf = one_batch(b"a", b"b", b"c") + encode_set(old, 1) + encode_set([old[0]._replace(offset=6)], 0, 1) + one_batch(b"z", base_offset=7)
@@ -229,6 +257,20 @@ def test_damage_is_named_and_what_stands_before_it_is_taken(engine: EngineName) 
     found = decoded(engine, first + broken + third)
     assert [row[0] for row in in_rows(found)] == [0, 1, 2]
     assert (found[1] or "").startswith(f"the batch at position {len(first)}: ")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("large", [False, True])
+def test_a_record_that_reaches_into_the_next_batch(engine: EngineName, large: bool) -> None:
+    """It would be whole with the first bytes from there, which are zeros, as a record without headers ends."""
+    first = one_batch(*([b"x" * 5_000] if large else []), b"abc")
+    records = bytearray(first[BATCH_OVERHEAD:])
+    records[-11] += 4  # two bytes more: length, attributes, time, offset, key's length, key, value's length, three bytes, headers
+    records[-5] += 4
+    buf = with_records(first, bytes(records)) + one_batch(b"next", base_offset=2)
+    found = decoded(engine, buf)
+    assert len(in_rows(found)) == int(large)
+    assert "leaves the" in (found[1] or "")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
