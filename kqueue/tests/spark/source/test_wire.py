@@ -12,6 +12,7 @@ from kqueue.spark.source.options import Topics
 from kqueue.spark.source.planning import Range
 from kqueue.spark.source.wire import WireWay
 from kqueue.testing import faults
+from kqueue.tests import golden
 from kqueue.tests.spark.source.logs import BEGIN_MS, options, places, rows, send
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -151,3 +152,22 @@ def test_damage_names_the_partition(broker: kqueue.Broker, monkeypatch: pytest.M
     monkeypatch.setattr(Client, "fetch", damaged)
     with pytest.raises(CorruptBatch, match=rf"^t-0, as {broker.bootstrap} sent it: "):
         rows(options(broker, subscribe="t"), [Range("t", 0, 0, 10)])
+
+
+@pytest.mark.parametrize("version", golden.VERSIONS)
+def test_what_a_kafka_wrote_comes_from_a_broker_on_its_folder(version: str) -> None:
+    expected = golden.expected(version)
+    with kqueue.Broker(snapshot=golden.data_folder(version)) as broker:
+        for isolation, names in (("read_uncommitted", [name for name in expected if ":" not in name]), ("read_committed", ["txn"])):
+            asked = options(broker, subscribe=",".join(names), kafka__isolation__level=isolation)
+            found = WireWay(asked)
+            partitions = found.find(asked.topics, strict=True)
+            first, last = found.earliest(partitions), found.latest(partitions)
+            found.close()
+            records = {name: expected["txn:committed" if (isolation, name) == ("read_committed", "txn") else name].records for name in names}
+            wanted = [(name, one.partition, one.offset) for name in names for one in records[name]]
+            ranges = [Range(*place, first[place], last[place]) for place in partitions]
+            assert sorted(places(asked, ranges)) == sorted(wanted)
+            middle = {one: one.start + one.size // 2 for one in ranges}
+            halves = [one._replace(end=middle[one]) for one in ranges] + [one._replace(start=middle[one]) for one in ranges]
+            assert sorted(places(asked, halves)) == sorted(wanted)
