@@ -41,9 +41,9 @@ class Client:
 
     What all calls have in common. `timeout_ms`: for all of it, with everything that is tried again; None: `options.timeout_ms`.
     Where partitions are asked for, a plain ``(topic, partition)`` does.
-    Raises: BrokerRefused: the broker's answer is an error that asking again does not help; DeadlinePassed; ConnectionLost: the answer was
-    lost, and the call can't be repeated without doing it twice; BrokerUnreachable is not raised but as the cause of DeadlinePassed;
-    IncompatibleBroker; BadAnswer: it is no broker. All are ClientErrors.
+    Raises: BrokerRefused: the broker's answer is an error that asking again does not help; ConnectionLost: the answer was lost, and the
+    call can't be repeated without, perhaps, doing it twice; DeadlinePassed: after all that was tried, what was asked may have been done
+    or not; IncompatibleBroker; BadAnswer: it is no broker. All are ClientErrors.
     """
 
     def __init__(self, options: ClientOptions | str, **keywords: Any) -> None:
@@ -162,11 +162,8 @@ class Client:
 
     def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
         """Delete topics. Raises: BrokerRefused: of the first that was refused (others may be gone); ClientError."""
-        names = list(dict.fromkeys(names))
         with self._call(timeout_ms) as deadline:
-            self._router.ask_controller(DeleteTopics(names, deadline), deadline)
-            for name in names:
-                self._router.cluster.doubt(name)
+            self._router.ask_controller(DeleteTopics(list(dict.fromkeys(names)), deadline), deadline)
 
     def delete_records(self, before: Places, *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
         """Drop what lies before an offset (-1: the high watermark) of each partition; returns where their logs begin now.

@@ -172,7 +172,10 @@ class Connection:
         got = 0
         while got < LENGTH_SIZE:
             got += self._receive_into(self._first[got:], deadline)
-        size = frame_size(self._first, 0, self._options.response_bytes_max)
+        try:
+            size = frame_size(self._first, 0, self._options.response_bytes_max)
+        except MalformedMessage as error:
+            raise MalformedMessage(f"{error}; if it may be so large, raise response_bytes_max") from None
         if got - LENGTH_SIZE > size:
             raise MalformedMessage(f"expected one answer of {size} bytes, found {got - LENGTH_SIZE - size} bytes more")
         frame = memoryview(bytearray(size))

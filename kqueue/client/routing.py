@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from kqueue.api.errors import ErrorCode
 from kqueue.base.addresses import Address
-from kqueue.base.errors import BadAnswer, ClientError, DeadlinePassed, FetchOutOfRange
+from kqueue.base.errors import BadAnswer, ClientError, ConnectionLost, DeadlinePassed, FetchOutOfRange
 from kqueue.client.calls.contract import LeaderCall, NodeCall
 from kqueue.client.calls.find_coordinator import FindCoordinator
 from kqueue.client.calls.metadata import GetMetadata
@@ -197,13 +197,13 @@ class Router:
                 if not isinstance(answer, ClientError):
                     done[place] = answer
                     continue
+                repeatable = call.is_repeatable(waiting[place])
+                cut_off = deadline.is_over and isinstance(answer, ConnectionLost) and repeatable
+                if cut_off or isinstance(answer, DeadlinePassed):  # that says less than what was met before
+                    answer = before.get(place, answer)
                 if remedy_of(answer) in LEADER_DOUBTED:
                     self.cluster.doubt(place.topic)
-                repeatable = call.is_repeatable(waiting[place])
-                if not patience.allows(answer, repeatable=repeatable):
-                    failed[place] = answer
-                else:  # what is cut off by the deadline says less than what came before
-                    again[place] = before.get(place, answer) if deadline.is_over else answer
+                (again if patience.allows(answer, repeatable=repeatable) else failed)[place] = answer
             waiting = {place: waiting[place] for place in again}
             if waiting and not patience.pause():
                 failed.update({place: patience.passed(error) for place, error in again.items()})

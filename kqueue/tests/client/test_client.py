@@ -126,6 +126,13 @@ def test_out_of_range_is_told_apart_and_what_others_gave_is_kept(client: Client)
     assert again.failed.keys() == {ORDERS, THREE[1]}
 
 
+def test_out_of_range_is_raised_only_where_nothing_worse_is_met(client: Client) -> None:
+    with pytest.raises(BrokerRefused, match="orders-7: UNKNOWN_TOPIC_OR_PARTITION") as caught:
+        client.fetch({ORDERS: 31, ("orders", 7): 0})
+    assert not isinstance(caught.value, FetchOutOfRange)
+    assert isinstance(caught.value.failed[ORDERS], FetchOutOfRange)
+
+
 @pytest.mark.parametrize("place", [("nowhere", 0), ("orders", 7)])
 def test_what_is_not_there_is_asked_for_a_little_longer_and_then_told(client: Client, place: tuple[str, int]) -> None:
     with pytest.raises(BrokerRefused, match=rf"{place[0]}-{place[1]}: UNKNOWN_TOPIC_OR_PARTITION \(create it") as caught:

@@ -19,6 +19,7 @@ from kqueue.client.deadline import Deadline
 from kqueue.tests.client.serving import ORDERS, Impostor, answer_of, batch, framed, greeting
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kqueue.wire.messages.find_coordinator import FindCoordinatorRequest
 from kqueue.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -106,7 +107,7 @@ EMPTY = answer_of(LIST_GROUPS.key, 0, 2, ListGroupsResponse())
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (struct.pack(">i", 1_000_001), "expected a frame of 0 to 1000000 bytes, found 1000001"),
+        (struct.pack(">i", 1_000_001), "expected a frame of 0 to 1000000 bytes, found 1000001; .* raise response_bytes_max"),
         (struct.pack(">i", -1), "found -1"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "found 1213486160"),
         (framed(b""), "expected more bytes"),
@@ -134,6 +135,22 @@ def test_an_answer_that_says_to_be_huge_costs_no_memory() -> None:
             assert tracemalloc.get_traced_memory()[1] < 5_000_000
         finally:
             tracemalloc.stop()
+
+
+def test_records_are_not_copied_between_the_socket_and_the_caller() -> None:
+    size = 20_000_000
+    rows = [PartitionData(records=bytes(size), high_watermark=0)]
+    sent = answer_of(1, 12, 2, FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=rows)]))
+    with Impostor(lambda *_: sent) as broker:
+        connection = connect(broker.bootstrap)
+        tracemalloc.start()
+        try:
+            got = connection.call(BY_MODULE["fetch"], 12, FetchRequest(max_wait_ms=0, min_bytes=0), Deadline(20_000))
+            assert tracemalloc.get_traced_memory()[1] < size * 1.1
+        finally:
+            tracemalloc.stop()
+        assert got.responses[0].partitions[0].records == rows[0].records
+        connection.close()
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3, 4, 6, len(EMPTY) - 1])
@@ -194,6 +211,16 @@ def test_what_can_not_be_said_leaves_the_connection_as_it_was() -> None:
         assert connection.is_idle
         assert connection.call(LIST_GROUPS, 4, ListGroupsRequest(), Deadline(1_000)).error_code == 0
         connection.close()
+
+
+def test_what_did_not_go_out_was_not_sent() -> None:
+    with kqueue.Broker() as broker:
+        connection = connect(broker.bootstrap)
+        connection._socket.shutdown(socket.SHUT_WR)
+        with pytest.raises(ConnectionLost, match="while ListGroups was sent: Broken pipe") as caught:
+            connection.send(LIST_GROUPS, 4, ListGroupsRequest(), Deadline(1_000))
+        assert not caught.value.sent
+        assert not connection.is_open
 
 
 def test_whether_it_is_alive() -> None:

@@ -12,6 +12,7 @@ import pytest
 import kqueue
 from kqueue.base.errors import BadAnswer, BrokerRefused, BrokerUnreachable, ConnectionLost, DeadlinePassed
 from kqueue.client import EARLIEST, LATEST, Client, NewTopic, TopicPartition
+from kqueue.client.deadline import Deadline
 from kqueue.records.batch import iter_batches
 from kqueue.schema import decode
 from kqueue.testing import faults
@@ -155,6 +156,30 @@ def test_a_topic_whose_making_was_not_answered_is_not_made_again(client: Client,
     assert "perhaps" in client.metadata().topics
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_goes_wrong_nothing_is_lost_or_doubled(broker: kqueue.Broker, seed: int) -> None:
+    with faults(broker, seed) as trouble, Client(broker.bootstrap, **QUICK) as client:
+        producer = client.init_producer()
+        trouble.drop_reply("*", times=None, probability=0.1)
+        trouble.disconnect("*", times=None, probability=0.1)
+        for api in ("Produce", "Fetch", "ListOffsets", "Metadata"):
+            trouble.fail(api, times=None, probability=0.1)
+        for number in range(30):
+            sent = batch([b"%d" % number], producer_id=producer.id, epoch=producer.epoch, base_sequence=number)
+            assert client.produce({ORDERS: sent}, timeout_ms=20_000)[ORDERS].base_offset == number
+        assert read_all(client, ORDERS, partition_max_bytes=1, timeout_ms=20_000) == [b"%d" % number for number in range(30)]
+        assert client.offsets({ORDERS: LATEST}, timeout_ms=20_000)[ORDERS].offset == 30
+        assert len(trouble.fired) > 20
+
+
+def test_a_plain_batch_lost_at_the_deadline_is_told_as_lost(client: Client, trouble: Faults) -> None:
+    """It may be there, which an error that was met before must not hide."""
+    trouble.fail("Produce")
+    trouble.delay("Produce", seconds=60)
+    with pytest.raises(ConnectionLost, match="before Produce was answered"):
+        client.produce({ORDERS: batch([b"who knows"])}, timeout_ms=300)
+
+
 # --- deadlines
 
 
@@ -192,6 +217,14 @@ def test_an_error_that_lasts_ends_with_the_deadline_and_keeps_what_others_gave(c
         client.offsets({("others", 0): LATEST, ("others", 1): LATEST}, timeout_ms=300)
     assert caught.value.failed.keys() == {("others", 1)}
     assert caught.value.done[("others", 0)].offset == 0
+
+
+def test_what_the_deadline_cuts_off_does_not_hide_what_was_met_before(client: Client, trouble: Faults) -> None:
+    client.offsets({ORDERS: LATEST})
+    trouble.fail("ListOffsets")
+    trouble.delay("Metadata", seconds=60)
+    with pytest.raises(DeadlinePassed, match="orders-0: NOT_LEADER_OR_FOLLOWER"):
+        client.offsets({ORDERS: LATEST}, timeout_ms=300)
 
 
 def test_nobody_there_is_told_with_each_address() -> None:
@@ -312,6 +345,14 @@ def test_a_leader_that_moved_is_found_at_its_new_place(play: Play) -> None:
         play.leaders = [1, 0, 1, 0, 1, 0]
         found = client.offsets(dict.fromkeys(SIX, EARLIEST))
     assert [found[place].offset for place in SIX] == play.leaders
+
+
+def test_a_new_topic_is_waited_for_until_each_partition_is_led(play: Play) -> None:
+    play.told = [0, 1, -1, 1, 0, 7]
+    with Client(play.brokers[0].bootstrap, **QUICK) as client:
+        found = client._router.led(["t"], Deadline(5_000))
+    assert [one.leader for one in found.topics["t"].partitions.values()] == play.leaders
+    assert [key for key, _ in play.brokers[0].asked].count(3) == 2
 
 
 def test_an_answer_about_other_partitions_is_none(play: Play) -> None:

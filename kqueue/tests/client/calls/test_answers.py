@@ -13,6 +13,7 @@ from kqueue.client.calls.contract import LeaderCall
 from kqueue.client.calls.fetch import Fetch
 from kqueue.client.calls.find_coordinator import FindCoordinator
 from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted
+from kqueue.client.calls.list_offsets import ListOffsets
 from kqueue.client.calls.produce import Produce, Produced
 from kqueue.client.cluster import Cluster
 from kqueue.client.deadline import Deadline
@@ -91,8 +92,19 @@ def test_an_id_that_nobody_asked_for_is_shown() -> None:
     assert found.place == ("3f" * 16, 0)
 
 
+def test_a_broker_is_to_wait_less_long_than_we_do() -> None:
+    fetch = Fetch(isolation=1, max_bytes=1, partition_max_bytes=1, min_bytes=1, max_wait_ms=60_000)
+    assert 500 < fetch.request(12, {PLACE: 0}, cluster(ID), Deadline(1_000)).max_wait_ms <= 750
+    assert Produce(-1).request(12, {PLACE: batch([b"a"])}, cluster(ID), Deadline(1_000)).timeout_ms <= 750
+
+
+def test_the_isolation_is_said() -> None:
+    for level in (0, 1):
+        request = ListOffsets(level, by_greatest_time=False).request(11, {PLACE: -1}, cluster(ID), Deadline(1_000))
+        assert request.isolation_level == level
+
+
 def test_only_batches_with_a_producer_may_be_sent_again() -> None:
     call = Produce(-1)
     assert not call.is_repeatable(batch([b"a"]))
     assert call.is_repeatable(batch([b"a"], producer_id=5, epoch=0, base_sequence=0))
-    assert call.request(12, {PLACE: batch([b"a"])}, cluster(ID), Deadline(1_000)).timeout_ms <= 750
