@@ -20,6 +20,7 @@ from kqueue.records.varints import encode
 from kqueue.tests import golden
 from kqueue.tests.records.columns.helpers import (
     ENGINES,
+    HAS_FAST,
     NEEDS_FAST,
     EngineName,
     as_row,
@@ -257,6 +258,61 @@ def test_damage_is_named_and_what_stands_before_it_is_taken(engine: EngineName) 
     found = decoded(engine, first + broken + third)
     assert [row[0] for row in in_rows(found)] == [0, 1, 2]
     assert (found[1] or "").startswith(f"the batch at position {len(first)}: ")
+
+
+def drawn(
+    time: bytes = b"\0", delta: bytes = b"\2", key: bytes = b"\1", value: bytes = b"\1", headers: bytes = b"\0", more: int = 0
+) -> bytes:
+    """A record whose parts are as given; its length says `more` than it has."""
+    body = b"\0" + time + delta + key + value + headers
+    return encode(len(body) + more) + body
+
+
+WRONG_RECORDS = {
+    "the offset again": drawn(delta=encode(0)),
+    "an offset below": drawn(delta=encode(-1)),
+    "an offset beyond the header's last": drawn(delta=encode(2)),
+    "a negative key": drawn(key=encode(-2)),
+    "a key beyond the record": drawn(key=encode(9)),
+    "a negative value": drawn(value=encode(-2)),
+    "a value beyond the record": drawn(value=encode(2)),
+    "a number of headers below 0": drawn(headers=encode(-1)),
+    "a header without a key": drawn(headers=encode(1) + encode(-1) + encode(0)),
+    "a header's key beyond the record": drawn(headers=encode(1) + encode(5) + b"a"),
+    "a negative header": drawn(headers=encode(1) + encode(0) + encode(-2)),
+    "a header beyond the record": drawn(headers=encode(1) + encode(0) + encode(3)),
+    "fewer headers than counted": drawn(headers=encode(2) + encode(0) + encode(0)),
+    "a record too long": drawn(more=1),
+    "a record too short": drawn(more=-1),
+    "a length below 0": encode(-3),
+    "a number of six bytes": drawn(delta=b"\x82\x80\x80\x80\x80\0"),
+    "a number of 33 bits": drawn(delta=b"\x82\x80\x80\x80\x10"),
+    "a time of 11 bytes": drawn(time=b"\x80" * 10 + b"\0"),
+    "a time of 65 bits": drawn(time=b"\x80" * 9 + b"\2"),
+    "bytes left over": drawn() + b"\0",
+}
+
+
+@pytest.mark.parametrize("name", WRONG_RECORDS)
+def test_records_that_are_none(name: str) -> None:
+    """By both engines, with the words of the record by record way; the one before is taken."""
+    good = one_batch(b"a", b"b")
+    first = drawn(delta=encode(0))
+    batch = with_records(good, first + WRONG_RECORDS[name])
+    with pytest.raises(CorruptBatch) as caught:
+        list(iter_records(batch))
+    taken = 2 if name == "bytes left over" else 1
+    for engine in ("python", "fast") if HAS_FAST else ("python",):
+        for buf in (batch, batch + one_batch(b"next", base_offset=2)):
+            found = decoded(engine, buf)
+            assert len(in_rows(found)) == taken
+            assert (found[1], found[2]) == (f"the batch at position 0: {caught.value}", None)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_numbers_need_not_be_short(engine: EngineName) -> None:
+    batch = with_records(one_batch(b"a"), drawn(time=b"\x80\x80\0", delta=b"\x80\0", key=b"\x82\x80\0k", headers=b"\x80\0"))
+    assert in_rows(decoded(engine, batch)) == [(0, 1_700_000_000_000, b"k", None, [])]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
