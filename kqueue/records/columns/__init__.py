@@ -2,3 +2,12 @@
 
 With numba (`kqueue[fast]`) the loops over records are compiled; without it they are plain Python, and do the same.
 """
+
+from __future__ import annotations
+
+from kqueue.records.columns.contract import Bounds, Limits, Piece
+from kqueue.records.columns.decoding import Decoder
+from kqueue.records.columns.encoding import Encoded, encode_batches
+from kqueue.records.columns.shared import sequences, spread, timestamps
+
+__all__ = ["Bounds", "Decoder", "Encoded", "Limits", "Piece", "encode_batches", "sequences", "spread", "timestamps"]
