@@ -33,10 +33,11 @@ LEADER_DOUBTED = {Remedy.REFRESH, Remedy.MISSING, Remedy.UNSURE}
 
 
 class Patience:
-    """How often one call tries again, and how long it pauses before."""
+    """How often one call tries again, and how long it pauses before. `missing_ms`: in place of the options' `missing_topic_ms`."""
 
-    def __init__(self, options: ClientOptions, deadline: Deadline) -> None:
+    def __init__(self, options: ClientOptions, deadline: Deadline, missing_ms: float | None = None) -> None:
         self._options = options
+        self._missing_ms = options.missing_topic_ms if missing_ms is None else missing_ms
         self._deadline = deadline
         self._missing_until: Deadline | None = None
         self._pause_ms = float(options.retry_backoff_ms)
@@ -45,7 +46,7 @@ class Patience:
         """Whether to ask again after this error, if there is time."""
         remedy = remedy_of(error)
         if remedy is Remedy.MISSING:
-            self._missing_until = self._missing_until or Deadline(self._options.missing_topic_ms)
+            self._missing_until = self._missing_until or Deadline(self._missing_ms)
             return not self._missing_until.is_over
         return repeatable if remedy is Remedy.UNSURE else remedy is not Remedy.FATAL
 
@@ -118,9 +119,9 @@ class Router:
         self.connections.keep_only({node.address for node in metadata.brokers.values()})
         return metadata
 
-    def metadata(self, names: Sequence[str] | None, deadline: Deadline) -> Metadata:
+    def metadata(self, names: Sequence[str] | None, deadline: Deadline, missing_ms: float | None = None) -> Metadata:
         """`refresh`, but a topic that was named and has an error is asked for again as `REMEDIES` says. Raises: ClientError."""
-        patience = Patience(self.options, deadline)
+        patience = Patience(self.options, deadline, missing_ms)
         while True:
             found = self.refresh(names, deadline)
             if not found.failed or names is None:
@@ -133,10 +134,10 @@ class Router:
                 raise patience.passed(errors[0])
 
     def led(self, names: Sequence[str], deadline: Deadline) -> Metadata:
-        """`metadata`, once every partition of these topics has a leader. Raises: ClientError."""
+        """`metadata`, once every partition of these topics, which are there for certain, has a leader. Raises: ClientError."""
         patience = Patience(self.options, deadline)
         while True:
-            found = self.metadata(names, deadline)
+            found = self.metadata(names, deadline, missing_ms=deadline.left_ms)
             leaderless = [place for topic in found.topics.values() for place in topic.places if self.cluster.leader(place) is None]
             if not leaderless:
                 return found

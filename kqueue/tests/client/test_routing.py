@@ -355,6 +355,13 @@ def test_a_new_topic_is_waited_for_until_each_partition_is_led(play: Play) -> No
     assert [key for key, _ in play.brokers[0].asked].count(3) == 2
 
 
+def test_a_new_topic_that_a_broker_has_not_heard_of_is_waited_for_longer(client: Client, trouble: Faults) -> None:
+    """Longer than `missing_topic_ms`: it has just been made."""
+    trouble.fail("Metadata", "UNKNOWN_TOPIC_OR_PARTITION", times=8, topic="new")
+    assert "new" in client.create_topics([NewTopic("new")]).topics
+    assert len(trouble.fired) == 8
+
+
 def test_an_answer_about_other_partitions_is_none(play: Play) -> None:
     play.leaders = play.told = [0] * 6
     play.met = threading.Barrier(1)
