@@ -1,4 +1,7 @@
-"""The one command: `python -m benchmarks`: a broker of its own or the one at --bootstrap, the log engine by itself, and the test kit."""
+"""The one command: `python -m benchmarks`: a broker of its own or the one at --bootstrap, the log engine by itself, and the test kit.
+
+`--only spark` compares the ways into Spark; it needs kqueue[spark,fast] and a Java, and Maven for Spark's own connector.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import frames, kit, loads, log, rdkafka
+from benchmarks import client, frames, kit, loads, log, rdkafka, spark
 from benchmarks.results import Machine, Report, Row, save, show
 from benchmarks.served import OwnBroker, Served, external, warm_pages
 from kqueue.server.process import raise_open_files_limit
@@ -20,7 +23,7 @@ Step = tuple[str, Callable[[], Row]]
 ONE_DEEP, FIVE_DEEP, LIBRDKAFKA = 10_000, 40_000, 40_000
 PLAIN_WIDTH = 120
 WARM_BYTES = 4 * 10**9
-BROKER, LOG, KIT = "broker", "log", "kit"
+BROKER, LOG, KIT, SPARK = "broker", "log", "kit", "spark"
 CPU_US_FIVE_DEEP, CPU_US_ONE_DEEP = 10, 16
 
 
@@ -31,6 +34,7 @@ def steps(served: Served) -> Iterator[Step]:
     raw = frames.create_topic(served.bootstrap, "bulk-raw")
     yield "bulk produce, raw", lambda: loads.bulk_produce(served, raw)
     yield "bulk fetch, raw", lambda: loads.bulk_fetch(served, raw)
+    yield "bulk fetch, kqueue.client", lambda: client.fetch(served, raw)
     frames.delete_topic(served.bootstrap, raw)
     stock = frames.create_topic(served.bootstrap, "bulk-librdkafka")
     yield "bulk produce, librdkafka", lambda: rdkafka.bulk_produce(served, stock)
@@ -81,8 +85,8 @@ def _measure_broker(report: Report, console: Console) -> None:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="measure the broker that is there, instead of a new kqueue")
-    parser.add_argument("--only", choices=(BROKER, LOG, KIT), help="one of the groups")
-    parser.add_argument("--quick", action="store_true", help="the log group at a hundredth of its sizes: to see that it runs")
+    parser.add_argument("--only", choices=(BROKER, LOG, KIT, SPARK), help="one of the groups; spark is left out without")
+    parser.add_argument("--quick", action="store_true", help="log and spark at a small part of their sizes: to see that they run")
     parser.add_argument("--json", metavar="FILE", type=Path, help="save the figures there too")
     options = parser.parse_args(arguments)
     console = Console(stderr=True)
@@ -99,6 +103,8 @@ def main(arguments: list[str] | None = None) -> int:
         if options.only in (None, LOG):
             raise_open_files_limit()
             measure(report, console, log.steps(log.QUICK if options.quick else log.Sizes()))
+        if options.only == SPARK:
+            measure(report, console, spark.steps(quick=options.quick))
     report.after = Machine.look({os.getpid()})
     show(report, Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH))
     if options.json:
