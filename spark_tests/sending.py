@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 
 import kqueue
@@ -9,7 +10,8 @@ from kqueue.client import Client, TopicPartition
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.record import Headers
 
-NOW_MS = 1_700_000_000_000
+NOW_MS = int(time.time()) * 1_000
+"""Not long ago: older records would be deleted while a test looks."""
 
 
 def batch(

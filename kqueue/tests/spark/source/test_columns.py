@@ -32,7 +32,7 @@ def test_all_that_a_record_has() -> None:
     first, second = rows(bytes(builder.build()), headers=True)
     assert first == {
         "key": b"k", "value": b"v", "topic": "t", "partition": 3, "offset": 7, "timestampType": 0,
-        "timestamp": datetime.fromtimestamp(BEGIN_MS / 1_000, UTC).replace(microsecond=1_000),
+        "timestamp": datetime.fromtimestamp(BEGIN_MS // 1_000, UTC).replace(microsecond=1_000),
         "headers": [{"key": "h", "value": b"1"}, {"key": "h", "value": None}],
     }  # fmt: skip
     assert (second["key"], second["value"], second["offset"], second["headers"]) == (None, None, 8, [])

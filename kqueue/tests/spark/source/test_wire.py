@@ -164,8 +164,8 @@ def test_what_a_kafka_wrote_comes_from_a_broker_on_its_folder(version: str) -> N
             partitions = found.find(asked.topics, strict=True)
             first, last = found.earliest(partitions), found.latest(partitions)
             found.close()
-            records = {name: expected["txn:committed" if (isolation, name) == ("read_committed", "txn") else name].records for name in names}
-            wanted = [(name, one.partition, one.offset) for name in names for one in records[name]]
+            views = {name: "txn:committed" if isolation == "read_committed" else name for name in names}
+            wanted = [(name, one.partition, one.offset) for name in names for one in expected[views[name]].records]
             ranges = [Range(*place, first[place], last[place]) for place in partitions]
             assert sorted(places(asked, ranges)) == sorted(wanted)
             middle = {one: one.start + one.size // 2 for one in ranges}
