@@ -206,6 +206,14 @@ def test_old_formats_between_new_ones(engine: EngineName) -> None:
     assert decoded(engine, damaged, check=False)[1] is None
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_batch_is_as_late_as_its_header_says(engine: EngineName) -> None:
+    for value in (b"small", b"large" * 1_000):
+        buf = replaced(one_batch(value), 0, max_timestamp=5)
+        assert in_rows(decoded(engine, buf, Bounds(since_ms=6))) == []
+        assert len(in_rows(decoded(engine, buf, Bounds(since_ms=5)))) == 1
+
+
 def marker(kind: int, producer_id: int, offset: int) -> bytes:
     builder = BatchBuilder(base_offset=offset, producer_id=producer_id, epoch=0, transactional=True, control=True)
     builder.append(1, *control_key_value(kind, 0))
@@ -278,6 +286,7 @@ WRONG_RECORDS = {
     "a value beyond the record": drawn(value=encode(2)),
     "a number of headers below 0": drawn(headers=encode(-1)),
     "a header without a key": drawn(headers=encode(1) + encode(-1) + encode(0)),
+    "a header without anything": drawn(headers=encode(1) + encode(-1)),
     "a header's key beyond the record": drawn(headers=encode(1) + encode(5) + b"a"),
     "a negative header": drawn(headers=encode(1) + encode(0) + encode(-2)),
     "a header beyond the record": drawn(headers=encode(1) + encode(0) + encode(3)),
