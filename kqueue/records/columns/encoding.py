@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 BATCH_BYTES = 1_000_000  # below what topics take by default
 NO_TIMESTAMP = -1
 _INT_MAX = 2**31 - 1
+_BYTES_TYPES = ("binary", "string", "large_binary", "large_string", "binary_view", "string_view", "null")
 _ROWS_AT_ONCE = 4_096  # of the plain way, which makes objects of them
 
 
@@ -125,10 +126,9 @@ def _rows_of(table: pa.RecordBatch, default_ms: int) -> Rows:
 def _binary(column: pa.Array, name: str) -> pa.Array:
     import pyarrow as pa
 
-    kinds = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string, pa.types.is_null)
-    views = (pa.types.is_binary_view, pa.types.is_string_view, pa.types.is_fixed_size_binary)
-    if not any(is_kind(column.type) for is_kind in kinds + views):
-        raise ValueError(f"the column {name} is to be bytes or text, not {column.type}")
+    kind = str(column.type)
+    if kind not in _BYTES_TYPES and not kind.startswith("fixed_size_binary"):
+        raise ValueError(f"the column {name} is to be bytes or text, not {kind}")
     return column.cast(pa.binary())
 
 
