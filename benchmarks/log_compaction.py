@@ -100,7 +100,7 @@ def _task(storage: LocalStorage, folder: Path, name: str) -> CompactTask:
     sources = tuple(Source(base, end, size) for base, end, size in json.loads((folder / SOURCES).read_text()))
     config = LogConfig.of()
     return CompactTask(
-        storage,
+        storage.opener,
         PARTITION,
         sources,
         first_dirty=0,

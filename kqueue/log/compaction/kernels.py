@@ -16,7 +16,7 @@ from numba import int64, uint64
 
 from kqueue.log.compaction.hashing import hash_bytes
 from kqueue.records.batch import LOG_APPEND_TIME
-from kqueue.records.compiled import WRONG, compiled, read_varint, read_varlong
+from kqueue.records.compiled import WRONG, compiled, copy_bytes, read_varint, read_varlong
 from kqueue.records.small_batches import (
     ATTRIBUTES,
     BASE_TIME,
@@ -237,7 +237,7 @@ def keep_records(
         tombstones |= is_tombstone
         if kept == 0 or time > latest:
             latest = time
-        out[filled : filled + pos - start] = data[start:pos]
+        copy_bytes(data, start, pos - start, out, filled)
         filled += pos - start
         kept += 1
     return (kept, filled, latest, tombstones) if pos == size else wrong
@@ -326,7 +326,7 @@ def _keep_plain(
             value = key + max(key_size, 0)
             if value >= at or data[value] == _NULL or time > _FAR or time < -_FAR:
                 return wrong
-            out[filled : filled + at - start] = data[start:at]
+            copy_bytes(data, start, at - start, out, filled)
             filled += at - start
             kept += 1
             latest = max(latest, time)
@@ -374,7 +374,7 @@ def keep_chunk(
         if staying == 0 and number_at(data, pos + PRODUCER, 8) >= 0 and _is_in(last_offsets, base_offset + delta_max):
             break
         if staying:
-            out[filled:body] = data[pos : pos + HEADER_BYTES]
+            copy_bytes(data, pos, HEADER_BYTES, out, filled)
             if staying < records:
                 if not data[pos + ATTRIBUTES + 1] & LOG_APPEND_TIME:
                     max_time = base_time + latest
