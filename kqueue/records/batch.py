@@ -25,7 +25,7 @@ from kqueue.records.record import ABORT, COMMIT, Headers, Record, control_key_va
 __all__ = [
     "ABORT", "BATCH_OVERHEAD", "COMMIT", "DECOMPRESSED_BYTES_MAX", "HEADER", "MAGIC_POSITION", "BatchHeader", "Headers", "Record",
     "check_crc", "control_key_value", "decode_control", "iter_batches", "iter_records", "read_header", "set_log_append_time",
-    "set_max_timestamp", "stamp", "stated_size",
+    "set_max_timestamp", "set_producer", "stamp", "stated_size",
 ]  # fmt: skip
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -52,6 +52,8 @@ _ATTRIBUTES = struct.Struct(">h")
 _ATTRIBUTES_POSITION = 21
 _MAX_TIMESTAMP = struct.Struct(">q")
 _MAX_TIMESTAMP_POSITION = 35
+_PRODUCER = struct.Struct(">qhi")
+_PRODUCER_POSITION = 43
 
 
 class BatchHeader(NamedTuple):
@@ -184,6 +186,13 @@ def set_log_append_time(buf: bytearray | memoryview, pos: int, time_ms: int) -> 
 def set_max_timestamp(buf: bytearray | memoryview, pos: int, time_ms: int) -> None:
     """Write the header's max timestamp in place; the checksum is made anew."""
     _MAX_TIMESTAMP.pack_into(buf, pos + _MAX_TIMESTAMP_POSITION, time_ms)
+    with memoryview(buf)[pos + CRC_START : pos + stated_size(buf, pos)] as covered:
+        _CRC.pack_into(buf, pos + _CRC_POSITION, crc32c(covered))
+
+
+def set_producer(buf: bytearray | memoryview, pos: int, producer_id: int, epoch: int, base_sequence: int) -> None:
+    """Make it the batch of another producer, or of none (-1), in place; the checksum is made anew."""
+    _PRODUCER.pack_into(buf, pos + _PRODUCER_POSITION, producer_id, epoch, base_sequence)
     with memoryview(buf)[pos + CRC_START : pos + stated_size(buf, pos)] as covered:
         _CRC.pack_into(buf, pos + _CRC_POSITION, crc32c(covered))
 

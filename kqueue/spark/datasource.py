@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
 from pyspark.sql.types import StructType
 
 from kqueue.spark.source.options import SourceOptions, parse_options
@@ -27,6 +33,18 @@ class KqueueDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return KqueueStreamReader(self._parsed(streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from kqueue.spark.sink.writer import batch_writer
+
+        with short_words():
+            return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        from kqueue.spark.sink.writer import stream_writer
+
+        with short_words():
+            return stream_writer(self.options, schema, overwrite)
 
     def _parsed(self, *, streaming: bool) -> SourceOptions:
         with short_words():

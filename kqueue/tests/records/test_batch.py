@@ -15,6 +15,7 @@ from kqueue.records.batch import (
     read_header,
     set_log_append_time,
     set_max_timestamp,
+    set_producer,
     stamp,
 )
 from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder, build_batch
@@ -145,6 +146,14 @@ def test_max_timestamp() -> None:
     assert read_header(batch).max_timestamp == 5
     assert not read_header(batch).is_log_append_time
     check_crc(batch, 0, read_header(batch))
+
+
+def test_the_batch_of_another_producer() -> None:
+    batch = build_batch(RECORDS, codec="gzip")
+    set_producer(batch, 0, 2**40, 7, 2**31 - 2)
+    assert batch == build_batch(RECORDS, codec="gzip", producer_id=2**40, epoch=7, base_sequence=2**31 - 2)
+    set_producer(batch, 0, -1, -1, -1)
+    assert batch == build_batch(RECORDS, codec="gzip")
 
 
 def test_records_of_a_batch_that_is_cut_off() -> None:

@@ -1,0 +1,211 @@
+"""What is known of the batches of one query that are written exactly once: entries in the first partition of its staging topic.
+
+Each entry is JSON. `decided`: which staged batches make a batch of the query. `done`: they are where they belong. Whoever reads the
+entries in their order comes to the same state, whoever wrote them, and however often. Knows no Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from kqueue.api.errors import ErrorCode
+from kqueue.base.errors import BrokerRefused, ConnectionLost, StagingLost
+from kqueue.client import EARLIEST, LATEST, Client, NewTopic, ProducerId, TopicPartition
+from kqueue.records.batch import iter_batches, iter_records
+from kqueue.records.builder import BatchBuilder
+
+VERSION = 1
+PREFIX = "_kqueue-sink-"
+JOURNAL = 0
+NONE = -1
+APPENDS_MAX = 5
+SETTINGS: Mapping[str, str] = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "compression.type": "producer",
+    "max.message.bytes": str(2**31 - 1),
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": str(2**63 - 1),
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+}
+"""Staged batches are the records of other topics, so nothing is asked of them here; what is done with is dropped by us."""
+
+
+class Staged(NamedTuple):
+    """A batch that waits for `place`: it lies on `shelf` (a partition of the staging topic) at `offset`, with `size` bytes."""
+
+    place: TopicPartition
+    shelf: int
+    offset: int
+    size: int
+    rows: int
+
+
+class Part(NamedTuple):
+    """What goes to one partition: `batches` in this order, the first with `sequence`; none of them lies before the offset `since`."""
+
+    place: TopicPartition
+    since: int
+    sequence: int
+    batches: tuple[Staged, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(batch.rows for batch in self.batches)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """`writer`: who wrote the entry, so that it knows its own."""
+
+    batch_id: int
+    writer: str
+    producer: ProducerId
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`done`: the last batch that is, -1 none; `decided`: one that is not done; `sequences`: the next ones of `producer`, by partition."""
+
+    done: int = NONE
+    decided: Decided | None = None
+    producer: ProducerId | None = None
+    sequences: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def has(self, batch_id: int) -> bool:
+        """Whether it is known what this batch consists of."""
+        return batch_id <= self.done or (self.decided is not None and batch_id <= self.decided.batch_id)
+
+
+# --- entries
+
+
+def fold(state: State, entry: Mapping[str, Any]) -> State:
+    """The state after one more entry. One that comes too late changes nothing. Raises KeyError, TypeError, ValueError: it is no entry."""
+    if entry["version"] != VERSION:
+        raise ValueError(f"version {entry['version']!r}")
+    batch_id = int(entry["batch"])
+    if entry["kind"] == "decided":
+        if batch_id <= state.done or state.decided is not None:
+            return state
+        return replace(state, decided=_decided_of(entry, batch_id))
+    if entry["kind"] != "done":
+        raise ValueError(f"kind {entry['kind']!r}")
+    if batch_id <= state.done:
+        return state
+    sequences = {TopicPartition(topic, int(partition)): int(next) for topic, partition, next in entry["sequences"]}
+    return State(batch_id, None, ProducerId(*map(int, entry["producer"])), sequences)
+
+
+def _decided_of(entry: Mapping[str, Any], batch_id: int) -> Decided:
+    parts = []
+    for topic, partition, since, sequence, batches in entry["parts"]:
+        place = TopicPartition(str(topic), int(partition))
+        parts.append(Part(place, int(since), int(sequence), tuple(Staged(place, *map(int, batch)) for batch in batches)))
+    return Decided(batch_id, str(entry["writer"]), ProducerId(*map(int, entry["producer"])), tuple(parts))
+
+
+def decided_entry(decided: Decided) -> dict[str, Any]:
+    """What to append for a decision."""
+    parts = [
+        [*part.place, part.since, part.sequence, [[one.shelf, one.offset, one.size, one.rows] for one in part.batches]]
+        for part in decided.parts
+    ]
+    head = {"version": VERSION, "kind": "decided", "batch": decided.batch_id, "writer": decided.writer}
+    return {**head, "producer": list(decided.producer), "parts": parts}
+
+
+def done_entry(state: State, sequences: Mapping[TopicPartition, int]) -> dict[str, Any]:
+    """What to append once all that `state.decided` names is where it belongs. `sequences`: the next ones; others are as they were."""
+    assert state.decided is not None
+    known = {**state.sequences, **sequences}
+    rows = [[*place, next] for place, next in sorted(known.items())]
+    producer = list(state.decided.producer)
+    return {"version": VERSION, "kind": "done", "batch": state.decided.batch_id, "producer": producer, "sequences": rows}
+
+
+# --- where they are kept
+
+
+def bounds(client: Client, place: TopicPartition) -> tuple[int, int]:
+    """Where a partition begins and ends now. Raises ClientError."""
+    begin, end = (client.offsets({place: which})[place].offset for which in (EARLIEST, LATEST))
+    return begin or 0, end or 0
+
+
+class Journal:
+    """The journal of a query, and its shelves. One thread at a time; others may write to it meanwhile.
+
+    Raises, from all methods: ClientError. StagingLost: the topic holds what no journal does.
+    """
+
+    def __init__(self, client: Client, query_id: str) -> None:
+        self.client = client
+        self.topic = PREFIX + query_id
+        self.place = TopicPartition(self.topic, JOURNAL)
+
+    def open(self, shelves: int) -> int:
+        """Make the topic if it is not there; returns how many shelves it has."""
+        name = self.topic
+        try:
+            found = self.client.metadata(pattern=name.replace(".", r"\.")).topics.get(name)
+            if found is None:
+                found = self.client.create_topics([NewTopic(name, 1 + shelves, settings=SETTINGS)]).topics[name]
+        except BrokerRefused as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            found = self.client.metadata([name]).topics[name]
+        if len(found.partitions) < 2:
+            raise StagingLost(f"topic {name!r} is no staging topic: it has 1 partition; delete it, or rename it")
+        return len(found.partitions) - 1
+
+    def read(self) -> State:
+        """The state as of now."""
+        state = State()
+        for entry in self._entries():
+            try:
+                state = fold(state, entry)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise StagingLost(f"the journal {self.place} holds an entry that can't be read ({error!r}): {str(entry)[:200]}") from None
+        return state
+
+    def _entries(self) -> Iterable[Any]:
+        at, end = bounds(self.client, self.place)
+        while at < end:
+            fetched = self.client.fetch({self.place: at}, partition_max_bytes=64 * 1024 * 1024, max_bytes=64 * 1024 * 1024)[self.place]
+            begin = at
+            for position, header in iter_batches(fetched.records):
+                for record in iter_records(fetched.records, position):
+                    if at <= record.offset:
+                        try:
+                            yield json.loads(record.value or b"")
+                        except ValueError:
+                            raise StagingLost(f"the journal {self.place} holds at {record.offset} what is no JSON") from None
+                at = header.next_offset
+            if at == begin:
+                raise StagingLost(f"the journal {self.place} ends at {end}, but from {at} on there is nothing")
+
+    def append(self, entry: Mapping[str, Any]) -> int:
+        """Returns its offset. An answer that was lost makes it stand there twice, which changes nothing."""
+        builder = BatchBuilder("zstd")
+        builder.append(time.time_ns() // 1_000_000, None, json.dumps(entry, separators=(",", ":")).encode())
+        batch = builder.build()
+        for attempt in range(APPENDS_MAX):
+            try:
+                return self.client.produce({self.place: batch})[self.place].base_offset
+            except ConnectionLost:
+                if attempt == APPENDS_MAX - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def drop(self, before: Mapping[int, int]) -> None:
+        """Let go of what lies before these offsets, by partition."""
+        self.client.delete_records({TopicPartition(self.topic, index): offset for index, offset in before.items()})
+
+

@@ -1,0 +1,56 @@
+"""The first step of writing exactly once: batches on the shelves of the query's staging topic. Knows no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kqueue.base.errors import StagingLost
+from kqueue.client import Client, TopicPartition
+from kqueue.records.columns.encoding import ProducerArgs
+from kqueue.spark.sink.journal import Staged
+from kqueue.spark.sink.rows import Ready
+from kqueue.spark.sink.sending import Outbox, Producer
+
+ALL_IN_SYNC = -1
+
+
+class Shelves(NamedTuple):
+    """Which shelf of `topic` a task puts the batches of a partition on; those of one partition lie on one, in their order."""
+
+    topic: str
+    number: int
+    task: int
+
+    def of(self, place: TopicPartition) -> TopicPartition:
+        return TopicPartition(self.topic, 1 + (self.task + place.partition) % self.number)
+
+
+class ShelfSequences:
+    """The sequences that batches have while they are staged. See `Sequences`."""
+
+    def __init__(self, producer: Producer, shelves: Shelves) -> None:
+        self._producer = producer
+        self._shelves = shelves
+
+    def next_of(self, place: TopicPartition) -> ProducerArgs:
+        return self._producer.next_of(self._shelves.of(place))
+
+    def took(self, place: TopicPartition, count: int) -> None:
+        self._producer.took(self._shelves.of(place), count)
+
+
+def stage(client: Client, shelves: Shelves, batches: Iterator[Ready]) -> Iterator[Staged]:
+    """Put batches on the shelves; says where each lies. To be run to its end.
+
+    Raises: ClientError. StagingLost: a broker has a batch, but does not know where any more.
+    """
+    def on_shelves() -> Iterator[Ready]:
+        for ready in batches:
+            yield ready._replace(place=shelves.of(ready.place), target=ready.place)
+
+    for sent, produced in Outbox(client, ALL_IN_SYNC).send(on_shelves()):
+        if produced.base_offset < 0:
+            raise StagingLost(f"a batch was staged in {sent.place}, but its answer was lost, and the broker can't tell where; begin again")
+        assert sent.target is not None
+        yield Staged(sent.target, sent.place.partition, produced.base_offset, len(sent.batch), sent.rows)

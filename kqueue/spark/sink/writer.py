@@ -1,0 +1,127 @@
+"""What Spark calls to write: in the driver to begin and to end, in the tasks for the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from kqueue.base.errors import OptionError
+from kqueue.client import Client
+from kqueue.spark.sink.columns import check_columns
+from kqueue.spark.sink.committing import commit
+from kqueue.spark.sink.journal import Staged
+from kqueue.spark.sink.options import SinkOptions, parse_options
+from kqueue.spark.sink.placing import check_target
+from kqueue.spark.sink.task import Identity, Outcome, send_rows, stage_rows
+from kqueue.spark.source.readers import short_words
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+"""Local properties with which Spark runs each micro-batch; tasks see them."""
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task tells the driver. `query_id`: None where each row is written at least once."""
+
+    query_id: str | None
+    outcome: Outcome
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """`df.write`. Rows of a write that failed may be there, unless delivery=exactly-once."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        identity = None
+        if self._options.is_exactly_once:
+            identity = Identity(self._options["txnAppId"], self._options["txnVersion"], _context().partitionId())
+        return _write(self._options, identity, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        _commit(self._options, messages, self._options["txnVersion"])
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """What was staged stays until the next batch is done."""
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """`df.writeStream`: each micro-batch."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return _write(self._options, _identity(_context()) if self._options.is_exactly_once else None, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        _commit(self._options, messages, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """What was staged stays until the next batch is done."""
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+    """For `DataSource.writer`. Raises, on the driver: OptionError, RowRefused, ClientError."""
+    if overwrite:
+        raise OptionError('a topic can\'t be overwritten: write with mode("append")')
+    return BatchWriter(_checked(options, schema, streaming=False))
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
+    """For `DataSource.streamWriter`. Raises: as `batch_writer`."""
+    if overwrite:
+        raise OptionError('a topic can\'t be overwritten, as outputMode("complete") asks: use "append", or "update"')
+    return StreamWriter(_checked(options, schema, streaming=True))
+
+
+def _checked(given: Mapping[str, str], schema: StructType, *, streaming: bool) -> SinkOptions:
+    options = parse_options(given, streaming=streaming)
+    check_columns([(field.name, field.dataType.simpleString()) for field in schema.fields], options.topic)
+    check_target(options)
+    return options
+
+
+def _write(options: SinkOptions, identity: Identity | None, rows: Iterator[pa.RecordBatch]) -> Written:
+    with short_words():
+        if identity is None:
+            return Written(None, send_rows(options, rows))
+        return Written(identity.query_id, stage_rows(options, identity, rows))
+
+
+def _commit(options: SinkOptions, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
+    written = [message for message in messages if isinstance(message, Written)]
+    query_id = written[0].query_id if written else None
+    if query_id is None:
+        return
+    staged: list[Staged] | None = []
+    for message in written:
+        if message.outcome.staged is None or staged is None:
+            staged = None
+        else:
+            staged += message.outcome.staged
+    with short_words(), Client(options.client) as client:
+        commit(client, query_id, batch_id, staged)
+
+
+def _context() -> Any:
+    context = TaskContext.get()
+    assert context is not None, "rows are written in tasks"
+    return context
+
+
+def _identity(context: Any) -> Identity:
+    query_id, batch_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
+    if query_id is None or batch_id is None:
+        raise OptionError("delivery=exactly-once: tasks are not told their query and batch here; use micro-batches, with a checkpoint")
+    return Identity(query_id, int(batch_id), context.partitionId())

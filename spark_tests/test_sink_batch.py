@@ -1,0 +1,186 @@
+"""Batch writes: `df.write.format("kqueue")`."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import kqueue
+from kqueue.client import EARLIEST, Client
+from kqueue.records.batch import iter_batches, iter_records, read_header
+from kqueue.records.partitioners.murmur2 import murmur2
+from kqueue.records.record import Record
+
+NewTopic = Callable[..., str]
+UTC = datetime.UTC
+
+
+def write(frame: DataFrame, broker: kqueue.Broker, **options: object) -> None:
+    writer = frame.write.format("kqueue").mode("append").option("kafka.bootstrap.servers", broker.bootstrap)
+    writer.options(**{name: str(value) for name, value in options.items()}).save()
+
+
+def records(broker: kqueue.Broker, topic: str) -> dict[int, list[Record]]:
+    """What stands in each partition of a topic."""
+    found: dict[int, list[Record]] = {}
+    with Client(broker.bootstrap) as client:
+        for place in client.metadata([topic]).topics[topic].places:
+            found[place.partition] = []
+            at, end = (client.offsets({place: which})[place].offset for which in (EARLIEST, -1))
+            assert at is not None
+            while at < end:
+                data = client.fetch({place: at})[place].records
+                for position, header in iter_batches(data):
+                    found[place.partition] += iter_records(data, position)
+                    at = header.next_offset
+    return found
+
+
+def test_rows_become_records(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    time = datetime.datetime(2024, 5, 6, 7, 8, 9, 123456, UTC)
+    rows = [
+        ("k1", bytearray(b"v1"), [("a", bytearray(b"1")), ("b", None)], 1, time),
+        (None, None, None, 0, None),
+        ("ключ", bytearray(b""), [], 1, time),
+    ]
+    schema = "key string, value binary, headers array<struct<key string, value binary>>, partition int, timestamp timestamp"
+    before_ms = int(datetime.datetime.now(UTC).timestamp() * 1000)
+    write(spark.createDataFrame(rows, schema).coalesce(1), broker, topic=topic)
+    found = records(broker, topic)
+    [bare] = found[0]
+    assert (bare.key, bare.value, bare.headers) == (None, None, ())
+    assert before_ms <= bare.timestamp <= before_ms + 60_000
+    assert [(one.key, one.value, one.headers, one.timestamp) for one in found[1]] == [
+        (b"k1", b"v1", (("a", b"1"), ("b", None)), 1714979289123),
+        ("ключ".encode(), b"", (), 1714979289123),
+    ]
+
+
+def test_what_was_read_can_be_written(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+    first, second = new_topic(3), new_topic(3)
+    write(spark.range(1000).selectExpr("cast(id as string) key", "cast(id * 2 as string) value"), broker, topic=first)
+    read = spark.read.format("kqueue").option("kafka.bootstrap.servers", broker.bootstrap).option("includeHeaders", "true")
+    write(read.option("subscribe", first).load(), broker, topic=second)
+    assert {index: [one.value for one in part] for index, part in records(broker, first).items()} == {
+        index: [one.value for one in part] for index, part in records(broker, second).items()
+    }
+
+
+def test_keys_go_where_javas_clients_put_them(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+    topic = new_topic(5)
+    write(spark.range(500).selectExpr("cast(id as string) key", "'x' value"), broker, topic=topic)
+    found = records(broker, topic)
+    assert sum(map(len, found.values())) == 500
+    for partition, part in found.items():
+        assert part
+        assert {(murmur2(one.key or b"") & 0x7FFFFFFF) % 5 for one in part} == {partition}
+
+
+def test_the_topics_own_partitioner_and_the_one_that_is_named(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+    own = new_topic(3, kqueue_partitioner="round_robin")
+    frame = spark.range(9).selectExpr("'same' key", "cast(id as string) value").coalesce(1)
+    write(frame, broker, topic=own)
+    assert [len(part) for part in records(broker, own).values()] == [3, 3, 3]
+    named = new_topic(3)
+    write(frame, broker, topic=named, partitioner="round_robin")
+    assert [len(part) for part in records(broker, named).values()] == [3, 3, 3]
+
+
+def test_each_row_may_name_its_topic(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+    one, other = new_topic(), new_topic(2)
+    frame = spark.range(10).selectExpr("cast(id as string) value", f"if(id % 2 = 0, '{one}', '{other}') topic", "if(id = 3, 1, null) partition")
+    write(frame, broker)
+    assert sorted(record.value for record in records(broker, one)[0]) == [b"0", b"2", b"4", b"6", b"8"]
+    there = records(broker, other)
+    assert sorted(record.value for part in there.values() for record in part) == [b"1", b"3", b"5", b"7", b"9"]
+    assert b"3" in [record.value for record in there[1]]
+
+
+def test_batches_have_the_codec_and_the_size_that_were_asked_for(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    frame = spark.range(2000).selectExpr("repeat('x', 100) value").coalesce(1)
+    write(frame, broker, topic=topic, **{"kafka.compression.type": "zstd", "kafka.batch.size": 50_000})
+    with Client(broker.bootstrap) as client:
+        data = client.fetch({(topic, 0): 0})[(topic, 0)].records
+    headers = [header for _, header in iter_batches(data)]
+    assert {header.codec_id for header in headers} == {4}
+    assert sum(header.record_count for header in headers) == 2000
+    assert 4 < len(headers) < 10
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("expressions", "options", "words"),
+        [
+            (["'x' value"], {"topic": "gone"}, r"topic: there is no topic 'gone' on 127.0.0.1:\d+; did you mean 'gong'\?; create it first"),
+            (["'x' value"], {}, "nobody says where rows go: give the option topic, or a column 'topic'"),
+            (["'x' vlaue"], {"topic": "gong"}, r"there is no column 'vlaue' to write; did you mean 'value'\?"),
+            (["'x' key"], {"topic": "gong"}, "there is no column 'value'; the frame has key"),
+            (["1 value"], {"topic": "gong"}, "the column 'value' is int, expected binary or string: cast it"),
+            (["'x' value", "'y' partition"], {"topic": "gong"}, "the column 'partition' is string, expected int"),
+            (["'x' value"], {"topci": "gong"}, r"there is no option 'topci'; did you mean 'topic'\?"),
+            (["'x' value"], {"topic": "gong", "partitioner": "murmur"}, "partitioner: .*murmur2"),
+            (["'x' value", "7 partition"], {"topic": "gong"}, "a row asks for partition 7 of topic 'gong', which has 0 to 0"),
+            (["'x' value", "'no-such' topic"], {}, "there is no topic 'no-such' on"),
+            (["'x' value", "cast(null as string) topic"], {}, "the column 'topic' is null in 1 of 1 rows"),
+            (["repeat('x', 70000) value"], {"topic": "small"}, r"a row for small-0 takes 7\d{4} bytes as a batch, and its topic takes 10000 at most"),
+            (["'x' value", "array(struct(cast(null as string) key, cast('v' as binary) value)) headers"], {"topic": "gong"}, "1 headers have no key"),
+            (["'x' value"], {"topic": "gong", "delivery": "exactly-once"}, "needs txnAppId and txnVersion"),
+        ],
+    )
+    def test_they_are_told_on_the_driver_and_nothing_is_written(
+        self, spark: SparkSession, broker: kqueue.Broker, expressions: list[str], options: dict[str, str], words: str
+    ) -> None:
+        broker.create_topic("gong")
+        broker.create_topic("small", max_message_bytes=10_000)
+        with pytest.raises(PySparkException, match=words):
+            write(spark.range(1).selectExpr(*expressions), broker, **options)
+        assert records(broker, "gong") == {0: []}
+        assert records(broker, "small") == {0: []}
+
+    def test_a_broker_that_is_not_there(self, spark: SparkSession) -> None:
+        with kqueue.Broker() as broker:
+            gone = broker.bootstrap
+        writer = spark.range(1).selectExpr("'x' value").write.format("kqueue").mode("append").option("topic", "t")
+        with pytest.raises(PySparkException, match=gone):
+            writer.option("kafka.bootstrap.servers", gone).option("kafka.delivery.timeout.ms", "500").save()
+
+    def test_a_topic_is_not_overwritten(self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+        topic = new_topic()
+        writer = spark.range(1).selectExpr("'x' value").write.format("kqueue").mode("overwrite").option("topic", topic)
+        with pytest.raises(PySparkException, match="overwritten"):
+            writer.option("kafka.bootstrap.servers", broker.bootstrap).save()
+
+
+class TestExactlyOnce:
+    def test_a_write_is_done_once_however_often_it_is_begun(self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+        topic = new_topic(3)
+        frame = spark.range(300).selectExpr("cast(id as string) key", "cast(id as string) value").repartition(3)
+        for version in (1, 1, 2, 1):
+            write(frame, broker, topic=topic, delivery="exactly-once", txnAppId="nightly", txnVersion=version)
+        found = [one.value for part in records(broker, topic).values() for one in part]
+        assert len(found) == 600
+        assert {found.count(value) for value in found} == {2}
+
+    def test_of_a_write_that_failed_nothing_can_be_seen(self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+        topic = new_topic()
+        frame = spark.range(0, 100, 1, 2).selectExpr("if(id = 99, raise_error('broken'), cast(id as string)) value")
+        with pytest.raises(PySparkException, match="broken"):
+            write(frame, broker, topic=topic, delivery="exactly-once", txnAppId="nightly", txnVersion=1)
+        assert records(broker, topic) == {0: []}
+        write(spark.range(5).selectExpr("cast(id as string) value"), broker, topic=topic, delivery="exactly-once", txnAppId="nightly", txnVersion=1)
+        assert sorted(one.value for one in records(broker, topic)[0]) == [b"0", b"1", b"2", b"3", b"4"]
+
+    def test_what_is_done_with_is_dropped(self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+        topic = new_topic()
+        frame = spark.range(50).selectExpr("cast(id as string) value")
+        write(frame, broker, topic=topic, delivery="exactly-once", txnAppId="nightly", txnVersion=1)
+        left = records(broker, "_kqueue-sink-nightly")
+        assert {shelf: len(part) for shelf, part in left.items()} == {0: 1, 1: 0, 2: 0, 3: 0, 4: 0}
+        with Client(broker.bootstrap) as client:
+            assert read_header(client.fetch({(topic, 0): 0})[(topic, 0)].records).has_producer
