@@ -7,14 +7,20 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kqueue.cli.connect import addresses, bootstrap_option, checked_topic, need_client
+from kqueue.cli.connect import addresses, bootstrap_option, checked_topic, explain, need_client
 from kqueue.cli.output import Counter, counted
 from kqueue.cli.signals import ending
+
+if TYPE_CHECKING:
+    from kqueue.cli.collect.looking_back import Arrived
+    from kqueue.cli.collect.positions import State
+    from kqueue.cli.collect.sending import Sender
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LINE_BYTES_MAX = 16 * 1024 * 1024
@@ -107,22 +113,24 @@ def _run(
         from_end=not (from_beginning or once),
         ignored=kept.names(),
     )
+    finished = False
     with Counter("lines sent", shown=sys.stderr.isatty()) as counter:
-        agent = Agent(
-            follower,
-            sender,
-            kept,
-            interval_s=interval_s,
-            lines_max=lines_max,
-            once=once,
-            stopped=stop.is_set,
-            wait=stop.wait,
-            show=counter.show,
-        )
         try:
             with kept.held():
-                resume(follower, kept)
-                finished = sender.check_topic() and agent.run()
+                before = resume(follower, kept)
+                if sender.check_topic():
+                    finished = Agent(
+                        follower,
+                        sender,
+                        kept,
+                        interval_s=interval_s,
+                        lines_max=lines_max,
+                        once=once,
+                        stopped=stop.is_set,
+                        wait=stop.wait,
+                        show=counter.show,
+                        arrived=_arrived(sender, before, bootstrap),
+                    ).run()
         except (Refused, StateUnusable) as error:
             raise click.ClickException(str(error)) from None
         finally:
@@ -130,6 +138,27 @@ def _run(
             sender.close()
     left = "" if finished else "; what was not confirmed is sent at the next start"
     click.echo(f"Sent {counted(sender.sent, 'line')} to {topic}{left}.", err=True)
+
+
+def _arrived(sender: Sender, state: State | None, bootstrap: str) -> Collection[Arrived]:
+    """The lines that a run which did not end well had sent after its position was kept. Sets where the topic's partitions end."""
+    from kafka.errors import KafkaError
+
+    from kqueue.cli.collect.looking_back import look_back
+
+    ends = None if state is None or state.stopped else dict(state.ends)
+    sources = () if state is None else {position.source for position in state.positions}
+    options = {"bootstrap_servers": bootstrap.split(","), "client_id": "kqueue-collect", "metrics_enabled": False}
+    try:
+        found = look_back(options, sender.topic, ends, sources)
+    except KafkaError as error:
+        _tell(f"what was sent last can't be looked up ({explain(error)}); lines may come twice")
+        sender.ends.update(ends or {})
+        return ()
+    if not found.complete:
+        _tell("others have sent too much to find what was sent last; lines may come twice")
+    sender.ends.update(found.ends)
+    return found.arrived
 
 
 def _client_options(bootstrap: str, codec: str, line_bytes_max: int) -> dict[str, Any]:

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
 
 from kqueue.cli.collect.follower import Follower
+from kqueue.cli.collect.looking_back import Arrived
 from kqueue.cli.collect.positions import State, StateFile
 from kqueue.cli.collect.sending import Sender
 from kqueue.cli.collect.source import Line
 
 BATCH_BYTES_MAX = 4 * 1024 * 1024
-
-
-class Arrived(NamedTuple):
-    """A line that is in the topic already: sent by an agent that was killed before it could keep the position."""
-
-    source: str
-    offset: int
-    size: int
 
 
 def resume(follower: Follower, file: StateFile) -> State | None:
@@ -34,7 +26,7 @@ class Agent:
     """One run of `kqueue collect`.
 
     Args: lines_max: how many lines are sent and confirmed before the position is kept. once: end as soon as nothing is left to be read.
-    stopped, wait: as of `Sender`. show: told how many lines have been sent. arrived: lines to leave out.
+    stopped, wait: as of `Sender`. show: told how many lines have been sent. arrived: lines to leave out, since they are in the topic.
     """
 
     def __init__(
