@@ -68,8 +68,75 @@ def _measure_headers(data: Any, pos: int, end: int, count: int) -> tuple[int, in
 
 
 @compiled
-def _mark(bits: Any, row: int) -> None:
+def _read_record(
+    data: Any, pos: int, limit: int, delta_before: int, delta_max: int, base_time: int, is_append_time: bool
+) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
+    """The record at `pos`, all of it looked at; WRONG as the first: it is none, exactly where `decode_records` raises.
+
+    Returns: its end, time (by the producer), offset delta; where key and value begin and their sizes (-1: null); where the headers begin,
+    how many they are, the bytes of their names and values.
+    """
+    none = int64(0)
+    wrong = int64(WRONG), none, none, none, none, none, none, none, none, none, none
+    raw, at = read_varint(data, pos, limit)
+    end = at + (raw >> 1)
+    if at < 0 or raw & 1 or end > limit:
+        return wrong
+    time_at = at + 1  # past the attributes, which mean nothing
+    time_delta, at = read_varlong(data, time_at, end)
+    time = base_time + time_delta
+    is_beyond = ((base_time ^ time) & (time_delta ^ time)) < 0
+    if at < 0 or (is_beyond and (at - time_at > 2 or not is_append_time)):
+        return wrong
+    raw, at = read_varint(data, at, end)
+    delta = raw >> 1
+    if at < 0 or raw & 1 or delta <= delta_before or delta > delta_max:
+        return wrong
+    key, key_size = _field(data, at, end)
+    if key < 0:
+        return wrong
+    value, value_size = _field(data, key + max(key_size, 0), end)
+    if value < 0:
+        return wrong
+    raw, first = read_varint(data, value + max(value_size, 0), end)
+    if first < 0 or raw & 1:
+        return wrong
+    count = raw >> 1
+    at, name_bytes, header_bytes = (first, int64(0), int64(0)) if count == 0 else _measure_headers(data, first, end, count)
+    if at != end:
+        return wrong
+    return end, time, delta, key, key_size, value, value_size, first, count, name_bytes, header_bytes
+
+
+@compiled
+def _put(data: Any, start: int, size: int, bits: Any, target: Any, row: int, at: int) -> int:
+    """Append a value to its column: its bytes, and the bit that says that it is not null. Returns the bytes of the column."""
+    if size < 0:
+        return at
     bits[row >> 3] |= 1 << (row & 7)
+    copy_bytes(data, start, size, target, at)
+    return at + size
+
+
+@compiled
+def _put_headers(
+    data: Any, at: int, end: int, count: int, state: Any,
+    name_ends: Any, names: Any, header_ends: Any, header_bits: Any, headers: Any,
+) -> None:  # fmt: skip
+    """Append headers that have been measured to their columns."""
+    row, name_at, header_at = state[HEADERS], state[NAME_BYTES], state[HEADER_BYTES]
+    for _ in range(count):
+        at, size = _field(data, at, end)
+        copy_bytes(data, at, size, names, name_at)
+        name_at += size
+        name_ends[row + 1] = name_at
+        at, size = _field(data, at + size, end)
+        header_at = _put(data, at, size, header_bits, headers, row, header_at)
+        header_ends[row + 1] = header_at
+        at += max(size, 0)
+        state[HEADER_NULLS] += size < 0
+        row += 1
+    state[HEADERS], state[NAME_BYTES], state[HEADER_BYTES] = row, name_at, header_at
 
 
 @compiled
@@ -85,125 +152,67 @@ def decode(
     """
     batch, pos, number, delta = state[BATCH], state[POS], state[NUMBER], state[DELTA]
     size, rows, key_at, value_at = state[SIZE], state[ROWS], state[KEY_BYTES], state[VALUE_BYTES]
-    header_at, name_at, header_value_at = state[HEADERS], state[NAME_BYTES], state[HEADER_BYTES]
     rows_room = min(len(offsets), len(times), len(key_ends) - 1, len(value_ends) - 1, len(list_ends) - 1)
     rows_room = min(rows_room, 8 * len(key_bits), 8 * len(value_bits))
     headers_room = min(len(name_ends) - 1, len(header_ends) - 1, 8 * len(header_bits))
     answer = int64(DONE)
-    while batch < len(plan):
-        if number == 0:
-            pos, delta = plan[batch, START], int64(-1)
-        start, end = plan[batch, START], plan[batch, END]
-        if start < 0 or end > len(data):
+    while batch < len(plan) and answer == DONE:
+        start, limit, base_offset, delta_max = plan[batch, START], plan[batch, END], plan[batch, BASE_OFFSET], plan[batch, DELTA_MAX]
+        base_time, is_append_time, count = plan[batch, BASE_TIME], plan[batch, IS_APPEND_TIME] != 0, plan[batch, COUNT]
+        if start < 0 or limit > len(data):
             answer = int64(WRONG)
-        count, delta_max = plan[batch, COUNT], plan[batch, DELTA_MAX]
-        base_offset, base_time = plan[batch, BASE_OFFSET], plan[batch, BASE_TIME]
-        is_append_time = plan[batch, IS_APPEND_TIME] != 0
+        if number == 0:
+            pos, delta = start, int64(-1)
         while number < count and answer == DONE:
-            answer = int64(WRONG)  # until all of it has been seen
-            raw, at = read_varint(data, pos, end)
-            record_end = at + (raw >> 1)
-            if at < 0 or raw & 1 or record_end > end:
-                break
-            time_at = at + 1  # past the attributes, which mean nothing
-            time_delta, at = read_varlong(data, time_at, record_end)
-            if at < 0:
-                break
-            time = base_time + time_delta
-            is_beyond = ((base_time ^ time) & (time_delta ^ time)) < 0
-            if is_beyond and (at - time_at > 2 or not is_append_time):
+            end, time, next_delta, key, key_size, value, value_size, first, header_count, name_bytes, header_bytes = _read_record(
+                data, pos, limit, delta, delta_max, base_time, is_append_time
+            )
+            if end < 0:
+                answer = int64(WRONG)
                 break
             if is_append_time:
                 time = plan[batch, APPEND_TIME]
-            raw, at = read_varint(data, at, record_end)
-            if at < 0 or raw & 1 or raw >> 1 <= delta or raw >> 1 > delta_max:
-                break
-            next_delta = raw >> 1
-            key, key_size = _field(data, at, record_end)
-            if key < 0:
-                break
-            value, value_size = _field(data, key + max(key_size, 0), record_end)
-            if value < 0:
-                break
-            raw, first = read_varint(data, value + max(value_size, 0), record_end)
-            if first < 0 or raw & 1:
-                break
-            header_count = raw >> 1
-            name_bytes = header_bytes = int64(0)
-            at = first
-            if header_count:
-                at, name_bytes, header_bytes = _measure_headers(data, first, record_end, header_count)
-            if at != record_end:
-                break
-            answer = int64(DONE)
-
             offset = base_offset + next_delta
             is_in = limits[FROM_OFFSET] <= offset < limits[TO_OFFSET] and time >= limits[SINCE]
             if is_in and (limits[HAS_UNTIL] == 0 or 0 <= time < limits[UNTIL]):
                 key_next, value_next = key_at + max(key_size, 0), value_at + max(value_size, 0)
-                names_next, header_values_next = name_at + name_bytes, header_value_at + header_bytes
-                most = max(max(key_next, value_next), max(names_next, header_values_next))
-                if rows and most > limits[DATA_MAX]:
+                header_next, names_next = state[HEADERS] + header_count, state[NAME_BYTES] + name_bytes
+                header_values_next = state[HEADER_BYTES] + header_bytes
+                if rows and max(max(key_next, value_next), max(names_next, header_values_next)) > limits[DATA_MAX]:
                     answer = int64(FULL)
                     break
                 if (
-                    rows >= rows_room or key_next > len(keys) or value_next > len(values) or header_at + header_count > headers_room
+                    rows >= rows_room or key_next > len(keys) or value_next > len(values) or header_next > headers_room
                     or names_next > len(names) or header_values_next > len(headers)
                 ):  # fmt: skip
                     state[NEED], state[NEED + 1], state[NEED + 2] = rows + 1, key_next, value_next
-                    state[NEED + 3], state[NEED + 4], state[NEED + 5] = header_at + header_count, names_next, header_values_next
+                    state[NEED + 3], state[NEED + 4], state[NEED + 5] = header_next, names_next, header_values_next
                     answer = int64(GROW)
                     break
                 offsets[rows] = offset
                 times[rows] = time
-                if key_size < 0:
-                    state[KEY_NULLS] += 1
-                    size += NULL_BYTES
-                else:
-                    _mark(key_bits, rows)
-                    copy_bytes(data, key, key_size, keys, key_at)
-                    size += key_size
-                if value_size < 0:
-                    state[VALUE_NULLS] += 1
-                    size += NULL_BYTES
-                else:
-                    _mark(value_bits, rows)
-                    copy_bytes(data, value, value_size, values, value_at)
-                    size += value_size
-                at = first
-                for _ in range(header_count):
-                    at, name_size = _field(data, at, record_end)
-                    copy_bytes(data, at, name_size, names, name_at)
-                    name_at += name_size
-                    name_ends[header_at + 1] = name_at
-                    at, value_size = _field(data, at + name_size, record_end)
-                    if value_size < 0:
-                        state[HEADER_NULLS] += 1
-                    else:
-                        _mark(header_bits, header_at)
-                        copy_bytes(data, at, value_size, headers, header_value_at)
-                        header_value_at += value_size
-                        at += value_size
-                    header_at += 1
-                    header_ends[header_at] = header_value_at
+                key_at = _put(data, key, key_size, key_bits, keys, rows, key_at)
+                value_at = _put(data, value, value_size, value_bits, values, rows, value_at)
+                if header_count:
+                    _put_headers(data, first, end, header_count, state, name_ends, names, header_ends, header_bits, headers)
+                state[KEY_NULLS] += key_size < 0
+                state[VALUE_NULLS] += value_size < 0
+                size += ROW_BYTES + (NULL_BYTES if key_size < 0 else key_size) + (NULL_BYTES if value_size < 0 else value_size)
+                size += name_bytes + header_bytes + HEADER_OVERHEAD * header_count
                 rows += 1
-                key_at, value_at = key_next, value_next
                 key_ends[rows] = key_at
                 value_ends[rows] = value_at
-                list_ends[rows] = header_at
-                size += ROW_BYTES + name_bytes + header_bytes + HEADER_OVERHEAD * header_count
+                list_ends[rows] = state[HEADERS]
                 taken[batch] += 1
                 if rows >= limits[ROWS_MAX] or size >= limits[BYTES_MAX]:
                     answer = int64(FULL)
-            pos, delta = record_end, next_delta
+            pos, delta = end, next_delta
             number += 1
-        if answer == DONE and pos != end:
+        if answer == DONE and pos != limit:
             answer = int64(WRONG)
-        if answer != DONE:
-            break
-        batch += 1
-        number = int64(0)
+        if answer == DONE:
+            batch += 1
+            number = int64(0)
     state[BATCH], state[POS], state[NUMBER], state[DELTA] = batch, pos, number, delta
     state[SIZE], state[ROWS], state[KEY_BYTES], state[VALUE_BYTES] = size, rows, key_at, value_at
-    state[HEADERS], state[NAME_BYTES], state[HEADER_BYTES] = header_at, name_at, header_value_at
     return int(answer)
