@@ -1,4 +1,4 @@
-"""Which partition each row goes to. Knows no Spark; needs pyarrow and NumPy, which comes with it."""
+"""Which partition each row goes to. Knows no Spark; needs pyarrow and NumPy."""
 
 from __future__ import annotations
 

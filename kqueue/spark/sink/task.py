@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
-from kqueue.client import Client
+from kqueue.client import Client, ClientOptions
 from kqueue.spark.sink.journal import Journal, Staged
 from kqueue.spark.sink.options import ALL_IN_SYNC, SinkOptions
 from kqueue.spark.sink.placing import Targets
@@ -52,9 +52,11 @@ def _drain(outbox: Outbox, batcher: Batcher, rows: Iterable[pa.RecordBatch]) -> 
     deque(outbox.send(batcher.flush()), maxlen=0)
 
 
-def stage_rows(options: SinkOptions, identity: Identity, rows: Iterable[pa.RecordBatch]) -> Outcome:
+def stage_rows(
+    options: SinkOptions, identity: Identity, rows: Iterable[pa.RecordBatch], connect: Callable[[ClientOptions], Client] = Client
+) -> Outcome:
     """Stage rows for `commit`, unless their batch has been decided. Raises: RowRefused, ClientError, StagingLost: nothing can be seen."""
-    with closing(Client(options.client)) as client:
+    with closing(connect(options.client)) as client:
         journal = Journal(client, identity.query_id)
         count = journal.open(options["stagingPartitions"])
         if journal.read().has(identity.batch_id):

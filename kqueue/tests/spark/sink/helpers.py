@@ -1,0 +1,48 @@
+"""Rows, options, and what stands in topics afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+import kqueue
+from kqueue.client import EARLIEST, LATEST, Client
+from kqueue.records.batch import iter_batches, iter_records
+from kqueue.records.record import Record
+from kqueue.spark.sink.options import SinkOptions, parse_options
+
+
+def options_for(broker: kqueue.Broker, *, streaming: bool = True, **given: Any) -> SinkOptions:
+    """Options by keywords: ``kafka_acks`` is ``kafka.acks``."""
+    values = {name.replace("_", ".") if name.startswith("kafka_") else name: str(value) for name, value in given.items()}
+    return parse_options({"kafka.bootstrap.servers": broker.bootstrap, **values}, streaming=streaming)
+
+
+def rows_of(values: Iterable[str], **columns: Sequence[Any]) -> pa.RecordBatch:
+    """Rows with these values, which are their keys too unless a column says otherwise."""
+    texts = pa.array(list(values), pa.string())
+    found: dict[str, Any] = {"key": texts, "value": texts.cast(pa.binary())}
+    found |= {name: column if isinstance(column, pa.Array) else pa.array(column) for name, column in columns.items()}
+    return pa.record_batch(found)
+
+
+def records_in(broker: kqueue.Broker, topic: str) -> dict[int, list[Record]]:
+    """What stands in each partition."""
+    found: dict[int, list[Record]] = {}
+    with Client(broker.bootstrap) as client:
+        for place in client.metadata([topic]).topics[topic].places:
+            found[place.partition] = []
+            at, end = (client.offsets({place: which})[place].offset or 0 for which in (EARLIEST, LATEST))
+            while at < end:
+                data = client.fetch({place: at})[place].records
+                for position, header in iter_batches(data):
+                    found[place.partition] += iter_records(data, position)
+                    at = header.next_offset
+    return found
+
+
+def values_in(broker: kqueue.Broker, topic: str) -> list[str]:
+    """All values of a topic, sorted."""
+    return sorted((one.value or b"").decode() for part in records_in(broker, topic).values() for one in part)

@@ -1,0 +1,219 @@
+"""Exactly once, with no Spark: whoever is killed, wherever, and whoever comes back from the dead, each row stands in its topic once."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+import kqueue
+from kqueue.base.errors import KqueueError, StagingLost
+from kqueue.client import Client, ClientOptions, TopicPartition
+from kqueue.spark.sink import committing
+from kqueue.spark.sink.journal import Journal, Staged
+from kqueue.spark.sink.options import SinkOptions
+from kqueue.spark.sink.sending import forget_producers
+from kqueue.spark.sink.task import Identity, stage_rows
+from kqueue.testing import faults
+from kqueue.tests.spark.sink.helpers import options_for, rows_of, values_in
+
+QUERY = "3f1c"
+CALLS = ("metadata", "offsets", "fetch", "init_producer", "produce", "create_topics", "delete_records")
+ROWS = [f"row {number:03}" for number in range(120)]
+
+
+class Killed(BaseException):
+    """As if the process were gone: nobody catches it."""
+
+
+class WatchedClient(Client):
+    """Tells before and after each call: ``watch("produce", True)``."""
+
+    watch: Callable[[str, bool], None]
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name not in CALLS:
+            return found
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            self.watch(name, True)
+            answer = found(*arguments, **keywords)
+            self.watch(name, False)
+            return answer
+
+        return call
+
+
+def watched(watch: Callable[[str, bool], None]) -> Callable[[ClientOptions], Client]:
+    def connect(options: ClientOptions) -> Client:
+        client = WatchedClient(options)
+        client.watch = watch
+        return client
+
+    return connect
+
+
+def run_batch(
+    options: SinkOptions,
+    batch_id: int,
+    tasks: Sequence[Sequence[str]],
+    connect: Callable[[ClientOptions], Client] = Client,
+) -> None:
+    """What Spark does for one micro-batch: its tasks, then the commit."""
+    staged: list[Staged] | None = []
+    for number, values in enumerate(tasks):
+        outcome = stage_rows(options, Identity(QUERY, batch_id, number), [rows_of(values)] if values else [], connect)
+        staged = None if outcome.staged is None or staged is None else [*staged, *outcome.staged]
+    with connect(options.client) as client:
+        committing.commit(client, QUERY, batch_id, staged)
+
+
+@pytest.fixture
+def broker() -> Iterator[kqueue.Broker]:
+    forget_producers()
+    with kqueue.Broker(auto_create_topics_enable=False) as running:
+        running.create_topic("out", 3)
+        yield running
+    forget_producers()
+
+
+@pytest.fixture
+def options(broker: kqueue.Broker) -> SinkOptions:
+    return options_for(broker, topic="out", delivery="exactly-once", stagingPartitions=2, kafka_batch_size=200)
+
+
+def after_calls(number: int, then: Callable[[], None]) -> Callable[[str, bool], None]:
+    """A watch that does something at one moment, before or after a call: the moments are numbered from 0 on."""
+    moments = itertools.count()
+
+    def watch(name: str, before: bool) -> None:
+        if next(moments) == number:
+            then()
+
+    return watch
+
+
+def die() -> None:
+    raise Killed
+
+
+def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(broker: kqueue.Broker, options: SinkOptions) -> None:
+    """Before and after each call to a broker; the second try has other tasks, in another order."""
+    expected: list[str] = []
+    for step in itertools.count():
+        mine = [f"{step:03} {row}" for row in ROWS]
+        expected += mine
+        try:
+            run_batch(options, step, [mine[:60], mine[60:]], watched(after_calls(step, die)))
+        except Killed:
+            forget_producers()
+            run_batch(options, step, [mine[::-2], [], mine[-2::-2]])
+        else:
+            break
+    assert step > 80
+    assert values_in(broker, "out") == sorted(expected)
+
+
+def test_kills_of_each_try_after_the_other(broker: kqueue.Broker, options: SinkOptions) -> None:
+    """Nobody gets further than a few steps before the next kill, until one does."""
+    for batch_id, stride in enumerate((7, 11, 16)):
+        mine = [f"{batch_id}: {row}" for row in ROWS]
+        tries = 0
+        for limit in itertools.count(stride, stride):
+            tries += 1
+            forget_producers()
+            try:
+                run_batch(options, batch_id, [mine[tries % 7 :], mine[: tries % 7]], watched(after_calls(limit, die)))
+            except Killed:
+                continue
+            break
+        assert tries > 2
+    assert values_in(broker, "out") == sorted(f"{batch_id}: {row}" for batch_id in range(3) for row in ROWS)
+
+
+@pytest.mark.parametrize("share", range(0, 100, 4))
+def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOptions, share: int) -> None:
+    """It stops at some percent of its way; another does the batch and the next; then the first one goes on as if nothing had been."""
+    calls: list[str] = []
+    run_batch(options, 0, [ROWS[:60], ROWS[60:]], watched(lambda name, before: calls.append(name)))
+    stopped, go_on = threading.Event(), threading.Event()
+
+    def pause() -> None:
+        stopped.set()
+        assert go_on.wait(30)
+
+    def zombie() -> None:
+        with contextlib.suppress(KqueueError):  # it may be told, or not; what counts is what it did
+            run_batch(options, 1, [ROWS[:60], ROWS[60:]], watched(after_calls(len(calls) * share // 100, pause)))
+
+    thread = threading.Thread(target=zombie)
+    thread.start()
+    try:
+        assert stopped.wait(30)
+        run_batch(options, 1, [ROWS[::2], ROWS[1::2]])
+        run_batch(options, 2, [["last"]])
+    finally:
+        go_on.set()
+        thread.join(30)
+    run_batch(options, 3, [["after"]])
+    assert values_in(broker, "out") == sorted([*ROWS, *ROWS, "last", "after"])
+
+
+def test_nothing_shows_before_the_commit(broker: kqueue.Broker, options: SinkOptions) -> None:
+    outcome = stage_rows(options, Identity(QUERY, 0, 0), [rows_of(ROWS)])
+    assert outcome.staged
+    assert values_in(broker, "out") == []
+
+
+def test_a_batch_without_rows_leaves_no_entry(broker: kqueue.Broker, options: SinkOptions) -> None:
+    run_batch(options, 0, [[], []])
+    with Client(options.client) as client:
+        assert Journal(client, QUERY).read().done == -1
+    run_batch(options, 1, [["x"]])
+    assert values_in(broker, "out") == ["x"]
+
+
+def test_the_shelves_are_cleared_and_the_journal_stays_short(broker: kqueue.Broker, options: SinkOptions) -> None:
+    for batch_id in range(5):
+        run_batch(options, batch_id, [ROWS[:60], ROWS[60:]])
+    assert values_in(broker, "_kqueue-sink-" + QUERY)[1:] == []
+    with Client(options.client) as client:
+        state = Journal(client, QUERY).read()
+    assert state.done == 4
+    assert sum(state.sequences.values()) == 5 * len(ROWS)
+
+
+def test_one_producer_writes_all_batches_and_its_sequences_go_on(broker: kqueue.Broker, options: SinkOptions) -> None:
+    ids = set()
+    for batch_id in range(3):
+        run_batch(options, batch_id, [ROWS])
+        with Client(options.client) as client:
+            ids.add(Journal(client, QUERY).read().producer)
+    assert len(ids) == 1
+
+
+def test_what_was_staged_and_is_gone_is_told(broker: kqueue.Broker, options: SinkOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = stage_rows(options, Identity(QUERY, 0, 0), [rows_of(ROWS)])
+    with Client(options.client) as client:
+        client.delete_records({TopicPartition("_kqueue-sink-" + QUERY, shelf): -1 for shelf in (1, 2)})
+        with pytest.raises(StagingLost, match=r"_kqueue-sink-3f1c-1: what was staged at 0 is gone, by retention or by hand; the rows"):
+            committing.commit(client, QUERY, 0, outcome.staged)
+
+
+def test_an_answer_that_was_lost_does_not_double_rows(broker: kqueue.Broker, options: SinkOptions) -> None:
+    with faults(broker, seed=3) as chaos:
+        chaos.drop_reply(api="Produce", probability=0.4)
+        for batch_id in range(3):
+            run_batch(options, batch_id, [[f"{batch_id}: {row}" for row in ROWS]])
+    assert values_in(broker, "out") == sorted(f"{batch_id}: {row}" for batch_id in range(3) for row in ROWS)
+
+
+def test_a_topic_that_is_no_staging_topic_is_left_alone(broker: kqueue.Broker, options: SinkOptions) -> None:
+    broker.create_topic("_kqueue-sink-" + QUERY)
+    with pytest.raises(StagingLost, match="is no staging topic"):
+        run_batch(options, 0, [["x"]])
