@@ -48,8 +48,12 @@ def bronze(records: DataFrame) -> DataFrame:
 
     Columns: topic, partition, offset, timestamp, key, value, date.
     """
-    in_utc = F.to_utc_timestamp("timestamp", F.current_timezone())
-    return records.select(*WHERE, "timestamp", "key", "value", F.to_date(in_utc).alias("date"))
+    return dated(records).select(*WHERE, "timestamp", "key", "value", "date")
+
+
+def dated(records: DataFrame) -> DataFrame:
+    """Records with the day of their time (`date`, UTC); null where they have none."""
+    return records.withColumn("date", F.to_date(F.to_utc_timestamp("timestamp", F.current_timezone())))
 
 
 def checked(bronze: DataFrame, lateness: str = LATENESS) -> DataFrame:
