@@ -19,21 +19,54 @@ MS_MAX = (2**63 - 1) // 1_000
 Source = tuple[TopicPartition, Unit]
 
 
-def record_batch(piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
-    """Args: schema: Arrow's, as Spark declares the columns. A piece's runs have `Source` as tags. A time that Spark can't hold is null."""
+def arrow_schema(*, headers: bool) -> pa.Schema:
+    """The columns as Spark declares them to Arrow; the first record batch has to have just these, names inside of headers too."""
     import pyarrow as pa
 
+    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    fields = [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("timestampType", pa.int32()),
+    ]
+    return pa.schema([*fields, pa.field("headers", pa.list_(pa.field("element", header)))] if headers else fields)
+
+
+def record_batch(piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
+    """Args: schema: `arrow_schema`. A piece's runs have `Source` as tags. A time that Spark can't hold is null."""
+    import pyarrow as pa
+
+    piece = _joined(piece)
     columns = {
         "key": piece.key,
         "value": piece.value,
-        "topic": spread(piece, lambda source: source[0].topic, pa.string()),
-        "partition": spread(piece, lambda source: source[0].partition, pa.int32()),
+        "topic": spread(piece, lambda shared: shared[0].topic, pa.string()),
+        "partition": spread(piece, lambda shared: shared[0].partition, pa.int32()),
         "offset": piece.offset,
         "timestamp": _in_range(timestamps(piece)),
-        "timestampType": spread(piece, lambda source: timestamp_type(source[1]), pa.int32()),
+        "timestampType": spread(piece, lambda shared: shared[1], pa.int32()),
         "headers": piece.headers,
     }
     return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
+
+
+def _joined(piece: Piece) -> Piece:
+    """With one run for all neighbours that share partition and kind of time, by these: batches may be as small as records."""
+    runs: list[tuple[int, tuple[TopicPartition, int]]] = []
+    count, last = 0, None
+    for rows, (place, unit) in piece.runs:
+        shared = place, timestamp_type(unit)
+        if shared != last and last is not None:
+            runs.append((count, last))
+            count = 0
+        count, last = count + rows, shared
+    if last is not None:
+        runs.append((count, last))
+    return piece._replace(runs=runs)
 
 
 def timestamp_type(unit: Unit) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kqueue.base.errors import CorruptBatch, OptionError, StorageFailed
@@ -17,6 +17,7 @@ from kqueue.log.formats.filenames import LOG, TIMEINDEX
 from kqueue.log.formats.timeindex import ENTRY
 from kqueue.records.columns.contract import Bounds, Piece
 from kqueue.records.columns.decoding import Decoder
+from kqueue.spark.source.chunks import sound_chunks
 from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, Topics
 from kqueue.spark.source.planning import Range
@@ -112,12 +113,27 @@ class FolderWay:
 
     def read(self, ranges: Iterable[Range], decoder: Decoder, lost: Lost) -> Iterator[Piece]:
         for one in ranges:
-            for batch in self._batches(one, lost):
-                decoder.bounds = Bounds(one.start, one.end)
+            decoder.bounds = Bounds(one.start, one.end)
+            start = yield from self._in_chunks(one, decoder)
+            for batch in self._batches(one._replace(start=start), lost):
                 try:
                     yield from decoder.add(batch.data(), batch.unit, tag=(one.place, batch.unit))
                 except CorruptBatch as error:
                     raise CorruptBatch(f"{batch.where}: {error}") from None
+
+    def _in_chunks(self, one: Range, decoder: Decoder) -> Generator[Piece, None, int]:
+        """Read as far as all is plain; returns where to go on with care. Which transactions were aborted is found out with care alone."""
+        start, log = one.start, self._log(one.place)
+        if log is None or log.start_offset > start or self._isolation == "read_committed":
+            return start
+        decoder.next_offset = None
+        try:
+            for chunk in sound_chunks(log, start, one.end):
+                yield from decoder.feed(chunk.data, tag=one.place)
+                start = chunk.next_offset
+        except (CorruptBatch, FileNotFoundError):
+            start = start if decoder.next_offset is None else max(start, decoder.next_offset)
+        return start
 
     def _batches(self, one: Range, lost: Lost) -> Iterator[Batch]:
         """The batches of a range, without control batches and what was aborted. Goes on where a broker deletes or compacts meanwhile."""

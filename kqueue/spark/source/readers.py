@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, StringType, StructType, TimestampType
 
@@ -48,13 +47,12 @@ class _Reader:
         if schema.simpleString() != expected:
             raise OptionError(f"the columns are {expected}; what was declared is {schema.simpleString()}: leave the schema out")
         self._options = options
-        self._schema = schema
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On an executor. Of an empty plan Spark makes a partition of its own, which has no ranges."""
         ranges = partition.ranges if isinstance(partition, Split) else ()
         with short_words():
-            yield from read_ranges(self._options, ranges, to_arrow_schema(self._schema, timezone="UTC"))
+            yield from read_ranges(self._options, ranges)
 
 
 class KqueueReader(_Reader, DataSourceReader):

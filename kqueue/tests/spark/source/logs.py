@@ -39,21 +39,9 @@ def options(broker: kqueue.Broker | None = None, *, streaming: bool = True, **gi
     return parse_options(texts, streaming=streaming)
 
 
-def schema(headers: bool = False) -> Any:
-    """What Spark makes of the columns."""
-    import pyarrow as pa
-
-    fields = [
-        pa.field("key", pa.binary()), pa.field("value", pa.binary()), pa.field("topic", pa.string()), pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()), pa.field("timestamp", pa.timestamp("us", tz="UTC")), pa.field("timestampType", pa.int32()),
-    ]  # fmt: skip
-    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-    return pa.schema([*fields, pa.field("headers", pa.list_(pa.field("element", header)))] if headers else fields)
-
-
 def rows(asked: SourceOptions, ranges: Iterable[Range]) -> list[Mapping[str, Any]]:
     """What is read of these ranges."""
-    return [row for found in read_ranges(asked, tuple(ranges), schema()) for row in found.to_pylist()]
+    return [row for found in read_ranges(asked, tuple(ranges)) for row in found.to_pylist()]
 
 
 def places(asked: SourceOptions, ranges: Iterable[Range]) -> list[tuple[str, int, int]]:

@@ -3,7 +3,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from kqueue.client.places import TopicPartition
@@ -11,8 +10,8 @@ from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder
 from kqueue.records.columns.decoding import Decoder
 from kqueue.records.legacy import encode_set
 from kqueue.records.record import Record
-from kqueue.spark.source.columns import record_batch
-from kqueue.tests.spark.source.logs import BEGIN_MS, schema
+from kqueue.spark.source.columns import arrow_schema, record_batch
+from kqueue.tests.spark.source.logs import BEGIN_MS
 
 PLACE = TopicPartition("t", 3)
 
@@ -20,8 +19,9 @@ PLACE = TopicPartition("t", 3)
 def rows(data: bytes, *, headers: bool = False) -> list[dict[str, Any]]:
     decoder = Decoder(engine="python")
     pieces = [*decoder.feed(data, tag=PLACE), *decoder.finish()]
-    found = [record_batch(piece, schema(headers)) for piece in pieces]
-    assert all(one.schema.equals(schema(headers)) for one in found), "Spark compares the first one's"
+    schema = arrow_schema(headers=headers)
+    found = [record_batch(piece, schema) for piece in pieces]
+    assert all(one.schema.equals(schema) for one in found), "Spark compares the first one's"
     return [row for one in found for row in one.to_pylist()]
 
 
@@ -46,17 +46,23 @@ def test_whose_time_it_is() -> None:
     assert [(row["timestampType"], row["timestamp"]) for row in rows(old)] == [(-1, None)]
 
 
+def test_each_row_has_what_its_own_batch_says() -> None:
+    decoder = Decoder(engine="python")
+    pieces = []
+    for number, (place, kind) in enumerate([(PLACE, 0), (PLACE, 0), (PLACE, 1), (TopicPartition("u", 0), 1), (PLACE, 0)]):
+        builder = BatchBuilder("none", timestamp_type=kind, base_offset=number)
+        for _ in range(number + 1):
+            builder.append(BEGIN_MS, None, b"v")
+        pieces += decoder.feed(bytes(builder.build()), tag=place)
+    pieces += decoder.finish()
+    found = [row for piece in pieces for row in record_batch(piece, arrow_schema(headers=False)).to_pylist()]
+    kinds = [(row["topic"], row["partition"], row["timestampType"]) for row in found]
+    assert kinds == [("t", 3, 0)] * 3 + [("t", 3, 1)] * 3 + [("u", 0, 1)] * 4 + [("t", 3, 0)] * 5
+
+
 @pytest.mark.parametrize("time", [2**62, (2**63 - 1) // 1_000 + 1])
 def test_times_beyond_what_spark_has_are_null(time: int) -> None:
     builder = BatchBuilder("none")
     builder.append(BEGIN_MS, None, b"a")
     builder.append(time, None, b"b")
     assert [row["timestamp"] is None for row in rows(bytes(builder.build()))] == [False, True]
-
-
-def test_the_types_are_those_that_are_declared() -> None:
-    builder = BatchBuilder("none")
-    builder.append(BEGIN_MS, None, b"a")
-    decoder = Decoder(engine="python")
-    (piece,) = [*decoder.feed(bytes(builder.build()), tag=PLACE), *decoder.finish()]
-    assert record_batch(piece, schema()).schema.field("timestamp").type == pa.timestamp("us", tz="UTC")
