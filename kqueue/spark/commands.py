@@ -6,6 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -59,7 +60,7 @@ def ingest(folder: str, topics: tuple[str, ...], lateness: str, path: str | None
     with _session(master) as spark:
         from kqueue.spark import jobs
 
-        done = jobs.ingest(spark, _source(topics, path, bootstrap), folder, lateness=lateness, tell=_tell)
+        done = jobs.ingest(spark, _source(topics, path, bootstrap), _absolute(folder), lateness=lateness, tell=_tell)
     click.echo(f"Took in {done['bronze']:,} records.")
 
 
@@ -78,7 +79,7 @@ def archive(folder: str, topics: tuple[str, ...], path: str | None, bootstrap: s
     with _session(master) as spark:
         from kqueue.spark import jobs
 
-        count = jobs.archive(spark, _source(topics, path, bootstrap), folder, tell=_tell)
+        count = jobs.archive(spark, _source(topics, path, bootstrap), _absolute(folder), tell=_tell)
     click.echo(f"Archived {count:,} records.")
 
 
@@ -96,7 +97,7 @@ def replay(folder: str, topic: str | None, bootstrap: str, master: str) -> None:
     with _session(master) as spark:
         from kqueue.spark import jobs
 
-        count = jobs.replay(spark, folder, bootstrap, topic=topic)
+        count = jobs.replay(spark, _absolute(folder), bootstrap, topic=topic)
     click.echo(f"Sent {count:,} records.")
 
 
@@ -129,8 +130,13 @@ def audit(topics: tuple[str, ...], as_json: bool, path: str | None, bootstrap: s
 
 
 def _source(topics: tuple[str, ...], path: str | None, bootstrap: str) -> dict[str, str]:
-    place = {"kafka.bootstrap.servers": bootstrap} if path is None else {"path": path}
+    place = {"kafka.bootstrap.servers": bootstrap} if path is None else {"path": _absolute(path)}
     return {**place, "subscribe": ",".join(topics)}
+
+
+def _absolute(folder: str) -> str:
+    """The folder as seen from here: Spark's processes may stand elsewhere. What is in no file system of this machine stays as it is."""
+    return folder if "://" in folder else str(Path(folder).absolute())
 
 
 def _tell(stage: str, rows: int) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from kqueue.cli.app import kqueue
-from kqueue.spark.commands import _source
+from kqueue.spark.commands import _absolute, _source
 
 NO_PYSPARK = """
 import sys
@@ -21,7 +22,8 @@ main()
 
 def test_where_it_is_read_from() -> None:
     assert _source(("a", "b"), None, "h:1") == {"kafka.bootstrap.servers": "h:1", "subscribe": "a,b"}
-    assert _source(("a",), "data", "h:1") == {"path": "data", "subscribe": "a"}
+    assert _source(("a",), "data", "h:1") == {"path": str(Path("data").absolute()), "subscribe": "a"}
+    assert _absolute("s3://bucket/data") == "s3://bucket/data"
 
 
 @pytest.mark.parametrize("job", ["ingest", "archive", "replay", "audit"])
