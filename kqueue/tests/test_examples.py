@@ -21,6 +21,11 @@ PROMISES = {
         *(rf"as Kafka {version}: <group billing: .*; orders-0 at 3 \(lag 0\)>" for version in (r"2\.8", r"3\.9", r"4\.3")),
         "one more order, and nobody there: group billing has consumed 3 of 4 records of orders: partition 0 at 3 of 4",
     ],
+    "log_collection.py": [
+        r"the agent was killed after the consumer had seen 1000 lines",
+        "meanwhile the log was rotated, and written on",
+        r"6000 of 6000 lines came, 0 of them twice; errors: web \d+, billing \d+, mail \d+",
+    ],
     "peak_shaving.py": [
         r"1000 customers came: \d+ orders were accepted, [1-9]\d* refused",
         "the refused ones were told: 100 orders are waiting",
