@@ -38,7 +38,7 @@ class Codec(Protocol):
         ...
 
     def compress(self, data: Buffer, level: int | None = None) -> bytes:
-        """`data` compressed; empty data too; the same data and level, the same bytes. `level` None: the default; others are from `levels`."""
+        """`data` compressed; empty data too; the same data and level, the same bytes. `level` None: the default, else from `levels`."""
         ...
 
     def decompress(self, data: Buffer, limit: int) -> bytes:

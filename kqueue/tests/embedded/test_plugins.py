@@ -42,7 +42,8 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def records_of(*values: bytes, codec: str = "none", keys: tuple[bytes, ...] = ()) -> bytes:
-    return bytes(build_batch([Record(number, 1_000, keys[number] if keys else b"key", value) for number, value in enumerate(values)], codec=codec))
+    records = [Record(number, 1_000, keys[number] if keys else b"key", value) for number, value in enumerate(values)]
+    return bytes(build_batch(records, codec=codec))
 
 
 def send(broker: kqueue.Broker, topic: str, *batches: bytes) -> list[PartitionProduceResponse]:
@@ -197,7 +198,8 @@ def test_a_topics_partitioner_is_told_to_clients() -> None:
         broker.create_topic("mine", kqueue_partitioner="last")
         broker.create_topic("usual")
         resources = [
-            DescribeConfigsResource(resource_type=2, resource_name=name, configuration_keys=["kqueue.partitioner"]) for name in ("mine", "usual")
+            DescribeConfigsResource(resource_type=2, resource_name=name, configuration_keys=["kqueue.partitioner"])
+            for name in ("mine", "usual")
         ]
         answer = ask(broker.bootstrap, "DescribeConfigs", 1, resources=resources)
         found = [(one.value, one.config_source) for result in answer.results for one in result.configs]

@@ -191,7 +191,7 @@ def test_codecs_that_settings_bring_go_to_the_process(tmp_path: Path) -> None:
                 found = [record.key for record in records(partition)]
                 assert len(found) < 60
                 assert {b"once-%d" % turn for turn in range(40)} <= set(found)
-                half_empty = list(iter_batches(partition.read_now(0, 100).read()))[0][1]
+                half_empty = next(iter_batches(partition.read_now(0, 100).read()))[1]
                 assert half_empty.record_count == 1
                 assert mark in partition.read_now(0, 100).read()
             assert server.broker.cleaning.cleaner.uncleanable == {}

@@ -109,7 +109,8 @@ def test_names_are_known_when_the_settings_are_read(setting: str, value: str, wo
 
 def test_storages_and_stores_are_made_by_name_path_or_callable(tmp_path: Path) -> None:
     assert storage_maker(config()) is LocalStorage
-    assert type(storage_maker(config(kqueue_storage=f"{HERE}:make_storage"))(str(tmp_path)).open("a", create=True)).__name__ == "GuardedFile"
+    make = storage_maker(config(kqueue_storage=f"{HERE}:make_storage"))
+    assert type(make(str(tmp_path)).open("a", create=True)).__name__ == "GuardedFile"
     given = Objects(storage=OtherStorage, metadata=lambda folder: KeptStore())
     assert storage_maker(config(), given)(str(tmp_path)).place == str(tmp_path)
     assert store_opener(config(), given)("").read("/") == {}

@@ -15,8 +15,8 @@ from kqueue.base.errors import UnsupportedVersion
 from kqueue.base.timers import Timers
 from kqueue.broker.waiting import Waiting
 from kqueue.schema import decode, encode
-from kqueue.server.app import Server
 from kqueue.server.answers import Chunks, Connection, Later
+from kqueue.server.app import Server
 from kqueue.server.dispatch import Dispatcher
 from kqueue.server.hub import Bounds, Hub
 from kqueue.server.jobs import ThreadJobs

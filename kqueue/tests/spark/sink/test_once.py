@@ -136,11 +136,9 @@ def test_kills_of_each_try_after_the_other(broker: kqueue.Broker, options: SinkO
     assert values_in(broker, "out") == sorted(f"{batch_id}: {row}" for batch_id in range(3) for row in ROWS)
 
 
-@pytest.mark.parametrize("share", range(0, 100, 4))
-def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOptions, share: int) -> None:
-    """It stops at some percent of its way; another does the batch and the next; then the first one goes on as if nothing had been."""
-    calls: list[str] = []
-    run_batch(options, 0, [ROWS[:60], ROWS[60:]], watched(lambda name, before: calls.append(name)))
+@contextlib.contextmanager
+def held_up(options: SinkOptions, tasks: Sequence[Sequence[str]], moment: int) -> Iterator[None]:
+    """A driver that does batch 1, and stands still at one moment of it for as long as the body takes; then it goes on as if nothing had been."""
     stopped, go_on = threading.Event(), threading.Event()
 
     def pause() -> None:
@@ -149,19 +147,46 @@ def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOpti
 
     def zombie() -> None:
         with contextlib.suppress(KqueueError):  # it may be told, or not; what counts is what it did
-            run_batch(options, 1, [ROWS[:60], ROWS[60:]], watched(after_calls(len(calls) * share // 100, pause)))
+            run_batch(options, 1, tasks, watched(after_calls(moment, pause)))
+        stopped.set()
 
     thread = threading.Thread(target=zombie)
     thread.start()
     try:
         assert stopped.wait(30)
-        run_batch(options, 1, [ROWS[::2], ROWS[1::2]])
-        run_batch(options, 2, [["last"]])
+        yield
     finally:
         go_on.set()
         thread.join(30)
+
+
+def moments_of_a_batch(options: SinkOptions) -> int:
+    """Does batch 0; returns how many moments it had."""
+    calls: list[str] = []
+    run_batch(options, 0, [ROWS[:60], ROWS[60:]], watched(lambda name, before: calls.append(name)))
+    return len(calls)
+
+
+@pytest.mark.parametrize("place", [*range(0, 90, 5), *range(-14, 0)])
+def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOptions, place: int) -> None:
+    """It stops at some percent of its way, or shortly before its end; another does the batch and the next one meanwhile."""
+    moments = moments_of_a_batch(options)
+    with held_up(options, [ROWS[:60], ROWS[60:]], moments * place // 100 if place >= 0 else moments + place):
+        run_batch(options, 1, [ROWS[::2], ROWS[1::2]])
+        run_batch(options, 2, [["last"]])
     run_batch(options, 3, [["after"]])
     assert values_in(broker, "out") == sorted([*ROWS, *ROWS, "last", "after"])
+
+
+@pytest.mark.parametrize("first", range(60, 85, 3))
+@pytest.mark.parametrize("second", [76, 88, 96])
+def test_two_drivers_of_one_batch_and_the_second_is_killed(broker: kqueue.Broker, options: SinkOptions, first: int, second: int) -> None:
+    moments = moments_of_a_batch(options)
+    with held_up(options, [ROWS[:60], ROWS[60:]], moments * first // 100), contextlib.suppress(Killed):
+        run_batch(options, 1, [ROWS[::-1][:50], ROWS[::-1][50:]], watched(after_calls(moments * second // 100, die)))
+    run_batch(options, 1, [ROWS])
+    run_batch(options, 2, [["after"]])
+    assert values_in(broker, "out") == sorted([*ROWS, *ROWS, "after"])
 
 
 def test_nothing_shows_before_the_commit(broker: kqueue.Broker, options: SinkOptions) -> None:
