@@ -391,7 +391,7 @@ class DataLost(KqueueError):
 
 
 class RowRefused(KqueueError):
-    """A frame or a row that can't be written as a record: a column is missing or has another type, no such topic or partition, too large."""
+    """A frame or a row that can't be written: a column is missing or has another type, no such topic or partition, too large."""
 
 
 class StagingLost(KqueueError):
