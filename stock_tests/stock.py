@@ -15,6 +15,7 @@ import kqueue
 from kqueue.embedded.inside.records import Record
 
 TIMEOUT_S = 60
+READ_TIMEOUT_MS = 20_000  # a task that finds no record where it was told of one says so before the test is out of time
 POLL_S = 0.02
 Headers = tuple[tuple[str, bytes | None], ...]
 Seen = tuple[str, int, int, int, bytes | None, bytes | None, Headers]
@@ -49,7 +50,8 @@ class Stock:
         self._folder = folder
 
     def _options(self, options: Mapping[str, object]) -> dict[str, str]:
-        return {"kafka.bootstrap.servers": self.broker.bootstrap} | {name: str(value) for name, value in options.items()}
+        given = {name: str(value) for name, value in options.items()}
+        return {"kafka.bootstrap.servers": self.broker.bootstrap, "kafkaConsumer.pollTimeoutMs": str(READ_TIMEOUT_MS), **given}
 
     # --- batch
 
