@@ -34,7 +34,7 @@ KiB = 1024
 @click.option("--once", is_flag=True, help="Send what there is (from the beginning), and end.")
 @click.option("--interval", "interval_s", type=click.FloatRange(min=0.01), default=1.0, show_default=True, metavar="SECONDS",
               help="How often to look for new lines.")  # fmt: skip
-@click.option("--batch", "lines_max", type=click.IntRange(min=1, max=100_000), default=1000, show_default=True, metavar="N",
+@click.option("--batch", "lines_max", type=click.IntRange(min=1, max=100_000), default=5000, show_default=True, metavar="N",
               help="Keep the position after so many lines at most.")  # fmt: skip
 @click.option("--key", type=click.Choice(["path", "name", "host", "none"]), default="path", show_default=True,
               help="The key of a record: lines with the same key stay in order.")  # fmt: skip
