@@ -61,9 +61,10 @@ def _finish(journal: Journal, state: State, *, resumed: bool) -> State:
     assert decided is not None
     _copy_all(journal, decided, copied_counts(journal.client, decided) if resumed else {})
     sequences = {part.place: after(part.sequence, part.rows) for part in decided.parts}
-    at = journal.append(done_entry(state, sequences))
-    _let_go(journal, decided, at)
-    return State(decided.batch_id, None, decided.producer, {**state.sequences, **sequences})
+    journal.append(done_entry(state, sequences))
+    now = journal.read()
+    _let_go(journal, decided, now)
+    return now
 
 
 def _copy_all(journal: Journal, decided: Decided, copied: dict[TopicPartition, int]) -> None:
@@ -80,8 +81,9 @@ def _copy_all(journal: Journal, decided: Decided, copied: dict[TopicPartition, i
             return
 
 
-def _let_go(journal: Journal, decided: Decided, done_at: int) -> None:
-    before = {JOURNAL: done_at}
+def _let_go(journal: Journal, decided: Decided, now: State) -> None:
+    """Others may have gone on: what the journal says counts, and not where we wrote."""
+    before = {JOURNAL: now.done_at}
     for part in decided.parts:
         for one in part.batches:
             before[one.shelf] = max(before.get(one.shelf, 0), one.offset + one.rows)

@@ -71,12 +71,16 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`done`: the last batch that is, -1 none; `decided`: one that is not done; `sequences`: the next ones of `producer`, by partition."""
+    """`done`: the last batch that is, -1 none; `decided`: one that is not done; `sequences`: the next ones of `producer`, by partition.
+
+    `done_at`: the offset of the entry that says so; nothing before it is needed any more.
+    """
 
     done: int = NONE
     decided: Decided | None = None
     producer: ProducerId | None = None
     sequences: Mapping[TopicPartition, int] = field(default_factory=dict)
+    done_at: int = 0
 
     def has(self, batch_id: int) -> bool:
         """Whether it is known what this batch consists of."""
@@ -86,8 +90,11 @@ class State:
 # --- entries
 
 
-def fold(state: State, entry: Mapping[str, Any]) -> State:
-    """The state after one more entry. One that comes too late changes nothing. Raises KeyError, TypeError, ValueError: it is no entry."""
+def fold(state: State, entry: Mapping[str, Any], offset: int = 0) -> State:
+    """The state after one more entry, which stands at `offset`. One that comes too late changes nothing.
+
+    Raises KeyError, TypeError, ValueError: it is no entry.
+    """
     if entry["version"] != VERSION:
         raise ValueError(f"version {entry['version']!r}")
     batch_id = int(entry["batch"])
@@ -100,7 +107,7 @@ def fold(state: State, entry: Mapping[str, Any]) -> State:
     if batch_id <= state.done:
         return state
     sequences = {TopicPartition(topic, int(partition)): int(next) for topic, partition, next in entry["sequences"]}
-    return State(batch_id, None, ProducerId(*map(int, entry["producer"])), sequences)
+    return State(batch_id, None, ProducerId(*map(int, entry["producer"])), sequences, offset)
 
 
 def _decided_of(entry: Mapping[str, Any], batch_id: int) -> Decided:
@@ -168,14 +175,14 @@ class Journal:
     def read(self) -> State:
         """The state as of now."""
         state = State()
-        for entry in self._entries():
+        for offset, entry in self._entries():
             try:
-                state = fold(state, entry)
+                state = fold(state, entry, offset)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise StagingLost(f"the journal {self.place} holds an entry that can't be read ({error!r}): {str(entry)[:200]}") from None
         return state
 
-    def _entries(self) -> Iterable[Any]:
+    def _entries(self) -> Iterable[tuple[int, Any]]:
         at, end = bounds(self.client, self.place)
         while at < end:
             fetched = self.client.fetch({self.place: at}, partition_max_bytes=64 * 1024 * 1024, max_bytes=64 * 1024 * 1024)[self.place]
@@ -184,25 +191,25 @@ class Journal:
                 for record in iter_records(fetched.records, position):
                     if at <= record.offset:
                         try:
-                            yield json.loads(record.value or b"")
+                            yield record.offset, json.loads(record.value or b"")
                         except ValueError:
                             raise StagingLost(f"the journal {self.place} holds at {record.offset} what is no JSON") from None
                 at = header.next_offset
             if at == begin:
                 raise StagingLost(f"the journal {self.place} ends at {end}, but from {at} on there is nothing")
 
-    def append(self, entry: Mapping[str, Any]) -> int:
-        """Returns its offset. An answer that was lost makes it stand there twice, which changes nothing."""
+    def append(self, entry: Mapping[str, Any]) -> None:
+        """An answer that was lost makes it stand there twice, which changes nothing."""
         builder = BatchBuilder("zstd")
         builder.append(time.time_ns() // 1_000_000, None, json.dumps(entry, separators=(",", ":")).encode())
         batch = builder.build()
         for attempt in range(APPENDS_MAX):
             try:
-                return self.client.produce({self.place: batch})[self.place].base_offset
+                self.client.produce({self.place: batch})
+                return
             except ConnectionLost:
                 if attempt == APPENDS_MAX - 1:
                     raise
-        raise AssertionError("unreachable")
 
     def drop(self, before: Mapping[int, int]) -> None:
         """Let go of what lies before these offsets, by partition."""

@@ -138,7 +138,7 @@ def test_kills_of_each_try_after_the_other(broker: kqueue.Broker, options: SinkO
 
 @contextlib.contextmanager
 def held_up(options: SinkOptions, tasks: Sequence[Sequence[str]], moment: int) -> Iterator[None]:
-    """A driver that does batch 1, and stands still at one moment of it for as long as the body takes; then it goes on as if nothing had been."""
+    """A driver that does batch 1, stands still at one moment of it while the body runs, and then goes on as if nothing had been."""
     stopped, go_on = threading.Event(), threading.Event()
 
     def pause() -> None:

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from kqueue.base.errors import OptionError
+from kqueue.spark.sink.options import BY_NAME, OPTIONS, REFUSED, WITHOUT_MEANING, parse_options
+
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+
+
+def test_defaults_and_names_in_any_case() -> None:
+    options = parse_options({"KAFKA.Bootstrap.Servers": "a:1,b:2", "TOPIC": "orders", "kafka.ACKS": "1"}, streaming=True)
+    assert (options.topic, options.acks, options.is_exactly_once) == ("orders", 1, False)
+    assert options.client.bootstrap == "a:1,b:2"
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"topik": "x"}, "there is no option 'topik'; did you mean 'topic'?"),
+        ({"kafka.linger.msec": "5"}, "there is no option 'kafka.linger.msec'; did you mean 'kafka.linger.ms'?"),
+        ({"topic": "a b"}, "topic: topic 'a b': only letters"),
+        ({"kafka.acks": "2"}, "kafka.acks: expected all, -1, 1 or 0, found '2'"),
+        ({"kafka.batch.size": "0"}, "kafka.batch.size: expected a whole number from 1 to 2147483647, found '0'"),
+        ({"kafka.compression.type": "zip"}, "kafka.compression.type: "),
+        ({"partitioner": "murmur3"}, "partitioner: "),
+        ({"delivery": "twice"}, "delivery: expected at-least-once or exactly-once, found 'twice'"),
+        ({"path": "x"}, "path is not supported: rows go to a broker"),
+        ({"kafka.transactional.id": "x"}, "kafka.transactional.id is not supported: use delivery=exactly-once"),
+        ({"kafka.security.protocol": "SSL"}, "TLS and SASL are not supported yet"),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "TLS and SASL are not supported yet"),
+        ({"kafka.bootstrap.servers": "host:port"}, "kafka.bootstrap.servers: "),
+        ({"delivery": "exactly-once", "kafka.acks": "1", "txnAppId": "a", "txnVersion": "1"}, "needs kafka.acks=all"),
+        ({"delivery": "exactly-once", "txnAppId": "a"}, "needs txnAppId and txnVersion"),
+        ({"delivery": "exactly-once", "txnAppId": "a/b", "txnVersion": "1"}, "txnAppId: expected up to 100 letters"),
+        ({"txnVersion": "1"}, "txnVersion is for delivery=exactly-once only"),
+    ],
+)
+def test_mistakes(given: dict[str, str], words: str) -> None:
+    with pytest.raises(OptionError) as told:
+        parse_options(SERVERS | given, streaming=False)
+    assert words in str(told.value)
+
+
+def test_a_stream_has_its_querys_id() -> None:
+    with pytest.raises(OptionError, match="txnAppId is for batch writes only"):
+        parse_options(SERVERS | {"delivery": "exactly-once", "txnAppId": "a"}, streaming=True)
+    with pytest.raises(OptionError, match="contradict each other"):
+        parse_options(SERVERS | {"delivery": "exactly-once", "asyncProgressTrackingEnabled": "true"}, streaming=True)
+
+
+def test_the_broker_is_named() -> None:
+    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers=host:port"):
+        parse_options({"topic": "t"}, streaming=False)
+
+
+def test_options_of_kafkas_producer_that_mean_nothing_here_are_taken() -> None:
+    parse_options(SERVERS | dict.fromkeys(WITHOUT_MEANING, "x") | {"kafka.security.protocol": "plaintext"}, streaming=True)
+
+
+def test_the_table() -> None:
+    assert len(BY_NAME) == len(OPTIONS)
+    assert all(option.doc.endswith(".") for option in OPTIONS)
+    assert not set(BY_NAME) & (set(REFUSED) | {name.lower() for name in WITHOUT_MEANING})

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import kqueue
+from kqueue.base.errors import BrokerRefused, RowRefused
+from kqueue.client import Client, ProducerId
+from kqueue.records.batch import iter_batches
+from kqueue.spark.sink.sending import Producer, after, forget_producers, lent_producer
+from kqueue.spark.sink.task import send_rows
+from kqueue.testing import faults
+from kqueue.tests.spark.sink.helpers import options_for, records_in, rows_of, values_in
+
+ROWS = [f"row {number:03}" for number in range(300)]
+
+
+@pytest.fixture
+def broker() -> Iterator[kqueue.Broker]:
+    forget_producers()
+    with kqueue.Broker(auto_create_topics_enable=False) as running:
+        running.create_topic("out", 3)
+        yield running
+    forget_producers()
+
+
+def test_sequences_begin_anew_behind_the_last_one() -> None:
+    assert after(2**31 - 1, 1) == 0
+    assert after(2**31 - 3, 5) == 2
+    producer = Producer(ProducerId(7, 0))
+    producer.took(("t", 0), 2**31 - 1)  # type: ignore[arg-type]
+    assert producer.next_of(("t", 0))["base_sequence"] == 2**31 - 1  # type: ignore[arg-type]
+
+
+def test_rows_arrive_in_their_order(broker: kqueue.Broker) -> None:
+    send_rows(options_for(broker, topic="out", kafka_batch_size=200), [rows_of(ROWS[:100]), rows_of([]), rows_of(ROWS[100:])])
+    found = records_in(broker, "out")
+    assert values_in(broker, "out") == ROWS
+    assert all([one.value for one in part] == sorted(one.value or b"" for one in part) for part in found.values())
+
+
+def test_answers_that_are_lost_double_nothing(broker: kqueue.Broker) -> None:
+    with faults(broker, seed=1) as chaos:
+        chaos.drop_reply(api="Produce", probability=0.5)
+        send_rows(options_for(broker, topic="out", kafka_batch_size=500), [rows_of(ROWS)])
+    assert values_in(broker, "out") == ROWS
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_only_acks_all_has_a_producers_id(broker: kqueue.Broker, acks: str) -> None:
+    send_rows(options_for(broker, topic="out", kafka_acks=acks), [rows_of(ROWS)])
+    with Client(broker.bootstrap) as client:
+        data = client.fetch({("out", 0): 0}, max_wait_ms=5_000)[("out", 0)].records  # type: ignore[dict-item]
+    assert {header.has_producer for _, header in iter_batches(data)} == {acks == "all"}
+
+
+def test_a_producer_is_kept_unless_something_failed(broker: kqueue.Broker) -> None:
+    with Client(broker.bootstrap) as client:
+        with lent_producer(client) as first:
+            pass
+        with pytest.raises(RuntimeError), lent_producer(client) as second:
+            raise RuntimeError
+        with lent_producer(client) as third:
+            pass
+    assert first is second
+    assert third is not first
+
+
+def test_what_the_broker_refuses_is_told(broker: kqueue.Broker) -> None:
+    broker.create_topic("compacted", cleanup_policy="compact")
+    with pytest.raises(BrokerRefused, match="INVALID_RECORD"):
+        send_rows(options_for(broker, topic="compacted"), [rows_of(["x"], key=[None])])
+
+
+def test_a_row_that_is_too_large_for_its_topic(broker: kqueue.Broker) -> None:
+    broker.create_topic("small", max_message_bytes=1_000)
+    options = options_for(broker, topic="small", encoder="python")
+    with pytest.raises(RowRefused, match=r"a row for small-0 takes 2\d{3} bytes as a batch, and its topic takes 1000 at most: raise max"):
+        send_rows(options, [rows_of(["a", "x" * 2_000], key=["k", "k"])])
+    send_rows(options, [rows_of(ROWS)])
+    assert values_in(broker, "small")[-1] == ROWS[-1]
