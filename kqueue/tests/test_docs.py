@@ -102,7 +102,7 @@ def test_what_is_to_be_installed_exists() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     named = set(re.findall(r"pip install '(?:\.|kqueue)\[(\w+)\]'", README.read_text()))
-    assert named == {"arrow", "cli", "demo", "fast"}
+    assert named == {"arrow", "cli", "demo", "fast", "spark"}
     assert named <= set(extras)
 
 
