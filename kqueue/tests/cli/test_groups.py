@@ -47,7 +47,7 @@ def test_describe_shows_the_lag(kq: Kq, group: str) -> None:
 def member(bootstrap: str, group: str) -> Iterator[KafkaConsumer]:
     consumer = KafkaConsumer(group, bootstrap_servers=bootstrap, group_id=group, client_id="watcher", enable_auto_commit=False)
     while not consumer.assignment():
-        consumer.poll(200)
+        consumer.poll(1000)  # long enough for a join: kafka-python 3 drops one that its poll leaves in the middle
     yield consumer
     consumer.close(autocommit=False)
 

@@ -217,7 +217,7 @@ def test_who_is_cut_off_is_put_out_of_its_group_and_comes_back(kind: str) -> Non
         assert consumer.take(1) == [b"b"]
 
         def came_back() -> bool:
-            consumer.poll(10)
+            consumer.poll(500)
             return [member.client_id for member in broker.groups["g"].members] == ["far"]
 
         until(came_back, "its return to the group")
