@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from kqueue.base.errors import InvalidTopic, OptionError, PluginError
-from kqueue.base.names import check_topic, did_you_mean
+from kqueue.base.names import check_topic
 from kqueue.client.options import ClientOptions
 from kqueue.records.codecs import CODECS
 from kqueue.records.columns.engine import ENGINES
 from kqueue.records.partitioners import PARTITIONERS
+from kqueue.spark.options import Option, Table, nonempty, one_of
 
 ALL_IN_SYNC = -1
 ACKS = {"all": ALL_IN_SYNC, "-1": ALL_IN_SYNC, "1": 1, "0": 0}
@@ -24,36 +25,11 @@ LONG_MAX = 2**63 - 1
 _APP_ID = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 
 
-class Option(NamedTuple):
-    """`of`: "batch", "stream", or "both" kinds of writes; `doc` ends with a full stop."""
-
-    name: str
-    parse: Callable[[str, str], Any]
-    default: Any
-    of: str
-    doc: str
-
-
-def _text(text: str, option: str) -> str:
-    if not text.strip():
-        raise OptionError(f"{option} is empty")
-    return text.strip()
-
-
 def _number(least: int, most: int = INT_MAX) -> Callable[[str, str], int]:
     def parse(text: str, option: str) -> int:
         if not re.fullmatch(r"\s*\d{1,19}\s*", text, re.ASCII) or not least <= int(text) <= most:
             raise OptionError(f"{option}: expected a whole number from {least} to {most}, found {text!r}")
         return int(text)
-
-    return parse
-
-
-def _one_of(*words: str) -> Callable[[str, str], str]:
-    def parse(text: str, option: str) -> str:
-        if text.strip().lower() not in words:
-            raise OptionError(f"{option}: expected {', '.join(words[:-1])} or {words[-1]}, found {text!r}")
-        return text.strip().lower()
 
     return parse
 
@@ -67,7 +43,7 @@ def _topic(text: str, option: str) -> str:
 
 def _partitioner(text: str, option: str) -> str:
     try:
-        PARTITIONERS.find(_text(text, option))
+        PARTITIONERS.find(nonempty(text, option))
     except PluginError as error:
         raise OptionError(f"{option}: {error}") from None
     return text.strip()
@@ -75,7 +51,7 @@ def _partitioner(text: str, option: str) -> str:
 
 def _codec(text: str, option: str) -> str:
     try:
-        CODECS.get(_text(text, option).lower())
+        CODECS.get(nonempty(text, option).lower())
     except PluginError as error:
         raise OptionError(f"{option}: {error}") from None
     return text.strip().lower()
@@ -88,22 +64,21 @@ def _app_id(text: str, option: str) -> str:
 
 
 OPTIONS = (
-    Option("kafka.bootstrap.servers", _text, None, "both", "host:port of one or more brokers, with commas between."),
+    Option("kafka.bootstrap.servers", nonempty, None, "both", "host:port of one or more brokers, with commas between."),
     Option("topic", _topic, None, "both", "Where all rows go; without it each row says so in its column topic."),
     Option("partitioner", _partitioner, None, "both", "By name, or module:Class; without it each topic's own (kqueue.partitioner)."),
-    Option("delivery", _one_of(AT_LEAST_ONCE, EXACTLY_ONCE), AT_LEAST_ONCE, "both", "What holds for rows when something is done again."),
+    Option("delivery", one_of(AT_LEAST_ONCE, EXACTLY_ONCE), AT_LEAST_ONCE, "both", "What holds for rows when something is done again."),
     Option("txnAppId", _app_id, None, "batch", "With exactly-once: whose writes these are, as for Delta; a stream has its query's id."),
     Option("txnVersion", _number(0, LONG_MAX), None, "batch", "With exactly-once: the write's number, which rises; what was done is left."),
     Option("stagingPartitions", _number(1, SHELVES_MAX), 4, "both", "With exactly-once: the partitions that batches are staged in."),
-    Option("encoder", _one_of(*ENGINES), "auto", "both", "Loops over rows in plain Python, compiled (fast), or what is installed."),
-    Option("kafka.acks", _one_of(*ACKS), "all", "both", "Who has a batch when it counts as written: all in sync, the leader, nobody."),
+    Option("encoder", one_of(*ENGINES), "auto", "both", "Loops over rows in plain Python, compiled (fast), or what is installed."),
+    Option("kafka.acks", one_of(*ACKS), "all", "both", "Who has a batch when it counts as written: all in sync, the leader, nobody."),
     Option("kafka.compression.type", _codec, None, "both", "Codec of the batches; without it the topic's own, or none."),
     Option("kafka.batch.size", _number(1), 1_000_000, "both", "Bytes of a batch before compression, if the topic takes as much."),
-    Option("kafka.client.id", _text, "kqueue-spark", "both", "How brokers name us in their logs."),
+    Option("kafka.client.id", nonempty, "kqueue-spark", "both", "How brokers name us in their logs."),
     Option("kafka.delivery.timeout.ms", _number(1), 120_000, "both", "How long a broker that is away is waited for."),
     Option("kafka.request.timeout.ms", _number(1), 30_000, "both", "How long one answer is waited for."),
 )
-BY_NAME = {option.name.lower(): option for option in OPTIONS}
 WITHOUT_MEANING = (
     "checkpointLocation", "queryName", "includeHeaders",
     "kafka.buffer.memory", "kafka.client.dns.lookup", "kafka.connections.max.idle.ms", "kafka.enable.idempotence", "kafka.linger.ms",
@@ -122,8 +97,8 @@ REFUSED = {
     "kafka.partitioner.class": "there is no Java that could run it; choose one with the option partitioner",
     "kafka.transactional.id": "use delivery=exactly-once",
 }
-_SECURE = ("kafka.sasl.", "kafka.ssl.")
 _ASYNC = "asyncprogresstrackingenabled"
+TABLE = Table(OPTIONS, WITHOUT_MEANING, REFUSED, who="writers", prefix="asyncprogresstracking")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +140,9 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     Args: given: their names in any case, as Spark hands them on.
     Raises OptionError: an unknown one (the nearest name is offered), a value that can't be, or two that contradict each other.
     """
-    values = {option.name: option.default for option in OPTIONS}
-    for name, text in given.items():
-        option = _option(name, str(text))
-        if option is not None:
-            if option.of not in ("both", "stream" if streaming else "batch"):
-                raise OptionError(f"{option.name} is for batch writes only; a stream has its query's id")
-            values[option.name] = option.parse(str(text), option.name)
+    values = TABLE.values(
+        given, streaming=streaming, misplaced=lambda option: f"{option.name} is for batch writes only; a stream has its query's id"
+    )
     if values["kafka.bootstrap.servers"] is None:
         raise OptionError("say where the broker is: kafka.bootstrap.servers=host:port")
     found = SinkOptions(streaming, values)
@@ -198,19 +169,3 @@ def _check_delivery(options: SinkOptions, given: Mapping[str, str]) -> None:
         raise OptionError(f"delivery={EXACTLY_ONCE} needs kafka.acks=all: with less, rows may be lost that were answered for")
     if names.get(_ASYNC) == "true":
         raise OptionError(f"delivery={EXACTLY_ONCE} and asyncProgressTrackingEnabled contradict each other: Spark may then change a batch")
-
-
-def _option(name: str, text: str) -> Option | None:
-    """The option of this name, None: it has no meaning here. Raises OptionError."""
-    lower = name.lower()
-    if lower in BY_NAME:
-        return BY_NAME[lower]
-    if lower in REFUSED:
-        raise OptionError(f"{lower} is not supported: {REFUSED[lower]}")
-    if lower.startswith(_SECURE) or (lower == "kafka.security.protocol" and text.strip().upper() != "PLAINTEXT"):
-        raise OptionError(f"{lower}={text!r}: TLS and SASL are not supported yet; writers connect in plain text")
-    known = {option.name.lower(): option.name for option in OPTIONS} | {other.lower(): other for other in WITHOUT_MEANING}
-    if lower == "kafka.security.protocol" or lower in known or lower.startswith("asyncprogresstracking"):
-        return None
-    offered = re.sub(r"'(.*)'", lambda match: repr(known[match[1]]), did_you_mean(lower, known))
-    raise OptionError(f"there is no option {name!r}{offered}")

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from kqueue.base.errors import OptionError
-from kqueue.base.names import did_you_mean
 from kqueue.client.options import ClientOptions
 from kqueue.client.places import TopicPartition
 from kqueue.records.columns.engine import ENGINES, EngineName
+from kqueue.spark.options import Option, Table, nonempty, one_of
 from kqueue.spark.source.offsets import EARLIEST, LATEST, WORDS, Bound, parse_assigned, parse_listed
 
 Isolation = Literal["read_uncommitted", "read_committed"]
@@ -37,21 +37,6 @@ def _truth(text: str, option: str) -> bool:
     return text.strip().lower() == "true"
 
 
-def _one_of(*words: str) -> Callable[[str, str], str]:
-    def parse(text: str, option: str) -> str:
-        if text.strip().lower() not in words:
-            raise OptionError(f"{option}: expected {', '.join(words[:-1])} or {words[-1]}, found {text!r}")
-        return text.strip().lower()
-
-    return parse
-
-
-def _text(text: str, option: str) -> str:
-    if not text.strip():
-        raise OptionError(f"{option} is empty")
-    return text.strip()
-
-
 def _duration(text: str, option: str) -> int:
     match = _DURATION.fullmatch(text.lower())
     if match is None or (match[2] or "ms") not in _UNITS_MS:
@@ -68,33 +53,22 @@ def _names(text: str, option: str) -> tuple[str, ...]:
 
 def _pattern(text: str, option: str) -> str:
     try:
-        re.compile(_text(text, option))
+        re.compile(nonempty(text, option))
     except re.error as error:
         raise OptionError(f"{option}: {text!r} is no regular expression: {error}") from None
     return text.strip()
 
-
-class Option(NamedTuple):
-    """`of`: "batch", "stream", or "both" kinds of queries; `doc` ends with a full stop."""
-
-    name: str
-    parse: Callable[[str, str], Any]
-    default: Any
-    of: str
-    doc: str
-
-
 OPTIONS = (
-    Option("kafka.bootstrap.servers", _text, None, "both", "host:port of one or more brokers, with commas between."),
-    Option("path", _text, None, "both", "A data folder of kqueue or Kafka, or a partition's folder, instead of a broker."),
+    Option("kafka.bootstrap.servers", nonempty, None, "both", "host:port of one or more brokers, with commas between."),
+    Option("path", nonempty, None, "both", "A data folder of kqueue or Kafka, or a partition's folder, instead of a broker."),
     Option("subscribe", _names, None, "both", "Topics, with commas between."),
     Option("subscribePattern", _pattern, None, "both", "A regular expression that matches whole names of topics; new ones join a stream."),
     Option("assign", parse_assigned, None, "both", 'Partitions: {"orders":[0,1]}.'),
-    Option("startingOffsets", _text, None, "both", 'earliest (of batches), latest (of streams), or {"orders":{"0":12,"1":-2}}.'),
+    Option("startingOffsets", nonempty, None, "both", 'earliest (of batches), latest (of streams), or {"orders":{"0":12,"1":-2}}.'),
     Option("startingTimestamp", _number(0), None, "both", "Begin with the first record from this time on, ms since 1970."),
     Option("startingOffsetsByTimestamp", parse_listed, None, "both", 'The same for each partition: {"orders":{"0":1700000000000}}.'),
-    Option("startingOffsetsByTimestampStrategy", _one_of("error", "latest"), "error", "both", "Where no record is as late."),
-    Option("endingOffsets", _text, None, "batch", "latest, or as startingOffsets, without -2."),
+    Option("startingOffsetsByTimestampStrategy", one_of("error", "latest"), "error", "both", "Where no record is as late."),
+    Option("endingOffsets", nonempty, None, "batch", "latest, or as startingOffsets, without -2."),
     Option("endingTimestamp", _number(0), None, "batch", "End before the first record from this time on, ms since 1970."),
     Option("endingOffsetsByTimestamp", parse_listed, None, "batch", "The same for each partition."),
     Option("maxOffsetsPerTrigger", _number(1), None, "stream", "Offsets in one batch at most, shared out by what partitions lag."),
@@ -105,16 +79,15 @@ OPTIONS = (
     Option("splitBytes", _number(1), 64 * MiB, "both", "Partitions with less than this share splits of about this size; 1: none do."),
     Option("failOnDataLoss", _truth, True, "both", "Fail when records are gone that were to be read, or go on."),
     Option("includeHeaders", _truth, False, "both", "Have a column of headers."),
-    Option("groupId", _text, None, "stream", "A consumer group to commit what is done to, so that its lag shows; nothing begins there."),
-    Option("includeActiveSegment", _one_of("auto", "true", "false"), "auto", "both", "A path's last segments; auto: after a clean stop."),
-    Option("decoder", _one_of(*ENGINES), "auto", "both", "Loops in plain Python, compiled (fast), or whichever is quicker (auto)."),
-    Option("kafka.isolation.level", _one_of(*ISOLATIONS), "read_uncommitted", "both", "read_committed hides aborted transactions."),
-    Option("kafka.client.id", _text, "kqueue-spark", "both", "How brokers name us in their logs."),
+    Option("groupId", nonempty, None, "stream", "A consumer group to commit what is done to, so that its lag shows; nothing begins there."),
+    Option("includeActiveSegment", one_of("auto", "true", "false"), "auto", "both", "A path's last segments; auto: after a clean stop."),
+    Option("decoder", one_of(*ENGINES), "auto", "both", "Loops in plain Python, compiled (fast), or whichever is quicker (auto)."),
+    Option("kafka.isolation.level", one_of(*ISOLATIONS), "read_uncommitted", "both", "read_committed hides aborted transactions."),
+    Option("kafka.client.id", nonempty, "kqueue-spark", "both", "How brokers name us in their logs."),
     Option("kafka.default.api.timeout.ms", _number(1), 60_000, "both", "How long a broker that is away is waited for."),
     Option("kafka.request.timeout.ms", _number(1), 30_000, "both", "How long one answer is waited for."),
     Option("kafka.max.partition.fetch.bytes", _number(1), 16 * MiB, "both", "Bytes of one fetch; a batch may be larger."),
 )
-BY_NAME = {option.name.lower(): option for option in OPTIONS}
 WITHOUT_MEANING = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
     "kafka.allow.auto.create.topics", "kafka.check.crcs", "kafka.client.dns.lookup", "kafka.client.rack", "kafka.connections.max.idle.ms",
@@ -133,7 +106,7 @@ REFUSED = {
     "kafka.key.deserializer": "keys are binary; decode them with DataFrame operations",
     "kafka.value.deserializer": "values are binary; decode them with DataFrame operations",
 }
-_SECURE = ("kafka.sasl.", "kafka.ssl.")
+TABLE = Table(OPTIONS, WITHOUT_MEANING, REFUSED, who="readers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +166,10 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions
     Raises OptionError: an unknown one (the nearest name is offered), a value that can't be, one that is for the other kind of query, or
     two that contradict each other.
     """
-    values = {option.name: option.default for option in OPTIONS}
-    for name, text in given.items():
-        option = _option(name, text)
-        if option is not None:
-            if option.of not in ("both", "stream" if streaming else "batch"):
-                raise OptionError(f"{option.name} is for {'batch queries' if streaming else 'streams'} only, and this is no such query")
-            values[option.name] = option.parse(str(text), option.name)
+    kind = "batch queries" if streaming else "streams"
+    values = TABLE.values(
+        given, streaming=streaming, misplaced=lambda option: f"{option.name} is for {kind} only, and this is no such query"
+    )
     _check_way(values)
     topics = _topics(values)
     starting = _bound(values, "starting", "latest" if streaming else "earliest")
@@ -210,27 +180,6 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions
         raise OptionError(f"{ending.option}: a query can't end at the beginning (earliest, -2)")
     _check_client(values)
     return SourceOptions(topics, starting, ending, streaming, values)
-
-
-def _option(name: str, text: str) -> Option | None:
-    """The option of this name, None: it has no meaning here. Raises OptionError."""
-    lower = name.lower()
-    if lower in BY_NAME:
-        return BY_NAME[lower]
-    if lower in REFUSED:
-        raise OptionError(f"{lower} is not supported: {REFUSED[lower]}")
-    if lower.startswith(_SECURE) or (lower == "kafka.security.protocol" and text.strip().upper() != "PLAINTEXT"):
-        raise OptionError(f"{lower}={text!r}: TLS and SASL are not supported yet; readers connect in plain text")
-    if lower == "kafka.security.protocol" or lower in {known.lower() for known in WITHOUT_MEANING}:
-        return None
-    known = {option.name.lower(): option.name for option in OPTIONS} | {other.lower(): other for other in WITHOUT_MEANING}
-    raise OptionError(f"there is no option {name!r}{_offer(lower, known)}")
-
-
-def _offer(lower: str, known: Mapping[str, str]) -> str:
-    """`did_you_mean`, with the letters large and small as the docs have them."""
-    offered = did_you_mean(lower, known)
-    return re.sub(r"'(.*)'", lambda match: repr(known[match[1]]), offered)
 
 
 def _check_way(values: dict[str, Any]) -> None:

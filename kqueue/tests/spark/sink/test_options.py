@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from kqueue.base.errors import OptionError
-from kqueue.spark.sink.options import BY_NAME, OPTIONS, REFUSED, WITHOUT_MEANING, parse_options
+from kqueue.spark.sink.options import OPTIONS, REFUSED, TABLE, WITHOUT_MEANING, parse_options
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
@@ -62,6 +62,6 @@ def test_options_of_kafkas_producer_that_mean_nothing_here_are_taken() -> None:
 
 
 def test_the_table() -> None:
-    assert len(BY_NAME) == len(OPTIONS)
+    assert len(TABLE.by_name) == len(OPTIONS)
     assert all(option.doc.endswith(".") for option in OPTIONS)
-    assert not set(BY_NAME) & (set(REFUSED) | {name.lower() for name in WITHOUT_MEANING})
+    assert not set(TABLE.by_name) & (set(REFUSED) | {name.lower() for name in WITHOUT_MEANING})

@@ -1,0 +1,84 @@
+"""What the options of the source and of the sink have in common: their rows, and how one is found. Knows no Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kqueue.base.errors import OptionError
+from kqueue.base.names import did_you_mean
+
+_SECURE = ("kafka.sasl.", "kafka.ssl.")
+_PROTOCOL = "kafka.security.protocol"
+
+
+class Option(NamedTuple):
+    """`parse(text, name)` raises OptionError. `of`: "batch", "stream", or "both" kinds of queries; `doc` ends with a full stop."""
+
+    name: str
+    parse: Callable[[str, str], Any]
+    default: Any
+    of: str
+    doc: str
+
+
+def nonempty(text: str, option: str) -> str:
+    if not text.strip():
+        raise OptionError(f"{option} is empty")
+    return text.strip()
+
+
+def one_of(*words: str) -> Callable[[str, str], str]:
+    def parse(text: str, option: str) -> str:
+        if text.strip().lower() not in words:
+            raise OptionError(f"{option}: expected {', '.join(words[:-1])} or {words[-1]}, found {text!r}")
+        return text.strip().lower()
+
+    return parse
+
+
+class Table:
+    """All options of one side, and those of Spark's Kafka connector that it takes without meaning, or refuses and says why.
+
+    who: reads or writes, in words. prefix: names that begin so (in small letters) have no meaning either.
+    """
+
+    def __init__(
+        self, options: Sequence[Option], without_meaning: Sequence[str], refused: Mapping[str, str], *, who: str, prefix: str | None = None
+    ) -> None:
+        self.by_name = {option.name.lower(): option for option in options}
+        self._refused = refused
+        self._known = {option.name.lower(): option.name for option in options} | {name.lower(): name for name in without_meaning}
+        self._who = who
+        self._prefix = prefix
+
+    def values(self, given: Mapping[str, str], *, streaming: bool, misplaced: Callable[[Option], str]) -> dict[str, Any]:
+        """The value of each option by its own name, its default where it was not given.
+
+        Args: given: names in any case, as Spark hands them on. misplaced: what to say of one that is for the other kind of query.
+        Raises OptionError: an unknown one (the nearest name is offered), a value that can't be, or one that is misplaced.
+        """
+        values = {option.name: option.default for option in self.by_name.values()}
+        for name, value in given.items():
+            option = self._find(name, str(value))
+            if option is not None:
+                if option.of not in ("both", "stream" if streaming else "batch"):
+                    raise OptionError(misplaced(option))
+                values[option.name] = option.parse(str(value), option.name)
+        return values
+
+    def _find(self, name: str, value: str) -> Option | None:
+        """The option of this name, None: it has no meaning here. Raises OptionError."""
+        lower = name.lower()
+        if lower in self.by_name:
+            return self.by_name[lower]
+        if lower in self._refused:
+            raise OptionError(f"{lower} is not supported: {self._refused[lower]}")
+        if lower.startswith(_SECURE) or (lower == _PROTOCOL and value.strip().upper() != "PLAINTEXT"):
+            raise OptionError(f"{lower}={value!r}: TLS and SASL are not supported yet; {self._who} connect in plain text")
+        if lower == _PROTOCOL or lower in self._known or (self._prefix is not None and lower.startswith(self._prefix)):
+            return None
+        # with the letters large and small as the docs have them
+        offered = re.sub(r"'(.*)'", lambda match: repr(self._known[match[1]]), did_you_mean(lower, self._known))
+        raise OptionError(f"there is no option {name!r}{offered}")
