@@ -396,3 +396,7 @@ class RowRefused(KqueueError):
 
 class StagingLost(KqueueError):
     """What a writer on Spark had staged, to be written exactly once, is not there as it was left; the message says what to do."""
+
+
+class PipelineFailed(KqueueError):
+    """A job on Spark ended before it was done; what Spark said, in one sentence."""

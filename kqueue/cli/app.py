@@ -19,7 +19,7 @@ COMMANDS = {
     "log-dirs": LazyCommand("kqueue.cli.log_dirs:log_dirs", "Show the data folders of brokers, and how much lies in them."),
     "groups": LazyCommand("kqueue.cli.groups:groups", "List, describe, reset and delete consumer groups."),
     "log": LazyCommand("kqueue.cli.log:log", "Dump, verify, repair and export log folders, without a broker."),
-    "pipeline": LazyCommand("kqueue.spark.commands:pipeline", "Run jobs on Spark: from topics to tables, archives and reports."),
+    "pipeline": LazyCommand("kqueue.cli.pipeline:pipeline", "Run jobs on Spark: from topics to tables, archives and reports."),
     "plugins": LazyCommand("kqueue.cli.plugins:plugins", "Show which plugins are there and who uses them, or begin a new one."),
     "version": LazyCommand("kqueue.cli.version:version", "Show the versions of kqueue and of what it works with."),
 }

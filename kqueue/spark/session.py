@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kqueue.base.errors import ExtraNeeded
+from kqueue.base.errors import ExtraNeeded, PipelineFailed
 from kqueue.spark.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
+WORDS_MAX = 1000
 QUIET_LOG = Path(__file__).with_name("log4j2.properties")
 CALM: dict[str, str] = {
     "spark.ui.enabled": "false",
@@ -52,6 +54,31 @@ def session(app: str = "kqueue", master: str = LOCAL, *, settings: Mapping[str, 
         builder = builder.config(name, value)
     made: SparkSession = builder.getOrCreate()
     return made
+
+
+@contextlib.contextmanager
+def lent_session(app: str, master: str = LOCAL) -> Iterator[SparkSession]:
+    """A session for one job; one that runs in this process already is taken, and left running.
+
+    Raises: ExtraNeeded, as `session`. PipelineFailed: in place of an error of Spark's, in its words but without its stack.
+    """
+    running = _is_running()
+    spark = session(app, master)
+    from pyspark.errors import PySparkException
+
+    try:
+        yield spark
+    except PySparkException as error:
+        raise PipelineFailed(" ".join(str(error).partition("JVM stacktrace")[0].split())[:WORDS_MAX]) from None
+    finally:
+        if not running:
+            spark.stop()
+
+
+def _is_running() -> bool:
+    """Whether there is a session already; without pyspark there is none."""
+    sql = sys.modules.get("pyspark.sql")
+    return sql is not None and sql.SparkSession.getActiveSession() is not None
 
 
 def _settings(master: str, given: Mapping[str, object], quiet: bool) -> dict[str, str]:

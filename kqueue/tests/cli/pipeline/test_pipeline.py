@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kqueue.cli.app import kqueue
-from kqueue.spark.commands import _absolute, _source
+from kqueue.cli.pipeline.shared import absolute, source_of
 
 NO_PYSPARK = """
 import sys
@@ -21,9 +21,9 @@ main()
 
 
 def test_where_it_is_read_from() -> None:
-    assert _source(("a", "b"), None, "h:1") == {"kafka.bootstrap.servers": "h:1", "subscribe": "a,b"}
-    assert _source(("a",), "data", "h:1") == {"path": str(Path("data").absolute()), "subscribe": "a"}
-    assert _absolute("s3://bucket/data") == "s3://bucket/data"
+    assert source_of(("a", "b"), None, "h:1") == {"kafka.bootstrap.servers": "h:1", "subscribe": "a,b"}
+    assert source_of(("a",), "data", "h:1") == {"path": str(Path("data").absolute()), "subscribe": "a"}
+    assert absolute("s3://bucket/data") == "s3://bucket/data"
 
 
 @pytest.mark.parametrize("job", ["ingest", "archive", "replay", "audit"])
