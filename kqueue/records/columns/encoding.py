@@ -119,11 +119,12 @@ def _rows_of(table: pa.RecordBatch, default_ms: int) -> Rows:
     found = {name: table.column(name) if name in table.schema.names else None for name in ("key", "value", "timestamp", "headers")}
     none = pa.nulls(table.num_rows)
     lists, names, contents = _headers(found["headers"])
-    key, value = (_binary(none if found[name] is None else found[name], name) for name in ("key", "value"))
+    key, value = (binary(none if found[name] is None else found[name], name) for name in ("key", "value"))
     return Rows(key, value, _times(none if found["timestamp"] is None else found["timestamp"], default_ms), lists, names, contents)
 
 
-def _binary(column: pa.Array, name: str) -> pa.Array:
+def binary(column: pa.Array, name: str) -> pa.Array:
+    """A column as bytes. Raises ValueError: it is neither bytes nor text."""
     import pyarrow as pa
 
     kind = str(column.type)
@@ -158,7 +159,7 @@ def _headers(column: pa.Array | None) -> tuple[pa.ListArray | None, pa.Array, pa
         raise ValueError(f"the column headers is to be a list of structs of key and value, not {column.type}")
     places = [inside.get_field_index(name) for name in ("key", "value")]
     parts = column.values.flatten()  # with the nulls of the structs
-    names, contents = (_binary(parts[place], f"headers.{name}") for place, name in zip(places, ("key", "value"), strict=True))
+    names, contents = (binary(parts[place], f"headers.{name}") for place, name in zip(places, ("key", "value"), strict=True))
     return column, names, contents
 
 

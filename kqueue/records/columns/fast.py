@@ -12,7 +12,7 @@ from kqueue.base.errors import CorruptBatch
 from kqueue.records.batch import BATCH_OVERHEAD, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.codecs import Buffer
-from kqueue.records.columns import reading, writing
+from kqueue.records.columns import hashing, reading, writing
 from kqueue.records.columns.contract import LONG_MAX, LONG_MIN, Bounds, BrokenBatch, Limits, Piece, Span, check_offsets
 from kqueue.records.columns.plain import PlainCollector, headers_of
 from kqueue.records.record import Record, decode_records
@@ -291,6 +291,14 @@ class Encoder:
         if count > 0:
             builder.append_encoded(memoryview(self._out[:size]), count, base_time, max_time)
         return bool(count > 0)
+
+
+def hash_all(kernel: str, column: pa.Array, hashes: NDArray[np.uint32]) -> bool:
+    """Fill `hashes` by this kernel of `hashing`. Returns False: the column's positions leave its data."""
+    if not len(column):
+        return True
+    ends, _, data, _ = _buffers(column)
+    return bool(getattr(hashing, kernel)(ends, data, hashes))
 
 
 def _buffers(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8], int]:

@@ -32,7 +32,7 @@ class Murmur2Partitioner:
     """Kafka's default. An empty key is a key."""
 
     def __init__(self, rng: random.Random) -> None:
-        self._keyless = StickyPartitioner(rng)
+        self.keyless = StickyPartitioner(rng)
 
     def partition(
         self,
@@ -44,8 +44,8 @@ class Murmur2Partitioner:
         topic: str = "",
     ) -> int:
         if key is None:
-            return self._keyless.partition(None, count, available=available, value=value, topic=topic)
+            return self.keyless.partition(None, count, available=available, value=value, topic=topic)
         return (murmur2(key) & 0x7FFFFFFF) % count
 
     def new_batch(self, topic: str) -> None:
-        self._keyless.new_batch(topic)
+        self.keyless.new_batch(topic)

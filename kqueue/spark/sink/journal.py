@@ -214,5 +214,3 @@ class Journal:
     def drop(self, before: Mapping[int, int]) -> None:
         """Let go of what lies before these offsets, by partition."""
         self.client.delete_records({TopicPartition(self.topic, index): offset for index, offset in before.items()})
-
-

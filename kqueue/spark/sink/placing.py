@@ -10,6 +10,8 @@ from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import BrokerRefused, OptionError, PluginError, RowRefused
 from kqueue.base.names import check_topic, did_you_mean
 from kqueue.client import Client, TopicPartition
+from kqueue.records.columns import partitions_of
+from kqueue.records.columns.engine import EngineName
 from kqueue.records.partitioners import DEFAULT, PARTITIONERS, Partitioner, make_partitioner
 from kqueue.spark.sink.options import SinkOptions
 
@@ -20,8 +22,7 @@ PARTITIONER = "kqueue.partitioner"
 MAX_BATCH = "max.message.bytes"
 COMPRESSION = "compression.type"
 MAX_BATCH_DEFAULT = 1_048_588
-BY_KEY_ALONE = ("murmur2", "crc32", "crc32_consistent")
-"""Built in, and no value is looked at where there is a key."""
+_SHORT = 2**16
 _NOT_THERE = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
 
@@ -36,6 +37,7 @@ class Target:
     codec: str
     partitioner_name: str
     partitioner: Partitioner
+    engine: EngineName = "auto"
 
 
 class Targets:
@@ -73,6 +75,7 @@ class Targets:
             self._options["kafka.compression.type"] or ("none" if codec in ("producer", "uncompressed") else codec),
             partitioner_name,
             partitioner,
+            self._options["encoder"],
         )
 
     def _partitioner(self, topic: str, of_topic: str | None) -> tuple[str, Partitioner]:
@@ -113,16 +116,16 @@ def place_rows(target: Target, rows: pa.RecordBatch) -> list[tuple[TopicPartitio
     import pyarrow as pa
 
     chosen = _partitions(target, rows)
-    order = np.argsort(chosen, kind="stable")
-    found, starts = np.unique(chosen[order], return_index=True)
+    counts = np.bincount(chosen)
+    found = counts.nonzero()[0].tolist()
     if len(found) == 1:
-        return [(TopicPartition(target.name, int(found[0])), rows)]
-    ends = [*starts[1:].tolist(), len(order)]
-    sorted_rows = rows.take(pa.array(order))
-    return [
-        (TopicPartition(target.name, int(index)), sorted_rows.slice(start, end - start))
-        for index, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True)
-    ]
+        return [(TopicPartition(target.name, found[0]), rows)]
+    order = np.argsort(chosen.astype(np.uint16) if target.count <= _SHORT else chosen, kind="stable")  # a radix sort for short numbers
+    sorted_rows, start, parts = rows.take(pa.array(order)), 0, []
+    for index in found:
+        parts.append((TopicPartition(target.name, index), sorted_rows.slice(start, int(counts[index]))))
+        start += int(counts[index])
+    return parts
 
 
 def _partitions(target: Target, rows: pa.RecordBatch) -> Any:
@@ -132,7 +135,7 @@ def _partitions(target: Target, rows: pa.RecordBatch) -> Any:
     names = rows.schema.names
     given = rows.column("partition") if "partition" in names else None
     if given is None or given.null_count == len(given):
-        return np.array(_choose(target, rows), np.int64)
+        return _choose(target, rows)
     lowest, highest = pc.min_max(given).as_py().values()
     if lowest < 0 or highest >= target.count:
         wrong = lowest if lowest < 0 else highest
@@ -144,17 +147,17 @@ def _partitions(target: Target, rows: pa.RecordBatch) -> Any:
     return found
 
 
-def _choose(target: Target, rows: pa.RecordBatch) -> list[int]:
+def _choose(target: Target, rows: pa.RecordBatch) -> Any:
     """What the partitioner says of each row."""
     import pyarrow as pa
 
-    if target.count == 1 and target.partitioner_name in BY_KEY_ALONE:
-        return [0] * rows.num_rows
-    names = rows.schema.names
-    keys = rows.column("key").cast(pa.binary()).to_pylist() if "key" in names else [None] * rows.num_rows
-    needs_values = target.partitioner_name not in BY_KEY_ALONE or None in keys
-    values = rows.column("value").cast(pa.binary()).to_pylist() if needs_values else keys
-    place, count, available, topic = target.partitioner.partition, target.count, target.open or None, target.name
-    if not needs_values:
-        return [place(key, count, available=available, topic=topic) for key in keys]
-    return [place(key, count, available=available, value=value, topic=topic) for key, value in zip(keys, values, strict=True)]
+    keys = rows.column("key") if "key" in rows.schema.names else pa.nulls(rows.num_rows)
+    return partitions_of(
+        target.partitioner,
+        target.count,
+        keys=keys,
+        values=rows.column("value"),
+        available=target.open,
+        topic=target.name,
+        engine=target.engine,
+    )

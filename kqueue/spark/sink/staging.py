@@ -45,6 +45,7 @@ def stage(client: Client, shelves: Shelves, batches: Iterator[Ready]) -> Iterato
 
     Raises: ClientError. StagingLost: a broker has a batch, but does not know where any more.
     """
+
     def on_shelves() -> Iterator[Ready]:
         for ready in batches:
             yield ready._replace(place=shelves.of(ready.place), target=ready.place)
