@@ -1,0 +1,27 @@
+"""The tables of docs/spark.md have the options that there are, as they are; its programs run in `spark_tests`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kqueue.spark.options import Option
+from kqueue.spark.sink.options import OPTIONS as SINK
+from kqueue.spark.source.options import OPTIONS as SOURCE
+
+TEXT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
+MARKS = {"both": "", "stream": " (S)", "batch": " (B)"}
+
+
+def row(option: Option) -> str:
+    """The line that tells of an option."""
+    default = "" if option.default is None else f"`{str(option.default).lower() if isinstance(option.default, bool) else option.default}`"
+    return f"| `{option.name}`{MARKS[option.of]} | {default} | {option.doc} |"
+
+
+@pytest.mark.parametrize(("side", "options"), [("source", SOURCE), ("sink", SINK)])
+def test_the_options(side: str, options: tuple[Option, ...]) -> None:
+    (rows,) = re.findall(rf"### Options of the {side}\n.*?\|---\|---\|---\|\n((?:\|[^\n]*\n)+)", TEXT, re.DOTALL)
+    assert rows.splitlines() == [row(option) for option in options]
