@@ -17,6 +17,7 @@ from kqueue.client.calls.delete_topics import DeleteTopics
 from kqueue.client.calls.fetch import Fetch, Fetched
 from kqueue.client.calls.group_offsets import CommitOffsets, Committed, FetchCommitted
 from kqueue.client.calls.init_producer_id import InitProducerId, ProducerId
+from kqueue.client.calls.list_groups import ListedGroup, ListGroups
 from kqueue.client.calls.list_offsets import MAX_TIMESTAMP, ListOffsets, Offset
 from kqueue.client.calls.produce import Buffer, Produce, Produced
 from kqueue.client.cluster import Metadata
@@ -62,6 +63,10 @@ class Client:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a client has connections, which can't be sent elsewhere: send its `options`, and make a client of them there")
+
+    def another(self) -> Self:
+        """A client with the same options and connections of its own, for another thread."""
+        return type(self)(self.options)
 
     def close(self) -> None:
         """Hang up; twice is harmless, and a call after it connects anew."""
@@ -190,6 +195,16 @@ class Client:
         """
         with self._call(timeout_ms) as deadline:
             return self._router.ask_coordinator(group, FetchCommitted(group, places, stable=stable), deadline)
+
+    def groups(self, *, timeout_ms: int | None = None) -> dict[str, ListedGroup]:
+        """All groups of the cluster, by their names, sorted: those with members, and those that have committed something.
+
+        Raises: BrokerRefused: a broker is not ready to tell, however long it was asked; ClientError: one can't be reached, so that
+        groups might be missing.
+        """
+        with self._call(timeout_ms) as deadline:
+            answers = self._router.ask_all(ListGroups(), deadline)
+        return {group.name: group for group in sorted(group for listed in answers.values() for group in listed)}
 
     # --- settings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kqueue.base.errors import InvalidRecord, RowRefused
@@ -47,6 +47,12 @@ class Batcher:
         self._sequences = sequences
         self._rows: dict[TopicPartition, list[pa.RecordBatch]] = {}
         self._gathered = 0
+
+    def batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[Ready]:
+        """The batches of all these rows. Raises: as `add`."""
+        for some in rows:
+            yield from self.add(some)
+        yield from self.flush()
 
     def add(self, rows: pa.RecordBatch) -> Iterator[Ready]:
         """Take rows; batches come once enough of them are there.

@@ -39,17 +39,15 @@ def send_rows(options: SinkOptions, rows: Iterable[pa.RecordBatch]) -> Outcome:
     with closing(Client(options.client)) as client:
         targets = Targets(client, options, random.Random())
         if options.acks != ALL_IN_SYNC:
-            _drain(Outbox(client, options.acks), Batcher(targets, options, None), rows)
+            _drain(Outbox(client, options.acks).send(Batcher(targets, options, None).batches(rows)))
         else:
             with lent_producer(client) as producer:
-                _drain(Outbox(client, options.acks), Batcher(targets, options, producer), rows)
+                _drain(Outbox(client, options.acks).send(Batcher(targets, options, producer).batches(rows)))
     return Outcome(())
 
 
-def _drain(outbox: Outbox, batcher: Batcher, rows: Iterable[pa.RecordBatch]) -> None:
-    for some in rows:
-        deque(outbox.send(batcher.add(some)), maxlen=0)
-    deque(outbox.send(batcher.flush()), maxlen=0)
+def _drain(all_of: Iterable[object]) -> None:
+    deque(all_of, maxlen=0)
 
 
 def stage_rows(
@@ -60,13 +58,9 @@ def stage_rows(
         journal = Journal(client, identity.query_id)
         count = journal.open(options["stagingPartitions"])
         if journal.read().has(identity.batch_id):
-            deque(rows, maxlen=0)
+            _drain(rows)
             return Outcome(None)
         shelves = Shelves(journal.topic, count, identity.task)
-        staged: list[Staged] = []
         with lent_producer(client) as producer:
             batcher = Batcher(Targets(client, options, random.Random()), options, ShelfSequences(producer, shelves))
-            for some in rows:
-                staged += stage(client, shelves, batcher.add(some))
-            staged += stage(client, shelves, batcher.flush())
-    return Outcome(tuple(staged))
+            return Outcome(tuple(stage(client, shelves, batcher.batches(rows))))

@@ -35,6 +35,9 @@ class WatchedClient(Client):
 
     watch: Callable[[str, bool], None]
 
+    def another(self) -> WatchedClient:
+        return watched(self.watch)(self.options)  # type: ignore[return-value]
+
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
         if name not in CALLS:
@@ -232,7 +235,7 @@ def test_what_was_staged_and_is_gone_is_told(broker: kqueue.Broker, options: Sin
 
 def test_an_answer_that_was_lost_does_not_double_rows(broker: kqueue.Broker, options: SinkOptions) -> None:
     with faults(broker, seed=3) as chaos:
-        chaos.drop_reply(api="Produce", probability=0.4)
+        chaos.drop_reply("Produce", times=None, probability=0.4)
         for batch_id in range(3):
             run_batch(options, batch_id, [[f"{batch_id}: {row}" for row in ROWS]])
     assert values_in(broker, "out") == sorted(f"{batch_id}: {row}" for batch_id in range(3) for row in ROWS)

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import random
+import threading
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 import kqueue
 from kqueue.base.errors import BrokerRefused, RowRefused
 from kqueue.client import Client, ProducerId
 from kqueue.records.batch import iter_batches
-from kqueue.spark.sink.sending import Producer, after, forget_producers, lent_producer
+from kqueue.spark.sink import sending
+from kqueue.spark.sink.placing import Targets
+from kqueue.spark.sink.rows import Batcher, Ready
+from kqueue.spark.sink.sending import Outbox, Producer, after, forget_producers, lent_producer
 from kqueue.spark.sink.task import send_rows
 from kqueue.testing import faults
 from kqueue.tests.spark.sink.helpers import options_for, records_in, rows_of, values_in
@@ -40,9 +46,61 @@ def test_rows_arrive_in_their_order(broker: kqueue.Broker) -> None:
     assert all([one.value for one in part] == sorted(one.value or b"" for one in part) for part in found.values())
 
 
+@pytest.fixture
+def small_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few rows are much."""
+    monkeypatch.setattr(sending, "ROUND_BYTES_MAX", 1_000)
+
+
+def test_much_is_sent_while_more_is_made(broker: kqueue.Broker, small_rounds: None) -> None:
+    """Before the last batch is made answers have come in for others; in the end all rows are there, in their order, once."""
+    options = options_for(broker, topic="out", kafka_batch_size=200)
+    begun: list[int] = []
+
+    def more() -> Iterator[Ready]:
+        with Client(broker.bootstrap) as client, lent_producer(client) as producer:
+            batcher = Batcher(Targets(client, options, random.Random(1)), options, producer)
+            for ready in batcher.batches([rows_of(ROWS)]):
+                begun.append(ready.rows)
+                yield ready
+
+    with Client(broker.bootstrap) as client, faults(broker, seed=2) as chaos:
+        chaos.drop_reply("Produce", times=None, probability=0.2)
+        sent = [(ready, len(begun)) for ready, _ in Outbox(client, -1).send(more())]
+    assert sent[0][1] < len(begun) / 2
+    assert sum(ready.rows for ready, _ in sent) == len(ROWS)
+    assert values_in(broker, "out") == ROWS
+    found = records_in(broker, "out")
+    assert all([one.value for one in part] == sorted(one.value or b"" for one in part) for part in found.values())
+
+
+@pytest.mark.parametrize("acks", ["1", "all"])
+def test_after_a_round_that_failed_none_is_sent(broker: kqueue.Broker, small_rounds: None, acks: str) -> None:
+    """What stands in the topic is a beginning of the rows, without holes."""
+    broker.create_topic("one")
+    with faults(broker) as chaos:
+        chaos.fail("Produce", "POLICY_VIOLATION", after=5, times=1)
+        with pytest.raises(BrokerRefused, match="one-0: POLICY_VIOLATION"):
+            send_rows(options_for(broker, topic="one", kafka_batch_size=200, kafka_acks=acks), [rows_of(ROWS)])
+    found = values_in(broker, "one")
+    assert 0 < len(found) < len(ROWS)
+    assert found == ROWS[: len(found)]
+
+
+def test_what_goes_wrong_while_batches_are_made_ends_the_thread(broker: kqueue.Broker, small_rounds: None) -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield rows_of(ROWS)
+        raise RuntimeError("no more rows")
+
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="no more rows"):
+        send_rows(options_for(broker, topic="out", kafka_batch_size=200), broken())
+    assert threading.active_count() == before
+
+
 def test_answers_that_are_lost_double_nothing(broker: kqueue.Broker) -> None:
     with faults(broker, seed=1) as chaos:
-        chaos.drop_reply(api="Produce", probability=0.5)
+        chaos.drop_reply("Produce", times=None, probability=0.5)
         send_rows(options_for(broker, topic="out", kafka_batch_size=500), [rows_of(ROWS)])
     assert values_in(broker, "out") == ROWS
 
