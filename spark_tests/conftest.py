@@ -1,12 +1,16 @@
 """`pytest spark_tests`: a quiet Spark in this process, and brokers of our own.
 
-A Spark that is started takes some seconds and half a gigabyte, so a run has one, and tests keep apart by the names of their topics.
+A Spark that is started takes some seconds and half a gigabyte, so a run has one, and tests keep apart by the names of their topics. It is
+set up for many small queries, where starting costs more than working; what tests kill keeps its checkpoints as anybody's does.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import re
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,21 +19,61 @@ from pyspark.sql import SparkSession
 
 import kqueue
 from kqueue.spark.session import session
+from spark_tests.memory import Peak
 
+MEMORY_MAX = 2 * 1024**3
+"""For all processes of a run together."""
+PEAK = pytest.StashKey[Peak]()
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Code that runs once or twice is not worth the second compiler, nor a small heap many collectors."""
 SETTINGS: dict[str, object] = {
     "spark.driver.memory": "700m",
+    "spark.driver.extraJavaOptions": JAVA,
     "spark.sql.shuffle.partitions": 2,
     "spark.default.parallelism": 2,
     "spark.sql.streaming.noDataMicroBatches.enabled": False,
     "spark.python.worker.faulthandler.enabled": True,
+    # The usual one runs a program, `readlink`, sixteen times for each file of a checkpoint.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
 }
 _numbers = itertools.count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[PEAK] = Peak(MEMORY_MAX)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    terminalreporter.write_line(f"memory of all processes: at most {config.stash[PEAK].bytes >> 20} MB")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def little_memory(pytestconfig: pytest.Config) -> Iterator[None]:
+    with pytestconfig.stash[PEAK] as peak:
+        yield
+    assert peak.bytes <= MEMORY_MAX, f"the processes of this run held {peak.bytes >> 20} MB, more than {MEMORY_MAX >> 20} MB"
+
+
+def worker_python(folder: Path) -> Path:
+    """A Python for Spark's workers that takes PySpark from where it is installed.
+
+    Spark puts an archive of it before all else (PYTHONPATH), out of which each new process compiles it again.
+    """
+    made = folder / "python"
+    path = shlex.quote(os.environ.get("PYTHONPATH", ""))
+    made.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {shlex.quote(sys.executable)} "$@"\n')
+    made.chmod(0o755)
+    return made
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One session on two threads for all tests; what it writes goes to pytest's folder."""
     folder = tmp_path_factory.mktemp("spark")
+    os.environ["SPARK_LAUNCHER_OPTS"] = JAVA
+    os.environ["PYSPARK_PYTHON"] = str(worker_python(folder))
     settings = SETTINGS | {"spark.sql.warehouse.dir": folder / "warehouse", "spark.local.dir": folder / "scratch"}
     made = session("kqueue tests", "local[2]", settings=settings)
     yield made
