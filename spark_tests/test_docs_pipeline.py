@@ -15,7 +15,7 @@ import kqueue
 from kqueue.cli.app import kqueue as command
 from kqueue.cli.demo.events import events, replay
 from kqueue.cli.demo.flights import Flights
-from kqueue.spark import transforms
+from kqueue.spark.shapes import FLIGHTS
 
 TEXT = (Path(__file__).parents[1] / "docs" / "pipeline.md").read_text()
 COMMANDS = [line for block in re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL) for line in block.splitlines()]
@@ -39,6 +39,6 @@ def test_every_command(spark: SparkSession, broker: kqueue.Broker, tmp_path: Pat
 
 
 def test_what_is_told_of_the_transformations() -> None:
-    assert f"`--lateness` ({transforms.LATENESS})" in TEXT
+    assert f"`--lateness` ({FLIGHTS.lateness})" in TEXT
     (named,) = re.findall(r"JSON with (.*?)\. Four", TEXT)
-    assert re.split(r", | and ", named) == [field.name for field in transforms.EVENT]
+    assert re.split(r", | and ", named) == list(FLIGHTS.names)

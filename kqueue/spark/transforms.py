@@ -3,44 +3,26 @@
     records -> bronze -> checked -> silver -> watermarked -> distinct -> gold
                               |---> quarantine
 
-Records are what the kqueue source and Spark's Kafka source give. Of the flights' events (`kqueue.cli.demo.events`) silver has those that
-can be used, and quarantine all others, with the reason; together they are bronze, record for record.
+Records are what the kqueue source and Spark's Kafka source give. A `Shape` says what events are like; of them silver has those that can be
+used, and quarantine all others, with the reason; together they are bronze, record for record.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
+
+from kqueue.spark.shapes import FLIGHTS, Field, Shape
+from kqueue.spark.shapes.shape import PLACE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-LATENESS = "2 hours"
-WINDOW = "1 hour"
-AIRPORTS = ("EWR", "JFK", "LGA")
-DELAY_MIN, DELAY_MAX = -120, 24 * 60 * 2  # minutes; what lies outside is a mistake
-LATE_START_MIN = 15  # from so many minutes on a departure counts as delayed, as the authorities count
-WHERE = ("topic", "partition", "offset")
-
-
-class Field(NamedTuple):
-    """A field of an event: its name, its type in Spark, and whether it may be null (it must be there all the same)."""
-
-    name: str
-    type: str
-    nullable: bool = False
-
-
-EVENT = (
-    Field("id", "bigint"),
-    Field("flight", "string"),
-    Field("origin", "string"),
-    Field("dest", "string"),
-    Field("scheduled", "timestamp"),
-    Field("departed", "timestamp", nullable=True),
-    Field("delay_min", "int", nullable=True),
-)
+# A time needs its zone, or its moment would hang on where the session is; a day of its own (12:30) would be today's.
+_MOMENT = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$"
+_DAY = r"^\d{4}-\d\d-\d\d$"
+_MS_MIN, _MS_MAX = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
 
 
 def bronze(records: DataFrame) -> DataFrame:
@@ -48,7 +30,7 @@ def bronze(records: DataFrame) -> DataFrame:
 
     Columns: topic, partition, offset, timestamp, key, value, date.
     """
-    return dated(records).select(*WHERE, "timestamp", "key", "value", "date")
+    return dated(records).select(*PLACE, "timestamp", "key", "value", "date")
 
 
 def dated(records: DataFrame) -> DataFrame:
@@ -56,97 +38,124 @@ def dated(records: DataFrame) -> DataFrame:
     return records.withColumn("date", F.to_date(F.to_utc_timestamp("timestamp", F.current_timezone())))
 
 
-def checked(bronze: DataFrame, lateness: str = LATENESS) -> DataFrame:
-    """Bronze with the fields of an event, `event_time` (when it left, or should have) and `reason`: null if all is well.
+def checked(bronze: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
+    """Bronze with the fields of an event, `event_time` (when it happened) and `reason`: null if all is well.
 
-    lateness: how long after its event a record may be told, by the record's own time; what comes later would change hours that are done.
+    What is told later than the shape's `lateness`, by the record's own time, has a reason too: it would change hours that are done.
     """
     text = F.col("value").cast("string")
     parsed = bronze.withColumn("_event", F.when(F.is_valid_utf8(text), F.try_parse_json(text)))
-    parsed = parsed.withColumns({"_kind": F.schema_of_variant("_event"), **{f"_{field.name}_kind": _kind(field) for field in EVENT}})
-    parsed = parsed.withColumns({f"_{field.name}": _value(field) for field in EVENT})
-    parsed = parsed.withColumn("_event_time", F.coalesce("_departed", "_scheduled"))
-    named = [F.col(f"_{name}").alias(name) for name in (*(field.name for field in EVENT), "event_time")]
-    return parsed.select(*bronze.columns, *named, _reason(text, lateness).alias("reason"))
+    kinds = {f"_{field.name}": F.schema_of_variant(_part(field, "variant")) for field in shape.fields}
+    parsed = parsed.withColumns({"_kind": F.schema_of_variant("_event"), **kinds})
+    parsed = parsed.withColumns({field.name: _value(field) for field in shape.fields})
+    parsed = parsed.withColumn("event_time", F.coalesce(*shape.time))
+    return parsed.select(*bronze.columns, *shape.names, "event_time", _reason(text, shape).alias("reason"))
 
 
-def silver(bronze: DataFrame, lateness: str = LATENESS) -> DataFrame:
+def silver(bronze: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
     """The events that can be used, typed, with their places in the log.
 
-    Columns: topic, partition, offset, those of `EVENT`, event_time, date. The times are timestamps, as the session shows them.
+    Columns: topic, partition, offset, timestamp (when it was told), the shape's fields, event_time, date.
     """
-    fine = checked(bronze, lateness).where("reason is null")
-    return fine.select(*WHERE, *(field.name for field in EVENT), "event_time", "date")
+    fine = checked(bronze, shape).where("reason is null")
+    return fine.select(*PLACE, "timestamp", *shape.names, "event_time", "date")
 
 
-def quarantine(bronze: DataFrame, lateness: str = LATENESS) -> DataFrame:
+def quarantine(bronze: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
     """All other records as they came, with the reason. Columns: those of bronze, reason."""
-    return checked(bronze, lateness).where("reason is not null").select(*bronze.columns, "reason")
+    return checked(bronze, shape).where("reason is not null").select(*bronze.columns, "reason")
 
 
-def watermarked(silver: DataFrame, lateness: str = LATENESS) -> DataFrame:
-    """The same, with `event_time` as the time by which a stream knows when an hour is done; a batch has no need of it."""
-    return silver.withWatermark("event_time", lateness)
+def watermarked(silver: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
+    """The same, with `event_time` as the time by which a stream knows when a window is done; a batch has no need of it."""
+    return silver.withWatermark("event_time", shape.lateness)
 
 
-def distinct(watermarked: DataFrame) -> DataFrame:
-    """Each event once, by its `id`: senders that try again may send one twice. Of a stream, once within the lateness."""
-    return watermarked.dropDuplicatesWithinWatermark(["id"]) if watermarked.isStreaming else watermarked.dropDuplicates(["id"])
+def distinct(watermarked: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
+    """Each event once, by its id: senders that try again may send one twice. Of a stream, once within the lateness.
 
-
-def gold(watermarked: DataFrame, window: str = WINDOW) -> DataFrame:
-    """Delays per airport and hour (or other `window`), by the time of the events.
-
-    Columns: start and end of the window, origin, flights, cancelled, delayed (by `LATE_START_MIN` minutes or more), delay_avg_min,
-    delay_max_min (null where all were cancelled). Of a stream, a window is given (in append mode) once it is so far in the past.
+    Of a batch, the first stays: the one that was told first, and of those the one with the lowest topic, partition and offset.
     """
-    hours = watermarked.groupBy(F.window("event_time", window).alias("_window"), "origin")
-    counted = hours.agg(
-        F.count("*").alias("flights"),
-        F.count_if(F.col("departed").isNull()).alias("cancelled"),
-        F.count_if(F.col("delay_min") >= LATE_START_MIN).alias("delayed"),
-        F.avg("delay_min").alias("delay_avg_min"),
-        F.max("delay_min").alias("delay_max_min"),
-    )
+    if watermarked.isStreaming:
+        return watermarked.dropDuplicatesWithinWatermark([shape.id])
+    first = F.min_by(F.struct("*"), F.struct("timestamp", *PLACE)).alias("_first")
+    return watermarked.groupBy(F.col(shape.id).alias("_id")).agg(first).select("_first.*")
+
+
+def gold(watermarked: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
+    """The shape's aggregates for each window of time and each value of its `by`, by the time of the events.
+
+    Columns: start and end of the window, those of `by`, those of the shape's `gold`. Of a stream, a window is given (in append mode) once
+    it is so far in the past as events may be late.
+    """
+    windows = watermarked.groupBy(F.window("event_time", shape.window).alias("_window"), *shape.by)
+    counted = windows.agg(*(F.expr(sql).alias(name) for name, sql in shape.gold.items()))
     return counted.select(F.col("_window.start").alias("start"), F.col("_window.end").alias("end"), *counted.columns[1:])
 
 
-def _kind(field: Field) -> Column:
-    """What a field is in JSON, as Spark words it; null if it is not there."""
-    return F.schema_of_variant(F.try_variant_get("_event", f"$.{field.name}", "variant"))
+def _part(field: Field, type: str) -> Column:
+    return F.try_variant_get("_event", f"$.{field.name}", type)
 
 
 def _value(field: Field) -> Column:
     """The value of a field; null if it is none of its type. Text alone is a text or a time, and whole numbers alone are numbers."""
-    is_time = field.type == "timestamp"
-    value = F.try_variant_get("_event", f"$.{field.name}", "string" if is_time else field.type)
-    if is_time:
-        value = F.try_to_timestamp(value, F.lit("yyyy-MM-dd'T'HH:mm:ssX"))
-    return F.when(F.col(f"_{field.name}_kind") == ("BIGINT" if field.type in ("bigint", "int") else "STRING"), value)
+    kind = F.regexp_extract(f"_{field.name}", r"^\w+", 0)
+    value = _READ.get(field.type.partition("(")[0], _plain)(field)
+    return F.when(kind.isin(*field.kind.kinds), value)
 
 
-def _reason(text: Column, lateness: str) -> Column:
+def _plain(field: Field) -> Column:
+    return _part(field, field.kind.spark)
+
+
+def _decimal(field: Field) -> Column:
+    """None that would have to be rounded. What a number in JSON has after its point is told by its kind: DECIMAL(3,2)."""
+    places = F.regexp_extract(f"_{field.name}", r",(\d+)", 1).try_cast("int")
+    return F.when(F.coalesce(places, F.lit(0)) <= field.kind.places, _plain(field))
+
+
+def _double(field: Field) -> Column:
+    value = _part(field, "double")
+    return F.when(F.abs(value) < float("inf"), value)
+
+
+def _timestamp(field: Field) -> Column:
+    text = _part(field, "string")
+    return F.when(text.rlike(_MOMENT), F.try_to_timestamp(text))
+
+
+def _timestamp_ms(field: Field) -> Column:
+    value = _part(field, "bigint")
+    return F.when(value.between(_MS_MIN, _MS_MAX), F.timestamp_millis(value))
+
+
+def _date(field: Field) -> Column:
+    text = _part(field, "string")
+    return F.when(text.rlike(_DAY), F.to_date(F.try_to_timestamp(text, F.lit("yyyy-MM-dd"))))
+
+
+_READ = {"decimal": _decimal, "double": _double, "timestamp": _timestamp, "timestamp_ms": _timestamp_ms, "date": _date}
+
+
+def _reason(text: Column, shape: Shape) -> Column:
     """The first rule that a record breaks, in words; null if it breaks none."""
-    rules = [
+    found = [
         (F.col("value").isNull(), "no value"),
         (~F.is_valid_utf8(text), "not UTF-8"),
         (F.col("_event").isNull(), "not JSON"),
         (~F.col("_kind").startswith("OBJECT"), "not an object"),
     ]
-    for field in EVENT:
-        kind, wrong = F.col(f"_{field.name}_kind"), F.col(f"_{field.name}").isNull()
-        rules.append((kind.isNull(), f"{field.name}: missing"))
-        rules.append((wrong & (kind != "VOID") if field.nullable else wrong, f"{field.name}: not a {_SHOWN[field.type]}"))
-    rules += [
-        (~F.col("_origin").isin(*AIRPORTS), f"origin: none of {', '.join(AIRPORTS)}"),
-        (F.col("_departed").isNull() != F.col("_delay_min").isNull(), "departed and delay_min: one without the other"),
-        (~F.col("_delay_min").between(DELAY_MIN, DELAY_MAX), f"delay_min: not from {DELAY_MIN} to {DELAY_MAX}"),
+    for field in shape.fields:
+        kind, wrong = F.col(f"_{field.name}"), F.col(field.name).isNull()
+        if not field.nullable:
+            found.append((kind.isNull(), f"{field.name}: missing"))
+        found.append((wrong & (kind != "VOID") if field.nullable else wrong, f"{field.name}: not a {field.kind.shown}"))
+    found += [(~F.expr(sql), words) for words, sql in shape.rules.items()]
+    found += [
+        (F.col("event_time").isNull(), f"no time: {' and '.join(shape.time)} are null"),
         (
-            F.col("timestamp") > F.col("_event_time") + F.expr(f"interval {lateness}"),
-            f"late: told more than {lateness} after the event",
+            F.col("timestamp") > F.col("event_time") + F.expr(f"interval {shape.lateness}"),
+            f"late: told more than {shape.lateness} after the event",
         ),
     ]
-    return F.coalesce(*(F.when(broken, F.lit(words)) for broken, words in rules))
-
-
-_SHOWN = {"bigint": "whole number", "int": "whole number", "string": "text", "timestamp": "time"}
+    return F.coalesce(*(F.when(broken, F.lit(words)) for broken, words in found))
