@@ -16,6 +16,7 @@ from kqueue.client.calls.create_topics import NewTopic
 from kqueue.client.calls.fetch import Aborted, Fetched
 from kqueue.client.calls.group_offsets import Committed
 from kqueue.client.calls.init_producer_id import ProducerId
+from kqueue.client.calls.list_groups import ListedGroup
 from kqueue.client.calls.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, Offset
 from kqueue.client.calls.produce import Produced
 from kqueue.client.client import Client
@@ -33,6 +34,7 @@ __all__ = [
     "Committed",
     "ConfigValue",
     "Fetched",
+    "ListedGroup",
     "Metadata",
     "NewTopic",
     "Node",

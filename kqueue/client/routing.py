@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from kqueue.api.errors import ErrorCode
@@ -111,6 +112,11 @@ class Router:
             return self.connections.to(address, deadline)
 
         return self._ask(call, find, deadline, lambda: self._coordinators.pop(group, None))
+
+    def ask_all(self, call: NodeCall[R], deadline: Deadline) -> dict[int, R]:
+        """Ask every broker of the cluster as it is now, one after the other; the answers by their ids. Raises: ClientError."""
+        brokers = self.refresh([], deadline).brokers.values()
+        return {node.id: self._ask(call, partial(self.connections.to, node.address), deadline) for node in brokers}
 
     def refresh(self, names: Sequence[str] | None, deadline: Deadline) -> Metadata:
         """Ask for metadata of these topics (None: all; none: the brokers alone), and remember it. Raises: ClientError."""

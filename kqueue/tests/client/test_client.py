@@ -179,6 +179,15 @@ def test_a_group_without_members_keeps_offsets(client: Client) -> None:
     assert client.committed("nobody") == {}
 
 
+def test_all_groups_are_named_those_without_members_too(client: Client) -> None:
+    for name in ("b listed", "a listed"):
+        client.commit(name, {ORDERS: 1})
+    found = client.groups()
+    assert [name for name in found if name.endswith(" listed")] == ["a listed", "b listed"]
+    assert found["a listed"].name == "a listed"
+    assert found["a listed"].state in ("Empty", "")  # brokers as old as 2.5 do not tell
+
+
 def test_topics_are_made_and_their_settings_told(client: Client) -> None:
     found = client.create_topics([NewTopic("made", 4, settings={"max.message.bytes": "1234567"}), NewTopic("by-default")])
     assert (len(found.topics["made"].partitions), len(found.topics["by-default"].partitions)) == (4, 1)
