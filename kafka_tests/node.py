@@ -106,7 +106,7 @@ class Kafka:
         """Make the data folder, as `kafka-storage format --standalone` does."""
         self.place.mkdir(parents=True, exist_ok=True)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        jvm.run("kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(self._write_properties()))
+        jvm.run("kafka.tools.StorageTool", "format", "--standalone", f"--cluster-id={cluster_id}", "-c", str(self._write_properties()))
 
     def copy_from(self, template: Kafka) -> Kafka:
         """Take over the folder and the ports of another node that is stopped; its metadata names the ports."""
