@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from kqueue.api.errors import ErrorCode
 from kqueue.base.addresses import Address
-from kqueue.base.errors import BadAnswer, ClientError, ConnectionLost, DeadlinePassed, FetchOutOfRange
+from kqueue.base.errors import BadAnswer, BrokerRefused, ClientError, ConnectionLost, DeadlinePassed, FetchOutOfRange
 from kqueue.client.calls.contract import LeaderCall, NodeCall
 from kqueue.client.calls.find_coordinator import FindCoordinator
 from kqueue.client.calls.metadata import GetMetadata
@@ -60,14 +60,19 @@ class Patience:
         time.sleep(pause_s)
         return True
 
-    def passed(self, last: ClientError) -> DeadlinePassed:
-        """What to raise once there is no time left."""
+    def passed(self, last: ClientError, first: ClientError | None = None) -> DeadlinePassed:
+        """What to raise once there is no time left. `first`: what came of the first try, which may be the cause of all that followed."""
+        begun = "" if first is None or _kind(first) == _kind(last) else f"; the first: {first}"
         made = DeadlinePassed(
-            f"no success within {self._deadline.timeout_ms:g} ms; the last that was met: {last}",
+            f"no success within {self._deadline.timeout_ms:g} ms; the last that was met: {last}{begun}",
             broker=last.broker, api=last.api, topic=last.topic, partition=last.partition,
         )  # fmt: skip
         made.__cause__ = last
         return made
+
+
+def _kind(error: ClientError) -> object:
+    return error.code if isinstance(error, BrokerRefused) else type(error)
 
 
 class Router:
@@ -198,12 +203,14 @@ class Router:
         failed: dict[TopicPartition, ClientError] = {}
         waiting = {TopicPartition(*place): value for place, value in asked.items()}
         again: dict[TopicPartition, ClientError] = {}
+        first: dict[TopicPartition, ClientError] = {}
         while waiting:
             before, again = again, {}
             for place, answer in self._round(call, waiting, deadline).items():
                 if not isinstance(answer, ClientError):
                     done[place] = answer
                     continue
+                first.setdefault(place, answer)
                 repeatable = call.is_repeatable(waiting[place])
                 cut_off = deadline.is_over and isinstance(answer, ConnectionLost) and repeatable
                 if cut_off or isinstance(answer, DeadlinePassed):  # that says less than what was met before
@@ -213,7 +220,7 @@ class Router:
                 (again if patience.allows(answer, repeatable=repeatable) else failed)[place] = answer
             waiting = {place: waiting[place] for place in again}
             if waiting and not patience.pause():
-                failed.update({place: patience.passed(error) for place, error in again.items()})
+                failed.update({place: patience.passed(error, first[place]) for place, error in again.items()})
                 break
         if failed:
             raise _first(failed, done)
