@@ -37,13 +37,31 @@ class Kind(StrEnum):
     BROKEN = "broken"
 
 
+class Harm(StrEnum):
+    """What was done to a broken one: one of the ways in which real senders go wrong."""
+
+    CUT = "cut in half"
+    EMPTIED = "emptied"
+    NO_UTF8 = "given bytes that are no UTF-8"
+    LISTED = "put into a list"
+    NO_ORIGIN = "robbed of its origin"
+    NO_TIME = "given a word for its time"
+    NO_DELAY = "given words for its delay"
+    HUGE_DELAY = "given a delay of years"
+    ELSEWHERE = "given an airport that is none"
+
+
 class Event(NamedTuple):
-    """A record to be sent at `told_ms` (since 1970), keyed by its airport: those of an airport stay in order."""
+    """A record to be sent at `told_ms` (since 1970), keyed by its airport: those of an airport stay in order.
+
+    `harm`: what was done to it if it is broken, else None.
+    """
 
     told_ms: int
     key: bytes
     value: bytes
     kind: Kind
+    harm: Harm | None = None
 
 
 def events(
@@ -131,15 +149,10 @@ def _event(flight: Flight, rng: random.Random, late_share: float, broken_share: 
     late, broken, lag = rng.random() < late_share, rng.random() < broken_share, rng.randint(LATE_MIN_MS, LATE_MAX_MS)
     key = row["origin"].encode()
     if broken:
-        return Event(told_ms, key, _broken(content, rng), Kind.BROKEN)
+        harm = rng.choice(tuple(_WAYS))
+        return Event(told_ms, key, _WAYS[harm](content), Kind.BROKEN, harm)
     value = json.dumps(content, separators=(",", ":")).encode()
     return Event(told_ms + lag, key, value, Kind.LATE) if late else Event(told_ms, key, value, Kind.FINE)
-
-
-def _broken(content: dict[str, Any], rng: random.Random) -> bytes:
-    """One of the ways in which real senders go wrong."""
-    spoil = rng.choice(_WAYS)
-    return spoil(content)
 
 
 def _cut(content: dict[str, Any]) -> bytes:
@@ -147,17 +160,17 @@ def _cut(content: dict[str, Any]) -> bytes:
     return text[: len(text) // 2]
 
 
-_WAYS: tuple[Callable[[dict[str, Any]], bytes], ...] = (
-    _cut,
-    lambda content: b"",
-    lambda content: b"\xff\xfe" + json.dumps(content).encode(),
-    lambda content: json.dumps([content]).encode(),
-    lambda content: json.dumps({name: value for name, value in content.items() if name != "origin"}).encode(),
-    lambda content: json.dumps({**content, "scheduled": "yesterday"}).encode(),
-    lambda content: json.dumps({**content, "delay_min": "a while", "departed": content["scheduled"]}).encode(),
-    lambda content: json.dumps({**content, "delay_min": 1_000_000, "departed": content["scheduled"]}).encode(),
-    lambda content: json.dumps({**content, "origin": "Newark"}).encode(),
-)
+_WAYS: dict[Harm, Callable[[dict[str, Any]], bytes]] = {
+    Harm.CUT: _cut,
+    Harm.EMPTIED: lambda content: b"",
+    Harm.NO_UTF8: lambda content: b"\xff\xfe" + json.dumps(content).encode(),
+    Harm.LISTED: lambda content: json.dumps([content]).encode(),
+    Harm.NO_ORIGIN: lambda content: json.dumps({name: value for name, value in content.items() if name != "origin"}).encode(),
+    Harm.NO_TIME: lambda content: json.dumps({**content, "scheduled": "yesterday"}).encode(),
+    Harm.NO_DELAY: lambda content: json.dumps({**content, "delay_min": "a while", "departed": content["scheduled"]}).encode(),
+    Harm.HUGE_DELAY: lambda content: json.dumps({**content, "delay_min": 1_000_000, "departed": content["scheduled"]}).encode(),
+    Harm.ELSEWHERE: lambda content: json.dumps({**content, "origin": "Newark"}).encode(),
+}
 
 
 def _text(moment: datetime) -> str:

@@ -10,7 +10,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from kqueue import Broker
-from kqueue.cli.demo.events import LATE_MAX_MS, LATE_MIN_MS, Event, Kind, events, replay
+from kqueue.cli.demo.events import LATE_MAX_MS, LATE_MIN_MS, Event, Harm, Kind, events, replay
 from kqueue.cli.demo.flights import Flight, Flights
 
 
@@ -43,8 +43,10 @@ def test_late_ones_and_broken_ones_come_as_seeded() -> None:
     counts = Counter(event.kind for event in first)
     assert 400 < counts[Kind.LATE] < 600
     assert 180 < counts[Kind.BROKEN] < 320
+    assert {event.harm for event in first if event.kind is Kind.BROKEN} == set(Harm)
     for event in first:
         if event.kind is not Kind.BROKEN:
+            assert event.harm is None
             content = json.loads(event.value)
             lag_ms = event.told_ms - ms(content["departed"] or content["scheduled"])
             assert LATE_MIN_MS <= lag_ms <= LATE_MAX_MS if event.kind is Kind.LATE else lag_ms == 0
