@@ -89,6 +89,10 @@ class Client:
         topics = {name: found.topics[name] for name in found.matching(pattern)}
         return Metadata(found.brokers, topics, found.cluster_id, found.controller, found.failed)
 
+    def topic_id(self, name: str) -> bytes:
+        """The 16 bytes of a topic's id as this client last heard of it; all zero: it has not, or no broker says it. Asks nobody."""
+        return self._router.cluster.topic_id(name)
+
     def offsets(
         self, asked: Places, *, isolation: Isolation = "read_uncommitted", timeout_ms: int | None = None
     ) -> dict[TopicPartition, Offset]:
@@ -138,14 +142,14 @@ class Client:
             return self._router.ask_any(InitProducerId(), deadline)
 
     def produce(
-        self, batches: Mapping[TopicPartition, Buffer], *, acks: int = -1, timeout_ms: int | None = None
+        self, batches: Mapping[TopicPartition, Buffer], *, acks: int = -1, repeatable: bool = False, timeout_ms: int | None = None
     ) -> dict[TopicPartition, Produced]:
         """Append a batch to each partition, of all leaders at the same time.
 
         Args: batches: one batch of magic 2 for each, which is sent as it is. acks: -1: answered when all replicas in sync have it; 1: when
-            the leader has it; 0: not answered, nobody knows.
-        A batch with a producer's id and sequence is sent again until it is known to be there; one without only where it is certain that
-        it is not there yet.
+            the leader has it; 0: not answered, nobody knows. repeatable: it does no harm if a batch is appended twice.
+        A repeatable batch, or one with a producer's id and sequence, is sent again until it is known to be there; another one only where it
+        is certain that it is not there yet.
         Raises: CorruptBatch: not exactly one batch; nothing was sent. ClientError: `done` has the partitions that have theirs.
         """
         if acks not in (-1, 0, 1):
@@ -153,7 +157,7 @@ class Client:
         for place, batch in batches.items():
             _check_batch(place, batch)
         with self._call(timeout_ms) as deadline:
-            return self._router.ask_leaders(Produce(acks), batches, deadline)
+            return self._router.ask_leaders(Produce(acks, repeatable=repeatable), batches, deadline)
 
     def create_topics(self, topics: Sequence[NewTopic], *, timeout_ms: int | None = None) -> Metadata:
         """Create topics; returns once each of their partitions has a leader, with their metadata.

@@ -10,6 +10,7 @@ COMMANDS = {
     "ingest": LazyCommand("kqueue.cli.pipeline.ingest:ingest", "Take in the events of topics as tables."),
     "archive": LazyCommand("kqueue.cli.pipeline.archive:archive", "Write the records of topics to Parquet."),
     "replay": LazyCommand("kqueue.cli.pipeline.archive:replay", "Send an archive to a broker."),
+    "sweep": LazyCommand("kqueue.cli.pipeline.sweep:sweep", "Forget queries that wrote exactly once and are gone."),
     "audit": LazyCommand("kqueue.cli.pipeline.audit:audit", "Count records, and what is missing or repeated among them."),
 }
 EXAMPLES = """\b

@@ -31,13 +31,17 @@ class Produced(NamedTuple):
 
 
 class Produce:
-    """What is asked of each partition: to append a batch. `acks`: -1 all in-sync replicas, 1 the leader, 0 no answer at all."""
+    """What is asked of each partition: to append a batch. `acks`: -1 all in-sync replicas, 1 the leader, 0 no answer at all.
+
+    `repeatable`: appending one of them twice does no harm.
+    """
 
     api = BY_MODULE["produce"]
     wait_ms = 0
 
-    def __init__(self, acks: int) -> None:
+    def __init__(self, acks: int, *, repeatable: bool = False) -> None:
         self.acks = acks
+        self.repeatable = repeatable
         self.is_answered = acks != 0
 
     def versions(self, cluster: Cluster, topics: Sequence[str]) -> tuple[int, int]:
@@ -45,7 +49,7 @@ class Produce:
 
     def is_repeatable(self, asked: Buffer) -> bool:
         """A batch with a producer's id and sequence is appended once, however often it is sent."""
-        return read_header(asked).has_producer
+        return self.repeatable or read_header(asked).has_producer
 
     def request(self, version: int, asked: Mapping[TopicPartition, Buffer], cluster: Cluster, deadline: Deadline) -> ProduceRequest:
         return ProduceRequest(

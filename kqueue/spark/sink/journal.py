@@ -1,7 +1,7 @@
 """What is known of the batches of one query that are written exactly once: entries in the first partition of its staging topic.
 
-Each entry is JSON. `decided`: which staged batches make a batch of the query. `done`: they are where they belong. Whoever reads the
-entries in their order comes to the same state, whoever wrote them, and however often. Knows no Spark.
+Each entry is JSON. `opened`: there is a journal. `decided`: which staged batches make a batch of the query. `done`: they are where they
+belong. Whoever reads the entries in their order comes to the same state, whoever wrote them, and however often. Knows no Spark.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kqueue.api.errors import ErrorCode
-from kqueue.base.errors import BrokerRefused, ConnectionLost, StagingLost
+from kqueue.base.errors import BrokerRefused, StagingLost
 from kqueue.client import EARLIEST, LATEST, Client, NewTopic, ProducerId, TopicPartition
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
@@ -22,18 +22,20 @@ VERSION = 1
 PREFIX = "_kqueue-sink-"
 JOURNAL = 0
 NONE = -1
-APPENDS_MAX = 5
 SETTINGS: Mapping[str, str] = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
     "retention.bytes": "-1",
+    "segment.bytes": str(128 * 1024 * 1024),
     "compression.type": "producer",
     "max.message.bytes": str(2**31 - 1),
     "message.timestamp.type": "CreateTime",
     "message.timestamp.before.max.ms": str(2**63 - 1),
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
-"""Staged batches are the records of other topics, so nothing is asked of them here; what is done with is dropped by us."""
+"""Staged batches are the records of other topics, so nothing is asked of them here; what is done with is dropped by us.
+
+Of the last segment nothing is dropped, so it is not large; and yet no batch that a client could read is larger."""
 
 
 class Staged(NamedTuple):
@@ -98,6 +100,8 @@ def fold(state: State, entry: Mapping[str, Any], offset: int = 0) -> State:
     if entry["version"] != VERSION:
         raise ValueError(f"version {entry['version']!r}")
     batch_id = int(entry["batch"])
+    if entry["kind"] == "opened":
+        return state
     if entry["kind"] == "decided":
         if batch_id <= state.done or state.decided is not None:
             return state
@@ -126,6 +130,11 @@ def decided_entry(decided: Decided) -> dict[str, Any]:
     ]
     head = {"version": VERSION, "kind": "decided", "batch": decided.batch_id, "writer": decided.writer}
     return {**head, "producer": list(decided.producer), "parts": parts}
+
+
+def opened_entry() -> dict[str, Any]:
+    """The first of all: it says since when there is a journal, and no more."""
+    return {"version": VERSION, "kind": "opened", "batch": NONE}
 
 
 def done_entry(state: State, sequences: Mapping[TopicPartition, int]) -> dict[str, Any]:
@@ -164,6 +173,7 @@ class Journal:
             found = self.client.metadata(pattern=name.replace(".", r"\.")).topics.get(name)
             if found is None:
                 found = self.client.create_topics([NewTopic(name, 1 + shelves, settings=SETTINGS)]).topics[name]
+                self.append(opened_entry())
         except BrokerRefused as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
@@ -203,13 +213,7 @@ class Journal:
         builder = BatchBuilder("zstd")
         builder.append(time.time_ns() // 1_000_000, None, json.dumps(entry, separators=(",", ":")).encode())
         batch = builder.build()
-        for attempt in range(APPENDS_MAX):
-            try:
-                self.client.produce({self.place: batch})
-                return
-            except ConnectionLost:
-                if attempt == APPENDS_MAX - 1:
-                    raise
+        self.client.produce({self.place: batch}, repeatable=True)
 
     def drop(self, before: Mapping[int, int]) -> None:
         """Let go of what lies before these offsets, by partition."""

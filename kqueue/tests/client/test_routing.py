@@ -180,6 +180,14 @@ def test_a_plain_batch_lost_at_the_deadline_is_told_as_lost(client: Client, trou
         client.produce({ORDERS: batch([b"who knows"])}, timeout_ms=300)
 
 
+def test_a_plain_batch_is_sent_again_where_twice_does_no_harm(client: Client, trouble: Faults) -> None:
+    trouble.drop_reply("Produce")
+    trouble.fail("Produce", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+    before = read_all(client, ORDERS)
+    client.produce({ORDERS: batch([b"x"])}, repeatable=True)
+    assert set(read_all(client, ORDERS)[len(before) :]) == {b"x"}  # it may be there twice
+
+
 # --- deadlines
 
 

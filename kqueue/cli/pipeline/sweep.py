@@ -1,0 +1,97 @@
+"""`kqueue pipeline sweep`. It needs no Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from kqueue.base.errors import KqueueError
+from kqueue.cli.output import columns, counted
+from kqueue.cli.pipeline.shared import bootstrap_option
+
+if TYPE_CHECKING:
+    from kqueue.client import Client
+    from kqueue.spark.sink.forgetting import Kept
+
+DAY_MS = 86_400_000
+TITLES = ("QUERY", "LAST WRITE", "LAST BATCH", "STATE")
+
+
+@click.command()
+@click.option("--query", "queries", metavar="ID", multiple=True, help="Forget this query, or txnAppId; may be repeated.")
+@click.option("--checkpoint", "checkpoints", metavar="FOLDER", multiple=True, help="Forget the query of this checkpoint; may be repeated.")
+@click.option("--unused-for", "days", metavar="DAYS", type=click.IntRange(min=1), help="Forget all that wrote nothing for so long.")
+@click.option("--give-up", is_flag=True, help="Forget a query although its last batch can't be brought to its end.")
+@click.option("--dry-run", is_flag=True, help="Say what would be forgotten, and change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each query.")
+@bootstrap_option
+def sweep(
+    queries: tuple[str, ...],
+    checkpoints: tuple[str, ...],
+    days: int | None,
+    give_up: bool,
+    dry_run: bool,
+    as_json: bool,
+    bootstrap: str,
+) -> None:
+    """Forget queries that wrote exactly once and won't be started again.
+
+    \b
+      kqueue pipeline sweep
+      kqueue pipeline sweep --unused-for 30 --dry-run
+      kqueue pipeline sweep --checkpoint orders-checkpoint
+
+    A broker keeps a topic _kqueue-sink-ID for each such query, which says what it has done. Without options this command lists them.
+    A batch that a killed query left half copied is brought to its end first. A query that is started again after all goes on, but if it
+    was killed, its last batch may come twice.
+    """
+    from kqueue.client import Client
+    from kqueue.spark.sink.forgetting import kept_queries, query_of, unused_since
+
+    try:
+        with Client(bootstrap, client_id="kqueue-pipeline") as client:
+            kept = kept_queries(client)
+            named = [*queries, *map(query_of, checkpoints)]
+            if not named and days is None:
+                _show(kept, as_json)
+                return
+            unused = [] if days is None else unused_since(kept, int(time.time() * 1000) - days * DAY_MS)
+            _forget_all(client, dict.fromkeys([*named, *(one.query_id for one in unused)]), finish=not give_up, dry_run=dry_run)
+    except (KqueueError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _forget_all(client: Client, names: dict[str, None], *, finish: bool, dry_run: bool) -> None:
+    from kqueue.spark.sink.forgetting import forget
+
+    for name in names:
+        if not dry_run:
+            forget(client, name, finish=finish)
+        click.echo(f"{'Would forget' if dry_run else 'Forgot'} {name}.")
+    if not names:
+        click.echo("Nothing to forget.")
+
+
+def _show(kept: list[Kept], as_json: bool) -> None:
+    if as_json:
+        for one in kept:
+            click.echo(json.dumps(one._asdict()))
+    elif kept:
+        click.echo(columns(TITLES, [(one.query_id, _when(one.last_ms), "-" if one.done < 0 else one.done, _state(one)) for one in kept]))
+    else:
+        click.echo("No query wrote exactly once here, or all are forgotten.")
+
+
+def _when(time_ms: int | None) -> str:
+    return "-" if time_ms is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(time_ms / 1000))
+
+
+def _state(one: Kept) -> str:
+    if one.unreadable:
+        return "its journal can't be read"
+    if one.unfinished is not None:
+        return f"batch {one.unfinished} is not whole yet"
+    return f"{counted(one.staged, 'record')} staged" if one.staged else "nothing under way"
