@@ -2,29 +2,142 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
 import click
 
-from kqueue.cli.pipeline.shared import absolute, bootstrap_option, master_option, path_option, session, source_of, tell, topics_option
+from kqueue.base.errors import KqueueError
+from kqueue.cli.output import columns, counted
+from kqueue.cli.pipeline.shared import absolute, bootstrap_option, make_room, master_option, path_option, session, source_of, topics_option
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from kqueue.spark.jobs.ingest import Ingested
+    from kqueue.spark.shapes import Shape
+
+EXAMPLE = """\b
+A file for --events, in TOML; what is left out of by, rules, gold, window and
+lateness is as said behind it:
+  id    = "number"              # tells events apart
+  time  = ["paid", "ordered"]   # the first that is there is the event's time
+  by    = ["shop"]              # gold counts by these            (none)
+  window   = "1 hour"           # and by so much time             (1 hour)
+  lateness = "2 hours"          # how late an event may be told   (2 hours)
+  [fields]                      # bigint, int, double, decimal(10,2), string,
+  number  = "bigint"            # boolean, date, timestamp (ISO 8601, with its
+  shop    = "string"            # zone), timestamp_ms (since 1970);
+  ordered = "timestamp"
+  paid    = "timestamp?"        # ? may be null or missing
+  amount  = "decimal(10,2)"
+  [rules]                       # SQL that is never false, or the event goes
+  "amount: below 0" = "amount >= 0"       # to quarantine, with this reason
+  [gold]                        # columns, as aggregates in SQL
+  orders  = "count(*)"          # (events = "count(*)")
+  revenue = "sum(amount)"
+"""
+STAGES = ("bronze", "silver", "quarantine", "gold")
 
 
-@click.command()
+@click.command(epilog=EXAMPLE)
 @click.argument("folder")
 @topics_option
-@click.option("--lateness", default="2 hours", show_default=True, help="How late an event may be told.")
+@click.option(
+    "--events", required=True, metavar="NAME|FILE",
+    help="What the events are like: a TOML file (see below), or flights: those of kqueue demo pipeline.",
+)  # fmt: skip
+@click.option("--format", "format", type=click.Choice(["parquet", "delta"]), default="parquet", show_default=True, help="Of the tables.")
+@click.option("--lateness", help="How late an event may be told, e.g. '2 hours'.  [default: as the events say]")
+@click.option("--finish", is_flag=True, help="Have the last hours in gold too; what comes for them later is not counted there.")
 @path_option
 @bootstrap_option
 @master_option
-def ingest(folder: str, topics: tuple[str, ...], lateness: str, path: str | None, bootstrap: str, master: str) -> None:
-    """Take in what has come to topics of flight events, as Parquet in FOLDER.
+def ingest(
+    folder: str, topics: tuple[str, ...], events: str, format: str, lateness: str | None, finish: bool, path: str | None, bootstrap: str,
+    master: str,
+) -> None:  # fmt: skip
+    """Take in what has come to topics of events (JSON), as tables in FOLDER.
 
     \b
-      kqueue pipeline ingest tables --topic flights
+      kqueue pipeline ingest tables --topic orders --events orders.toml
+      kqueue pipeline ingest tables --topic flights --events flights --format delta
 
-    bronze has all records as they came, silver the events that can be used, quarantine the others with the reason, gold the
-    delays per airport and hour. It ends when all is taken in; started again, it takes in what has come since.
+    bronze has all records as they came, silver the events that can be used, quarantine the others with the reason, gold the counts for each
+    hour that is over. It ends when all is taken in; started again, it takes in what has come since, and no record counts twice.
     """
-    with session(master) as spark:
+    shape = _shape(events, lateness)
+    with session(master) as spark, _shown() as tell:
         from kqueue.spark.jobs.ingest import ingest as run
 
-        done = run(spark, source_of(topics, path, bootstrap), absolute(folder), lateness=lateness, tell=tell)
-    click.echo(f"Took in {done['bronze']:,} records.")
+        done = run(
+            spark, source_of(topics, path, bootstrap), absolute(folder), shape=shape, format="delta" if format == "delta" else "parquet",
+            finish=finish, tell=tell,
+        )  # fmt: skip
+    click.echo(summary(done, folder))
+
+
+def _shape(events: str, lateness: str | None) -> Shape:
+    from kqueue.spark.shapes import load, seconds_of
+
+    try:
+        shape = load(events)
+        if lateness is None:
+            return shape
+        seconds_of(lateness, "--lateness")
+        return dataclasses.replace(shape, lateness=lateness)
+    except KqueueError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def summary(done: Ingested, folder: str) -> str:
+    """What a run has done, for people: rows by stage, reasons by how often, and how far gold goes."""
+    rows = [(stage, f"{done.rows[stage]:,}", PurePath(folder, stage)) for stage in STAGES]
+    parts = [columns(("TABLE", "NEW ROWS", "WHERE"), rows)]
+    if done.reasons:
+        parts.append(columns(("QUARANTINED", "REASON"), ((f"{count:,}", reason) for reason, count in done.reasons.most_common())))
+    if done.until is None:
+        parts.append("Gold has nothing yet: no window is over.")
+    else:
+        parts.append(f"Gold has the windows that ended by {done.until:%Y-%m-%d %H:%M} UTC.")
+    return "\n\n".join(parts)
+
+
+@contextlib.contextmanager
+def _shown() -> Iterator[Callable[[str, int], None]]:
+    """How many rows each table has got so far, while it goes on; on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda stage, rows: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    make_room()
+
+    told: dict[str, int] = {}
+    with Live(_progress(told, None), console=Console(stderr=True), transient=True, refresh_per_second=5) as live:
+
+        def tell(stage: str, rows: int) -> None:
+            told[stage] = rows
+            live.update(_progress(told, stage))
+
+        yield tell
+
+
+def _progress(told: dict[str, int], at: str | None) -> Table:
+    from rich.spinner import Spinner
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(width=10)
+    table.add_column()
+    table.add_column(min_width=12)
+    for stage in STAGES:
+        table.add_row(stage, counted(told[stage], "row") if stage in told else "", Spinner("dots") if stage == at else "")
+    if at is None:
+        table.add_row("reading", "", Spinner("dots"))
+    return table

@@ -1,35 +1,190 @@
-"""Events to tables: bronze, silver, quarantine, gold."""
+"""Events to tables: bronze, silver, quarantine, gold.
+
+One query reads the topics. For each of its batches bronze is written, then silver and quarantine from what bronze has, each batch of a
+table once (`kqueue.spark.tables`). When all that was there is taken in, gold gets the windows that are over: it is made of silver, and what
+it has already stays as it is.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
 
 from kqueue.spark import transforms
-from kqueue.spark.jobs.running import Tell, read_stream, run_to_end, silent
-from kqueue.spark.shapes import FLIGHTS
+from kqueue.spark.datasource import KqueueDataSource
+from kqueue.spark.jobs.running import Tell, await_end, silent
+from kqueue.spark.shapes import FLIGHTS, Shape, seconds_of
+from kqueue.spark.shapes.checking import check, no_records
+from kqueue.spark.tables import Format, Table, Tables, open_tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+STAGES = ("bronze", "silver", "quarantine", "gold")
+BATCH_MAX = 1_000_000
+"""Offsets in one batch, unless the source's options say otherwise: what a kill costs at most is read again."""
+OURS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "false",  # what can't be computed is null, and no event can make a query fail
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # of the two, what others read and what has bounds
+}
+_KEPT = "gold.json"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Ingested(NamedTuple):
+    """What one run did.
+
+    Attributes: rows: how many each stage got. reasons: how many records went into quarantine, by reason. until: gold has the windows that
+    end by then, of this run and those before; None: none is over yet.
+    """
+
+    rows: dict[str, int]
+    reasons: Counter[str]
+    until: datetime | None
 
 
 def ingest(
-    spark: SparkSession, source: Mapping[str, str], folder: str, *, lateness: str = FLIGHTS.lateness, tell: Tell = silent
-) -> dict[str, int]:
-    """Take in what has come to topics of flight events, as Parquet in ``bronze``, ``silver``, ``quarantine`` and ``gold`` under `folder`.
+    spark: SparkSession,
+    source: Mapping[str, str],
+    folder: str,
+    *,
+    shape: Shape = FLIGHTS,
+    format: Format = "parquet",
+    finish: bool = False,
+    tell: Tell = silent,
+    now: datetime | None = None,
+) -> Ingested:
+    """Take in what has come to topics, as tables ``bronze``, ``silver``, ``quarantine`` and ``gold`` under `folder`.
 
-    Args: source: options of the kqueue source. tell: is told of each stage how many rows it has read. An hour is in gold once it is
-    `lateness` in the past, by the events. Returns: how many rows each stage read. Raises: what Spark does; each stage is whole by itself.
+    Run again, it takes in what has come since. Killed, it goes on where it stood, and every record counts once.
+
+    Args: source: options of the kqueue source. folder: of a file system that the executors share with the driver. format: parquet, or
+    delta: the same files and Delta's log of them. finish: have the last windows in gold too, though more may come for them, which gold
+    will not count. tell: is told of a stage how many rows it has got so far. now: the time, by which events from the future are known.
+    Raises: OptionError: the shape has SQL that is none, or the folder's tables were made with something else. FolderInUse: another run
+    works on it. ExtraNeeded: deltalake is missing. Else what Spark does, about the source too.
     """
-    shape = dataclasses.replace(FLIGHTS, lateness=lateness)
-    stream = spark.readStream.format("kqueue").options(**{"startingOffsets": "earliest", **source}).load()
-    bronze = transforms.bronze(stream)
-    done = {"bronze": run_to_end(bronze, folder, "bronze", tell)}
-    taken = read_stream(spark, folder, "bronze", bronze)
-    silver = transforms.silver(taken, shape)
-    done["silver"] = run_to_end(silver, folder, "silver", tell)
-    done["quarantine"] = run_to_end(transforms.quarantine(taken, shape), folder, "quarantine", tell)
-    watermarked = transforms.watermarked(read_stream(spark, folder, "silver", silver), shape)
-    done["gold"] = run_to_end(transforms.gold(transforms.distinct(watermarked, shape), shape), folder, "gold", tell)
-    return done
+    own = spark.newSession()  # with settings of our own, and the user's as they were
+    for name, value in OURS.items():
+        own.conf.set(name, value)
+    own.dataSource.register(KqueueDataSource)  # what a session has registered, others don't have
+    check(own, shape)
+    stream = own.readStream.format("kqueue")
+    stream = stream.options(**{"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_MAX), **source})
+    records = stream.load()
+    with open_tables(folder, shape, format, source) as tables:
+        run = _Run(own, tables, shape, tell)
+        run.take_in(records)
+        until = run.close_windows(now or datetime.now(UTC), finish=finish)
+    return Ingested(run.rows, run.reasons, until)
+
+
+class _Run:
+    """One run on tables that are ours for now."""
+
+    def __init__(self, spark: SparkSession, tables: Tables, shape: Shape, tell: Tell) -> None:
+        self._spark = spark
+        self._tables = tables
+        self._shape = shape
+        self._tell = tell
+        bronze = transforms.bronze(no_records(spark))
+        silver = transforms.silver(bronze, shape)
+        made = (bronze, silver, transforms.quarantine(bronze, shape), transforms.gold(silver, shape))
+        self._table: dict[str, Table] = {name: tables.table(name, columns) for name, columns in zip(STAGES, made, strict=True)}
+        self.rows = dict.fromkeys(STAGES, 0)
+        self.reasons: Counter[str] = Counter()
+
+    def take_in(self, records: DataFrame) -> None:
+        """All that is there now, into bronze, silver and quarantine."""
+        failures: list[Exception] = []
+
+        def one_batch(frame: DataFrame, batch: int) -> None:
+            try:
+                self._take_batch(frame, batch)
+            except Exception as error:  # Spark would wrap it in words of its own
+                failures.append(error)
+                raise
+
+        writer = transforms.bronze(records).writeStream.queryName("kqueue-ingest").foreachBatch(one_batch)
+        writer = writer.option("checkpointLocation", str(self._tables.checkpoints / "stream"))
+        query = writer.trigger(availableNow=True).start()
+        try:
+            await_end(query)
+        except Exception:
+            if failures:
+                raise failures[0] from None
+            raise
+        finally:
+            query.stop()
+
+    def _take_batch(self, frame: DataFrame, batch: int) -> None:
+        self._write("bronze", frame, batch)
+        taken = self._table["bronze"].read_batch(frame.sparkSession, batch)
+        self._write("silver", transforms.silver(taken, self._shape), batch)
+        self._write("quarantine", transforms.quarantine(taken, self._shape), batch)
+        self.reasons += self._table["quarantine"].tally(batch, "reason")
+
+    def close_windows(self, now: datetime, *, finish: bool) -> datetime | None:
+        """Have in gold the windows that are over; returns up to when.
+
+        That time is kept before they are written, so that a run that was killed in between writes just those again.
+        """
+        kept = self._tables.read_json(_KEPT)
+        if kept is not None and not self._table["gold"].has(kept["batch"]):
+            self._write_gold(**kept)
+        after_us = None if kept is None else kept["until_us"]
+        until_us = self._over_us(after_us, now, finish=finish)
+        if until_us is None or (after_us is not None and until_us <= after_us):
+            return _moment(after_us)
+        kept = {"batch": 0 if kept is None else kept["batch"] + 1, "after_us": after_us, "until_us": until_us}
+        self._tables.keep_json(_KEPT, kept)
+        self._write_gold(**kept)
+        return _moment(until_us)
+
+    def _over_us(self, after_us: int | None, now: datetime, *, finish: bool) -> int | None:
+        """The end of the last window that is over, in µs since 1970; None if there is no event.
+
+        A window is over once an event is as far past its end as events may be late. Of one from the future the time counts at which it
+        was told, or ours if that is earlier: else one clock that goes wrong would close all windows to come.
+        """
+        step, lateness = (seconds_of(text, "") * 1_000_000 for text in (self._shape.window, self._shape.lateness))
+        now_us = (now - _EPOCH) // timedelta(microseconds=1)
+        event_us, told_us = F.unix_micros("event_time"), F.unix_micros("timestamp")
+        silver = self._events(after_us)
+        passed, last = silver.agg(
+            F.max(F.least(event_us, told_us, F.lit(now_us))), F.max(F.when(event_us <= now_us, event_us))
+        ).collect()[0]  # fmt: skip
+        if passed is None:
+            return None
+        until = (passed - lateness) // step * step
+        return max(until, (last // step + 1) * step) if finish and last is not None else int(until)
+
+    def _events(self, since_us: int | None) -> DataFrame:
+        silver = self._table["silver"].read(self._spark)
+        return silver if since_us is None else silver.where(F.col("event_time") >= _at(since_us))
+
+    def _write_gold(self, batch: int, after_us: int | None, until_us: int) -> None:
+        """The windows that end after one time and by another. An event that was told again in a later window is known by the first."""
+        lateness_us = seconds_of(self._shape.lateness, "") * 1_000_000
+        events = self._events(None if after_us is None else after_us - lateness_us)
+        counted = transforms.gold(transforms.distinct(transforms.watermarked(events, self._shape), self._shape), self._shape)
+        over = counted.where(F.col("end") <= _at(until_us))
+        self._write("gold", over if after_us is None else over.where(F.col("end") > _at(after_us)), batch)
+
+    def _write(self, stage: str, frame: DataFrame, batch: int) -> None:
+        self._tell(stage, self.rows[stage])
+        self.rows[stage] += self._table[stage].write(frame, batch)
+        self._tell(stage, self.rows[stage])
+
+
+def _at(us: int) -> Column:
+    return F.timestamp_micros(F.lit(us))
+
+
+def _moment(us: int | None) -> datetime | None:
+    return None if us is None else _EPOCH + timedelta(microseconds=us)

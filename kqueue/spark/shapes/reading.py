@@ -64,11 +64,9 @@ def _shape(table: Mapping[str, Any]) -> Shape:
     fields = tuple(_field(name, kind) for name, kind in _texts(table, "fields").items())
     by_name = {field.name: field for field in fields}
     _no_two_alike("fields", [*by_name, *TAKEN])
-    shape = Shape(
-        fields, _name_of(table, "id", by_name), _names(table, "time", by_name), _names(table, "by", by_name),
-        **{key: _texts(table, key) for key in ("rules", "gold") if key in table},
-        **{key: _text(table, key) for key in ("window", "lateness") if key in table},
-    )  # fmt: skip
+    more: dict[str, Any] = {key: _texts(table, key) for key in ("rules", "gold") if key in table}
+    more |= {key: _text(table, key) for key in ("window", "lateness") if key in table}
+    shape = Shape(fields, _name_of(table, "id", by_name), _names(table, "time", by_name), _names(table, "by", by_name), **more)
     _check(shape, by_name)
     return shape
 

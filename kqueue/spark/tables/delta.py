@@ -1,0 +1,128 @@
+"""Delta Lake's log of a table whose files Spark has written, kept with the package `deltalake`: no package of Spark's is needed.
+
+Each batch is one commit, with the files and a transaction of its own (an id of the writer, and the batch's number), by which it is known
+whether it has been done.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pyarrow.parquet as pq
+
+from kqueue.base.errors import ExtraNeeded, PipelineFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
+NEEDED = "Delta tables need the package deltalake ({}): pip install 'kqueue[delta]'"
+
+
+def check_installed() -> None:
+    """Raises ExtraNeeded: the package is not there."""
+    try:
+        importlib.import_module("deltalake")
+    except ImportError as error:
+        raise ExtraNeeded(NEEDED.format(error)) from None
+
+
+class DeltaLog:
+    """The log of one table, which is made if it is not there. Args: writer: our id in it. by: columns by which files are laid out."""
+
+    def __init__(self, folder: Path, schema: StructType, by: Sequence[str], writer: str) -> None:
+        import deltalake
+
+        self._folder = folder
+        self._by = list(by)
+        self._writer = writer
+        self._schema = deltalake.Schema.from_json(_json_of(schema))
+        if not deltalake.DeltaTable.is_deltatable(str(folder)):
+            folder.mkdir(parents=True, exist_ok=True)
+            deltalake.DeltaTable.create(folder, self._schema, partition_by=self._by)
+        self._table = deltalake.DeltaTable(folder)
+        self._add_columns()
+
+    def has(self, batch: int) -> bool:
+        """Whether we have committed this batch."""
+        self._table.update_incremental()
+        last = self._table.transaction_version(self._writer)
+        return last is not None and last >= batch
+
+    def commit(self, batch: int, files: Sequence[Path]) -> None:
+        """Have these files in the table, as this batch of ours. Raises PipelineFailed: Delta refuses, after what others did to it."""
+        from deltalake.exceptions import DeltaError
+        from deltalake.transaction import CommitProperties, Transaction
+
+        done = CommitProperties(app_transactions=[Transaction(self._writer, batch)])
+        try:
+            self._table.create_write_transaction(
+                [self._added(file) for file in files], "append", self._schema, self._by, commit_properties=done
+            )
+        except DeltaError as error:
+            raise PipelineFailed(f"{self._folder}: Delta's log does not take batch {batch}: {error}") from None
+
+    def files(self) -> list[str]:
+        """Those that the table has now."""
+        self._table.update_incremental()
+        return [str(uri) for uri in self._table.file_uris()]
+
+    def _add_columns(self) -> None:
+        there = {field.name for field in self._table.schema().fields}
+        new = [field for field in self._schema.fields if field.name not in there]
+        if new:
+            self._table.alter.add_columns(new)
+
+    def _added(self, file: Path) -> Any:
+        from deltalake.transaction import AddAction
+
+        path = file.relative_to(self._folder)
+        values = dict(part.split("=", 1) for part in path.parts[:-1])
+        partition = {name: None if values[name] == NULL_VALUE else values[name] for name in self._by}
+        status = file.stat()
+        return AddAction(
+            quote(path.as_posix(), safe="/="), status.st_size, partition, int(status.st_mtime * 1000), True, json.dumps(_stats(file))
+        )
+
+
+def _json_of(schema: StructType) -> str:
+    """Delta writes schemas as Spark does. All of ours may be null: readers can't rely on more."""
+    table = json.loads(schema.json())
+    for field in table["fields"]:
+        field["nullable"] = True
+        field["metadata"] = {}
+    return json.dumps(table)
+
+
+def _stats(file: Path) -> dict[str, Any]:
+    """How many rows a file has, and from where to where its numbers and times go: readers skip files by it."""
+    footer = pq.read_metadata(file)
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for column in range(footer.num_columns):
+        found = [footer.row_group(group).column(column).statistics for group in range(footer.num_row_groups)]
+        name = footer.schema.column(column).path
+        if found and all(one is not None and one.has_null_count for one in found):
+            nulls[name] = sum(one.null_count for one in found)
+        valued = [one for one in found if one is None or one.num_values]
+        if valued and all(one is not None and one.has_min_max and _is_told(one.min) for one in valued):
+            least[name] = _told(min(one.min for one in valued))
+            most[name] = _told(max(one.max for one in valued))
+    return {"numRecords": footer.num_rows, "minValues": least, "maxValues": most, "nullCount": nulls}
+
+
+def _is_told(value: object) -> bool:
+    return isinstance(value, int | datetime | date) and not isinstance(value, bool)
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return value.isoformat() if isinstance(value, date) else value

@@ -1,0 +1,167 @@
+"""The folder of a job's tables: what they were made with, who works on them, and what is on its way to them.
+
+    checkpoints/tables.json   what they were made with
+    checkpoints/lock          held by the one who works on them
+    checkpoints/stream/       Spark's own account of what it has read
+    checkpoints/gold.json     up to where gold goes
+    checkpoints/staging/      batches that are not whole yet
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from kqueue.base.errors import FolderInUse, OptionError, PipelineFailed, StorageFailed
+from kqueue.spark.shapes import Shape
+from kqueue.spark.tables.delta import DeltaLog, check_installed
+from kqueue.spark.tables.table import DATE, Table
+from kqueue.storage.local import LocalStorage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Format = Literal["parquet", "delta"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+VERSION = 1
+TOPICS = ("subscribe", "subscribePattern", "assign")
+_FILE = "tables.json"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A folder that is ours for now. `storage`: of its checkpoints. `writer`: an id of these tables."""
+
+    folder: Path
+    storage: LocalStorage
+    format: Format
+    writer: str
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    def table(self, name: str, columns: DataFrame) -> Table:
+        """Args: columns: an empty frame with those of the table."""
+        by = [DATE] if DATE in columns.columns else []
+        log = DeltaLog(self.folder / name, columns.schema, by, self.writer) if self.format == "delta" else None
+        return Table(self.folder / name, self.checkpoints / "staging", columns, log)
+
+    def read_json(self, name: str) -> Any:
+        """What was kept under a name, None if nothing was."""
+        try:
+            return json.loads((self.checkpoints / name).read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise PipelineFailed(f"{self.checkpoints / name} is damaged: {error}") from None
+
+    def keep_json(self, name: str, value: object) -> None:
+        """Old or new after a crash, never half."""
+        self.storage.write_atomic(name, json.dumps(value, indent=1).encode())
+
+
+@contextlib.contextmanager
+def open_tables(folder: str, shape: Shape, format: Format, source: Mapping[str, str]) -> Iterator[Tables]:
+    """Take hold of a folder of tables, which is made if it is not there.
+
+    Raises: OptionError: it is no folder of a mounted file system, or its tables were made with something else; the message says what.
+    FolderInUse: another run works on it. ExtraNeeded: a package is missing. StorageFailed: it can't be made or written to.
+    """
+    if format not in FORMATS:
+        raise OptionError(f"format: expected parquet or delta, found {format!r}")
+    if "://" in folder:
+        raise OptionError(f"{folder!r} is in no file system that is mounted here: name a folder, on a cluster one that all machines share")
+    if format == "delta":
+        check_installed()
+    root = Path(folder).absolute()
+    storage = LocalStorage(root / "checkpoints")
+    try:
+        lock = storage.lock("lock")
+    except FolderInUse:
+        raise FolderInUse(f"another ingest is at work on {folder}: wait until it is done, or take another folder") from None
+    try:
+        given = _description(shape, format, source)
+        tables = Tables(root, storage, format, _agreed(root, storage, given, folder))
+        shutil.rmtree(tables.checkpoints / "staging", ignore_errors=True)
+        (tables.checkpoints / "staging").mkdir()
+        yield tables
+    except OSError as error:
+        raise StorageFailed(f"{folder} can't be written to: {error}") from None
+    finally:
+        lock.release()
+
+
+def _description(shape: Shape, format: Format, source: Mapping[str, str]) -> dict[str, Any]:
+    topics = {name: source[name] for name in TOPICS if name in source}
+    return {"version": VERSION, "format": format, "topics": topics, "shape": json.loads(json.dumps(asdict(shape)))}
+
+
+def _agreed(root: Path, storage: LocalStorage, given: dict[str, Any], folder: str) -> str:
+    """The id of the tables, after what is given now has been compared with what they were made with."""
+    there = Tables(root, storage, "parquet", "").read_json(_FILE)
+    if there is None:
+        if any(path.name != "checkpoints" for path in root.iterdir()) or (root / "checkpoints" / "stream").exists():
+            raise OptionError(f"{folder} has something in it that no ingest has made: take an empty folder, or one that is not there yet")
+        there = {**given, "writer": f"kqueue-{uuid.uuid4()}"}
+        storage.write_atomic(_FILE, json.dumps(there, indent=1).encode())
+    elif not isinstance(there, dict) or there.get("version") != VERSION:
+        raise OptionError(f"{folder} was made by another version of kqueue: use that, or another folder")
+    else:
+        _compare(there, given, folder)
+        if {**there, **given} != there:
+            storage.write_atomic(_FILE, json.dumps({**there, **given}, indent=1).encode())
+    return str(there["writer"])
+
+
+def _compare(there: Mapping[str, Any], given: Mapping[str, Any], folder: str) -> None:
+    """Raises OptionError: tables would no longer be of one kind.
+
+    Other rules are fine, and hold from now on; so are more fields that may be null, which older rows don't have, and more topics.
+    """
+    old, new = there["shape"], given["shape"]
+    fixed = [(key, old[key], new[key]) for key in ("window", "lateness", "id", "time", "by", "gold")]
+    for what, was, is_now in [("format", there["format"], given["format"]), *fixed]:
+        if was != is_now:
+            raise OptionError(f"the tables in {folder} were made with {what} {_shown(was)}, and this is {_shown(is_now)}: {_CHOICE}")
+    was, is_now = ({name: (type, nullable) for name, type, nullable in shape["fields"]} for shape in (old, new))
+    for name, kind in was.items():
+        if is_now.get(name) != kind:
+            other = f"{_kind(*is_now[name])} now" if name in is_now else "gone"
+            told = f"the tables in {folder} were made with a field {name!r} of type {_kind(*kind)}, and it is {other}"
+            raise OptionError(f"{told}: {_CHOICE}")
+    for name in is_now.keys() - was.keys():
+        if not is_now[name][1]:
+            told = f"the tables in {folder} have no field {name!r}, and older events won't have it"
+            raise OptionError(f"{told}: let it be null ({_kind(is_now[name][0], True)}), or take another folder")
+    _compare_topics(there["topics"], given["topics"], folder)
+
+
+def _compare_topics(was: Mapping[str, str], is_now: Mapping[str, str], folder: str) -> None:
+    names, now = (set(topics.get("subscribe", "").split(",")) for topics in (was, is_now))
+    if was != is_now and not (was.keys() == is_now.keys() == {"subscribe"} and names <= now):
+        raise OptionError(f"the tables in {folder} were made of {_topics(was)}, and this is {_topics(is_now)}: name those too, or {_OTHER}")
+
+
+_OTHER = "take another folder"
+_CHOICE = f"use the same, or {_OTHER}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {text}" for name, text in value.items())
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
+def _kind(type: str, nullable: bool) -> str:
+    return f"{type}?" if nullable else type
+
+
+def _topics(topics: Mapping[str, str]) -> str:
+    return "; ".join(f"{'topics' if name == 'subscribe' else name} {value}" for name, value in topics.items()) or "all topics"
