@@ -39,8 +39,8 @@ COLOURS: dict[str, str] = {
     "black": "#262626",
 }
 """By name, in the order in which they are to be used. Source: Okabe and Ito, Color Universal Design, without their yellow."""
-SEQUENCE = "cividis"
-"""The colour map of heatmaps: its lightness rises evenly, for eyes that lack a colour too. Source: Nuñez and others, 2018."""
+SEQUENCE = "magma_r"
+"""The colour map of heatmaps: from pale to dark in even steps, which eyes that lack a colour see too."""
 STYLE: dict[str, Any] = {
     "font.size": 14,
     "axes.titlesize": 16,

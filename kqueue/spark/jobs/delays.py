@@ -1,4 +1,4 @@
-"""Delays per airport and hour, from departures as they come: a streaming query with a watermark, and one that puts aside what it can't use."""
+"""Delays per airport and hour, from departures as they come: a streaming query with a watermark, and one that puts aside the rest."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Delays:
     """The two queries under way over one topic, as a context manager: they end with the block.
 
     Both read the topic from its beginning. Rows go to ``gold`` and ``quarantine`` under `folder` as Parquet, a file for each micro-batch.
-    Hours are right only if the events come about in the order of their times: none may come more than `LATENESS_HOURS` after a later one. Several
-    partitions are read side by side, not in step, so a topic that is read faster than it was written needs a single one.
+    An event must not come after another one that happened more than `LATENESS_MS` later, unless it is late by its own time. Spark reads
+    partitions side by side, but not in step with each other, so a query that has to catch up needs a topic of a single one.
     """
 
     def __init__(self, spark: SparkSession, source: Mapping[str, str], folder: Path) -> None:
@@ -78,7 +78,7 @@ class Delays:
         )
 
     def has_done(self, end: int, watermark_ms: int) -> bool:
-        """Whether both have read the topic up to `end` offsets, and every hour that ends by `watermark_ms` is in gold; by the last `look`."""
+        """Whether, as of the last `look`, both have read `end` offsets, and every hour that ends by `watermark_ms` is in gold."""
         gold = self._queries[0]
         return all(query.end >= end for query in self._queries) and (gold.watermark_ms or 0) >= watermark_ms
 
@@ -145,7 +145,7 @@ class _Quarantine(_Table):
 class _Query:
     """A query, and what its progress says in all: Spark tells of each micro-batch by itself.
 
-    records: that it has read. end: offsets of the topic up to which it has. dropped: events that came after the hour they belong to was done.
+    records: how many it has read. end: up to which offset. dropped: events that came after the hour to which they belong was done.
     """
 
     def __init__(self, frame: DataFrame, table: _Table, folder: Path) -> None:

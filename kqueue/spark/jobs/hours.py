@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kqueue.spark.shapes import FLIGHTS, seconds_of
+
 HOUR_MS = 60 * 60 * 1000
-LATENESS_HOURS = 2
+LATENESS_MS = seconds_of(FLIGHTS.lateness, "lateness") * 1000
+"""How long after a departure it may be told."""
 
 
 class AirportHour(NamedTuple):
@@ -35,10 +38,11 @@ class Quarantined(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """How far the job is. records: of the topic that it has read. watermark_ms: hours that end by then are done; None: it has seen no event.
+    """How far the job is.
 
-    airport_hours: rows in gold. hours: different hours in them. quarantined: how many records, by their reasons. dropped: events that gold
-    could not count, because the hour to which they belong was done already.
+    records: how many it has read. watermark_ms: hours that end by then are done; None: it has seen no event yet. airport_hours: rows in
+    gold. hours: different hours in them. quarantined: how many records, by their reasons. dropped: events that gold could not count,
+    because the hour to which they belong was done already.
     """
 
     records: int = 0

@@ -67,7 +67,8 @@ def pipeline(picture: Path, folder: Path | None, keep: bool, limit: int | None, 
                 place.mkdir(parents=True, exist_ok=True)
                 _play(place, picture, limit, speed, master)
                 if folder is not None or keep:
-                    click.echo(f"The tables are in {place / 'tables'}; look at the topic with: kqueue serve --set log.dirs={place / 'broker'}")
+                    click.echo(f"The tables are in {place / 'tables'}, and the topic is in {place / 'broker'};")
+                    click.echo(f"look at it with: kqueue serve --set log.dirs={place / 'broker'}")
     except KeyboardInterrupt:
         click.echo("Ended before all was done.", err=True)
         sys.exit(INTERRUPTED)
@@ -103,7 +104,8 @@ def _play(folder: Path, file: Path, limit: int | None, speed: float | None, mast
     complaints = result.complaints()
     if complaints:
         raise click.ClickException(f"this is not what should come out: {'; '.join(complaints)}.")
-    click.echo(f"All {result.truth.flights:,} flights were counted once, and the {len(result.quarantine):,} late and broken ones put aside.")
+    aside = len(result.quarantine)
+    click.echo(f"All {result.truth.flights:,} flights were counted once, and the {aside:,} late and broken ones put aside.")
 
 
 @contextlib.contextmanager

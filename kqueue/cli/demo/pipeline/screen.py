@@ -21,7 +21,10 @@ REASONS_MAX = 4
 
 
 class Facts(NamedTuple):
-    """One moment. now_ms: the time of the last event sent. sent: of `expected` events, 0: not known yet. sent_s, read_s: records in a second, of late."""
+    """One moment of the stream.
+
+    now_ms: the time of the last event sent. sent: of `expected` events; 0: not known yet. sent_s, read_s: records in a second, of late.
+    """
 
     now_ms: int | None
     sent: int

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from kqueue.cli.demo.events import HOUR_MS, Event, Kind, events, replay
 from kqueue.cli.demo.flights import Flight, Flights
 from kqueue.cli.demo.pipeline.truth import Truth, truth_of
-from kqueue.spark.jobs.hours import LATENESS_HOURS
+from kqueue.spark.jobs.hours import LATENESS_MS
 
 TOPIC = "flights"
 BATCH_BYTES = 128 * 1024
@@ -22,8 +22,9 @@ JOIN_S = 10.0
 class Sender:
     """Use as a context manager; `start` begins. What others read of it is set by the thread, whole at each moment.
 
-    count: events that there will be, the last one included; 0: not known yet. sent: how many have been handed to the client. now_ms: the time
-    of the last one (ms since 1970). closing_ms: that of the one that closes. truth: what must come out. error: why it ended early.
+    count: events that there will be, the last one included; 0: not known yet. sent: how many have been handed to the client; all of them
+    have been taken once `confirmed`. now_ms: the time of the last one (ms since 1970). closing_ms: that of the one that closes. truth: what
+    must come out. error: why it ended early.
     """
 
     def __init__(self, limit: int | None, hours_per_s: float | None) -> None:
@@ -98,10 +99,10 @@ class Sender:
 def closing_event(told: Iterable[Event]) -> Event:
     """A last event, so long after all others that every hour of theirs is done once it has been read; its own never is.
 
-    A stream's time goes by its events alone: without one more the last `LATENESS_HOURS` would stay open for ever.
+    A stream's time goes by its events alone: without one more the last hours would stay open for ever.
     """
     last_ms = max((event.told_ms for event in told), default=0)
-    told_ms = (last_ms // HOUR_MS + 1 + LATENESS_HOURS) * HOUR_MS
+    told_ms = (last_ms // HOUR_MS + 1) * HOUR_MS + LATENESS_MS
     time = datetime.fromtimestamp(told_ms / 1000, UTC)
     content = {
         "id": -1,

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kqueue.cli.demo.clients import Refused
-from kqueue.cli.demo.events import HOUR_MS
 from kqueue.cli.demo.pipeline import truth as truths
 from kqueue.cli.demo.pipeline.screen import Facts, StreamScreen, moment, short
 from kqueue.cli.demo.pipeline.sender import TOPIC, Sender
 from kqueue.cli.demo.pipeline.truth import Truth
 from kqueue.cli.output import size_text
-from kqueue.spark.jobs.hours import LATENESS_HOURS, AirportHour, Quarantined, Seen
+from kqueue.spark.jobs.hours import LATENESS_MS, AirportHour, Quarantined, Seen
+from kqueue.spark.shapes import FLIGHTS
 
 if TYPE_CHECKING:
     from kqueue.spark.jobs.delays import Delays
@@ -63,7 +63,7 @@ class Result:
             ("Events sent", f"{self.sent:,}", "kafka-python, zstd, acks=all; the last one only closes the last hours"),
             ("Bytes on disk", size_text(self.disk_bytes), f"topic {TOPIC!r} of the broker"),
             ("Records read by Spark", f"{seen.records:,}", f"{rate:,.0f}/s from the first to the last, while they came"),
-            ("Watermark at the end", moment(seen.watermark_ms), f"{LATENESS_HOURS} hours before the last event"),
+            ("Watermark at the end", moment(seen.watermark_ms), f"{FLIGHTS.lateness} before the last event"),
             ("Hours in gold", f"{len({row.start_ms for row in gold}):,}", f"{len(gold):,} of an airport"),
             ("Flights in gold", f"{flights:,}", f"{self.truth.flights:,} reckoned in plain Python"),
             ("Cancelled", f"{cancelled:,}", f"{cancelled / flights:.1%} of the flights" if flights else ""),
@@ -123,15 +123,14 @@ def _watch(delays: Delays, sender: Sender, screen: StreamScreen) -> Seen:
     """Look until all is done. Raises Refused: the sender failed, or nothing moves any more; PipelineFailed: a query failed."""
     sent_rate, read_rate = Rate(), Rate()
     moved_s, before = time.monotonic(), (0, Seen())
-    with screen.step("Finding delays with Spark", 1) as step:
+    with screen.step("Finding delays with Spark"):
         while True:
             seen = delays.look()
             if sender.error is not None:
                 raise sender.error
             screen.show(Facts(sender.now_ms, sender.sent, sender.count, sent_rate.of(sender.sent), read_rate.of(seen.records), seen))
-            if sender.confirmed and sender.closing_ms is not None:
-                if delays.has_done(sender.sent, sender.closing_ms - LATENESS_HOURS * HOUR_MS):
-                    return seen
+            if sender.confirmed and delays.has_done(sender.sent, (sender.closing_ms or 0) - LATENESS_MS):
+                return seen
             if (sender.sent, seen) != before:
                 moved_s, before = time.monotonic(), (sender.sent, seen)
             elif time.monotonic() - moved_s > SILENCE_S:

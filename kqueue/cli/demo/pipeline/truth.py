@@ -113,9 +113,8 @@ def _about_gold(truth: Truth, gold: list[AirportHour]) -> list[str]:
             found.append(f"{len(hours):,} hours of an airport {words}, the first of {_shown(hours[0])}")
     if wrong:
         column, has, must = _difference(truth.hours[wrong[0]], rows[wrong[0]][0])
-        found.append(
-            f"{len(wrong):,} hours of an airport are wrong in gold, the first of {_shown(wrong[0])}, where {column} is {has} instead of {must}"
-        )
+        where = f"the first of {_shown(wrong[0])}, where {column} is {has} instead of {must}"
+        found.append(f"{len(wrong):,} hours of an airport are wrong in gold, {where}")
     return found
 
 
