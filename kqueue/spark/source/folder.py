@@ -7,21 +7,21 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kqueue.base.errors import CorruptBatch, OptionError, StorageFailed
-from kqueue.base.names import INTERNAL_TOPICS, parse_partition_folder
+from kqueue.base.names import INTERNAL_TOPICS, parse_partition_folder, uuid_text
 from kqueue.client.places import TopicPartition
 from kqueue.files.folder import LogFolder
 from kqueue.files.segments import Batch, Segment
-from kqueue.files.transactions import Transactions
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN
 from kqueue.log.formats.filenames import LOG, TIMEINDEX
 from kqueue.log.formats.timeindex import ENTRY
 from kqueue.records.columns.contract import Bounds, Piece
 from kqueue.records.columns.decoding import Decoder
 from kqueue.spark.source.chunks import sound_chunks
+from kqueue.spark.source.committed import AbortedAmong, StableEnd, aborted_among
 from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, Topics
 from kqueue.spark.source.planning import Range
-from kqueue.spark.source.ways import Lost, missing_topic
+from kqueue.spark.source.ways import Lost, made_anew, missing_topic
 from kqueue.storage import LocalStorage
 
 ROW_BYTES_GUESS = 1_000
@@ -43,6 +43,7 @@ class FolderWay:
         self.storage = LocalStorage(path.parent if self._only else path)
         self._isolation = options.isolation
         self._active = options["includeActiveSegment"]
+        self._stable: dict[TopicPartition, StableEnd] = {}
 
     def close(self) -> None:
         pass
@@ -84,22 +85,26 @@ class FolderWay:
             if log is not None:
                 yield place, log
 
+    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+        wanted, found = set(topics), dict[str, str]()
+        for place, log in self._logs(sorted(place for place in self._there() if place.topic in wanted)):
+            if place.topic not in found and (topic_id := log.topic_id) is not None:
+                found[place.topic] = uuid_text(topic_id)
+        return found
+
     def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
         return {place: min(log.start_offset, self._end(log)) for place, log in self._logs(places)}
 
     def latest(self, places: Iterable[TopicPartition], since: Mapping[TopicPartition, int] | None = None) -> Offsets:
-        return {place: self._stable_end(log, (since or {}).get(place)) for place, log in self._logs(places)}
+        return {place: self._stable_end(place, log, (since or {}).get(place)) for place, log in self._logs(places)}
 
     def _end(self, log: LogFolder) -> int:
         is_active = self._active == "true" or (self._active == "auto" and self.storage.exists(CLEAN_SHUTDOWN))
         return log.end_offset if is_active else log.segments[-1].base_offset
 
-    def _stable_end(self, log: LogFolder, since: int | None) -> int:
+    def _stable_end(self, place: TopicPartition, log: LogFolder, since: int | None) -> int:
         end = self._end(log)
-        if self._isolation != "read_committed":
-            return end
-        stable = Transactions(_headers(log, since, end)).stable_end
-        return end if stable is None else min(end, stable)
+        return end if self._isolation != "read_committed" else self._stable.setdefault(place, StableEnd()).find(log, end, since)
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         return {place: _offset_at(log, times[place], self._end(log)) for place, log in self._logs(times)}
@@ -122,18 +127,22 @@ class FolderWay:
                     raise CorruptBatch(f"{batch.where}: {error}") from None
 
     def _in_chunks(self, one: Range, decoder: Decoder) -> Generator[Piece, None, int]:
-        """Read as far as all is plain; returns where to go on with care. Which transactions were aborted is found out with care alone."""
+        """Read as far as all is plain; returns where to go on with care."""
         start, log = one.start, self._log(one.place)
-        if log is None or log.start_offset > start or self._isolation == "read_committed":
+        if log is None or log.start_offset > start or not _is_same(one, log):
             return start
         decoder.next_offset = None
         try:
+            aborted = self._aborted(log, start, one.end)
             for chunk in sound_chunks(log, start, one.end):
-                yield from decoder.feed(chunk.data, tag=one.place)
+                yield from decoder.feed(chunk.data, aborted=aborted.between(start, chunk.next_offset), tag=one.place)
                 start = chunk.next_offset
         except (CorruptBatch, FileNotFoundError):
             start = start if decoder.next_offset is None else max(start, decoder.next_offset)
         return start
+
+    def _aborted(self, log: LogFolder, start: int, end: int) -> AbortedAmong:
+        return aborted_among(log, start, end) if self._isolation == "read_committed" else AbortedAmong(())
 
     def _batches(self, one: Range, lost: Lost) -> Iterator[Batch]:
         """The batches of a range, without control batches and what was aborted. Goes on where a broker deletes or compacts meanwhile."""
@@ -142,13 +151,15 @@ class FolderWay:
             log = self._log(one.place)
             if log is None:
                 return lost(f"{one} was to be read, but its folder is gone")
+            if not _is_same(one, log):
+                return lost(f"{one} was to be read, but {made_anew(one.topic)}")
             if log.start_offset > start:
                 lost(f"{one.place}: offsets {start} to {min(log.start_offset, one.end) - 1} were deleted before they were read")
                 start = log.start_offset
             try:
-                aborted = Transactions(_headers(log, start, None)) if self._isolation == "read_committed" else None
+                aborted = self._aborted(log, start, one.end)
                 for batch in log.batches(start_offset=start, end_offset=one.end):
-                    if not batch.is_control and (aborted is None or not aborted.is_aborted(batch)):
+                    if not batch.is_control and not aborted.has(batch):
                         yield batch
                     start, attempts = batch.next_offset, 0
                 return None
@@ -159,9 +170,10 @@ class FolderWay:
         return None
 
 
-def _headers(log: LogFolder, start: int | None, end: int | None) -> Iterator[Batch]:
-    first = log.start_offset
-    return log.batches(start_offset=first if start is None else max(start, first), end_offset=end, check=False)
+def _is_same(one: Range, log: LogFolder) -> bool:
+    """Whether this is the topic for which the range was planned, as far as the folder says."""
+    topic_id = log.topic_id if one.topic_id else None
+    return topic_id is None or uuid_text(topic_id) == one.topic_id
 
 
 def _offset_at(log: LogFolder, time: int, end: int) -> int | None:

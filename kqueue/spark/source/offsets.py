@@ -17,6 +17,9 @@ OFFSET_MAX = 2**63 - 1
 PARTITION_MAX = 2**31 - 1
 BEGIN = "@begin"
 """Beside the topics of a first batch's end: where that batch begins. No topic can have this name."""
+IDS = "@ids"
+"""Beside the topics: their ids, ``{"orders":"<22 characters>"}``. A topic that is made anew has another one."""
+NOTES = (BEGIN, IDS)
 
 Offsets = dict[TopicPartition, int]
 Json = dict[str, Any]
@@ -53,12 +56,12 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> Json:
 
 
 def from_json(value: object, where: str) -> Offsets:
-    """Offsets out of parsed JSON, without `BEGIN`. Raises OptionError: it has another form; `where` is named."""
+    """Offsets out of parsed JSON, without `NOTES`. Raises OptionError: it has another form; `where` is named."""
     if not isinstance(value, dict):
         raise OptionError(f'{where}: expected {{"topic":{{"partition":offset}}}}, found {_short(value)}')
     found: Offsets = {}
     for topic, parts in value.items():
-        if topic == BEGIN:
+        if topic in NOTES:
             continue
         if not isinstance(parts, dict):
             raise OptionError(f'{where}: expected {{"partition":offset}} for topic {topic!r}, found {_short(parts)}')
@@ -69,9 +72,17 @@ def from_json(value: object, where: str) -> Offsets:
     return found
 
 
-def begin_of(value: Mapping[str, Any], where: str) -> Offsets | None:
-    """Where the batch begins that ends at these offsets, if they say so: those of a query's first batch do."""
-    return from_json(value[BEGIN], where) if BEGIN in value else None
+def ids_of(value: Mapping[str, Any], where: str) -> dict[str, str]:
+    """The topics' ids, as far as these offsets say them. Raises OptionError: they have another form; `where` is named."""
+    ids = value.get(IDS, {})
+    if not isinstance(ids, dict) or not all(isinstance(text, str) for text in ids.values()):
+        raise OptionError(f'{where}: expected {{"topic":"id"}} in {IDS}, found {_short(ids)}')
+    return ids
+
+
+def plain(value: Mapping[str, Any]) -> Json:
+    """The offsets without `NOTES`."""
+    return {topic: parts for topic, parts in value.items() if topic not in NOTES}
 
 
 def parse_listed(text: str, option: str) -> Offsets:

@@ -13,12 +13,16 @@ RowBytes = Callable[[TopicPartition], float]
 
 
 class Range(NamedTuple):
-    """Offsets of a partition from `start` to before `end`; fewer records where some were compacted away."""
+    """Offsets of a partition from `start` to before `end`; fewer records where some were compacted away.
+
+    `topic_id`: of the topic that is meant, since another may get its name; "": not known.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
+    topic_id: str = ""
 
     @property
     def place(self) -> TopicPartition:

@@ -3,20 +3,23 @@
 Spark logs a batch's end before it runs the batch, and asks anew where a query begins if it was stopped before its first batch was done.
 What `latest` meant then is past by now, so the end of a first batch has its beginning with it (`offsets.BEGIN`); and where a query does
 not begin at fixed offsets, its first batch comes at once, empty perhaps, so that the place where it began is in the checkpoint.
+
+Offsets of a topic mean nothing in another one that got its name, even where that has as many records. So they have the topics' ids with
+them (`offsets.IDS`), where brokers or folders say these; what has none, an older checkpoint for instance, is compared by offsets alone.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from kqueue.base.errors import ClientError
 from kqueue.client.places import TopicPartition
-from kqueue.spark.source.offsets import BEGIN, Json, Offsets, begin_of, from_json, to_json
+from kqueue.spark.source.offsets import BEGIN, IDS, Json, Offsets, from_json, ids_of, plain, to_json
 from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.planning import Range, limited
 from kqueue.spark.source.resolving import splits, starting
-from kqueue.spark.source.ways import Lost, Way, logger, loss_handler, open_way
+from kqueue.spark.source.ways import Lost, Way, logger, loss_handler, made_anew, open_way
 
 LOOKS = 3
 LOOK_PAUSE_S = 0.2
@@ -52,7 +55,8 @@ class Tracker:
     def initial(self) -> Json:
         """Where a new query begins. Raises: OptionError."""
         places = self._way.find(self.options.topics, strict=True)
-        self._initial = to_json(starting(self.options, places, self._way, self._lost))
+        found = starting(self.options, places, self._way, self._lost)
+        self._initial = _with_ids(found, self._ids(found))
         return self._initial
 
     def prepare_available_now(self) -> None:
@@ -62,37 +66,45 @@ class Tracker:
 
     def latest(self, start: Json, limit: int | None) -> Json:
         """Where the next batch ends, `start` itself if there is nothing new. Args: limit: offsets at most, None: all there is."""
-        begin, end = self._available(from_json(start, CHECKPOINT))
+        known = ids_of(start, CHECKPOINT)
+        begin, end, ids = self._available(from_json(start, CHECKPOINT), known)
         self._seen = dict(end)
         if limit is not None:
             end = limited(begin, end, limit)
-        found = to_json(end)
+        found = _with_ids(end, known | ids)
+        is_same = plain(found) == plain(start) and not _renewed(known, ids)
         is_first = start == self._initial and BEGIN not in start
-        if is_first and (found != start or not self.options.starting.is_fixed):
+        if is_first and (not is_same or not self.options.starting.is_fixed):
             return found | {BEGIN: start}
-        if found == _plain(start) or (not is_first and self._is_too_early(begin, end)):
+        if is_same or (not is_first and self._is_too_early(begin, end)):
             return start
         self._last_batch_s = self._clock()
         return found
 
     def ranges(self, start: Json, end: Json) -> list[Range]:
         """What the batch between two of these reads."""
-        begin, until = begin_of(end, CHECKPOINT) or from_json(start, CHECKPOINT), from_json(end, CHECKPOINT)
-        earliest = self._way.earliest(until)
+        start = end.get(BEGIN, start)
+        begin, until = from_json(start, CHECKPOINT), from_json(end, CHECKPOINT)
+        ids, renewed = ids_of(end, CHECKPOINT), _renewed(ids_of(start, CHECKPOINT), ids_of(end, CHECKPOINT))
+        earliest, elsewhere = self._way.earliest(until), _renewed(ids, self._ids(until))
         found = []
         for place, stop in until.items():
             if place not in earliest:
                 self._lost(f"{place} is gone, and was to be read up to {stop}")
                 continue
+            if place.topic in elsewhere:
+                if begin.get(place) != stop:
+                    self._lost(f"{place} was to be read up to {stop}, but {made_anew(place.topic)}")
+                continue
             first = begin.get(place, earliest[place])
-            if first > stop:  # `latest` told that the log had been made anew
+            if first > stop or place.topic in renewed:  # `latest` told that the log had been made anew
                 first = earliest[place]
             if first < min(earliest[place], stop):
                 gone = f"offsets {first} to {min(earliest[place], stop) - 1} were deleted before they were read"
                 self._lost(f"{place}: {gone}; its log begins at {earliest[place]}")
                 first = min(earliest[place], stop)
             if first < stop:
-                found.append(Range(*place, first, stop))
+                found.append(Range(*place, first, stop, ids.get(place.topic, "")))
         return found
 
     def splits(self, start: Json, end: Json) -> list[tuple[Range, ...]]:
@@ -120,9 +132,17 @@ class Tracker:
 
     # --- what there is
 
-    def _available(self, start: Offsets) -> tuple[Offsets, Offsets]:
-        """For each partition that counts now: where it goes on, and its end."""
+    def _ids(self, places: Iterable[TopicPartition]) -> dict[str, str]:
+        return self._way.ids(dict.fromkeys(place.topic for place in places))
+
+    def _available(self, start: Offsets, known: Mapping[str, str]) -> tuple[Offsets, Offsets, dict[str, str]]:
+        """For each partition that counts now: where it goes on, and its end; and the topics' ids. Args: known: those at `start`."""
         places = self._way.find(self.options.topics, strict=False)
+        ids = self._ids(places)
+        renewed = _renewed(known, ids)
+        if renewed:
+            self._lost(f"{' and '.join(made_anew(topic) for topic in sorted(renewed))}; some of the old one may not have been read")
+        start = {place: offset for place, offset in start.items() if place.topic not in renewed}
         gone = sorted(start.keys() - set(places))
         if gone:
             self._lost(f"{', '.join(map(str, gone))} is gone; some of it may not have been read")
@@ -137,7 +157,7 @@ class Tracker:
             what = "it was deleted and made anew, or lost its end"
             self._lost(f"{place} ends at {end[place]} now, and had been read up to {begin[place]}: {what}")
             begin[place] = min(self._way.earliest([place]).get(place, 0), end[place])
-        return begin, end
+        return begin, end, ids
 
     def _ends(self, places: Iterable[TopicPartition], start: Offsets) -> Offsets:
         """A broker that has just become the leader may not know yet how far it can be read, so what went back is looked at again."""
@@ -159,5 +179,11 @@ class Tracker:
         return sum(end[place] - begin[place] for place in end) < least
 
 
-def _plain(offsets: Json) -> Json:
-    return {topic: parts for topic, parts in offsets.items() if topic != BEGIN}
+def _with_ids(offsets: Offsets, ids: Mapping[str, str]) -> Json:
+    told = {topic: ids[topic] for topic in sorted({place.topic for place in offsets} & ids.keys())}
+    return to_json(offsets) | ({IDS: told} if told else {})
+
+
+def _renewed(known: Mapping[str, str], ids: Mapping[str, str]) -> set[str]:
+    """The topics that have other ids than were known."""
+    return {topic for topic, text in ids.items() if known.get(topic, text) != text}

@@ -31,6 +31,13 @@ class Way(Protocol):
         """
         ...
 
+    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """The ids of these topics, as Kafka prints them, and as `find` has just found them; of others, as they are now.
+
+        Topics that are not there, and ids that nobody says, are left out.
+        """
+        ...
+
     def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
         """Where their logs begin; those that are not there are left out."""
         ...
@@ -83,3 +90,8 @@ def missing_topic(name: str, known: Iterable[str], place: str) -> str:
     """The words for a topic that is not there."""
     near = nearest(name, known)
     return f"there is no topic {name!r} {place}{f'; did you mean {near!r}?' if near else ''}"
+
+
+def made_anew(topic: str) -> str:
+    """The words for a topic whose name another one has got."""
+    return f"topic {topic!r} was deleted and made anew"

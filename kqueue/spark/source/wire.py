@@ -9,14 +9,16 @@ from typing import ParamSpec, TypeVar
 
 from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import BadAnswer, BrokerRefused, ClientError, CorruptBatch, FetchOutOfRange, OptionError
+from kqueue.base.names import uuid_text
 from kqueue.client import EARLIEST, LATEST, Client, Fetched, Metadata, Offset, TopicPartition
+from kqueue.client.cluster import NO_ID
 from kqueue.client.deadline import Deadline
 from kqueue.records.columns.contract import Bounds, Piece
 from kqueue.records.columns.decoding import Decoder
 from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, Topics
 from kqueue.spark.source.planning import Range
-from kqueue.spark.source.ways import Lost, missing_topic
+from kqueue.spark.source.ways import Lost, made_anew, missing_topic
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,6 +64,13 @@ class WireWay:
             if error.code not in MISSING:
                 raise
             return self.client.metadata()
+
+    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+        wanted = list(topics)
+        unknown = [name for name in wanted if self.client.topic_id(name) == NO_ID]
+        if unknown:
+            self._metadata(unknown)
+        return {name: uuid_text(found) for name in wanted if (found := self.client.topic_id(name)) != NO_ID}
 
     def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
         return self._known(dict.fromkeys(places, EARLIEST))
@@ -122,6 +131,8 @@ class WireWay:
                 if not is_missing(error):
                     raise
                 return lost(f"{one} was to be read, but there is no such partition any more")
+            if not self._is_same(one):
+                return lost(f"{one} was to be read, but {made_anew(one.topic)}")
             after = fetched.next_offset
             if after is None:
                 if self._is_empty_to(one, fetched, deadline):
@@ -137,6 +148,11 @@ class WireWay:
                 yield fetched
             if offset >= one.end:
                 return None
+
+    def _is_same(self, one: Range) -> bool:
+        """Whether what was fetched is of the topic for which the range was planned, as far as its brokers say."""
+        topic_id = self.client.topic_id(one.topic) if one.topic_id else NO_ID
+        return topic_id == NO_ID or uuid_text(topic_id) == one.topic_id
 
     def _fetch(self, one: Range, offset: int, row_bytes: float) -> Fetched:
         wanted = int((one.end - offset) * row_bytes * 1.1) + FETCH_BYTES_MIN

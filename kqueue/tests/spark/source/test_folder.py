@@ -141,3 +141,15 @@ def test_aborted_transactions_of_kafka_are_hidden(version: str) -> None:
             pieces = [Range(*place, offset, offset + 1) for offset in range(first[place], last[place])]
             single = [one[1:] for piece in pieces for one in places(asked, [piece])]
             assert single == sorted(one for one in wanted if one[0] == place.partition)
+
+
+def test_a_folder_says_which_topic_it_is_of(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    way = FolderWay(options(path=folder))
+    ids = way.ids(["t", "u", "gone"])
+    assert set(ids) == {"t", "u"}
+    assert len(ids["t"]) == 22
+    assert len(places(options(path=folder), [Range("t", 0, 0, 60, ids["t"])])) == 60
+    other = Range("t", 0, 0, 60, ids["u"])
+    with pytest.raises(DataLost, match="^t-0 from 0 to 60 was to be read, but topic 't' was deleted and made anew"):
+        rows(options(path=folder), [other])
+    assert rows(options(path=folder, failOnDataLoss="false"), [other]) == []

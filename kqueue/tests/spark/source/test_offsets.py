@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kqueue.base.errors import OptionError
 from kqueue.client.places import TopicPartition
-from kqueue.spark.source.offsets import BEGIN, EARLIEST, LATEST, Bound, begin_of, from_json, parse_assigned, parse_listed, to_json
+from kqueue.spark.source.offsets import BEGIN, EARLIEST, IDS, LATEST, Bound, from_json, ids_of, parse_assigned, parse_listed, plain, to_json
 
 TOPICS = st.text("abc.-_0", min_size=1, max_size=5)
 OFFSETS = st.dictionaries(st.tuples(TOPICS, st.integers(0, 30)), st.integers(-2, 2**63 - 1), max_size=8)
@@ -51,8 +51,18 @@ def test_other_forms_of_partitions_are_refused(text: str) -> None:
 def test_a_first_end_knows_its_beginning() -> None:
     end = {"a": {"0": 5}, BEGIN: {"a": {"0": 2}}}
     assert from_json(end, "here") == {("a", 0): 5}
-    assert begin_of(end, "here") == {("a", 0): 2}
-    assert begin_of({"a": {"0": 5}}, "here") is None
+    assert from_json(end[BEGIN], "here") == {("a", 0): 2}
+
+
+def test_offsets_have_the_ids_of_their_topics() -> None:
+    end = {"a": {"0": 5}, BEGIN: {"a": {"0": 2}}, IDS: {"a": "x"}}
+    assert from_json(end, "here") == {("a", 0): 5}
+    assert plain(end) == {"a": {"0": 5}}
+    assert ids_of(end, "here") == {"a": "x"}
+    assert ids_of({"a": {"0": 5}}, "here") == {}
+    for wrong in ([], {"a": 5}):
+        with pytest.raises(OptionError, match="^here: expected .* in @ids"):
+            ids_of({IDS: wrong}, "here")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import kqueue
 from kqueue.base.errors import DataLost, OptionError
 from kqueue.client import Client, TopicPartition
-from kqueue.spark.source.offsets import BEGIN
+from kqueue.spark.source.offsets import BEGIN, IDS, Json
 from kqueue.spark.source.planning import Range
 from kqueue.spark.source.tracking import Tracker
 from kqueue.tests.spark.source.logs import options, places, send
@@ -36,6 +36,16 @@ def tracker(broker: kqueue.Broker) -> Iterator[Make]:
         one.close()
 
 
+def told(offsets: Json) -> Json:
+    """The same without the topics' ids."""
+    return {name: told(value) if name == BEGIN else value for name, value in offsets.items() if name != IDS}
+
+
+def bounds(query: Tracker, start: Json, end: Json) -> list[Range]:
+    """The ranges of a batch, without the topics' ids."""
+    return [one._replace(topic_id="") for one in query.ranges(start, end)]
+
+
 def drop(broker: kqueue.Broker, before: int) -> None:
     with Client(broker.bootstrap) as client:
         client.delete_records({("t", 0): before})
@@ -54,16 +64,16 @@ def test_batch_after_batch(broker: kqueue.Broker, tracker: Make) -> None:
     send(broker, "t", 0, 10)
     query = tracker(startingOffsets="earliest")
     start = query.initial()
-    assert start == {"t": {"0": 0, "1": 0}}
+    assert told(start) == {"t": {"0": 0, "1": 0}}
     end = query.latest(start, None)
-    assert end == {"t": {"0": 10, "1": 0}, BEGIN: start}
-    assert query.ranges(start, end) == [Range("t", 0, 0, 10)]
+    assert told(end) == {"t": {"0": 10, "1": 0}, BEGIN: told(start)}
+    assert bounds(query, start, end) == [Range("t", 0, 0, 10)]
     assert query.latest(end, None) is end, "nothing new: the very same"
     send(broker, "t", 1, 3)
     then = query.latest(end, None)
-    assert then == {"t": {"0": 10, "1": 3}}
-    assert query.ranges(end, then) == [Range("t", 1, 0, 3)]
-    assert query.report() == then
+    assert told(then) == {"t": {"0": 10, "1": 3}}
+    assert bounds(query, end, then) == [Range("t", 1, 0, 3)]
+    assert query.report() == told(then)
 
 
 def test_the_first_batch_remembers_where_it_began(broker: kqueue.Broker, tracker: Make) -> None:
@@ -72,17 +82,17 @@ def test_the_first_batch_remembers_where_it_began(broker: kqueue.Broker, tracker
     first = tracker()
     start = first.initial()
     pinned = first.latest(start, None)
-    assert pinned == {"t": {"0": 5}, BEGIN: {"t": {"0": 5}}}, "it comes at once, though it is empty"
-    assert first.ranges(start, pinned) == []
+    assert told(pinned) == {"t": {"0": 5}, BEGIN: {"t": {"0": 5}}}, "it comes at once, though it is empty"
+    assert bounds(first, start, pinned) == []
     send(broker, "t", 0, 5)
     after_crash = tracker()
-    assert after_crash.initial() == {"t": {"0": 10}}
-    assert after_crash.ranges({"t": {"0": 10}}, pinned) == []
+    assert told(after_crash.initial()) == {"t": {"0": 10}}
+    assert bounds(after_crash, {"t": {"0": 10}}, pinned) == []
     end = after_crash.latest(pinned, None)
-    assert after_crash.ranges(pinned, end) == [Range("t", 0, 5, 10)]
+    assert bounds(after_crash, pinned, end) == [Range("t", 0, 5, 10)]
     # stopped before its first batch with records was done
     late = {"t": {"0": 10}, BEGIN: {"t": {"0": 5}}}
-    assert tracker().ranges({"t": {"0": 10}}, late) == [Range("t", 0, 5, 10)]
+    assert bounds(tracker(), {"t": {"0": 10}}, late) == [Range("t", 0, 5, 10)]
 
 
 def test_what_begins_at_fixed_offsets_needs_no_empty_batch(broker: kqueue.Broker, tracker: Make) -> None:
@@ -99,8 +109,8 @@ def test_limits(broker: kqueue.Broker, tracker: Make) -> None:
     query = tracker(startingOffsets="earliest")
     end = query.latest(query.initial(), 20)
     assert end["t"] == {"0": 18, "1": 2, "2": 0}
-    assert query.latest(end, 20) == {"t": {"0": 36, "1": 4, "2": 0}}
-    assert query.latest(end, None) == {"t": {"0": 90, "1": 10, "2": 0}}
+    assert told(query.latest(end, 20)) == {"t": {"0": 36, "1": 4, "2": 0}}
+    assert told(query.latest(end, None)) == {"t": {"0": 90, "1": 10, "2": 0}}
 
 
 def test_it_waits_for_enough_but_not_for_ever(broker: kqueue.Broker, tracker: Make) -> None:
@@ -114,9 +124,9 @@ def test_it_waits_for_enough_but_not_for_ever(broker: kqueue.Broker, tracker: Ma
     assert query.latest(start, None) is start
     now[0] = 61
     end = query.latest(start, None)
-    assert end == {"t": {"0": 9}}
+    assert told(end) == {"t": {"0": 9}}
     send(broker, "t", 0, 10)
-    assert query.latest(end, None) == {"t": {"0": 19}}
+    assert told(query.latest(end, None)) == {"t": {"0": 19}}
 
 
 def test_available_now_ends(broker: kqueue.Broker, tracker: Make) -> None:
@@ -145,18 +155,18 @@ def test_partitions_and_topics_that_join_begin_at_their_beginning(broker: kqueue
     broker.create_topic("other")
     send(broker, "t2", 0, 3)
     then = query.latest(end, None)
-    assert then == {"t1": {"0": 5}, "t2": {"0": 3}}
-    assert query.ranges(end, then) == [Range("t2", 0, 0, 3)]
+    assert told(then) == {"t1": {"0": 5}, "t2": {"0": 3}}
+    assert bounds(query, end, then) == [Range("t2", 0, 0, 3)]
 
 
 def test_a_pattern_may_match_nothing_yet(broker: kqueue.Broker, tracker: Make) -> None:
     query = tracker(subscribePattern="t.*")
     start = query.initial()
-    assert start == {}
+    assert told(start) == {}
     pinned = query.latest(start, None)
     broker.create_topic("t1")
     send(broker, "t1", 0, 3)
-    assert query.ranges(pinned, query.latest(pinned, None)) == [Range("t1", 0, 0, 3)]
+    assert bounds(query, pinned, query.latest(pinned, None)) == [Range("t1", 0, 0, 3)]
 
 
 # --- what is gone
@@ -169,11 +179,11 @@ def test_deleted_records(broker: kqueue.Broker, tracker: Make, caplog: pytest.Lo
     drop(broker, 5)
     start, end = {"t": {"0": 2}}, {"t": {"0": 10}}
     with pytest.raises(DataLost, match=r"^t-0: offsets 2 to 4 were deleted before they were read; its log begins at 5; set failOnDataLoss"):
-        tracker().ranges(start, end)
+        bounds(tracker(), start, end)
     with caplog.at_level(logging.WARNING, "kqueue.spark"):
-        assert tracker(failOnDataLoss="false").ranges(start, end) == [Range("t", 0, 5, 10)]
+        assert bounds(tracker(failOnDataLoss="false"), start, end) == [Range("t", 0, 5, 10)]
     assert "offsets 2 to 4" in caplog.text
-    assert tracker(failOnDataLoss="false").ranges(start, {"t": {"0": 4}}) == []
+    assert bounds(tracker(failOnDataLoss="false"), start, {"t": {"0": 4}}) == []
 
 
 def test_a_topic_that_is_gone(broker: kqueue.Broker, tracker: Make) -> None:
@@ -187,8 +197,8 @@ def test_a_topic_that_is_gone(broker: kqueue.Broker, tracker: Make) -> None:
         tracker(subscribe="t,u").latest(start, None)
     going_on = tracker(subscribe="t,u", failOnDataLoss="false")
     end = going_on.latest(start, None)
-    assert end == {"u": {"0": 5}}
-    assert going_on.ranges(start, end) == [Range("u", 0, 1, 5)]
+    assert told(end) == {"u": {"0": 5}}
+    assert bounds(going_on, start, end) == [Range("u", 0, 1, 5)]
     with pytest.raises(DataLost, match="^t-0 is gone, and was to be read up to 9"):
         tracker(subscribe="t,u").ranges(start, {"t": {"0": 9}, "u": {"0": 5}})
 
@@ -201,9 +211,62 @@ def test_a_topic_that_was_made_anew(broker: kqueue.Broker, tracker: Make) -> Non
         tracker().latest(start, None)
     going_on = tracker(failOnDataLoss="false")
     end = going_on.latest(start, None)
-    assert going_on.ranges(start, end) == [Range("t", 0, 0, 3)]
+    assert bounds(going_on, start, end) == [Range("t", 0, 0, 3)]
     send(broker, "t", 0, 2)
-    assert going_on.ranges(end, going_on.latest(end, None)) == [Range("t", 0, 3, 5)]
+    assert bounds(going_on, end, going_on.latest(end, None)) == [Range("t", 0, 3, 5)]
+
+
+@pytest.mark.parametrize("count", [5, 8])
+def test_a_topic_that_was_made_anew_with_as_many_records(broker: kqueue.Broker, tracker: Make, count: int) -> None:
+    """Its offsets say nothing, its id does."""
+    broker.create_topic("t")
+    send(broker, "t", 0, 5)
+    first = tracker(startingOffsets="earliest")
+    start = first.latest(first.initial(), None)
+    next_one = {**start, "t": {"0": 7}}
+    delete_topic(broker, "t")
+    broker.create_topic("t")
+    send(broker, "t", 0, count)
+    with pytest.raises(DataLost, match="^topic 't' was deleted and made anew; some of the old one may not have been read;"):
+        tracker().latest(start, None)
+    with pytest.raises(DataLost, match="^t-0 was to be read up to 7, but topic 't' was deleted and made anew"):
+        tracker().ranges(start, next_one)
+    going_on = tracker(failOnDataLoss="false")
+    assert going_on.ranges(start, next_one) == [], "the old one's end says nothing of the new one"
+    end = going_on.latest(next_one, None)
+    assert told(end) == {"t": {"0": count}}
+    assert end[IDS] != start[IDS]
+    (found,) = going_on.ranges(next_one, end)
+    assert found == Range("t", 0, 0, count, end[IDS]["t"])
+    assert len(places(going_on.options, [found])) == count
+    assert going_on.latest(end, None) is end
+
+
+def test_a_topic_that_is_made_anew_before_its_task_runs(broker: kqueue.Broker, tracker: Make) -> None:
+    broker.create_topic("t")
+    send(broker, "t", 0, 5)
+    query = tracker(startingOffsets="earliest")
+    start = query.initial()
+    planned = query.ranges(start, query.latest(start, None))
+    delete_topic(broker, "t")
+    broker.create_topic("t")
+    send(broker, "t", 0, 9)
+    with pytest.raises(DataLost, match="^t-0 from 0 to 5 was to be read, but topic 't' was deleted and made anew"):
+        places(query.options, planned)
+    assert places(tracker(failOnDataLoss="false").options, planned) == []
+
+
+def test_checkpoints_without_ids_go_on(broker: kqueue.Broker, tracker: Make) -> None:
+    broker.create_topic("t")
+    send(broker, "t", 0, 5)
+    old = {"t": {"0": 5}}
+    query = tracker()
+    assert query.latest(old, None) is old
+    send(broker, "t", 0, 2)
+    end = query.latest(old, None)
+    assert told(end) == {"t": {"0": 7}}
+    assert list(end[IDS]) == ["t"]
+    assert bounds(query, old, end) == [Range("t", 0, 5, 7)]
 
 
 def test_a_topic_that_was_never_there(broker: kqueue.Broker, tracker: Make) -> None:
