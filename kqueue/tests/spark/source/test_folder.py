@@ -143,13 +143,13 @@ def test_aborted_transactions_of_kafka_are_hidden(version: str) -> None:
             assert single == sorted(one for one in wanted if one[0] == place.partition)
 
 
-def test_a_folder_says_which_topic_it_is_of(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_folder_says_which_topic_it_is_of(folder: Path) -> None:
     way = FolderWay(options(path=folder))
-    ids = way.ids(["t", "u", "gone"])
-    assert set(ids) == {"t", "u"}
+    ids = way.ids(["t", "gone"])
+    assert list(ids) == ["t"]
     assert len(ids["t"]) == 22
     assert len(places(options(path=folder), [Range("t", 0, 0, 60, ids["t"])])) == 60
-    other = Range("t", 0, 0, 60, ids["u"])
+    other = Range("t", 0, 0, 60, "another" + 15 * "A")
     with pytest.raises(DataLost, match="^t-0 from 0 to 60 was to be read, but topic 't' was deleted and made anew"):
         rows(options(path=folder), [other])
     assert rows(options(path=folder, failOnDataLoss="false"), [other]) == []
