@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -63,16 +64,29 @@ def lent_session(app: str, master: str = LOCAL) -> Iterator[SparkSession]:
     Raises: ExtraNeeded, as `session`. PipelineFailed: in place of an error of Spark's, in its words but without its stack.
     """
     running = _is_running()
-    spark = session(app, master)
-    from pyspark.errors import PySparkException
+    with _plain_errors():
+        spark = session(app, master)
+        try:
+            yield spark
+        finally:
+            if not running:
+                spark.stop()
 
+
+@contextlib.contextmanager
+def _plain_errors() -> Iterator[None]:
     try:
-        yield spark
-    except PySparkException as error:
-        raise PipelineFailed(" ".join(str(error).partition("JVM stacktrace")[0].split())[:WORDS_MAX]) from None
-    finally:
-        if not running:
-            spark.stop()
+        yield
+    except Exception as error:  # those of Spark and of the bridge to its Java have no other parent in common
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        raise PipelineFailed(words_of(error)) from None
+
+
+def words_of(error: Exception) -> str:
+    """What Spark says, without where in its Java it says so."""
+    words = re.split(r"JVM stacktrace|\n\s+at [\w.$]+\(", str(error))[0]
+    return " ".join(words.split())[:WORDS_MAX]
 
 
 def _is_running() -> bool:

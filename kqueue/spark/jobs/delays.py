@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 from kqueue.base.errors import PipelineFailed
 from kqueue.spark import transforms
 from kqueue.spark.jobs.hours import AirportHour, Quarantined, Seen
+from kqueue.spark.session import words_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 BATCH_RECORDS_MAX = 20_000
-WORDS_MAX = 1000
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",  # and so many folders of state
@@ -159,7 +159,7 @@ class _Query:
     def look(self) -> None:
         failure = self._query.exception()
         if failure is not None:
-            raise PipelineFailed(" ".join(str(failure).partition("JVM stacktrace")[0].split())[:WORDS_MAX])
+            raise PipelineFailed(words_of(failure))
         last = self._query.lastProgress
         if last is None or last.batchId <= self._batch:
             return

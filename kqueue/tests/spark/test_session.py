@@ -33,3 +33,10 @@ def test_quiet_is_beside_the_callers_java_options() -> None:
     loud = module._settings("local", {}, quiet=False)
     assert "spark.log.level" not in loud
     assert "spark.driver.extraJavaOptions" not in loud
+
+
+def test_sparks_words_come_without_its_stack() -> None:
+    java = "An error occurred while calling o51.load.\n: x.NotFound: No source: kqueue.\n\tat org.x.Y$.f(Y.scala:7)\n\tat org.x.Z(Z:1)"
+    assert module.words_of(ValueError(java)) == "An error occurred while calling o51.load. : x.NotFound: No source: kqueue."
+    assert module.words_of(ValueError("It failed.\n\nJVM stacktrace:\nat a.b")) == "It failed."
+    assert len(module.words_of(ValueError("x" * 5000))) == module.WORDS_MAX

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import itertools
+from datetime import datetime
+
+import pytest
+
+from kqueue.cli.demo.events import Event, Harm, Kind, events
+from kqueue.cli.demo.flights import Flight, Flights
+from kqueue.cli.demo.pipeline.truth import LATE_REASON, REASONS, Truth, complaints, truth_of
+from kqueue.spark.jobs.hours import AirportHour, Quarantined
+
+
+def ms(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+TEN, ELEVEN = ms("2013-01-01T10:00:00Z"), ms("2013-01-01T11:00:00Z")
+HOURS = [
+    AirportHour("EWR", TEN, 2, 1, 0, 2.0, 2),
+    AirportHour("JFK", TEN, 1, 0, 0, -5.0, -5),
+    AirportHour("EWR", ELEVEN, 1, 0, 1, 20.0, 20),
+    AirportHour("JFK", ELEVEN, 1, 0, 1, 15.0, 15),
+    AirportHour("LGA", ELEVEN, 1, 1, 0, None, None),
+]
+
+
+def test_a_flight_counts_in_the_hour_in_which_it_left(flights: list[Flight], told: list[Event]) -> None:
+    truth = truth_of(flights, told)
+    assert sorted(truth.hours.values(), key=lambda hour: (hour.start_ms, hour.origin)) == HOURS
+    assert (truth.flights, truth.aside) == (6, {})
+
+
+def test_late_and_broken_ones_are_put_aside(flights: list[Flight], told: list[Event]) -> None:
+    late = told[0]._replace(kind=Kind.LATE)
+    broken = [told[1]._replace(kind=Kind.BROKEN, harm=harm, value=b"%d" % number) for number, harm in enumerate(Harm)]
+    truth = truth_of(flights, [late, *broken, *told[2:]])
+    assert truth.flights == 4
+    assert truth.aside[late.told_ms, late.value] == [LATE_REASON]
+    assert [truth.aside[event.told_ms, event.value] for event in broken] == [[REASONS[harm]] for harm in Harm]
+
+
+def test_what_is_stopped_stays_unfinished(flights: list[Flight], told: list[Event]) -> None:
+    assert truth_of(flights, told, going=lambda: False).flights == 1
+
+
+def test_the_real_flights() -> None:
+    flights = Flights()
+    told = list(events(itertools.islice(flights, 3000), seed=1))
+    truth = truth_of(itertools.islice(flights, 3000), told)
+    kinds = [event.kind for event in told]
+    assert truth.flights == kinds.count(Kind.FINE)
+    assert sum(map(len, truth.aside.values())) == 3000 - kinds.count(Kind.FINE)
+
+
+@pytest.fixture
+def truth(flights: list[Flight], told: list[Event]) -> Truth:
+    return Truth({(hour.origin, hour.start_ms): hour for hour in HOURS}, {(7, b"{"): ["not JSON"], (8, b"late"): ["late:"]})
+
+
+ASIDE = [Quarantined(0, 3, 7, b"{", "not JSON"), Quarantined(0, 4, 8, b"late", "late: told more than 2 hours after the event")]
+
+
+def test_nothing_to_complain_of(truth: Truth) -> None:
+    nearly = HOURS[0]._replace(delay_avg_min=2.0 + 1e-12)
+    assert complaints(truth, [*HOURS[1:], nearly], ASIDE[::-1]) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ([HOURS[0]._replace(flights=1), *HOURS[1:]], ["gold counts 5 flights, and there were 6", "where flights is 1 instead of 2"]),
+        ([HOURS[0]._replace(flights=3), *HOURS[1:]], ["gold counts 7 flights, and", "1 hours of an airport are wrong in gold"]),
+        ([HOURS[0]._replace(cancelled=0), *HOURS[1:]], ["where cancelled is 0 instead of 1"]),
+        ([HOURS[0]._replace(delayed=1), *HOURS[1:]], ["where delayed is 1 instead of 0"]),
+        ([HOURS[0]._replace(delay_avg_min=2.1), *HOURS[1:]], ["where delay_avg_min is 2.1 instead of 2.0"]),
+        ([HOURS[0]._replace(delay_max_min=None), *HOURS[1:]], ["where delay_max_min is None instead of 2"]),
+        ([*HOURS[:4], HOURS[4]._replace(delay_avg_min=0.0)], ["where delay_avg_min is 0.0 instead of None"]),
+        (HOURS[1:], ["1 hours of an airport are missing in gold, the first of EWR, 2013-01-01 10:00 UTC", "gold counts 4"]),
+        ([*HOURS, HOURS[0]._replace(origin="XXX")], ["1 hours of an airport in gold had no flights, the first of XXX", "gold counts 8"]),
+        ([*HOURS, HOURS[1]], ["1 hours of an airport are in gold more than once, the first of JFK", "gold counts 7"]),
+    ],
+)  # fmt: skip
+def test_every_difference_in_gold_is_told(truth: Truth, changed: list[AirportHour], words: list[str]) -> None:
+    found = complaints(truth, changed, ASIDE)
+    assert len(found) == len(words)
+    assert all(any(part in complaint for complaint in found) for part in words)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (ASIDE[1:], ["1 late or broken records are missing in quarantine"]),
+        ([*ASIDE, ASIDE[0]], ["1 records too many are in quarantine"]),
+        ([*ASIDE, Quarantined(0, 5, 9, b"fine", "not JSON")], ["1 records too many are in quarantine"]),
+        ([ASIDE[0]._replace(value=None), ASIDE[1]], ["1 late or broken records are missing", "1 records too many"]),
+        ([ASIDE[0]._replace(reason="late"), ASIDE[1]], ["1 records in quarantine have a reason that does not fit ('late', where"]),
+    ],
+)  # fmt: skip
+def test_every_difference_in_quarantine_is_told(truth: Truth, changed: list[Quarantined], words: list[str]) -> None:
+    found = complaints(truth, HOURS, changed)
+    assert len(found) == len(words)
+    assert all(any(part in complaint for complaint in found) for part in words)
