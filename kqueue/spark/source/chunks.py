@@ -50,12 +50,13 @@ def _of_segment(segment: Segment, limit: int, start: int, end: int) -> Generator
     file = segment.storage.open(segment.path(), size=segment.size)
     try:
         while position < segment.size and expected < end:
-            data = file.read_at(position, min(size, segment.size - position))
-            used, expected, wanted = _whole(data, expected, limit)
+            left = segment.size - position
+            data = file.read_at(position, min(size, left))
+            used, expected, wanted = _whole(data, expected, limit, is_end=len(data) == left)
             if used:
                 yield Chunk(memoryview(data)[:used], expected)
                 position, size = position + used, CHUNK_BYTES
-            elif size < wanted <= min(segment.size - position, BATCH_BYTES_MAX):
+            elif size < min(wanted, left) and wanted - _HEAD.size <= min(left, BATCH_BYTES_MAX):
                 size = wanted
             else:
                 return False
@@ -64,18 +65,21 @@ def _of_segment(segment: Segment, limit: int, start: int, end: int) -> Generator
     return True
 
 
-def _whole(data: bytes, expected: int, limit: int) -> tuple[int, int, int]:
-    """How many bytes are whole batches in order, the offset after them, and the size of the batch that follows, 0: it is none.
+def _whole(data: bytes, expected: int, limit: int, *, is_end: bool) -> tuple[int, int, int]:
+    """How many bytes are whole batches in order, the offset after them, and how much to read for the next one, 0: there is none.
 
-    Args: expected: the least offset that may come; limit: the least that may not.
+    No checksum covers a batch's offset, so each is taken only once the one behind it, or the segment's end, agrees with it.
+    Args: expected: the least offset that may come; limit: the least that may not. is_end: nothing follows `data` in the segment.
     """
     used, size = 0, len(data)
+    sure, sure_of = 0, expected
     while used + _HEAD.size <= size:
         base, length, _, magic, _, _, delta = _HEAD.unpack_from(data, used)
         after = base + delta + 1
         if magic != MAGIC or length < LENGTH_MIN or delta < 0 or base < expected or after > limit:
-            return used, expected, 0
+            return sure, sure_of, 0
         if used + length + LENGTH_END > size:
-            return used, expected, length + LENGTH_END
+            return used, expected, length + LENGTH_END + (0 if is_end else _HEAD.size)
+        sure, sure_of = used, expected
         used, expected = used + length + LENGTH_END, after
-    return used, expected, 0
+    return (used, expected, 0) if is_end else (sure, sure_of, used - sure + _HEAD.size)

@@ -21,7 +21,7 @@ from kqueue.spark.source.committed import AbortedAmong, StableEnd, aborted_among
 from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, Topics
 from kqueue.spark.source.planning import Range
-from kqueue.spark.source.ways import Lost, made_anew, missing_topic
+from kqueue.spark.source.ways import MEND, Lost, made_anew, missing_topic
 from kqueue.storage import LocalStorage
 
 ROW_BYTES_GUESS = 1_000
@@ -119,12 +119,18 @@ class FolderWay:
     def read(self, ranges: Iterable[Range], decoder: Decoder, lost: Lost) -> Iterator[Piece]:
         for one in ranges:
             decoder.bounds = Bounds(one.start, one.end)
-            start = yield from self._in_chunks(one, decoder)
-            for batch in self._batches(one._replace(start=start), lost):
-                try:
-                    yield from decoder.add(batch.data(), batch.unit, tag=(one.place, batch.unit))
-                except CorruptBatch as error:
-                    raise CorruptBatch(f"{batch.where}: {error}") from None
+            try:
+                yield from self._range(one, decoder, lost)
+            except CorruptBatch as error:
+                raise CorruptBatch(f"{error}; {MEND} {self.storage.place}/{one.place} --copy-to FOLDER") from None
+
+    def _range(self, one: Range, decoder: Decoder, lost: Lost) -> Iterator[Piece]:
+        start = yield from self._in_chunks(one, decoder)
+        for batch in self._batches(one._replace(start=start), lost):
+            try:
+                yield from decoder.add(batch.data(), batch.unit, tag=(one.place, batch.unit))
+            except CorruptBatch as error:
+                raise CorruptBatch(f"{batch.where}: {error}") from None
 
     def _in_chunks(self, one: Range, decoder: Decoder) -> Generator[Piece, None, int]:
         """Read as far as all is plain; returns where to go on with care."""
@@ -158,7 +164,7 @@ class FolderWay:
                 start = log.start_offset
             try:
                 aborted = self._aborted(log, start, one.end)
-                for batch in log.batches(start_offset=start, end_offset=one.end):
+                for batch in _borne_out(log, start, one.end):
                     if not batch.is_control and not aborted.has(batch):
                         yield batch
                     start, attempts = batch.next_offset, 0
@@ -168,6 +174,19 @@ class FolderWay:
                 if attempts == ATTEMPTS:
                     raise StorageFailed(f"{log.place}: its files go away while they are read: {error}") from error
         return None
+
+
+def _borne_out(log: LogFolder, start: int, end: int) -> Iterator[Batch]:
+    """The batches of a range, each once the one behind it agrees with its offsets, which no checksum covers."""
+    before: Batch | None = None
+    for batch in log.batches(start_offset=start):
+        if before is not None:
+            if before.base_offset >= end and (before.magic == 2 or not before.unit.codec_id):
+                return
+            yield before
+        before = batch
+    if before is not None:
+        yield before
 
 
 def _is_same(one: Range, log: LogFolder) -> bool:

@@ -18,6 +18,8 @@ from kqueue.spark.source.planning import Range
 logger = logging.getLogger("kqueue.spark")
 Lost = Callable[[str], None]
 """Told of records that are gone: raises DataLost, or returns where reading may go on without them."""
+MEND = "stop its broker, and mend it with: kqueue log repair"
+"""What to do about damage; a folder follows."""
 
 
 class Way(Protocol):

@@ -13,12 +13,14 @@ from kqueue.base.names import uuid_text
 from kqueue.client import EARLIEST, LATEST, Client, Fetched, Metadata, Offset, TopicPartition
 from kqueue.client.cluster import NO_ID
 from kqueue.client.deadline import Deadline
+from kqueue.records.batch import BatchHeader
 from kqueue.records.columns.contract import Bounds, Piece
 from kqueue.records.columns.decoding import Decoder
+from kqueue.records.legacy import iter_units
 from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, Topics
 from kqueue.spark.source.planning import Range
-from kqueue.spark.source.ways import Lost, made_anew, missing_topic
+from kqueue.spark.source.ways import MEND, Lost, made_anew, missing_topic
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -112,7 +114,8 @@ class WireWay:
                     for fetched in self._fetches(one, lost, helper):
                         yield from decoder.feed(fetched.records, aborted=fetched.aborted, tag=one.place)
                 except CorruptBatch as error:
-                    raise CorruptBatch(f"{one.place}, as {self.client.options.bootstrap} sent it: {error}") from None
+                    sent = f"{one.place}, as {self.client.options.bootstrap} sent it"
+                    raise CorruptBatch(f"{sent}: {error}; {MEND} {one.place} --copy-to FOLDER, in its data folder") from None
 
     def _fetches(self, one: Range, lost: Lost, helper: _Helper) -> Iterator[Fetched]:
         """The answers that hold a range; the next one is on its way while the last is being decoded."""
@@ -128,12 +131,14 @@ class WireWay:
                 coming = helper.run(self._fetch, one, offset, row_bytes)
                 continue
             except BrokerRefused as error:
+                if error.code == ErrorCode.CORRUPT_MESSAGE:
+                    raise CorruptBatch(f"the batch at offset {offset} or near it is damaged ({error})") from None
                 if not is_missing(error):
                     raise
                 return lost(f"{one} was to be read, but there is no such partition any more")
             if not self._is_same(one):
                 return lost(f"{one} was to be read, but {made_anew(one.topic)}")
-            after = fetched.next_offset
+            after = _after(fetched)
             if after is None:
                 if self._is_empty_to(one, fetched, deadline):
                     return None
@@ -182,6 +187,17 @@ class WireWay:
             return one.end
         lost(f"{one.place}: offsets {offset} to {min(begin, one.end) - 1} were deleted before they were read; its log begins at {begin}")
         return begin
+
+
+def _after(fetched: Fetched) -> int | None:
+    """As `Fetched.next_offset`. Raises CorruptBatch: an offset goes back, so one of two is wrong, and no checksum covers either."""
+    found: int | None = None
+    for position, unit in iter_units(fetched.records):
+        first = unit.base_offset if isinstance(unit, BatchHeader) else unit.last_offset
+        if found is not None and first < found:
+            raise CorruptBatch(f"the batch at position {position} begins at offset {first}, and that before it ends at {found - 1}")
+        found = unit.next_offset
+    return found
 
 
 class _Helper:

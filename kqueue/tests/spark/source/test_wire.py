@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -152,6 +153,41 @@ def test_damage_names_the_partition(broker: kqueue.Broker, monkeypatch: pytest.M
     monkeypatch.setattr(Client, "fetch", damaged)
     with pytest.raises(CorruptBatch, match=rf"^t-0, as {broker.bootstrap} sent it: "):
         rows(options(broker, subscribe="t"), [Range("t", 0, 0, 10)])
+
+
+def test_offsets_that_go_back(broker: kqueue.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No checksum covers a batch's offset."""
+    broker.create_topic("t")
+    for _ in range(3):
+        send(broker, "t", 0, 5)
+    fetch = Client.fetch
+
+    def damaged(self: Client, *args: object, **kwargs: object) -> object:
+        found = fetch(self, *args, **kwargs)  # type: ignore[arg-type]
+        for one in found.values():
+            data = bytearray(one.records)
+            data[len(data) // 3 + 5] ^= 1
+            object.__setattr__(one, "records", memoryview(bytes(data)))
+        return found
+
+    monkeypatch.setattr(Client, "fetch", damaged)
+    with pytest.raises(CorruptBatch, match="begins at offset 10, and that before it ends at 65545"):
+        rows(options(broker, subscribe="t"), [Range("t", 0, 0, 15)])
+
+
+def test_damage_that_the_broker_finds(tmp_path: Path) -> None:
+    with kqueue.Broker(tmp_path) as broker:
+        broker.create_topic("t", 1)
+        for _ in range(3):
+            send(broker, "t", 0, 5)
+    log = tmp_path / "t-0" / f"{0:020d}.log"
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    with kqueue.Broker(tmp_path) as broker:
+        words = rf"^t-0, as {broker.bootstrap} sent it: the batch at offset 5 or near it is damaged .*kqueue log repair t-0 --copy-to FOLDER"
+        with pytest.raises(CorruptBatch, match=words):
+            rows(options(broker, subscribe="t"), [Range("t", 0, 0, 15)])
 
 
 @pytest.mark.parametrize("version", golden.VERSIONS)
