@@ -9,8 +9,11 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import StructType
 
 import kqueue
+from kqueue.base.errors import OptionError
+from kqueue.spark.sink.writer import stream_writer
 from spark_tests.sending import send
 from spark_tests.test_sink_batch import records
 
@@ -67,6 +70,12 @@ def test_a_batch_that_spark_forgot_is_not_written_again(
     run(frame, broker, checkpoint, topic=target, delivery="exactly-once")
     assert (commits / "0").exists()
     assert sorted(map(bytes, filter(None, values(broker, target)))) == sorted(sent)
+
+
+def test_what_no_topic_can_do_is_told_with_what_to_do() -> None:
+    """Spark itself refuses "update" for every sink in Python."""
+    with pytest.raises(OptionError, match=r'outputMode\("complete"\) asks: use "append", or write each batch with foreachBatch'):
+        stream_writer({}, StructType(), overwrite=True)
 
 
 def test_mistakes_end_the_query(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, checkpoint: str) -> None:

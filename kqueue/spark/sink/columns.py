@@ -46,7 +46,7 @@ def check_columns(fields: Sequence[tuple[str, str]], topic: str | None) -> None:
     for name, kind in fields:
         column = BY_NAME.get(name)
         if column is None and name not in OF_SOURCE:
-            what = f"there is no column {name!r} to write{did_you_mean(name, BY_NAME)}"
+            what = f"there is no column {name!r} to write{did_you_mean(name.lower(), BY_NAME)}"
             raise RowRefused(f"{what}: a record has {', '.join(BY_NAME)}. Drop it, or make it a part of the value (to_json(struct(…)))")
         if column is not None and kind != "void" and kind not in column.types:
             raise RowRefused(f"the column {name!r} is {kind}, expected {' or '.join(column.types)}: cast it")
@@ -82,6 +82,8 @@ def check_headers(rows: pa.RecordBatch) -> None:
     if "headers" not in rows.schema.names:
         return
     column = rows.column("headers")
+    if column.null_count == len(column):
+        return
     inside = column.flatten()
     nulls = inside.null_count or (inside.field("key").null_count if len(inside) else 0)
     if nulls:

@@ -81,7 +81,10 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
     """For `DataSource.streamWriter`. Raises: as `batch_writer`."""
     if overwrite:
-        raise OptionError('a topic can\'t be overwritten, as outputMode("complete") asks: use "append", or "update"')
+        raise OptionError(
+            'a topic can\'t be overwritten, as outputMode("complete") asks: use "append", or write each batch with foreachBatch, '
+            "where txnAppId and txnVersion=the batch's id have each row written once"
+        )
     return StreamWriter(_checked(options, schema, streaming=True))
 
 

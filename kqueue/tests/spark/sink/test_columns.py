@@ -23,6 +23,7 @@ def test_what_a_source_has_can_be_written() -> None:
         ([("value", "string")], "nobody says where rows go"),
         ([("value", "struct<a:int>"), ("topic", "string")], "the column 'value' is struct<a:int>, expected binary or string: cast it"),
         ([("value", "string"), ("topik", "string")], "there is no column 'topik' to write; did you mean 'topic'?"),
+        ([("value", "string"), ("Topic", "string")], "there is no column 'Topic' to write; did you mean 'topic'?"),
         ([("value", "string"), ("value", "string"), ("topic", "string")], "there are 2 columns 'value'"),
     ],
 )
@@ -45,5 +46,6 @@ def test_only_what_is_a_part_of_a_record_is_encoded() -> None:
 
 def test_headers_without_a_key() -> None:
     check_headers(rows_of("ab", headers=pa.array([[{"key": "k", "value": None}], None], HEADERS)))
+    check_headers(rows_of("ab", headers=pa.nulls(2)))
     with pytest.raises(RowRefused, match="1 headers have no key"):
         check_headers(rows_of("a", headers=pa.array([[{"key": None, "value": b"v"}]], HEADERS)))
