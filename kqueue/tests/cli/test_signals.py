@@ -49,3 +49,50 @@ def test_off_the_main_thread_nothing_is_touched() -> None:
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+INTERRUPTED = """
+import signal
+from kqueue.cli import signals
+signals.INSIST_AFTER_S = 0
+with signals.interrupting():
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        print("ending", flush=True)
+        signal.raise_signal(signal.SIGINT)
+        print("still here")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_interrupts_and_an_echo_of_it_does_not(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with signals.interrupting() as take:
+        signal.signal(number, lambda number, frame: None)  # what a library does
+        take()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+        signal.raise_signal(number)
+    assert signal.getsignal(number) is before
+
+
+def test_an_interruption_can_be_insisted_on() -> None:
+    result = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
+    assert result.stdout == "ending\n"
+    assert result.returncode == -signal.SIGINT
+
+
+def test_off_the_main_thread_nothing_is_interrupted() -> None:
+    before = signal.getsignal(signal.SIGINT)
+
+    def inside() -> None:
+        with signals.interrupting() as take:
+            take()
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    seen: list[object] = []
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join()
+    assert seen == [before]

