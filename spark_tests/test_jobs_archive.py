@@ -1,4 +1,4 @@
-"""To an archive and back."""
+"""To an archive and back, and what a kill on the way costs: nothing."""
 
 from __future__ import annotations
 
@@ -6,31 +6,133 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.dataset as ds
+import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 import kqueue
+from kqueue.base.errors import DataLost, PipelineFailed
+from kqueue.cli.app import kqueue as command
 from kqueue.cli.demo.events import events
 from kqueue.cli.demo.flights import Flights
-from kqueue.spark.jobs.archive import archive, replay
+from kqueue.client import Client, TopicPartition
+from kqueue.client import NewTopic as Wanted
+from kqueue.spark.jobs import kept as keeping
+from kqueue.spark.jobs.archive import Archived, archive
+from kqueue.spark.jobs.replay import replay
 
 NewTopic = Callable[..., str]
+
+
+class Killed(BaseException):
+    """As if the process had ended here."""
 
 
 def source(broker: kqueue.Broker, topic: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic}
 
 
-def test_archive_and_replay(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
-    first, second, folder = new_topic(2, retention_ms=-1), new_topic(2, retention_ms=-1), str(tmp_path / "kept")
+def there(broker: kqueue.Broker, topic: str, partition: int) -> list[tuple[object, ...]]:
+    return [
+        (one.offset, one.key, one.value, one.headers, one.timestamp) for one in broker.topics[topic].records(partition=partition)
+    ]
+
+
+def offsets(folder: str) -> list[tuple[int, int]]:
+    """What a reader that knows nothing of us finds."""
+    if not any(Path(folder).glob("records/**/*.parquet")):
+        return []
+    rows = ds.dataset(f"{folder}/records", format="parquet").to_table(columns=["partition", "offset"]).to_pylist()
+    return sorted((row["partition"], row["offset"]) for row in rows)
+
+
+def test_archive_and_replay(spark: SparkSession, broker: kqueue.Broker, tmp_path: Path) -> None:
+    """The name of the topic is what Spark would take for a date; a record in it has no time."""
+    first, folder = "2013-01-31", str(tmp_path / "kept")
+    broker.create_topic(first, 3, retention_ms=-1)
+    broker.create_topic("second", 3, retention_ms=-1)
     for event in events(itertools.islice(Flights(), 100), seed=1):
         broker.topics[first].produce(event.value, event.key, headers={"kind": event.kind}, timestamp=event.told_ms)
-    assert archive(spark, source(broker, first), folder) == 100
-    assert archive(spark, source(broker, first), folder) == 0
+    assert archive(spark, source(broker, first), folder).rows == 100
+    assert archive(spark, source(broker, first), folder) == Archived(0, 0, 0, 100)
     assert [path.name for path in (tmp_path / "kept" / "records" / f"topic={first}").iterdir()] == ["date=2013-01-01"]
-    assert replay(spark, folder, broker.bootstrap, topic=second) == 100
+    arguments = ["pipeline", "replay", folder, "-b", broker.bootstrap, "-t", "second"]
+    result = CliRunner().invoke(command, arguments)
+    assert (result.exit_code, result.stdout) == (0, "Sent 100 records to second.\n"), result.output
+    for partition in range(3):
+        assert there(broker, first, partition) == there(broker, "second", partition)
+    result = CliRunner().invoke(command, [*arguments[:-1], "secnd"])
+    assert result.exit_code == 1
+    assert "there is no topic 'secnd'" in result.stderr
+    assert "did you mean 'second'?: make it with 3 partitions" in result.stderr
+
+
+def test_a_replay_that_is_begun_again_sends_nothing_twice(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic, folder = new_topic(2), str(tmp_path / "kept")
+    for number in range(10):
+        broker.topics[topic].produce(str(number), partition=number % 2)
+    archive(spark, source(broker, topic), folder)
+
+    def send(run: str = "1") -> tuple[int, int]:
+        done = replay(spark, folder, broker.bootstrap, topic=f"{topic}-again", create=True, exactly_once=True, run=run)
+        return done.rows, done.before
+
+    assert send() == (10, 0)
+    assert send() == (0, 10)
+    broker.topics[topic].produce("new", partition=1)
+    archive(spark, source(broker, topic), folder)
+    assert send() == (1, 10)
     for partition in (0, 1):
-        before, after = (
-            [(one.offset, one.key, one.value, one.headers, one.timestamp) for one in broker.topics[topic].records(partition=partition)]
-            for topic in (first, second)
-        )
-        assert before == after
+        assert there(broker, topic, partition) == there(broker, f"{topic}-again", partition)
+    with pytest.raises(PipelineFailed, match=r"has 1 partitions, and the archive's records come from 2"):
+        replay(spark, folder, broker.bootstrap, topic=new_topic(1))
+
+
+def test_a_kill_anywhere_costs_nothing_and_repeats_nothing(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut off after each change of the folder in turn: whoever reads sees no record twice, and the next run ends with all."""
+    topic, rename, left, seen = new_topic(1), keeping.Kept._rename, 0, []
+    for day in (1, 2):
+        broker.topics[topic].produce("a", timestamp=day * 86_400_000)
+
+    def cut_off(self: keeping.Kept, source: str, target: str) -> None:
+        nonlocal left
+        if not left:
+            raise Killed
+        left -= 1
+        rename(self, source, target)
+
+    for cut in range(4):
+        folder, left = str(tmp_path / f"kept-{cut}"), cut
+        monkeypatch.setattr(keeping.Kept, "_rename", cut_off)
+        with pytest.raises(Killed):
+            archive(spark, source(broker, topic), folder)
+        monkeypatch.setattr(keeping.Kept, "_rename", rename)
+        seen.append(len(offsets(folder)))
+        assert archive(spark, source(broker, topic), folder).rows == 2
+        assert offsets(folder) == [(0, 0), (0, 1)]
+    assert seen == [0, 0, 1, 2]  # before it was decided; before each file of a day was moved; before the batch was told of
+
+
+def test_what_can_not_be_archived_is_told(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+    topic, folder = new_topic(1), str(tmp_path / "kept")
+    with pytest.raises(PipelineFailed, match=r"is no archive: expected a folder that `kqueue pipeline archive` has written"):
+        replay(spark, folder, broker.bootstrap)
+    for number in range(4):
+        broker.topics[topic].produce(str(number), timestamp=1_000 * number)
+    assert archive(spark, source(broker, topic), folder, since_ms=1_000, until_ms=2_000).rows == 1
+    with Client(broker.bootstrap) as client:
+        client.delete_records({TopicPartition(topic, 0): 3})
+    with pytest.raises(DataLost, match="offsets 2 to 2 were deleted before they were archived"):
+        archive(spark, source(broker, topic), folder)
+    assert archive(spark, source(broker, topic) | {"failOnDataLoss": "false"}, folder).rows == 1
+    assert offsets(folder) == [(0, 1), (0, 3)]
+    with Client(broker.bootstrap) as client:
+        client.delete_topics([topic])
+        client.create_topics([Wanted(topic, 1)])
+    with pytest.raises(PipelineFailed, match="ends at 0, and is archived up to 4: it was deleted and made anew"):
+        archive(spark, source(broker, topic), folder)

@@ -1,29 +1,115 @@
-"""What a topic holds, by the command."""
+"""What topics hold, by the function and by the command."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 import kqueue
 from kqueue.cli.app import kqueue as command
+from kqueue.client import Client, TopicPartition
+from kqueue.records.builder import BatchBuilder
+from kqueue.records.record import ABORT, control_key_value
+from kqueue.spark.jobs.audit import audit
+from kqueue.tests import golden
 
 NewTopic = Callable[..., str]
+ALWAYS_MS = 1_700_000_000_000
 
 
-def test_audit_by_the_command(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
-    topic = new_topic(2)
-    for value, key in (("a", None), ("a", None), (None, "k"), ("", "k"), ("b", None)):
-        broker.topics[topic].produce(value, key, partition=0, timestamp=1_700_000_000_000)
-    arguments = ["pipeline", "audit", "-t", topic, "-b", broker.bootstrap]
+@pytest.mark.parametrize("version", golden.VERSIONS)
+def test_what_kafka_wrote_is_accounted_for(spark: SparkSession, version: str) -> None:
+    """Offset by offset, without a broker: with compaction, transactions, and the group that has read a part."""
+    report = audit(spark, {"path": str(golden.data_folder(version)), "includeActiveSegment": "true"})
+    expected = golden.expected(version)
+    rows = {(row.topic, row.partition): row for row in report.partitions}
+    seen = 0
+    for topic, of_topic in expected.items():
+        for partition, (low, high) in of_topic.watermarks.items() if ":" not in topic else ():
+            row, records = rows.pop((topic, partition)), of_topic.of_partition(partition)
+            assert (row.start, row.end, row.records) == (low, high, len(records)), topic
+            assert row.bytes == sum(len(one.key or b"") + len(one.value or b"") for one in records), topic
+            assert row.keys == len({one.key for one in records} - {None}), topic
+            times = [one.timestamp for one in records if one.timestamp_type]
+            assert (row.first_ms, row.last_ms) == ((min(times), max(times)) if times else (None, None)), topic
+            assert row.deleted + row.records + row.markers + row.compacted == row.end, topic
+            assert row.missing == row.repeated == 0, topic
+            seen += 1
+    assert seen > 10
+    assert not rows  # internal topics are left out
+    txn = next(row for row in report.partitions if row.topic == "txn")
+    assert txn.markers > 0
+    assert (txn.aborted, txn.open) == (txn.records - len(expected["txn:committed"].records), 0)
+    assert {gap.why for gap in txn.gaps} == {"marker"}
+    (compacted,) = (row for row in report.partitions if row.compacted)
+    assert compacted.topic == "compacted"
+    (lag,) = report.lags
+    assert (lag.group, lag.topic, lag.committed, lag.lag) == ("golden-v2-gzip", "v2-gzip", 123, 177)
+    assert lag.oldest_ms == next(one.timestamp for one in expected["v2-gzip"].records if one.offset == 123)
+
+
+def test_what_nothing_explains(spark: SparkSession, tmp_path: Path) -> None:
+    """Batches that are not there; beside them a marker, and an aborted transaction."""
+    data = bytearray()
+    for offset, count, how in ((0, 3, {}), (5, 2, {"producer_id": 7, "epoch": 0, "base_sequence": 0, "transactional": True}), (9, 1, {})):
+        builder = BatchBuilder(base_offset=offset, **how)
+        for number in range(count):
+            builder.append(ALWAYS_MS + 10 * offset + number, None, b"%d" % (offset + number))
+        data += builder.build()
+        if how:
+            marker = BatchBuilder(base_offset=7, producer_id=7, epoch=0, transactional=True, control=True)
+            marker.append(ALWAYS_MS, *control_key_value(ABORT, 0))
+            data += marker.build()
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / f"{0:020}.log").write_bytes(data)
+    report = audit(spark, {"path": str(tmp_path), "includeActiveSegment": "true"})
+    (row,) = report.partitions
+    assert (row.records, row.missing, row.markers, row.compacted, row.aborted) == (6, 3, 1, 0, 2)
+    assert row.gaps == ((3, 5, "missing"), (7, 9, "missing"))
+    assert "ask a broker" in report.lag_unknown
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 10\n")
+    (row,) = audit(spark, {"path": str(tmp_path), "includeActiveSegment": "true"}).partitions
+    assert (row.missing, row.markers, row.compacted) == (0, 1, 3)
+
+
+def test_by_the_command(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+    topic, other = new_topic(2), new_topic(1)
+    told = (("a", None, None), ("a", None, None), ("a", None, "h"), (None, "k", None), ("", "k", None), ("b", "l", None))
+    for value, key, header in told:
+        headers = {"head": header} if header else {}
+        broker.topics[topic].produce(value, key, partition=0, timestamp=ALWAYS_MS, headers=headers)
+    for number in range(4):
+        broker.topics[other].produce(str(number), timestamp=ALWAYS_MS - number)
+    with Client(broker.bootstrap) as client:
+        client.delete_records({TopicPartition(other, 0): 2})
+        client.commit("behind", {TopicPartition(other, 0): 1, TopicPartition(topic, 0): 6})
+    arguments = ["pipeline", "audit", "-b", broker.bootstrap]
     result = CliRunner().invoke(command, [*arguments, "--json"])
     assert result.exit_code == 0, result.output
-    assert [json.loads(line) for line in result.stdout.splitlines()] == [
-        {"topic": topic, "partition": 0, "records": 5, "first": 0, "last": 4, "gaps": 0, "repeated": 1,
-         "first_ms": 1_700_000_000_000, "last_ms": 1_700_000_000_000},
-    ]  # fmt: skip
-    assert CliRunner().invoke(command, arguments).stdout.splitlines()[1].split() == [topic, "0", "5", "0", "4", "0", "1"]
+    told = [json.loads(line) for line in result.stdout.splitlines()]
+    rows = {(row["topic"], row["partition"]): row for row in told if row["kind"] == "partition"}
+    assert list(rows) == sorted([(topic, 0), (topic, 1), (other, 0)])
+    row = rows[topic, 0]
+    assert (row["records"], row["repeated"], row["example"], row["keys"], row["keyless"], row["tombstones"]) == (6, 1, [0, 1], 2, 3, 1)
+    assert (rows[topic, 1]["records"], rows[topic, 1]["end"]) == (0, 0)
+    row = rows[other, 0]
+    assert (row["deleted"], row["start"], row["records"], row["backward"], row["backward_ms"]) == (2, 2, 2, 1, 1)
+    lags = [(row["topic"], row["lag"], row["deleted"], row["oldest_ms"]) for row in told if row["kind"] == "lag"]
+    assert lags == sorted([(topic, 0, 0, None), (other, 2, 1, ALWAYS_MS - 2)])
+    result = CliRunner().invoke(command, [*arguments, "-t", topic, "--strict", "--report", str(tmp_path / "report")])
+    assert result.exit_code == 1, result.output
+    assert f"{topic}-0: 1 record is the same as an earlier one, for example offset 1 as 0." in result.stdout
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert page.count('src="data:image/png;base64,') == 4
+    assert not re.search(r'(?:src|href)="(?!data:)', page)
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {"report.html", "records.png", "skew.png", "gaps.png", "lag.png"}
+    result = CliRunner().invoke(command, [*arguments, "-t", "no-such"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "there is no topic 'no-such'" in result.stderr
     assert spark.range(1).count() == 1  # a session that was there is left running

@@ -4,41 +4,102 @@ from __future__ import annotations
 
 import click
 
-from kqueue.cli.pipeline.shared import absolute, bootstrap_option, master_option, path_option, session, source_of, tell, topics_option
+from kqueue.cli.formats import parse_time
+from kqueue.cli.output import counted
+from kqueue.cli.pipeline.shared import (
+    absolute,
+    bootstrap_option,
+    master_option,
+    path_option,
+    pattern_option,
+    session,
+    some_topics_option,
+    source_of,
+    tell,
+)
+
+CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
+ISOLATIONS = ("read_committed", "read_uncommitted")
+DELIVERIES = ("at-least-once", "exactly-once")
+
+
+def _time(ctx: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_time(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
 @click.argument("folder")
-@topics_option
+@some_topics_option
+@pattern_option
+@click.option("--compression", type=click.Choice(CODECS), default="zstd", show_default=True, help="Of the Parquet files.")
+@click.option("--since", metavar="TIME", callback=_time, help="Of what is new to the archive: from the first record of this time on.")
+@click.option("--until", metavar="TIME", callback=_time, help="Up to the first record of this time (ISO or milliseconds).")
+@click.option("--isolation", type=click.Choice(ISOLATIONS), default=ISOLATIONS[0], show_default=True, help="Leave out what was aborted?")
+@click.option("--skip-deleted", is_flag=True, help="Go on where records were deleted before they were archived.")
 @path_option
 @bootstrap_option
 @master_option
-def archive(folder: str, topics: tuple[str, ...], path: str | None, bootstrap: str, master: str) -> None:
+def archive(
+    folder: str,
+    topics: tuple[str, ...],
+    pattern: str | None,
+    compression: str,
+    since: int | None,
+    until: int | None,
+    isolation: str,
+    skip_deleted: bool,
+    path: str | None,
+    bootstrap: str,
+    master: str,
+) -> None:
     """Write the records of topics to Parquet in FOLDER, by topic and day.
 
     \b
-      kqueue pipeline archive kept --topic orders --path kqueue-data
+      kqueue pipeline archive kept --topic orders
+      kqueue pipeline archive kept --topic orders --path kqueue-data      ended segments, without a broker
+      kqueue pipeline archive kept --pattern 'orders.*' --until 2026-01-31T00:00:00Z
+
+    Run again, it adds what has come since. Each record gets there once, also if a run is killed: the next one goes on. Let one
+    run at a time work on a FOLDER. Days are those of UTC.
     """
+    if not topics and pattern is None:
+        raise click.UsageError("say what to archive: --topic (once or more), or --pattern")
+    source = {**source_of(topics, path, bootstrap, pattern), "kafka.isolation.level": isolation}
+    source["failOnDataLoss"] = str(not skip_deleted).lower()
     with session(master) as spark:
         from kqueue.spark.jobs.archive import archive as run
 
-        count = run(spark, source_of(topics, path, bootstrap), absolute(folder), tell=tell)
-    click.echo(f"Archived {count:,} records.")
+        done = run(spark, source, absolute(folder), compression=compression, since_ms=since, until_ms=until, tell=tell)
+    click.echo(f"Archived {counted(done.rows, 'record')} in {counted(done.files, 'file')}; the archive has {done.rows_total:,} now.")
 
 
 @click.command()
 @click.argument("folder")
 @click.option("-t", "--topic", help="Send all to this topic; else each goes to the one that it was in.")
+@click.option("--create", is_flag=True, help="Make topics that are missing; they keep their records for ever.")
+@click.option("--delivery", type=click.Choice(DELIVERIES), default=DELIVERIES[0], show_default=True, help="If it is begun again.")
+@click.option("--run", "name", default="1", show_default=True, metavar="NAME", help="With exactly-once: another name sends all again.")
 @bootstrap_option
 @master_option
-def replay(folder: str, topic: str | None, bootstrap: str, master: str) -> None:
-    """Send the archive in FOLDER to a broker: same partitions, same order, same times.
+def replay(folder: str, topic: str | None, create: bool, delivery: str, name: str, bootstrap: str, master: str) -> None:
+    """Send the archive in FOLDER to a broker: same partitions, same order, same times, same headers.
 
     \b
-      kqueue pipeline replay kept --topic orders-again
+      kqueue pipeline replay kept --topic orders-again --create
+      kqueue pipeline replay kept --delivery exactly-once
+
+    With exactly-once a replay that was broken off and is begun again sends nothing twice, and one that is done sends only what
+    the archive has got since.
     """
     with session(master) as spark:
-        from kqueue.spark.jobs.archive import replay as run
+        from kqueue.spark.jobs.replay import replay as run
 
-        count = run(spark, absolute(folder), bootstrap, topic=topic)
-    click.echo(f"Sent {count:,} records.")
+        exactly_once = delivery == "exactly-once"
+        done = run(spark, absolute(folder), bootstrap, topic=topic, create=create, exactly_once=exactly_once, run=name, tell=tell)
+    if done.made:
+        click.echo(f"Made {', '.join(done.made)}.")
+    before = f"; {done.before:,} had been sent before" if done.before else ""
+    click.echo(f"Sent {counted(done.rows, 'record')} to {', '.join(done.topics)}{before}.")

@@ -3,35 +3,155 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kqueue.cli.pipeline.shared import bootstrap_option, master_option, path_option, session, source_of, topics_option
+from kqueue.cli.output import counted, size_text, table_console
+from kqueue.cli.pipeline.shared import (
+    bootstrap_option,
+    master_option,
+    path_option,
+    pattern_option,
+    session,
+    some_topics_option,
+    source_of,
+    tell,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from kqueue.spark.jobs.audit import Audited, Report
+
+FOUND, FAILED = 1, 2
 
 
 @click.command()
-@topics_option
-@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each partition.")
+@some_topics_option
+@pattern_option
+@click.option("-g", "--group", "groups", multiple=True, help="A consumer group whose lag to tell; may be repeated. Without: all.")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each partition, and for each group in each partition.")
+@click.option("--report", "folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="Write report.html there.")
+@click.option("--strict", is_flag=True, help="Count repeated records, and groups that lost some, as findings too.")
 @path_option
 @bootstrap_option
 @master_option
-def audit(topics: tuple[str, ...], as_json: bool, path: str | None, bootstrap: str, master: str) -> None:
-    """Count the records of topics, and what is missing or repeated among them.
+def audit(
+    topics: tuple[str, ...],
+    pattern: str | None,
+    groups: tuple[str, ...],
+    as_json: bool,
+    folder: Path | None,
+    strict: bool,
+    path: str | None,
+    bootstrap: str,
+    master: str,
+) -> None:
+    """Look at every record of topics: is all there, is something repeated, who is how far behind?
 
     \b
-      kqueue pipeline audit --topic orders
-      kqueue pipeline audit --topic orders --path kqueue-data --json
+      kqueue pipeline audit                                       all topics but internal ones
+      kqueue pipeline audit --topic orders --report audit-of-orders
+      kqueue pipeline audit --path kqueue-data --json             a folder, without a broker
+
+    Every offset is accounted for: it has a record, lies before the log start (retention), ends a transaction, or was taken
+    by compaction. What is left is MISSING: nothing explains it. REPEATED are records that have key, value, headers and time
+    in common with an earlier one of their partition: a producer that sent twice, or one that says the same twice.
+
+    Exit status: 0 if nothing is missing; 1 if something is, with --strict also if records are repeated, or were deleted before
+    a group had read them; 2 if it could not be looked at.
     """
-    with session(master) as spark:
+    source = source_of(topics, path, bootstrap, pattern)
+    with session(master, exit_code=FAILED) as spark:
         from kqueue.spark.jobs.audit import audit as run
 
-        found = run(spark, source_of(topics, path, bootstrap))
+        report = run(spark, source, groups=groups, tell=tell)
+    if folder is not None:
+        from kqueue.spark.jobs.audit.report import write_report
+
+        try:
+            written = write_report(report, folder)
+        except OSError as error:
+            raise click.ClickException(f"the report can't be written: {error}") from None
     if as_json:
-        for row in found:
-            click.echo(json.dumps(row._asdict()))
-        return
-    lines = [("TOPIC", "PARTITION", "RECORDS", "FIRST", "LAST", "GAPS", "REPEATED")]
-    lines += [tuple(map(str, row[:7])) for row in found]  # type: ignore[misc]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        for line in json_lines(report):
+            click.echo(line)
+    else:
+        show(report)
+        if folder is not None:
+            click.echo(f"The report is in {written}.")
+    if report.missing or (strict and (report.repeated or any(one.deleted for one in report.lags))):
+        raise click.exceptions.Exit(FOUND)
+
+
+def json_lines(report: Report) -> Iterator[str]:
+    for row in report.partitions:
+        yield json.dumps({"kind": "partition", **row.as_json()})
+    for lag in report.lags:
+        yield json.dumps({"kind": "lag", **lag._asdict(), "age_ms": lag.age_ms(report.taken_ms)})
+
+
+def show(report: Report) -> None:
+    """Tables, and sentences below them."""
+    from kqueue.spark.jobs.audit.words import findings
+
+    console = table_console()
+    full = [row for row in report.partitions if row.records]
+    for table in (_records(report.partitions), _shapes(full) if full else None, _lags(report) if report.lags else None):
+        if table is not None:
+            console.print(table)
+            click.echo()
+    for line in findings(report):
+        click.echo(line)
+    if report.lag_unknown:
+        click.echo(f"Lag is not known: {report.lag_unknown}.")
+    rows, size = sum(row.records for row in report.partitions), sum(row.bytes for row in report.partitions)
+    click.echo(f"{counted(rows, 'record')}, {size_text(size)} of keys and values, in {counted(len(report.partitions), 'partition')}.")
+
+
+def _table(*titles: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for number, title in enumerate(titles):
+        is_name = title in ("TOPIC", "GROUP")
+        table.add_column(title, justify="left" if is_name else "right", overflow="fold" if is_name else "ellipsis", no_wrap=number > 1)
+    return table
+
+
+def _records(rows: Sequence[Audited]) -> Table:
+    table = _table("TOPIC", "P", "START", "END", "RECORDS", "DELETED", "MARKERS", "COMPACTED", "MISSING", "REPEATED")
+    for row in rows:
+        counts = (row.start, row.end, row.records, row.deleted, row.markers, row.compacted, row.missing, row.repeated)
+        cells = [f"{count:,}" for count in counts]
+        cells[6:] = [f"[bold red]{cell}[/]" if cell != "0" else cell for cell in cells[6:]]
+        table.add_row(row.topic, str(row.partition), *cells)
+    return table
+
+
+def _shapes(rows: Sequence[Audited]) -> Table:
+    from kqueue.spark.jobs.audit.words import time_text
+
+    table = _table("TOPIC", "P", "BYTES", "LARGEST", "KEYS", "NO KEY", "NO VALUE", "LATE", "FROM, UTC", "TO, UTC")
+    for row in rows:
+        about = "~" if row.keys_are_estimated else ""
+        counts = [f"{count:,}" for count in (row.keyless, row.tombstones, row.backward)]
+        sizes = size_text(row.bytes), size_text(row.largest), f"{about}{row.keys:,}"
+        table.add_row(row.topic, str(row.partition), *sizes, *counts, time_text(row.first_ms), time_text(row.last_ms))
+    return table
+
+
+def _lags(report: Report) -> Table:
+    from rich.text import Text
+
+    from kqueue.spark.jobs.audit.words import age_text, plain
+
+    table = _table("GROUP", "TOPIC", "P", "COMMITTED", "END", "LAG", "OLDEST UNREAD", "DELETED UNREAD")
+    for lag in report.lags:
+        cells = (f"{lag.committed:,}", f"{lag.end:,}", f"{lag.lag:,}", age_text(lag.age_ms(report.taken_ms)), f"{lag.deleted:,}")
+        table.add_row(Text(plain(lag.group)), lag.topic, str(lag.partition), *cells)
+    return table

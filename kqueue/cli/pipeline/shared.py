@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import sys
+import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +18,11 @@ from kqueue.base.errors import KqueueError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.progress import Progress, TaskID
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
+INTERRUPTED = 130
+NOISE_SHOWN = 2_000
 
 bootstrap_option = click.option(
     "-b", "--bootstrap-server", "bootstrap", metavar="HOST:PORT[,…]", default=DEFAULT_BOOTSTRAP, envvar="KQUEUE_BOOTSTRAP",
@@ -26,11 +33,20 @@ master_option = click.option(
 )
 path_option = click.option("--path", metavar="FOLDER", help="Read a data folder of kqueue or Kafka, without a broker.")
 topics_option = click.option("-t", "--topic", "topics", multiple=True, required=True, help="The topic; may be repeated.")
+some_topics_option = click.option("-t", "--topic", "topics", multiple=True, help="A topic; may be repeated.")
+pattern_option = click.option("--pattern", metavar="REGEX", help="Topics whose whole names match.")
 
 
-def source_of(topics: tuple[str, ...], path: str | None, bootstrap: str) -> dict[str, str]:
-    place = {"kafka.bootstrap.servers": bootstrap} if path is None else {"path": absolute(path)}
-    return {**place, "subscribe": ",".join(topics)}
+def place_of(path: str | None, bootstrap: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": bootstrap} if path is None else {"path": absolute(path)}
+
+
+def source_of(topics: tuple[str, ...], path: str | None, bootstrap: str, pattern: str | None = None) -> dict[str, str]:
+    """Options of the source. Raises UsageError: topics are named in two ways; with neither, nothing is said of topics."""
+    if topics and pattern is not None:
+        raise click.UsageError("--topic and --pattern contradict each other: give one of them")
+    chosen = {"subscribe": ",".join(topics)} if topics else {}
+    return {**place_of(path, bootstrap), **chosen, **({} if pattern is None else {"subscribePattern": pattern})}
 
 
 def absolute(folder: str) -> str:
@@ -38,21 +54,127 @@ def absolute(folder: str) -> str:
     return folder if "://" in folder else str(Path(folder).absolute())
 
 
-def tell(stage: str, rows: int) -> None:
-    if sys.stderr.isatty():
-        click.echo(f"\r\x1b[K{stage}: {rows:,} rows", err=True, nl=False)
+# --- progress
+
+
+class Screen:
+    """A line on standard error while a command works: what it does, for how long, how many records, of how many, how quickly."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True)
+        self._progress: Progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[told]}", markup=False),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+            transient=True,
+        )
+        self._task: TaskID = self._progress.add_task("Starting Spark", total=None, told="")
+
+    def __enter__(self) -> Screen:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def say(self, what: str) -> None:
+        self._progress.reset(self._task, description=what, total=None, told="")
+
+    def tell(self, stage: str, rows: int, total: int | None = None) -> None:
+        task = self._progress.tasks[0]
+        if task.description != stage:
+            self.say(stage)
+        elapsed = task.elapsed or 0
+        speed = f", {rows / elapsed:,.0f}/s" if rows and elapsed > 1 else ""
+        of = "" if total is None else f" of {total:,}"
+        self._progress.update(self._task, completed=rows, total=total, told=f"{rows:,}{of} records{speed}" if rows or total else "")
+
+
+_screen: Screen | None = None
+
+
+def tell(stage: str, rows: int, total: int | None = None) -> None:
+    """Show how far the command is that runs in a `session`; nothing where there is no terminal."""
+    if _screen is not None:
+        _screen.tell(stage.capitalize(), rows, total)
+
+
+def make_room() -> None:
+    """Take the line off the screen, for a command that shows more than a line."""
+    if _screen is not None:
+        _screen.__exit__()
+
+
+# --- the session
 
 
 @contextlib.contextmanager
-def session(master: str) -> Iterator[SparkSession]:
-    """A session for one command. Errors become one sentence."""
+def session(master: str, *, exit_code: int = 1) -> Iterator[SparkSession]:
+    """A session for one command, with progress. Errors become one sentence and this exit status; Ctrl-C ends it with 130."""
+    global _screen
     from kqueue.spark.session import lent_session
 
     try:
-        with lent_session("kqueue pipeline", master) as spark:
-            yield spark
+        with _own_signals(), Screen() as screen, contextlib.ExitStack() as stack:
+            _screen = screen
+            with _hushed():
+                spark = stack.enter_context(lent_session("kqueue pipeline", master))
+            screen.say("Working")
+            try:
+                yield spark
+            except KeyboardInterrupt:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # Spark is being stopped from here on
+                raise
     except KqueueError as error:
-        raise click.ClickException(str(error)) from None
+        click.echo(f"Error: {error}", err=True)
+        raise click.exceptions.Exit(exit_code) from None
+    except KeyboardInterrupt:
+        click.echo("Interrupted.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
-        if sys.stderr.isatty():
-            click.echo("\r\x1b[K", err=True, nl=False)
+        _screen = None
+
+
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """Java's own words, which it writes to standard error as long as it lives, go to a file; they are shown if it can't start.
+
+    With a Spark that runs already there is nothing to hush. Python writes where it did.
+    """
+    sys.stderr.flush()
+    try:
+        kept = os.dup(2)
+    except OSError:
+        yield
+        return
+    with tempfile.TemporaryFile() as noise:
+        os.dup2(noise.fileno(), 2)
+        try:
+            yield
+        except Exception:
+            noise.seek(0)
+            os.write(kept, noise.read(NOISE_SHOWN))
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Puts back what Ctrl-C did before: pyspark has it cancel its jobs."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,37 +1,179 @@
-"""Records to Parquet with all that they have, and back to a broker."""
+"""Records to Parquet, with all that they have."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import PurePath
-from typing import TYPE_CHECKING
+import contextlib
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
+from kqueue.base.errors import PipelineFailed
 from kqueue.spark import transforms
-from kqueue.spark.jobs.running import Tell, run_to_end, silent
+from kqueue.spark.jobs.kept import Batch, Kept, placed
+from kqueue.spark.jobs.running import Tell, silent
+from kqueue.spark.source.offsets import Offsets, to_json
+from kqueue.spark.source.options import SourceOptions, parse_options
+from kqueue.spark.source.planning import limited
+from kqueue.spark.source.ways import Way, loss_handler, open_way
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+BATCH_BYTES = 2 * 1024**3
+FILE_BYTES = 128 * 1024**2
+CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
+COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp", "timestampType", "topic", "date")
+SCHEMA = (
+    "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int, offset bigint, timestamp timestamp, "
+    "timestampType int, topic string, date date"
+)
+"""Of the files, with topic and date, which their folders say: a topic may be called 2026-01-31."""
+SETTINGS = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # what others can read too, for all years
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+}
+ORDER = ("topic", "date", "partition", "offset")
+_CHOOSING = ("subscribe", "subscribepattern", "assign")
 
 
-def archive(spark: SparkSession, source: Mapping[str, str], folder: str, *, tell: Tell = silent) -> int:
-    """Write records with all that they have to Parquet under `folder`, laid out by topic and day (UTC); returns how many it has read.
+class Archived(NamedTuple):
+    """rows: records that were added; batches, files: that hold them; rows_total: records of the whole archive."""
 
-    With `path` among the options of the source, those of ended segments are read, straight from the files.
+    rows: int
+    batches: int
+    files: int
+    rows_total: int
+
+
+def archive(
+    spark: SparkSession,
+    source: Mapping[str, str],
+    folder: str,
+    *,
+    compression: str = "zstd",
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    batch_bytes: int = BATCH_BYTES,
+    file_bytes: int = FILE_BYTES,
+    tell: Tell = silent,
+) -> Archived:
+    """Add to the archive in `folder` what topics have and it has not: each record once, whatever is killed when (see `kept`).
+
+    Columns: those of the source, with headers, and `date`, the day of the time (UTC), null without one. Files lie by topic and day, sorted
+    by partition and offset, and are about `file_bytes` large where there is so much.
+
+    Args: source: options of the kqueue source that say where to read, and what; without an isolation level transactions that were aborted
+    are left out, and those that are open wait for their end. compression: one of `CODECS`. since_ms: of partitions that are new to the
+    archive, begin with the first record of this time or later. until_ms: end before the first record of this time or later.
+    batch_bytes: about how much to write at a time: what a kill costs.
+    Raises: DataLost: records were deleted before they were archived, and failOnDataLoss is not false. PipelineFailed: a topic has gone
+    back (it was made anew, most likely), or the folder is none. OptionError, ClientError, StorageFailed, CorruptBatch.
     """
-    options = {"startingOffsets": "earliest", "includeHeaders": "true", **source}
-    records = spark.readStream.format("kqueue").options(**options).load()
-    return run_to_end(transforms.dated(records), folder, "records", tell, by=("topic", "date"))
+    source = {"kafka.isolation.level": "read_committed", **source}
+    options = parse_options(source, streaming=False)
+    kept = Kept(spark, folder)
+    rows = batches = files = 0
+    done = kept.last() or Batch(0, uuid.uuid4().hex)
+    if kept.settle(done.number + 1):  # of a run that was killed when it had it all
+        done = kept.last() or done
+        rows, batches, files = done.rows, 1, len(done.files)
+    with contextlib.closing(open_way(options)) as way:
+        starts, ends = _bounds(options, way, done.ends, since_ms, until_ms)
+        steps = list(_steps(way, starts, ends, batch_bytes))
+    for begin, end in steps:
+        number = done.number + 1
+        frame = _read(spark, source, begin, end)
+        told = _stage(spark, frame, kept.begin(number), compression, file_bytes)
+        names = tuple(placed(name, number) for name in kept.staged(number))
+        done = replace(done, number=number, ends={**done.ends, **end}, rows=told, rows_total=done.rows_total + told, files=names)
+        kept.decide(done)
+        kept.settle(number)
+        rows, batches, files = rows + told, batches + 1, files + len(names)
+        tell("archive", rows)
+    return Archived(rows, batches, files, done.rows_total)
 
 
-def replay(spark: SparkSession, folder: str, bootstrap: str, *, topic: str | None = None) -> int:
-    """Send an archive to its topics again, or all to `topic`, which must be there; returns how many records.
+def _bounds(options: SourceOptions, way: Way, known: Offsets, since_ms: int | None, until_ms: int | None) -> tuple[Offsets, Offsets]:
+    """From where to where to archive each partition. Raises: as `archive`."""
+    places = way.find(options.topics, strict=True)
+    earliest, latest = way.earliest(places), way.latest(places)
+    if until_ms is not None:
+        for place, found in way.at_times(dict.fromkeys(latest, until_ms)).items():
+            latest[place] = latest[place] if found is None else min(found, latest[place])
+    new = [place for place in latest if place not in known]
+    since = way.at_times(dict.fromkeys(new, since_ms)) if since_ms is not None and new else {}
+    lost = loss_handler(options.fail_on_data_loss)
+    starts = {}
+    for place, end in latest.items():
+        first = earliest.get(place, 0)
+        if place not in known:
+            at = since.get(place, first)  # None: no record is as late
+            starts[place] = end if at is None else max(min(at, end), min(first, end))
+            continue
+        starts[place] = known[place]
+        if known[place] < min(first, end):
+            lost(f"{place}: offsets {known[place]} to {first - 1} were deleted before they were archived")
+            starts[place] = first
+        elif known[place] > end:
+            if until_ms is None:
+                what = "it was deleted and made anew, or lost its end"
+                raise PipelineFailed(f"{place} ends at {end}, and is archived up to {known[place]}: {what}; archive it to another folder")
+            starts[place] = end
+    return starts, {place: max(end, starts[place]) for place, end in latest.items()}
 
-    Each goes to the partition that it was in, in the order of the offsets, with its own time. If it fails, what was sent stays sent.
-    """
-    records = spark.read.parquet(str(PurePath(folder, "records")))
-    ordered = records.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
-    frame = ordered.select("key", "value", "headers", "timestamp", "topic", "partition")
-    writer = frame.write.format("kqueue").mode("append").option("kafka.bootstrap.servers", bootstrap)
-    (writer if topic is None else writer.option("topic", topic)).save()
-    count: int = records.count()
-    return count
+
+def _steps(way: Way, starts: Offsets, ends: Offsets, batch_bytes: int) -> Iterator[tuple[Offsets, Offsets]]:
+    """The bounds of each batch; none if there is nothing new, but for one without offsets where partitions are new and empty."""
+    sizes = {place: ends[place] - starts[place] for place in ends if ends[place] > starts[place]}
+    samples: dict[str, float] = {}
+    for place in sizes:
+        if place.topic not in samples:
+            samples[place.topic] = way.row_bytes(place, starts[place])
+    total = sum(samples[place.topic] * size for place, size in sizes.items())
+    limit = max(1, int(sum(sizes.values()) * batch_bytes / max(total, 1)))
+    at = starts
+    while at != ends:
+        until = limited(at, ends, limit)
+        yield at, until
+        at = until
+
+
+def _read(spark: SparkSession, source: Mapping[str, str], begin: Offsets, end: Offsets) -> DataFrame:
+    """The records between these offsets."""
+    places = [place for place in end if end[place] > begin[place]]
+    assigned: dict[str, list[int]] = {}
+    for place in places:
+        assigned.setdefault(place.topic, []).append(place.partition)
+    options = {name: value for name, value in source.items() if name.lower() not in _CHOOSING}
+    options |= {"assign": json.dumps(assigned), "includeHeaders": "true"}
+    for name, bound in (("startingOffsets", begin), ("endingOffsets", end)):
+        options[name] = json.dumps(to_json({place: bound[place] for place in places}))
+    return transforms.dated(spark.read.format("kqueue").options(**options).load()).select(*COLUMNS)
+
+
+def _stage(spark: SparkSession, frame: DataFrame, folder: str, compression: str, file_bytes: int) -> int:
+    """Write records; returns how many."""
+    with _settings(spark, {"spark.sql.adaptive.advisoryPartitionSizeInBytes": str(file_bytes), **SETTINGS}):
+        ordered = frame.hint("rebalance", "topic", "date").sortWithinPartitions(*ORDER)
+        writer = ordered.write.mode("overwrite").partitionBy("topic", "date").option("compression", compression)
+        writer.parquet(folder)
+    return int(spark.read.schema(SCHEMA).parquet(folder).count())
+
+
+@contextlib.contextmanager
+def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Have these in force for a while."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)

@@ -1,0 +1,174 @@
+"""What topics hold, and what is missing or repeated, in one pass over all records.
+
+`stretch` sums up what goes by, `counting` has Spark do it, `gaps` finds out from the batches' headers why offsets are missing, `lags` how
+far groups are behind; `facts` is what comes of it, `pictures` and `report` show it. Only `counting` knows Spark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kqueue.client.places import TopicPartition
+from kqueue.spark.jobs.audit import gaps as explaining
+from kqueue.spark.jobs.audit.facts import Audited, Report
+from kqueue.spark.jobs.audit.gaps import GAPS_NAMED, Gap
+from kqueue.spark.jobs.audit.lags import OFFSETS_TOPIC, Lag, lags
+from kqueue.spark.jobs.audit.settings import Compaction, compaction
+from kqueue.spark.jobs.audit.stretch import Ranges, Stretch, joined
+from kqueue.spark.jobs.running import Tell, silent
+from kqueue.spark.source.folder import FolderWay
+from kqueue.spark.source.offsets import Offsets, to_json
+from kqueue.spark.source.options import SourceOptions, parse_options
+from kqueue.spark.source.planning import Range
+from kqueue.spark.source.ways import Way, open_way
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kqueue.spark.jobs.audit.counting import Repeated
+
+__all__ = ["Audited", "Gap", "Lag", "Report", "audit"]
+OWN = r"(?!__cluster_metadata$|_kqueue-sink-).*"
+"""All topics but Kafka's own, which the source leaves out, those of its controllers, and what our sink stages."""
+_CHOOSING = ("subscribe", "subscribepattern", "assign")
+_PLANNED = (*_CHOOSING, "startingoffsets", "endingoffsets", "failondataloss", "includeheaders", "minpartitions", "maxrecordsperpartition")
+
+
+def audit(spark: SparkSession, source: Mapping[str, str], *, groups: Sequence[str] = (), tell: Tell = silent) -> Report:
+    """Look at every record of topics.
+
+    Args: source: options of the kqueue source for batches that say where to read, and which topics: none: all but internal ones.
+    groups: whose lag to tell; none: of all groups.
+    Raises: OptionError, ClientError, StorageFailed, CorruptBatch.
+    """
+    chosen = dict(source) if any(name.lower() in _CHOOSING for name in source) else {**source, "subscribePattern": OWN}
+    options = parse_options(chosen, streaming=False)
+    with contextlib.closing(open_way(options)) as way:
+        ranges = _ranges(options, way)
+        known, unknown = _lags(way, groups, ranges)
+        stretches, repeated = _count(spark, source, ranges, tell)
+        starts = way.earliest([one.place for one in ranges])
+        why = compaction(way, sorted({one.topic for one in ranges}))
+        rows = []
+        for one in ranges:
+            seen = joined(stretches.get(one.place, ()))
+            row = _facts(one, starts.get(one.place, one.start), seen, why.policies.get(one.topic))
+            row = _explained(row, one, seen, options, way, why)
+            rows.append(_with_repeated(row, repeated.get(one.place)))
+    place = str(options["path"] or options["kafka.bootstrap.servers"])
+    return Report(place, time.time_ns() // 1_000_000, rows, known, unknown)
+
+
+def _ranges(options: SourceOptions, way: Way) -> list[Range]:
+    places = way.find(options.topics, strict=True)
+    starts, ends = way.earliest(places), way.latest(places)
+    return [Range(*place, min(starts.get(place, 0), ends.get(place, 0)), ends.get(place, 0)) for place in places]
+
+
+def _lags(way: Way, groups: Sequence[str], ranges: Sequence[Range]) -> tuple[list[Lag], str]:
+    if isinstance(way, FolderWay) and not any(way.storage.exists(f"{OFFSETS_TOPIC}-{number}") for number in range(1000)):
+        return [], f"{way.storage.place} has no {OFFSETS_TOPIC}, where groups leave their offsets; ask a broker for lag"
+    return lags(way, groups, {one.place: one.start for one in ranges}, {one.place: one.end for one in ranges}), ""
+
+
+def _count(
+    spark: SparkSession, source: Mapping[str, str], ranges: Sequence[Range], tell: Tell
+) -> tuple[Mapping[TopicPartition, list[Stretch]], Mapping[TopicPartition, Repeated]]:
+    from kqueue.spark.jobs.audit.counting import counted
+
+    full = [one for one in ranges if one.size]
+    if not full:
+        return {}, {}
+    assigned: dict[str, list[int]] = {}
+    for one in full:
+        assigned.setdefault(one.topic, []).append(one.partition)
+    rest = {name: value for name, value in source.items() if name.lower() not in _PLANNED}
+    options = {
+        **rest,
+        "assign": json.dumps(assigned),
+        "startingOffsets": _offsets({one.place: one.start for one in full}),
+        "endingOffsets": _offsets({one.place: one.end for one in full}),
+        "includeHeaders": "true",
+        "failOnDataLoss": "false",  # what is deleted while we read is told as such
+    }
+    records = spark.read.format("kqueue").options(**options).load()
+    return counted(records, full)
+
+
+def _offsets(offsets: Offsets) -> str:
+    return json.dumps(to_json(offsets))
+
+
+def _facts(one: Range, start: int, seen: Stretch | None, policy: str | None) -> Audited:
+    start = min(max(start, one.start), one.end)
+    row = Audited(one.topic, one.partition, start, one.end, deleted=start, policy=policy)
+    if seen is None:
+        return row
+    return replace(
+        row,
+        records=seen.records,
+        first=seen.first,
+        last=seen.last,
+        keys=seen.key_count,
+        keyless=seen.keyless,
+        tombstones=seen.tombstones,
+        key_bytes=seen.key_bytes,
+        value_bytes=seen.value_bytes,
+        largest=seen.largest[0],
+        largest_offset=seen.largest[1],
+        timeless=seen.timeless,
+        first_ms=seen.least_ms,
+        last_ms=seen.most_ms,
+        backward=seen.backward,
+        backward_ms=seen.backward_ms,
+        cells=tuple(seen.cells),
+        times=seen.times,
+    )
+
+
+def _missing(row: Audited, seen: Stretch | None) -> tuple[Ranges, int, int]:
+    """The first ranges from the start of the log to its end that have no record, how many ranges, and how many offsets."""
+    if seen is None:
+        return ([(row.start, row.end)], 1, row.end - row.start) if row.end > row.start else ([], 0, 0)
+    first, last = max(seen.first, row.start), seen.last + 1
+    head = [(row.start, first)] if first > row.start else []
+    tail = [(last, row.end)] if row.end > last else []
+    inside = [(max(begin, row.start), end) for begin, end in seen.gaps if end > row.start]
+    count = len(head) + seen.gap_count + len(tail)
+    return [*head, *inside, *tail], count, sum(end - begin for begin, end in (*head, *tail)) + seen.missing
+
+
+def _explained(row: Audited, one: Range, seen: Stretch | None, options: SourceOptions, way: Way, why: Compaction) -> Audited:
+    ranges, count, missing = _missing(row, seen)
+    if not missing:
+        return row
+    begin = min(first for first, _ in ranges)
+    spans = explaining.spans_of(way, options, one.place, begin, row.end)
+    found = explaining.holes(spans, begin, row.end, ranges)
+    is_compacted = why.may_have_taken(one.place)
+    named = explaining.named(ranges, found, is_compacted=is_compacted)
+    between = min(found.between, missing)
+    markers = min(found.markers, missing - between)
+    has_transactions = bool(found.markers)
+    return replace(
+        row,
+        markers=markers,
+        compacted=missing - markers - (0 if is_compacted else between),
+        missing=0 if is_compacted else between,
+        gaps=tuple(named[:GAPS_NAMED]),
+        gap_count=count,
+        holes=tuple(named),
+        aborted=found.aborted if has_transactions else None,
+        open=found.open if has_transactions else None,
+    )
+
+
+def _with_repeated(row: Audited, repeated: Repeated | None) -> Audited:
+    if repeated is None:
+        return row
+    return replace(row, repeated=repeated.rows, example=(repeated.first, repeated.again))

@@ -1,0 +1,157 @@
+"""The one pass over all records: what Spark does of it.
+
+    records -> slim: place, offset, time, hash of the content, … -> seen: the same rows, and between them summaries of what went by
+            -> groups of rows that are equal in place, time and hash -> summaries, and how many are repeated
+
+Hashes are grouped by Spark, which spills what does not fit into memory; nothing else grows with the number of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+
+from kqueue.client.places import TopicPartition
+from kqueue.spark.jobs.audit.stretch import Columns, Stretch, from_json, stretch_of
+from kqueue.spark.source.planning import Range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+SEEN = "place int, ms bigint, content bigint, offset bigint, summary string"
+ROWS = "topic string, partition int, offset bigint, ms bigint, content bigint, key_hash bigint, key_bytes int, value_bytes int"
+
+
+class Repeated(NamedTuple):
+    """rows: records that are equal to an earlier one. first, again: offsets of the first that has equals, and of the last of these."""
+
+    rows: int
+    first: int
+    again: int
+
+
+class Counted(NamedTuple):
+    """By partition: what went by, in stretches, and what is repeated; those without records, or without repeated ones, are left out."""
+
+    stretches: Mapping[TopicPartition, list[Stretch]]
+    repeated: Mapping[TopicPartition, Repeated]
+
+
+def counted(records: DataFrame, ranges: Iterable[Range]) -> Counted:
+    """Look at records. Args: records: with headers. ranges: what they were read from, one of each partition."""
+    plan = {one.place: (number, one) for number, one in enumerate(ranges)}
+    places = [one.place for _, one in plan.values()]
+    stretches: dict[TopicPartition, list[Stretch]] = {}
+    repeated: dict[TopicPartition, Repeated] = {}
+    for row in equal(slim(records).mapInArrow(watch(plan), SEEN)).collect():
+        place = places[row.place]
+        if row.summary is not None:
+            stretches.setdefault(place, []).append(from_json(row.summary))
+        else:
+            repeated[place] = Repeated(row.repeated, row.example["first"], row.example["again"])
+    return Counted(stretches, repeated)
+
+
+def slim(records: DataFrame) -> DataFrame:
+    """Records with numbers alone, as `ROWS`; `content` is a hash of key, value, headers and time, and null is no empty text."""
+    nulls = [F.col(name).isNull() for name in ("key", "value")]
+    return records.select(
+        "topic",
+        "partition",
+        "offset",
+        F.unix_millis("timestamp").alias("ms"),
+        F.xxhash64("key", "value", "headers", "timestamp", *nulls).alias("content"),
+        F.when(F.col("key").isNotNull(), F.xxhash64("key")).alias("key_hash"),
+        F.octet_length("key").alias("key_bytes"),
+        F.octet_length("value").alias("value_bytes"),
+    )
+
+
+def watch(plan: Mapping[TopicPartition, tuple[int, Range]]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow`: rows as `SEEN` out of `ROWS`. After the rows of a task comes a summary for each of its partitions."""
+
+    def seen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        now: tuple[TopicPartition, Stretch] | None = None
+        for batch in batches:
+            for place, rows in _runs(batch):
+                number, one = plan[place]
+                stretch = stretch_of(_columns(rows), one.start, one.end)
+                if now is not None and now[0] == place and now[1].last < stretch.first:
+                    now = place, now[1].plus(stretch)
+                else:
+                    if now is not None:
+                        yield _summary(plan[now[0]][0], now[1])
+                    now = place, stretch
+                yield _rows(number, rows)
+        if now is not None:
+            yield _summary(plan[now[0]][0], now[1])
+
+    return seen
+
+
+def equal(seen: DataFrame) -> DataFrame:
+    """place, summary; or, with a summary of null, repeated (how many records of the place are) and an example of two equal offsets."""
+    groups = seen.groupBy("place", "ms", "content", "summary").agg(
+        F.count("*").alias("rows"), F.min("offset").alias("first"), F.max("offset").alias("again")
+    )
+    told = groups.where("rows > 1 or summary is not null").groupBy("place", "summary")
+    return told.agg(F.sum(F.col("rows") - 1).alias("repeated"), F.min(F.struct("first", "again")).alias("example"))
+
+
+def _runs(batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    """The rows of each partition, where they follow each other."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    if not batch.num_rows:
+        return
+    topic, partition = batch.column("topic"), batch.column("partition")
+    changed = pc.or_(pc.not_equal(topic[1:], topic[:-1]), pc.not_equal(partition[1:], partition[:-1]))
+    edges = [0, *(np.flatnonzero(changed.to_numpy(zero_copy_only=False)) + 1).tolist(), batch.num_rows]
+    for begin, end in pairwise(edges):
+        yield TopicPartition(topic[begin].as_py(), partition[begin].as_py()), batch.slice(begin, end - begin)
+
+
+def _columns(rows: pa.RecordBatch) -> Columns:
+    import numpy as np
+    import pyarrow.compute as pc
+
+    def whole(name: str) -> np.ndarray:
+        found: np.ndarray = pc.fill_null(rows.column(name), 0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        return found
+
+    def there(name: str) -> np.ndarray:
+        found: np.ndarray = rows.column(name).is_valid().to_numpy(zero_copy_only=False)
+        return found
+
+    return Columns(
+        whole("offset"),
+        whole("ms"),
+        whole("key_hash"),
+        whole("key_bytes"),
+        whole("value_bytes"),
+        there("ms"),
+        there("key_hash"),
+        there("value_bytes"),
+    )
+
+
+def _rows(number: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    count = rows.num_rows
+    place = pa.array([number], pa.int32()).take(pa.nulls(count, pa.int8()).fill_null(0))
+    columns = [place, rows.column("ms"), rows.column("content"), rows.column("offset"), pa.nulls(count, pa.string())]
+    return pa.RecordBatch.from_arrays(columns, names=["place", "ms", "content", "offset", "summary"])
+
+
+def _summary(number: int, stretch: Stretch) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    row = {"place": number, "ms": None, "content": stretch.first, "offset": stretch.first, "summary": stretch.to_json()}
+    types = (pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.string())
+    return pa.RecordBatch.from_arrays([pa.array([value], kind) for value, kind in zip(row.values(), types, strict=True)], names=list(row))

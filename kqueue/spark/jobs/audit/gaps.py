@@ -1,0 +1,188 @@
+"""Why offsets have no record: the headers of the batches around them say it, as far as it can be known. Knows no Spark.
+
+A marker that ends a transaction takes an offset that no reader sees. A batch that spans more offsets than it has records was compacted.
+Where no batch is at all, compaction may have taken it whole; where nothing was ever compacted, records are missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kqueue.base.errors import CorruptBatch
+from kqueue.client.places import TopicPartition
+from kqueue.files.folder import LogFolder
+from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
+from kqueue.records.legacy import entry_records, iter_units
+from kqueue.records.record import ABORT, COMMIT, Record, decode_control
+from kqueue.spark.jobs.audit.stretch import Ranges
+from kqueue.spark.source.folder import FolderWay
+from kqueue.spark.source.options import SourceOptions
+from kqueue.spark.source.ways import Way
+from kqueue.spark.source.wire import WireWay
+
+MARKER, COMPACTED, DELETED, MISSING = "marker", "compacted", "deleted", "missing"
+FETCH_BYTES = 8 * 1024 * 1024
+GAPS_NAMED = 5
+
+
+class Gap(NamedTuple):
+    """Offsets from `first` to before `end` without a record. why: DELETED, MARKER, COMPACTED or MISSING; the worst of what holds."""
+
+    first: int
+    end: int
+    why: str
+
+
+class Span(NamedTuple):
+    """A batch: its offsets, and how many records. control: ABORT, COMMIT or another number of a control batch, None: it has data.
+
+    producer: the id of the producer of a transaction's batch, None: it belongs to none.
+    """
+
+    first: int
+    last: int
+    records: int
+    control: int | None = None
+    producer: int | None = None
+
+
+@dataclass
+class Holes:
+    """What batches say of offsets that have no record.
+
+    markers, compacted, between: how many offsets are control batches', are missing inside of batches, and lie in no batch. aborted,
+    open: records of transactions that were aborted, or that have no end yet. named: `Gap`s of MARKER and, where no batch is, MISSING.
+    """
+
+    markers: int = 0
+    compacted: int = 0
+    between: int = 0
+    aborted: int = 0
+    open: int = 0
+    ranges: list[Gap] = field(default_factory=list)
+
+
+def holes(spans: Iterable[Span], start: int, end: int, near: Ranges) -> Holes:
+    """Go through batches between two offsets. Args: near: only ranges that touch one of these, rising, are kept."""
+    found, at, number = Holes(), start, 0
+    begun: dict[int, int] = {}
+
+    def hole(first: int, last: int, why: str) -> None:
+        nonlocal number
+        while number < len(near) and near[number][1] <= first:
+            number += 1
+        if number < len(near) and near[number][0] < last:
+            found.ranges.append(Gap(first, last, why))
+
+    for span in spans:
+        first, last = max(span.first, at), min(span.last + 1, end)
+        if first > at:
+            found.between += min(first, end) - at
+            hole(at, min(first, end), MISSING)
+        if span.control is not None:
+            found.markers += max(last - first, 0)
+            hole(first, last, MARKER)
+        else:
+            is_whole = span.first >= start and span.last < end
+            found.compacted += span.last - span.first + 1 - span.records if is_whole else 0
+        _follow(found, begun, span)
+        at = max(at, last)
+    if at < end:
+        found.between += end - at
+        hole(at, end, MISSING)
+    found.open = sum(begun.values())
+    return found
+
+
+def _follow(found: Holes, begun: dict[int, int], span: Span) -> None:
+    """Count records of transactions."""
+    if span.producer is None:
+        return
+    if span.control is None:
+        begun[span.producer] = begun.get(span.producer, 0) + span.records
+        return
+    count = begun.pop(span.producer, 0) if span.control in (ABORT, COMMIT) else 0
+    found.aborted += count if span.control == ABORT else 0
+
+
+def named(gaps: Ranges, found: Holes, *, is_compacted: bool) -> list[Gap]:
+    """Each of these ranges with its reason: the worst that holds for a part of it.
+
+    Args: is_compacted: compaction may have taken whole batches.
+    """
+    result, ranges = [], iter(found.ranges)
+    hole = next(ranges, None)
+    for first, end in gaps:
+        covered, why = 0, MARKER
+        while hole is not None and hole.first < end:
+            size = min(hole.end, end) - max(hole.first, first)
+            if size > 0:
+                covered += size
+                if hole.why == MISSING:
+                    why = COMPACTED if is_compacted else MISSING
+            if hole.end > end:
+                break
+            hole = next(ranges, None)
+        if covered < end - first and why == MARKER:
+            why = COMPACTED
+        result.append(Gap(first, end, why))
+    return result
+
+
+# --- reading headers
+
+
+def spans_of(way: Way, options: SourceOptions, place: TopicPartition, start: int, end: int) -> Iterator[Span]:
+    """The batches of a partition from the one with `start` to the last that begins before `end`; checksums are not looked at.
+
+    Raises: CorruptBatch, ClientError, StorageFailed.
+    """
+    if isinstance(way, FolderWay):
+        return _in_folder(way, place, start, end)
+    assert isinstance(way, WireWay)
+    return _on_wire(way, place, start, end)
+
+
+def _in_folder(way: FolderWay, place: TopicPartition, start: int, end: int) -> Iterator[Span]:
+    log = LogFolder(way.storage, f"{place.topic}-{place.partition}")
+    for batch in log.batches(start_offset=max(start, log.start_offset), end_offset=end, check=False):
+        if isinstance(batch.unit, BatchHeader):
+            yield _span(batch.unit, batch.records())
+        else:
+            yield _old_span(batch.records(), batch.last_offset)
+
+
+def _on_wire(way: WireWay, place: TopicPartition, start: int, end: int) -> Iterator[Span]:
+    at = start
+    while at < end:
+        records = way.client.fetch({place: at}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=1)[place].records
+        begin = at
+        for position, unit in iter_units(records):
+            if isinstance(unit, BatchHeader):
+                if unit.base_offset >= end:
+                    return
+                yield _span(unit, iter_records(records, position))
+            else:
+                yield _old_span(entry_records(unit, DECOMPRESSED_BYTES_MAX), unit.last_offset)
+            at = unit.next_offset
+        if at == begin:
+            return
+
+
+def _span(header: BatchHeader, records: Iterator[Record]) -> Span:
+    control = None
+    if header.is_control:
+        with contextlib.suppress(CorruptBatch, StopIteration):
+            control = decode_control(next(records))[0]
+        control = -1 if control is None else control
+    producer = header.producer_id if header.is_transactional else None
+    return Span(header.base_offset, header.last_offset, header.record_count, control, producer)
+
+
+def _old_span(records: Iterable[Record], last: int) -> Span:
+    """Of the old formats, whose compressed messages know their last offset only."""
+    offsets = [record.offset for record in records]
+    return Span(min(offsets, default=last), last, len(offsets))

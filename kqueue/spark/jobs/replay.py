@@ -1,0 +1,141 @@
+"""An archive back to a broker."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kqueue.base.errors import OptionError, PipelineFailed
+from kqueue.base.names import did_you_mean
+from kqueue.client import Client, NewTopic
+from kqueue.spark.jobs.archive import SCHEMA
+from kqueue.spark.jobs.kept import RECORDS, Batch, Kept
+from kqueue.spark.jobs.running import Tell, silent
+from kqueue.spark.sink.journal import PREFIX, Journal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FOREVER = {"retention.ms": "-1"}
+"""Of topics that are made for a replay: records keep their times, and might be older than what a broker keeps otherwise."""
+TIMESTAMP_TYPE = "message.timestamp.type"
+RUN = "1"
+_RUN = re.compile(r"[a-zA-Z0-9._-]{1,40}")
+
+
+class Replayed(NamedTuple):
+    """rows: records that were sent. before: those that an earlier run had sent. topics: where they went. made: topics that were made."""
+
+    rows: int
+    before: int
+    topics: tuple[str, ...]
+    made: tuple[str, ...]
+
+
+def replay(
+    spark: SparkSession,
+    folder: str,
+    bootstrap: str,
+    *,
+    topic: str | None = None,
+    create: bool = False,
+    exactly_once: bool = False,
+    run: str = RUN,
+    tell: Tell = silent,
+) -> Replayed:
+    """Send an archive to its topics again, or all to `topic`: to the partitions that records were in, in order, with times and headers.
+
+    Records without a time get the one at which they are sent.
+
+    Args: create: make topics that are missing, which keep their records for ever. exactly_once: each batch of the archive is sent once,
+    however often it is tried: a replay that was broken off goes on, and one that is done sends only what the archive has got since.
+    run: with exactly_once, the name of the replay: another one sends all again.
+    Raises, before anything is sent: PipelineFailed: there is no archive, or a topic is missing, has other partitions, or would change the
+    times. While sending: RowRefused, ClientError; without exactly_once what was sent stays, and is sent again the next time.
+    """
+    kept = Kept(spark, folder)
+    batches = _batches(kept)
+    with Client(bootstrap) as client:
+        wanted = _wanted(batches[-1], topic)
+        made = _prepare(client, wanted, create=create)
+        app = _app(batches[-1].id, topic, run) if exactly_once else None
+        done = _done(client, app) if app is not None else 0
+    before = sum(batch.rows for batch in batches if batch.number <= done)
+    left = [batch for batch in batches if batch.number > done and batch.rows]
+    rows = 0
+    for some in [[batch] for batch in left] if exactly_once else [left]:
+        options = {} if app is None else {"delivery": "exactly-once", "txnAppId": app, "txnVersion": str(some[-1].number)}
+        if some:
+            _send(_read(spark, kept, some), bootstrap, topic, options)
+            rows += sum(batch.rows for batch in some)
+            tell("replay", rows)
+    return Replayed(rows, before, tuple(wanted), made)
+
+
+def _batches(kept: Kept) -> list[Batch]:
+    last = kept.last()
+    if last is None and not kept.settle(1):
+        raise PipelineFailed(f"{kept.folder} is no archive: expected a folder that `kqueue pipeline archive` has written")
+    if last is not None:
+        kept.settle(last.number + 1)
+    return kept.batches()
+
+
+def _wanted(last: Batch, topic: str | None) -> dict[str, int]:
+    """The topics that are written to, and how many partitions each needs."""
+    there = last.partitions
+    return dict(sorted(there.items())) if topic is None else {topic: max(there.values(), default=1)}
+
+
+def _prepare(client: Client, wanted: Mapping[str, int], *, create: bool) -> tuple[str, ...]:
+    """Compare the topics with what is wanted; returns those that were made. Raises: as `replay`."""
+    there = client.metadata().topics
+    missing = [name for name in wanted if name not in there]
+    if missing and not create:
+        also = f" (and {len(missing) - 1} more are missing)" if len(missing) > 1 else ""
+        near = did_you_mean(missing[0], [name for name, one in there.items() if not one.is_internal])
+        what = f"there is no topic {missing[0]!r} on {client.options.bootstrap}{near}{also}"
+        raise PipelineFailed(f"{what}: make it with {wanted[missing[0]]} partitions, or have it made with --create")
+    for name, count in wanted.items():
+        if name in there and len(there[name].partitions) != count:
+            found = len(there[name].partitions)
+            raise PipelineFailed(
+                f"topic {name!r} has {found} partitions, and the archive's records come from {count}: send them to a topic with {count}"
+            )
+    for name, settings in client.configs([name for name in wanted if name in there], [TIMESTAMP_TYPE]).items():
+        if TIMESTAMP_TYPE in settings and settings[TIMESTAMP_TYPE].value == "LogAppendTime":
+            what = f"topic {name!r} gives records the time of their arrival ({TIMESTAMP_TYPE}=LogAppendTime)"
+            raise PipelineFailed(f"{what}, and a replay is to keep their own: set it to CreateTime, or send to another topic")
+    if missing:
+        client.create_topics([NewTopic(name, wanted[name], settings=FOREVER) for name in missing])
+    return tuple(missing)
+
+
+def _app(archive_id: str, topic: str | None, run: str) -> str:
+    """The name under which the sink keeps account: other archives, targets and runs have others."""
+    if not _RUN.fullmatch(run):
+        raise OptionError(f"run: expected up to 40 letters, digits, '.', '_' and '-', found {run!r:.100}")
+    target = hashlib.sha256((topic or "").encode()).hexdigest()[:12]
+    return f"replay-{archive_id[:32]}-{target}-{run}"
+
+
+def _done(client: Client, app: str) -> int:
+    """The last batch that was sent whole; 0: none."""
+    if PREFIX + app not in client.metadata().topics:
+        return 0
+    return max(Journal(client, app).read().done, 0)
+
+
+def _read(spark: SparkSession, kept: Kept, batches: Sequence[Batch]) -> DataFrame:
+    """The records of these batches, those of a partition together and in their order."""
+    files = [kept.of(RECORDS, name) for batch in batches for name in batch.files]
+    records = spark.read.schema(SCHEMA).option("basePath", kept.of(RECORDS)).parquet(*files)
+    return records.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
+
+
+def _send(records: DataFrame, bootstrap: str, topic: str | None, options: Mapping[str, str]) -> None:
+    frame = records.select("key", "value", "headers", "timestamp", "topic", "partition")
+    target = {} if topic is None else {"topic": topic}
+    frame.write.format("kqueue").mode("append").options(**{"kafka.bootstrap.servers": bootstrap, **target, **options}).save()
