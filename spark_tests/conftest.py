@@ -59,11 +59,10 @@ def little_memory(pytestconfig: pytest.Config) -> Iterator[None]:
 def worker_python(folder: Path) -> Path:
     """A Python for Spark's workers that takes PySpark from where it is installed.
 
-    Spark puts an archive of it before all else (PYTHONPATH), out of which each new process compiles it again.
+    Spark puts an archive of it, out of which each new process would compile it again, and a jar of its own before all else in PYTHONPATH.
     """
     made = folder / "python"
-    path = shlex.quote(os.environ.get("PYTHONPATH", ""))
-    made.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {shlex.quote(sys.executable)} "$@"\n')
+    made.write_text(f'#!/bin/sh\nPYTHONPATH=${{PYTHONPATH##*.jar}} exec {shlex.quote(sys.executable)} "$@"\n')
     made.chmod(0o755)
     return made
 
