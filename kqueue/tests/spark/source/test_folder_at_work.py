@@ -1,0 +1,112 @@
+"""A folder whose broker is at work: it appends, rolls, deletes and compacts while we read."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import kqueue
+from kqueue.client import Client, TopicPartition
+from kqueue.records.builder import BatchBuilder
+from kqueue.spark.source.folder import FolderWay
+from kqueue.spark.source.planning import Range
+from kqueue.spark.source.tracking import Tracker
+from kqueue.tests.spark.source.logs import BEGIN_MS, options, places, rows, send
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[kqueue.Broker]:
+    with kqueue.Broker(tmp_path / "data") as running:
+        yield running
+
+
+def test_what_is_appended_and_rolled(broker: kqueue.Broker, tmp_path: Path) -> None:
+    """Each record comes once, the last segment's after the broker has stopped."""
+    broker.create_topic("t", 1, segment_bytes=1024)
+    query = Tracker(options(path=tmp_path / "data", subscribe="t", startingOffsets="earliest"), pause=lambda seconds: None)
+
+    def send_all() -> None:
+        for _ in range(100):
+            send(broker, "t", 0, 3)
+
+    at, found, sizes = query.initial(), [], []
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(send_all)
+        while True:
+            is_last = sending.done()
+            then = query.latest(at, None)
+            read = [place for split in query.splits(at, then) for place in places(query.options, split)] if then is not at else []
+            found, at, sizes = found + read, then, [*sizes, len(read)]
+            if is_last:
+                break
+    assert found == [("t", 0, offset) for offset in range(len(found))]
+    assert 200 < len(found) < 300
+    assert sum(size > 0 for size in sizes) > 1
+    broker.stop()
+    then = query.latest(at, None)
+    found += [place for split in query.splits(at, then) for place in places(query.options, split)]
+    assert found == [("t", 0, offset) for offset in range(300)]
+
+
+def test_what_is_deleted(broker: kqueue.Broker, tmp_path: Path) -> None:
+    broker.create_topic("t", 1, segment_bytes=1024, file_delete_delay_ms=0)
+    for _ in range(200):
+        send(broker, "t", 0, 3)
+    asked = options(path=tmp_path / "data", subscribe="t", failOnDataLoss="false")
+    end = FolderWay(asked).latest([T0])[T0]
+
+    def delete() -> None:
+        with Client(broker.bootstrap) as client:
+            for before in range(30, 500, 10):
+                client.delete_records({T0: before})
+
+    with ThreadPoolExecutor(1) as pool:
+        deleting, looks = pool.submit(delete), 0
+        while not deleting.done() or not looks:
+            found = [offset for _, _, offset in places(asked, [Range("t", 0, 0, end)])]
+            assert found == list(range(found[0], end)), "what is left, in order and without a gap"
+            looks += 1
+        deleting.result()
+    begin = FolderWay(asked).earliest([T0])[T0]
+    assert 300 < begin <= 490
+    assert places(asked, [Range("t", 0, 0, end)])[-1] == ("t", 0, end - 1)
+
+
+def test_what_is_compacted(broker: kqueue.Broker, tmp_path: Path) -> None:
+    """Every look finds the latest record of each key, whichever segments have been written anew by then."""
+    broker.create_topic("t", 1, cleanup_policy="compact", segment_bytes=2048, min_cleanable_dirty_ratio=0.01, file_delete_delay_ms=0)
+    rng = random.Random(1)
+    with Client(broker.bootstrap) as client:
+        for number in range(400):
+            builder, key = BatchBuilder(), b"k%d" % rng.randrange(20)
+            builder.append(BEGIN_MS + number, key, b"%d" % number)
+            client.produce({T0: bytes(builder.build())})
+    asked = options(path=tmp_path / "data", subscribe="t")
+    end = FolderWay(asked).latest([T0])[T0]
+    whole = rows(asked, [Range("t", 0, 0, end)])
+    latest = {row["key"]: row["value"] for row in whole}
+    assert len(whole) == end
+
+    def looks(stop: list[bool]) -> int:
+        count = 0
+        while not stop or not count:
+            found = rows(asked, [Range("t", 0, 0, end)])
+            assert {row["key"]: row["value"] for row in found} == latest
+            assert [row["offset"] for row in found] == sorted({row["offset"] for row in found})
+            count += 1
+        return count
+
+    stop: list[bool] = []
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(looks, stop)
+        for _ in range(4):
+            broker.clock.advance(minutes=2)
+        stop.append(True)
+        assert looking.result() > 0
+    assert len(rows(asked, [Range("t", 0, 0, end)])) < end / 2
