@@ -11,15 +11,12 @@ import json
 from collections.abc import Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow.parquet as pq
 
 from kqueue.base.errors import ExtraNeeded, PipelineFailed
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
 NEEDED = "Delta tables need the package deltalake ({}): pip install 'kqueue[delta]'"
@@ -34,15 +31,19 @@ def check_installed() -> None:
 
 
 class DeltaLog:
-    """The log of one table, which is made if it is not there. Args: writer: our id in it. by: columns by which files are laid out."""
+    """The log of one table, which is made if it is not there.
 
-    def __init__(self, folder: Path, schema: StructType, by: Sequence[str], writer: str) -> None:
+    Args: schema: as Spark writes one in JSON, and Delta too; columns that the table does not have yet are added. by: those by which files
+    are laid out. writer: our id in the log.
+    """
+
+    def __init__(self, folder: Path, schema: str, by: Sequence[str], writer: str) -> None:
         import deltalake
 
         self._folder = folder
         self._by = list(by)
         self._writer = writer
-        self._schema = deltalake.Schema.from_json(_json_of(schema))
+        self._schema = deltalake.Schema.from_json(_all_nullable(schema))
         if not deltalake.DeltaTable.is_deltatable(str(folder)):
             folder.mkdir(parents=True, exist_ok=True)
             deltalake.DeltaTable.create(folder, self._schema, partition_by=self._by)
@@ -56,15 +57,16 @@ class DeltaLog:
         return last is not None and last >= batch
 
     def commit(self, batch: int, files: Sequence[Path]) -> None:
-        """Have these files in the table, as this batch of ours. Raises PipelineFailed: Delta refuses, after what others did to it."""
+        """Have these files in the table, as this batch of ours, if it has not been committed. Raises PipelineFailed: Delta refuses."""
         from deltalake.exceptions import DeltaError
         from deltalake.transaction import CommitProperties, Transaction
 
+        if self.has(batch):
+            return
         done = CommitProperties(app_transactions=[Transaction(self._writer, batch)])
+        added = [self._added(file) for file in files]
         try:
-            self._table.create_write_transaction(
-                [self._added(file) for file in files], "append", self._schema, self._by, commit_properties=done
-            )
+            self._table.create_write_transaction(added, "append", self._schema, self._by, commit_properties=done)
         except DeltaError as error:
             raise PipelineFailed(f"{self._folder}: Delta's log does not take batch {batch}: {error}") from None
 
@@ -91,9 +93,9 @@ class DeltaLog:
         )
 
 
-def _json_of(schema: StructType) -> str:
-    """Delta writes schemas as Spark does. All of ours may be null: readers can't rely on more."""
-    table = json.loads(schema.json())
+def _all_nullable(schema: str) -> str:
+    """As far as readers are told: events of the next shape may lack what those of this one have."""
+    table = json.loads(schema)
     for field in table["fields"]:
         field["nullable"] = True
         field["metadata"] = {}

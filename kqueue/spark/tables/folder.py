@@ -50,7 +50,7 @@ class Tables:
     def table(self, name: str, columns: DataFrame) -> Table:
         """Args: columns: an empty frame with those of the table."""
         by = [DATE] if DATE in columns.columns else []
-        log = DeltaLog(self.folder / name, columns.schema, by, self.writer) if self.format == "delta" else None
+        log = DeltaLog(self.folder / name, columns.schema.json(), by, self.writer) if self.format == "delta" else None
         return Table(self.folder / name, self.checkpoints / "staging", columns, log)
 
     def read_json(self, name: str) -> Any:
