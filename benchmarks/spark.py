@@ -16,6 +16,7 @@ from benchmarks.frames import asking, batch, create_topic
 from benchmarks.log_data import temporary_folder
 from benchmarks.results import Figure, Row
 from benchmarks.served import OwnBroker
+from benchmarks.spark_sink import SinkBench, sink_steps
 from kqueue.client import TopicPartition
 
 if TYPE_CHECKING:
@@ -90,6 +91,10 @@ class Bench:
             figures.append(Figure(rate / self._plain[load], "times plain Python", at_least=load.times_faster))
         return Row(name, figures, f"{load.records:,} records, {SLOTS} task at a time")
 
+    def sink(self) -> SinkBench:
+        """What is measured of writing."""
+        return SinkBench(self._spark, self._broker.bootstrap, self._why_no_stock)
+
     def _read(self, way: Way, load: Load, topic: str) -> float:
         """Seconds that it takes, Spark's planning included."""
         from pyspark.sql import Observation
@@ -136,3 +141,4 @@ def steps(*, quick: bool = False) -> Iterator[Step]:
             topic = bench.fill(load)
             for way in WAYS:
                 yield f"Spark: {load.name}, {way.name}", lambda way=way, load=load, topic=topic: bench.row(way, load, topic)  # type: ignore[misc]
+        yield from sink_steps(bench.sink(), quick=quick)

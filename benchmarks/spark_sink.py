@@ -1,0 +1,105 @@
+"""Spark writes to a topic of four partitions, rows with keys, one task at a time: our sink in both deliveries, Spark's own connector.
+
+All in one session and one run, of the same rows, each the best of some rounds; a round after which the topic does not hold all rows is an
+error. Each round has a topic of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from benchmarks.frames import asking
+from benchmarks.results import Figure, Row
+from kqueue.client import LATEST, NewTopic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Step = tuple[str, Callable[[], Row]]
+ROUNDS = 2
+PARTITIONS = 4
+QUICK = 20
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Load:
+    """`bytes_each`: of a row's value."""
+
+    name: str
+    bytes_each: int
+    rows: int
+
+
+LOADS = (Load("100 B", 100, 2_000_000), Load("1 KB", 1_000, 300_000))
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way for rows out of Spark. `is_once`: each write needs a number of its own."""
+
+    name: str
+    sink: str = "kqueue"
+    options: Mapping[str, str] = field(default_factory=dict)
+    is_once: bool = False
+
+
+AT_LEAST_ONCE = Way("at least once")
+ZSTD = Way("at least once, zstd", options={"kafka.compression.type": "zstd"})
+EXACTLY_ONCE = Way("exactly once", options={"delivery": "exactly-once", "txnAppId": "benchmark"}, is_once=True)
+STOCK = Way("Spark's own connector", sink="kafka")
+WAYS = (AT_LEAST_ONCE, ZSTD, EXACTLY_ONCE, STOCK)
+
+
+class SinkBench:
+    """A session and a broker to write to. `why_no_stock`: why there is no connector to compare with; None: there is."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, why_no_stock: str | None) -> None:
+        self._spark = spark
+        self._bootstrap = bootstrap
+        self._why_no_stock = why_no_stock
+
+    def rows(self, load: Load) -> DataFrame:
+        """The rows, which Spark makes as they are written: that costs little beside."""
+        value = f"rpad(cast(id as string), {load.bytes_each}, 'abcdefghijklmnopqrstuvwxyz')"
+        return self._spark.range(0, load.rows, 1, 1).selectExpr("cast(id as string) key", f"{value} value")
+
+    def row(self, way: Way, load: Load, rows: DataFrame) -> Row:
+        name = f"Spark writes {load.name}, {way.name}"
+        if way is STOCK and self._why_no_stock is not None:
+            return Row(name, [Figure(float("nan"), "records/s")], f"left out, because {self._why_no_stock}")
+        seconds = min(self._write(way, load, rows) for _ in range(ROUNDS + 1))  # one round more, which warms it
+        rate = load.rows / seconds
+        figures = [Figure(rate, "records/s"), Figure(rate * load.bytes_each / 1e6, "MB/s")]
+        return Row(name, figures, f"{load.rows:,} rows by key to {PARTITIONS} partitions, 1 task at a time")
+
+    def _write(self, way: Way, load: Load, rows: DataFrame) -> float:
+        """Seconds that it takes, Spark's planning included."""
+        number = next(_numbers)
+        topic = f"spark-sink-{number}"
+        with asking(self._bootstrap) as client:
+            places = client.create_topics([NewTopic(topic, PARTITIONS)]).topics[topic].places
+            given = {"kafka.bootstrap.servers": self._bootstrap, "topic": topic, **way.options}
+            if way.is_once:
+                given["txnVersion"] = str(number)
+            began = time.perf_counter()
+            rows.write.format(way.sink).mode("append").options(**given).save()
+            seconds = time.perf_counter() - began
+            written = sum(found.offset or 0 for found in client.offsets(dict.fromkeys(places, LATEST)).values())
+            client.delete_topics([topic])
+        if written != load.rows:
+            raise RuntimeError(f"{way.name}: {load.rows} rows were to be written, and {written} records are there")
+        return seconds
+
+
+def sink_steps(bench: SinkBench, *, quick: bool) -> Iterator[Step]:
+    """What is measured, in the session of the benchmark of reading."""
+    for whole in LOADS:
+        load = replace(whole, rows=whole.rows // QUICK) if quick else whole
+        rows = bench.rows(load)
+        for way in WAYS:
+            yield f"Spark: {load.name}, {way.name}", lambda way=way, load=load, rows=rows: bench.row(way, load, rows)  # type: ignore[misc]
