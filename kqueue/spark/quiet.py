@@ -1,8 +1,9 @@
-"""Keeps off the screen what a Java says on its own."""
+"""Keeps off the screen what Spark, its Java and the bridge to it say on their own; what is wrong is told by exceptions."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -25,3 +26,22 @@ def errors_to(file: Path) -> Iterator[None]:
             sys.stderr.flush()
             os.dup2(kept, 2)
             os.close(kept)
+
+
+@contextlib.contextmanager
+def bridge_unheard() -> Iterator[None]:
+    """Keep what py4j logs during the block to itself, unless somebody has set logging up.
+
+    It logs a stack for each call that Ctrl-C falls into, through the root logger too, which then makes itself a handler for the screen.
+    """
+    root, py4j, handler = logging.getLogger(), logging.getLogger("py4j"), logging.NullHandler()
+    if root.handlers:
+        yield
+        return
+    root.addHandler(handler)
+    py4j.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        py4j.removeHandler(handler)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kqueue.base.errors import ExtraNeeded, PipelineFailed
 from kqueue.spark.java import find_java
+from kqueue.spark.quiet import bridge_unheard
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +65,7 @@ def lent_session(app: str, master: str = LOCAL) -> Iterator[SparkSession]:
     Raises: ExtraNeeded, as `session`. PipelineFailed: in place of an error of Spark's, in its words but without its stack.
     """
     running = _is_running()
-    with _plain_errors():
+    with _plain_errors(), bridge_unheard():
         spark = session(app, master)
         try:
             yield spark

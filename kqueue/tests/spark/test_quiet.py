@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from kqueue.spark.quiet import bridge_unheard
 
 PROGRAM = """
 import subprocess, sys
@@ -23,3 +28,33 @@ def test_what_is_started_within_speaks_to_the_file_to_its_end(tmp_path: Path) ->
     done = subprocess.run([sys.executable, "-c", PROGRAM, file], capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr == "from after\n"
     assert file.read_text() == "before\nfrom within\nfrom the child\n"
+
+
+LOGGED = """
+import logging
+from kqueue.spark.quiet import bridge_unheard
+
+def call():
+    logging.getLogger("py4j.clientserver").error("from the bridge")
+    logging.error("from the root")
+
+with bridge_unheard():
+    call()
+logging.getLogger("py4j").warning("from after")
+logging.basicConfig()
+with bridge_unheard():
+    logging.error("as set up")
+"""
+
+
+def test_what_the_bridge_logs_is_heard_by_those_who_asked_for_logs() -> None:
+    done = subprocess.run([sys.executable, "-c", LOGGED], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == "from after\nERROR:root:as set up\n"
+
+
+def test_logging_is_afterwards_as_before() -> None:
+    root = logging.getLogger()
+    before = list(root.handlers)
+    with pytest.raises(RuntimeError), bridge_unheard():
+        raise RuntimeError
+    assert root.handlers == before
