@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATIONS = ("read_uncommitted", "read_committed")
+LOOKS = 5
 
 
 def open_log(folder: str | Path) -> LogFolder:
@@ -213,7 +214,23 @@ class LogFolder:
 
 
 def _find_segments(storage: Storage, folder: str) -> tuple[Segment, ...]:
-    """The segments, oldest first.
+    """The segments, oldest first; looked at again where a broker gives files other names meanwhile."""
+    before = storage.list(folder)
+    for look in range(LOOKS):
+        entries = storage.list(folder)
+        # a listing may miss a file whose name changes during it, so it counts if it was the same twice
+        if [one.name for one in before] == [one.name for one in entries] or look == LOOKS - 1:
+            try:
+                return _segments_of(storage, folder, entries)
+            except FileNotFoundError:
+                if look == LOOKS - 1:
+                    raise
+        before = entries
+    raise AssertionError("the last look returns or raises")
+
+
+def _segments_of(storage: Storage, folder: str, listed: Iterable[Entry]) -> tuple[Segment, ...]:
+    """The segments among these entries, oldest first. Raises FileNotFoundError: one has gone meanwhile.
 
     Where compaction is being installed, or was cut short after its point of no return, the new segments stand for those that
     they cover: of these some may be gone already. See `kqueue.log.compaction.swap` for the names.
@@ -221,7 +238,7 @@ def _find_segments(storage: Storage, folder: str) -> tuple[Segment, ...]:
     found: dict[int, Segment] = {}
     swapped: list[Segment] = []
     entries: dict[tuple[int, str], dict[str, Entry]] = {}
-    for entry in storage.list(folder):
+    for entry in listed:
         state = next((state for state in (SWAP, DELETED, CLEANED) if entry.name.endswith(state)), "")
         parsed = None if entry.is_folder else parse_file_name(entry.name.removesuffix(state))
         if parsed is not None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kqueue.base.errors import CorruptBatch, OptionError, StorageFailed
+from kqueue.base.errors import CorruptBatch, OffsetOutOfRange, OptionError, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS, parse_partition_folder, uuid_text
 from kqueue.client.places import TopicPartition
 from kqueue.files.folder import LogFolder
@@ -143,9 +143,18 @@ class FolderWay:
             for chunk in sound_chunks(log, start, one.end):
                 yield from decoder.feed(chunk.data, aborted=aborted.between(start, chunk.next_offset), tag=one.place)
                 start = chunk.next_offset
-        except (CorruptBatch, FileNotFoundError):
+        except (CorruptBatch, FileNotFoundError, OffsetOutOfRange):
             start = start if decoder.next_offset is None else max(start, decoder.next_offset)
         return start
+
+    def _has_changed(self, log: LogFolder) -> bool:
+        """Whether other files stand in its folder than when it was listed, but for what was appended."""
+        try:
+            now = LogFolder(self.storage, log.folder)
+        except (StorageFailed, FileNotFoundError):
+            return True
+        there = {(segment.base_offset, segment.size) for segment in now.segments}
+        return any((segment.base_offset, segment.size) not in there for segment in log.segments[:-1])
 
     def _aborted(self, log: LogFolder, start: int, end: int) -> AbortedAmong:
         return aborted_among(log, start, end) if self._isolation == "read_committed" else AbortedAmong(())
@@ -169,10 +178,16 @@ class FolderWay:
                         yield batch
                     start, attempts = batch.next_offset, 0
                 return None
+            except OffsetOutOfRange:  # the log's start has moved meanwhile
+                continue
             except FileNotFoundError as error:  # deleted or compacted since it was listed
                 attempts += 1
                 if attempts == ATTEMPTS:
                     raise StorageFailed(f"{log.place}: its files go away while they are read: {error}") from error
+            except CorruptBatch:  # it is none where another file has got the name of the one that was listed
+                attempts += 1
+                if attempts == ATTEMPTS or not self._has_changed(log):
+                    raise
         return None
 
 
