@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import KqueueError
+from kqueue.cli.signals import interrupting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,32 +74,37 @@ class Screen:
             disable=not console.is_terminal,
             transient=True,
         )
-        self._task: TaskID = self._progress.add_task("Starting Spark", total=None, told="")
+        self._task: TaskID = self._progress.add_task("", total=None, told="")
 
     def __enter__(self) -> Screen:
-        self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Show nothing until there is something to say."""
         self._progress.stop()
 
     def say(self, what: str) -> None:
+        self._progress.start()
         self._progress.reset(self._task, description=what, total=None, told="")
 
-    def tell(self, stage: str, rows: int, total: int | None = None) -> None:
+    def tell(self, stage: str, rows: int, total: int | None) -> None:
         task = self._progress.tasks[0]
         if task.description != stage:
             self.say(stage)
         elapsed = task.elapsed or 0
         speed = f", {rows / elapsed:,.0f}/s" if rows and elapsed > 1 else ""
         of = "" if total is None else f" of {total:,}"
-        self._progress.update(self._task, completed=rows, total=total, told=f"{rows:,}{of} records{speed}" if rows or total else "")
+        left = None if total is None or rows >= total else total  # what comes after reading takes time too
+        self._progress.update(self._task, completed=rows, total=left, told=f"{rows:,}{of} records{speed}" if rows or total else "")
 
 
 _screen: Screen | None = None
 
 
-def tell(stage: str, rows: int, total: int | None = None) -> None:
+def tell(stage: str, rows: int, total: int | None = None, /) -> None:
     """Show how far the command is that runs in a `session`; nothing where there is no terminal."""
     if _screen is not None:
         _screen.tell(stage.capitalize(), rows, total)
@@ -117,21 +121,19 @@ def make_room() -> None:
 
 @contextlib.contextmanager
 def session(master: str, *, exit_code: int = 1) -> Iterator[SparkSession]:
-    """A session for one command, with progress. Errors become one sentence and this exit status; Ctrl-C ends it with 130."""
+    """A session for one command, with progress. Errors become one sentence and this exit status; Ctrl-C and TERM end it with 130."""
     global _screen
     from kqueue.spark.session import lent_session
 
     try:
-        with _own_signals(), Screen() as screen, contextlib.ExitStack() as stack:
+        with interrupting() as take_back, Screen() as screen, contextlib.ExitStack() as stack:
             _screen = screen
+            screen.say("Starting Spark")
             with _hushed():
                 spark = stack.enter_context(lent_session("kqueue pipeline", master))
-            screen.say("Working")
-            try:
-                yield spark
-            except KeyboardInterrupt:
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # Spark is being stopped from here on
-                raise
+            take_back()
+            screen.clear()
+            yield spark
     except KqueueError as error:
         click.echo(f"Error: {error}", err=True)
         raise click.exceptions.Exit(exit_code) from None
@@ -165,16 +167,3 @@ def _hushed() -> Iterator[None]:
         finally:
             os.dup2(kept, 2)
             os.close(kept)
-
-
-@contextlib.contextmanager
-def _own_signals() -> Iterator[None]:
-    """Puts back what Ctrl-C did before: pyspark has it cancel its jobs."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

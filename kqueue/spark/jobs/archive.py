@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kqueue.base.errors import PipelineFailed
 from kqueue.spark import transforms
 from kqueue.spark.jobs.kept import Batch, Kept, placed
-from kqueue.spark.jobs.running import Tell, silent
+from kqueue.spark.jobs.running import TellOf, silent, watched
 from kqueue.spark.source.offsets import Offsets, to_json
 from kqueue.spark.source.options import SourceOptions, parse_options
 from kqueue.spark.source.planning import limited
@@ -58,7 +58,7 @@ def archive(
     until_ms: int | None = None,
     batch_bytes: int = BATCH_BYTES,
     file_bytes: int = FILE_BYTES,
-    tell: Tell = silent,
+    tell: TellOf = silent,
 ) -> Archived:
     """Add to the archive in `folder` what topics have and it has not: each record once, whatever is killed when (see `kept`).
 
@@ -83,16 +83,18 @@ def archive(
     with contextlib.closing(open_way(options)) as way:
         starts, ends = _bounds(options, way, done.ends, since_ms, until_ms)
         steps = list(_steps(way, starts, ends, batch_bytes))
+    seen, total = 0, _size(starts, ends)
     for begin, end in steps:
         number = done.number + 1
         frame = _read(spark, source, begin, end)
-        told = _stage(spark, frame, kept.begin(number), compression, file_bytes)
+        with watched(spark, "archive", seen, _size(begin, end), total, tell):
+            told = _stage(spark, frame, kept.begin(number), compression, file_bytes)
+        seen += _size(begin, end)
         names = tuple(placed(name, number) for name in kept.staged(number))
         done = replace(done, number=number, ends={**done.ends, **end}, rows=told, rows_total=done.rows_total + told, files=names)
         kept.decide(done)
         kept.settle(number)
         rows, batches, files = rows + told, batches + 1, files + len(names)
-        tell("archive", rows)
     return Archived(rows, batches, files, done.rows_total)
 
 
@@ -139,6 +141,10 @@ def _steps(way: Way, starts: Offsets, ends: Offsets, batch_bytes: int) -> Iterat
         until = limited(at, ends, limit)
         yield at, until
         at = until
+
+
+def _size(begin: Offsets, end: Offsets) -> int:
+    return sum(end[place] - begin[place] for place in end)
 
 
 def _read(spark: SparkSession, source: Mapping[str, str], begin: Offsets, end: Offsets) -> DataFrame:

@@ -12,7 +12,7 @@ from kqueue.base.names import did_you_mean
 from kqueue.client import Client, NewTopic
 from kqueue.spark.jobs.archive import SCHEMA
 from kqueue.spark.jobs.kept import RECORDS, Batch, Kept
-from kqueue.spark.jobs.running import Tell, silent
+from kqueue.spark.jobs.running import TellOf, silent, watched
 from kqueue.spark.sink.journal import PREFIX, Journal
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def replay(
     create: bool = False,
     exactly_once: bool = False,
     run: str = RUN,
-    tell: Tell = silent,
+    tell: TellOf = silent,
 ) -> Replayed:
     """Send an archive to its topics again, or all to `topic`: to the partitions that records were in, in order, with times and headers.
 
@@ -64,13 +64,14 @@ def replay(
         done = _done(client, app) if app is not None else 0
     before = sum(batch.rows for batch in batches if batch.number <= done)
     left = [batch for batch in batches if batch.number > done and batch.rows]
-    rows = 0
+    rows, total = 0, sum(batch.rows for batch in left)
     for some in [[batch] for batch in left] if exactly_once else [left]:
         options = {} if app is None else {"delivery": "exactly-once", "txnAppId": app, "txnVersion": str(some[-1].number)}
         if some:
-            _send(_read(spark, kept, some), bootstrap, topic, options)
-            rows += sum(batch.rows for batch in some)
-            tell("replay", rows)
+            size = sum(batch.rows for batch in some)
+            with watched(spark, "replay", rows, size, total, tell):
+                _send(_read(spark, kept, some), bootstrap, topic, options)
+            rows += size
     return Replayed(rows, before, tuple(wanted), made)
 
 

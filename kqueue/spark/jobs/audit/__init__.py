@@ -20,7 +20,7 @@ from kqueue.spark.jobs.audit.gaps import GAPS_NAMED, Gap
 from kqueue.spark.jobs.audit.lags import OFFSETS_TOPIC, Lag, lags
 from kqueue.spark.jobs.audit.settings import Compaction, compaction
 from kqueue.spark.jobs.audit.stretch import Ranges, Stretch, joined
-from kqueue.spark.jobs.running import Tell, silent
+from kqueue.spark.jobs.running import TellOf, silent, watched
 from kqueue.spark.source.folder import FolderWay
 from kqueue.spark.source.offsets import Offsets, to_json
 from kqueue.spark.source.options import SourceOptions, parse_options
@@ -35,11 +35,13 @@ if TYPE_CHECKING:
 __all__ = ["Audited", "Gap", "Lag", "Report", "audit"]
 OWN = r"(?!__cluster_metadata$|_kqueue-sink-).*"
 """All topics but Kafka's own, which the source leaves out, those of its controllers, and what our sink stages."""
+TASK_ROWS, TASKS_MAX = 1_000_000, 2_000
+"""Offsets that one task reads: few enough to see progress, and to share out what one partition has; each makes a summary."""
 _CHOOSING = ("subscribe", "subscribepattern", "assign")
 _PLANNED = (*_CHOOSING, "startingoffsets", "endingoffsets", "failondataloss", "includeheaders", "minpartitions", "maxrecordsperpartition")
 
 
-def audit(spark: SparkSession, source: Mapping[str, str], *, groups: Sequence[str] = (), tell: Tell = silent) -> Report:
+def audit(spark: SparkSession, source: Mapping[str, str], *, groups: Sequence[str] = (), tell: TellOf = silent) -> Report:
     """Look at every record of topics.
 
     Args: source: options of the kqueue source for batches that say where to read, and which topics: none: all but internal ones.
@@ -77,13 +79,15 @@ def _lags(way: Way, groups: Sequence[str], ranges: Sequence[Range]) -> tuple[lis
 
 
 def _count(
-    spark: SparkSession, source: Mapping[str, str], ranges: Sequence[Range], tell: Tell
+    spark: SparkSession, source: Mapping[str, str], ranges: Sequence[Range], tell: TellOf
 ) -> tuple[Mapping[TopicPartition, list[Stretch]], Mapping[TopicPartition, Repeated]]:
     from kqueue.spark.jobs.audit.counting import counted
 
     full = [one for one in ranges if one.size]
     if not full:
         return {}, {}
+    total = sum(one.size for one in full)
+    rows_max = max(TASK_ROWS, total // TASKS_MAX)
     assigned: dict[str, list[int]] = {}
     for one in full:
         assigned.setdefault(one.topic, []).append(one.partition)
@@ -94,10 +98,12 @@ def _count(
         "startingOffsets": _offsets({one.place: one.start for one in full}),
         "endingOffsets": _offsets({one.place: one.end for one in full}),
         "includeHeaders": "true",
+        "maxRecordsPerPartition": str(rows_max),
         "failOnDataLoss": "false",  # what is deleted while we read is told as such
     }
     records = spark.read.format("kqueue").options(**options).load()
-    return counted(records, full)
+    with watched(spark, "audit", 0, total, total, tell):
+        return counted(records, full, rows_max)
 
 
 def _offsets(offsets: Offsets) -> str:

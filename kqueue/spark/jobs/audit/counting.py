@@ -8,9 +8,9 @@ Hashes are grouped by Spark, which spills what does not fit into memory; nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -41,10 +41,21 @@ class Counted(NamedTuple):
     repeated: Mapping[TopicPartition, Repeated]
 
 
-def counted(records: DataFrame, ranges: Iterable[Range]) -> Counted:
-    """Look at records. Args: records: with headers. ranges: what they were read from, one of each partition."""
-    plan = {one.place: (number, one) for number, one in enumerate(ranges)}
-    places = [one.place for _, one in plan.values()]
+class Planned(NamedTuple):
+    """A partition that is read: its number, its offsets, and where tasks may begin with it."""
+
+    number: int
+    range: Range
+    edges: tuple[int, ...]
+
+
+def counted(records: DataFrame, ranges: Sequence[Range], rows_max: int) -> Counted:
+    """Look at records.
+
+    Args: records: with headers. ranges: what they were read from, one of each partition. rows_max: the maxRecordsPerPartition with which.
+    """
+    plan = {one.place: Planned(number, one, _edges(one, rows_max)) for number, one in enumerate(ranges)}
+    places = [one.place for one in ranges]
     stretches: dict[TopicPartition, list[Stretch]] = {}
     repeated: dict[TopicPartition, Repeated] = {}
     for row in equal(slim(records).mapInArrow(watch(plan), SEEN)).collect():
@@ -71,24 +82,30 @@ def slim(records: DataFrame) -> DataFrame:
     )
 
 
-def watch(plan: Mapping[TopicPartition, tuple[int, Range]]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow`: rows as `SEEN` out of `ROWS`. After the rows of a task comes a summary for each of its partitions."""
+def _edges(one: Range, rows_max: int) -> tuple[int, ...]:
+    """As the source cuts a partition (`planning`): what lies between two pieces is another task's, and not missing."""
+    pieces = -(-one.size // rows_max)
+    return tuple(one.start + one.size * number // pieces for number in range(1, pieces))
+
+
+def watch(plan: Mapping[TopicPartition, Planned]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow`: rows as `SEEN` out of `ROWS`. After the rows of a task comes a summary for each piece of a partition."""
 
     def seen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        now: tuple[TopicPartition, Stretch] | None = None
+        now: tuple[tuple[TopicPartition, int], Stretch] | None = None
         for batch in batches:
-            for place, rows in _runs(batch):
-                number, one = plan[place]
+            for where, rows in _runs(batch, plan):
+                number, one, _ = plan[where[0]]
                 stretch = stretch_of(_columns(rows), one.start, one.end)
-                if now is not None and now[0] == place and now[1].last < stretch.first:
-                    now = place, now[1].plus(stretch)
+                if now is not None and now[0] == where and now[1].last < stretch.first:
+                    now = where, now[1].plus(stretch)
                 else:
                     if now is not None:
-                        yield _summary(plan[now[0]][0], now[1])
-                    now = place, stretch
+                        yield _summary(plan[now[0][0]].number, now[1])
+                    now = where, stretch
                 yield _rows(number, rows)
         if now is not None:
-            yield _summary(plan[now[0]][0], now[1])
+            yield _summary(plan[now[0][0]].number, now[1])
 
     return seen
 
@@ -102,8 +119,8 @@ def equal(seen: DataFrame) -> DataFrame:
     return told.agg(F.sum(F.col("rows") - 1).alias("repeated"), F.min(F.struct("first", "again")).alias("example"))
 
 
-def _runs(batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-    """The rows of each partition, where they follow each other."""
+def _runs(batch: pa.RecordBatch, plan: Mapping[TopicPartition, Planned]) -> Iterator[tuple[tuple[TopicPartition, int], pa.RecordBatch]]:
+    """The rows of each partition, and of each piece of it, where they follow each other."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -113,7 +130,12 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, pa.RecordBatc
     changed = pc.or_(pc.not_equal(topic[1:], topic[:-1]), pc.not_equal(partition[1:], partition[:-1]))
     edges = [0, *(np.flatnonzero(changed.to_numpy(zero_copy_only=False)) + 1).tolist(), batch.num_rows]
     for begin, end in pairwise(edges):
-        yield TopicPartition(topic[begin].as_py(), partition[begin].as_py()), batch.slice(begin, end - begin)
+        place = TopicPartition(topic[begin].as_py(), partition[begin].as_py())
+        offset = batch.column("offset")[begin:end].to_numpy(zero_copy_only=False)
+        piece: Any = np.searchsorted(np.array(plan[place].edges, np.int64), offset, side="right")
+        cuts = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), end - begin]
+        for left, right in pairwise(cuts):
+            yield (place, int(piece[left])), batch.slice(begin + left, right - left)
 
 
 def _columns(rows: pa.RecordBatch) -> Columns:
