@@ -1,0 +1,56 @@
+"""``python spark_tests/running_jobs.py BOOTSTRAP FOLDER``: ingest, and beside it archive and replay, in a process that can be killed.
+
+Each is made to have several batches, and says on standard output how far it is: ``bronze 50``.
+"""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from kqueue.spark.jobs.archive import archive
+from kqueue.spark.jobs.ingest import ingest
+from kqueue.spark.jobs.replay import replay
+from kqueue.spark.session import session
+
+SOURCE, TARGET = "flights", "again"
+SETTINGS: dict[str, object] = {
+    "spark.driver.memory": "600m",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": 2,
+}
+STAGES = {"archive": ("archive",), "replay": ("replay",), "ingest": ("bronze", "silver", "quarantine", "gold")}
+
+
+def run(spark: SparkSession, bootstrap: str, folder: Path, job: str, *, finish: bool = False) -> None:
+    """One of `STAGES`, for all that is there. finish: of ingest, the last hours too."""
+    source = {"kafka.bootstrap.servers": bootstrap, "subscribe": SOURCE}
+    if job == "archive":
+        archive(spark, source, str(folder / "kept"), batch_bytes=10_000, tell=say)
+    elif job == "replay":
+        replay(spark, str(folder / "kept"), bootstrap, topic=TARGET, exactly_once=True, tell=say)
+    else:
+        ingest(spark, {**source, "maxOffsetsPerTrigger": "50"}, str(folder / "tables"), finish=finish, tell=say)
+
+
+def say(stage: str, *rows: int | None) -> None:
+    print(stage, *rows, flush=True)
+
+
+def main(bootstrap: str, folder: Path) -> None:
+    spark = session("killed", "local[2]", settings=SETTINGS | {"spark.local.dir": folder / "scratch"})
+
+    def all_of(jobs: tuple[str, ...]) -> None:
+        for job in jobs:
+            run(spark, bootstrap, folder, job)
+
+    with ThreadPoolExecutor() as threads:
+        for done in [threads.submit(all_of, jobs) for jobs in (("archive", "replay"), ("ingest",))]:
+            done.result()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
