@@ -37,7 +37,6 @@ class Target:
     codec: str
     partitioner_name: str
     partitioner: Partitioner
-    engine: EngineName = "auto"
 
 
 class Targets:
@@ -75,7 +74,6 @@ class Targets:
             self._options["kafka.compression.type"] or ("none" if codec in ("producer", "uncompressed") else codec),
             partitioner_name,
             partitioner,
-            self._options["encoder"],
         )
 
     def _partitioner(self, topic: str, of_topic: str | None) -> tuple[str, Partitioner]:
@@ -110,12 +108,12 @@ def check_target(options: SinkOptions) -> None:
                 raise OptionError(f"topic: {error}") from None
 
 
-def place_rows(target: Target, rows: pa.RecordBatch) -> list[tuple[TopicPartition, pa.RecordBatch]]:
+def place_rows(target: Target, rows: pa.RecordBatch, engine: EngineName = "auto") -> list[tuple[TopicPartition, pa.RecordBatch]]:
     """The rows for each partition, in their order. Raises RowRefused: a row names a partition that is not there."""
     import numpy as np
     import pyarrow as pa
 
-    chosen = _partitions(target, rows)
+    chosen = _partitions(target, rows, engine)
     counts = np.bincount(chosen)
     found = counts.nonzero()[0].tolist()
     if len(found) == 1:
@@ -128,14 +126,14 @@ def place_rows(target: Target, rows: pa.RecordBatch) -> list[tuple[TopicPartitio
     return parts
 
 
-def _partitions(target: Target, rows: pa.RecordBatch) -> Any:
+def _partitions(target: Target, rows: pa.RecordBatch, engine: EngineName) -> Any:
     import numpy as np
     import pyarrow.compute as pc
 
     names = rows.schema.names
     given = rows.column("partition") if "partition" in names else None
     if given is None or given.null_count == len(given):
-        return _choose(target, rows)
+        return _choose(target, rows, engine)
     lowest, highest = pc.min_max(given).as_py().values()
     if lowest < 0 or highest >= target.count:
         wrong = lowest if lowest < 0 else highest
@@ -143,11 +141,11 @@ def _partitions(target: Target, rows: pa.RecordBatch) -> Any:
     found = np.array(pc.fill_null(given, -1).to_numpy(zero_copy_only=False), np.int64)
     if given.null_count:
         free = found < 0
-        found[free] = _choose(target, rows.filter(pc.is_null(given)))
+        found[free] = _choose(target, rows.filter(pc.is_null(given)), engine)
     return found
 
 
-def _choose(target: Target, rows: pa.RecordBatch) -> Any:
+def _choose(target: Target, rows: pa.RecordBatch, engine: EngineName) -> Any:
     """What the partitioner says of each row."""
     import pyarrow as pa
 
@@ -159,5 +157,5 @@ def _choose(target: Target, rows: pa.RecordBatch) -> Any:
         values=rows.column("value"),
         available=target.open,
         topic=target.name,
-        engine=target.engine,
+        engine=engine,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from kqueue.base.errors import InvalidRecord, RowRefused
 from kqueue.client import TopicPartition
 from kqueue.records.columns.encoding import ProducerArgs, encode_batches
+from kqueue.records.columns.engine import EngineName, fast_module
 from kqueue.spark.sink.columns import check_headers, record_columns, topics_of
 from kqueue.spark.sink.options import SinkOptions
 from kqueue.spark.sink.placing import Target, Targets, place_rows
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 GATHER_BYTES = 16 * 1024 * 1024
+ROWS_FEW = 20_000
+"""So many are placed and encoded by plain Python sooner than numba is imported."""
 
 
 class Ready(NamedTuple):
@@ -38,6 +41,23 @@ class Sequences(Protocol):
         ...
 
 
+class Engines:
+    """Which loops a process uses: those that cost an import once it has seen many rows, in one task or in several."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+
+    def choose(self, asked: EngineName, rows: int) -> EngineName:
+        """The engine for the next rows. Args: asked: by the option encoder."""
+        self._rows += rows
+        if asked != "auto":
+            return asked
+        return "python" if fast_module(asked, 1 if self._rows < ROWS_FEW else None) is None else "fast"
+
+
+ENGINES = Engines()
+
+
 class Batcher:
     """Takes rows, gives batches. `sequences`: whose batches they are; None: nobody's."""
 
@@ -47,6 +67,7 @@ class Batcher:
         self._sequences = sequences
         self._rows: dict[TopicPartition, list[pa.RecordBatch]] = {}
         self._gathered = 0
+        self._engine: EngineName = options["encoder"]
 
     def batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[Ready]:
         """The batches of all these rows. Raises: as `add`."""
@@ -62,9 +83,10 @@ class Batcher:
         if not rows.num_rows:
             return
         check_headers(rows)
+        self._engine = ENGINES.choose(self._options["encoder"], rows.num_rows)
         topic = self._options.topic
         for name, part in [(topic, rows)] if topic is not None else topics_of(rows):
-            for place, mine in place_rows(self._targets.get(name), part):
+            for place, mine in place_rows(self._targets.get(name), part, self._engine):
                 self._rows.setdefault(place, []).append(record_columns(mine))
         self._gathered += rows.nbytes
         if self._gathered >= GATHER_BYTES:
@@ -85,7 +107,7 @@ class Batcher:
         now_ms = time.time_ns() // 1_000_000
         table = pa.Table.from_batches(parts)
         try:
-            for batch, count in encode_batches(table, batch_bytes=most, default_ms=now_ms, engine=self._options["encoder"], **producer):
+            for batch, count in encode_batches(table, batch_bytes=most, default_ms=now_ms, engine=self._engine, **producer):
                 if len(batch) > target.batch_bytes_max:
                     raise RowRefused(_too_large(target, place, len(batch), count))
                 if self._sequences is not None:
