@@ -23,7 +23,7 @@ REASONS_MAX = 4
 class Facts(NamedTuple):
     """One moment of the stream.
 
-    now_ms: the time of the last event sent. sent: of `expected` events; 0: not known yet. sent_s, read_s: records in a second, of late.
+    now_ms: the time of the last event sent. sent: of `expected` events. sent_s, read_s: records in a second, of late.
     """
 
     now_ms: int | None
@@ -39,7 +39,7 @@ class Facts(NamedTuple):
         aside = sum(seen.quarantined.values())
         return [
             ("Time in 2013", moment(self.now_ms), f"done up to the watermark, {moment(seen.watermark_ms)}"),
-            ("Events sent", f"{self.sent:,}", f"{self.sent_s:,.0f}/s, of {self.expected:,}" if self.expected else ""),
+            ("Events sent", f"{self.sent:,}", f"{self.sent_s:,.0f}/s, of {self.expected:,}"),
             ("Records read by Spark", f"{seen.records:,}", f"{self.read_s:,.0f}/s"),
             ("Hours done", f"{seen.hours:,}", f"{seen.airport_hours:,} of an airport"),
             ("In quarantine", f"{aside:,}", reasons_text(seen.quarantined)),

@@ -22,20 +22,20 @@ JOIN_S = 10.0
 class Sender:
     """Use as a context manager; `start` begins. What others read of it is set by the thread, whole at each moment.
 
-    count: events that there will be, the last one included; 0: not known yet. sent: how many have been handed to the client; all of them
-    have been taken once `confirmed`. now_ms: the time of the last one (ms since 1970). closing_ms: that of the one that closes. truth: what
-    must come out. error: why it ended early.
+    count: events that there will be, the last one included. sent: how many have been handed to the client; all of them have been taken once
+    `confirmed`. now_ms: the time of the last one (ms since 1970). closing_ms: that of the one that closes. truth: what must come out.
+    error: why it ended early.
     """
 
-    def __init__(self, limit: int | None, hours_per_s: float | None) -> None:
-        self.count = 0
+    def __init__(self, flights: Flights, limit: int | None, hours_per_s: float | None) -> None:
+        self.count = (flights.count if limit is None else min(limit, flights.count)) + 1
         self.sent = 0
         self.now_ms: int | None = None
         self.closing_ms: int | None = None
         self.confirmed = False
         self.truth: Truth | None = None
         self.error: Exception | None = None
-        self._limit = limit
+        self._flights = flights
         self._hours_per_s = hours_per_s
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -54,12 +54,11 @@ class Sender:
 
     def _run(self, bootstrap: str) -> None:
         try:
-            flights = Flights()
-            told = list(events(self._going(itertools.islice(flights, self._limit))))
+            told = list(events(self._going(self._taken())))
             closing = closing_event(told)
-            self.count, self.closing_ms = len(told) + 1, closing.told_ms
+            self.closing_ms = closing.told_ms
             self._send(bootstrap, [*told, closing])
-            self.truth = truth_of(itertools.islice(flights, self._limit), told, lambda: not self._stopping.is_set())
+            self.truth = truth_of(self._taken(), told, lambda: not self._stopping.is_set())
         except Exception as error:  # whoever watches raises it
             self.error = error
 
@@ -80,6 +79,9 @@ class Sender:
             self.confirmed = True
         finally:
             producer.close(timeout=JOIN_S)
+
+    def _taken(self) -> Iterator[Flight]:
+        return itertools.islice(self._flights, self.count - 1)
 
     def _going(self, flights: Iterable[Flight]) -> Iterator[Flight]:
         return itertools.takewhile(lambda flight: not self._stopping.is_set(), flights)

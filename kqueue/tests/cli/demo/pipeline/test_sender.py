@@ -5,13 +5,11 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-import pytest
 from kafka.errors import KafkaError
 
 from kqueue import Broker
 from kqueue.cli.demo.events import HOUR_MS, Event
 from kqueue.cli.demo.flights import Flight
-from kqueue.cli.demo.pipeline import sender as module
 from kqueue.cli.demo.pipeline.sender import TOPIC, Sender, closing_event
 from kqueue.spark.jobs.hours import LATENESS_MS
 
@@ -36,16 +34,18 @@ def test_the_last_event_is_fine_and_so_late_that_every_hour_is_done(told: list[E
     assert closing_event([]).told_ms == HOUR_MS + LATENESS_MS
 
 
-@pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch, flights: list[Flight]) -> None:
-    monkeypatch.setattr(module, "Flights", lambda: flights)
+class Few(list[Flight]):
+    """Flights to be told, as `Flights` gives them."""
+
+    @property
+    def count(self) -> int:
+        return len(self)
 
 
-@pytest.mark.usefixtures("given")
-def test_all_is_told_in_order_and_reckoned() -> None:
+def test_all_is_told_in_order_and_reckoned(flights: list[Flight]) -> None:
     with Broker() as broker:
         broker.create_topic(TOPIC, 1, retention_ms=-1)
-        with Sender(5, None) as sender:
+        with Sender(Few(flights), 5, None) as sender:
             sender.start(broker.bootstrap)
             wait_for(lambda: sender.truth is not None or sender.error is not None)
         assert sender.error is None
@@ -59,11 +59,10 @@ def test_all_is_told_in_order_and_reckoned() -> None:
     assert sender.truth.flights + sum(map(len, sender.truth.aside.values())) == 5
 
 
-@pytest.mark.usefixtures("given")
-def test_it_stops_in_the_middle_of_a_pause() -> None:
+def test_it_stops_in_the_middle_of_a_pause(flights: list[Flight]) -> None:
     with Broker() as broker:
         broker.create_topic(TOPIC, 1, retention_ms=-1)
-        with Sender(None, 1e-6) as sender:  # the second flight would come in some days
+        with Sender(Few(flights), None, 1e-6) as sender:  # the second flight would come in some days
             sender.start(broker.bootstrap)
             wait_for(lambda: sender.sent == 1)
             started_s = time.monotonic()
@@ -71,11 +70,10 @@ def test_it_stops_in_the_middle_of_a_pause() -> None:
         assert not sender.confirmed or sender.sent < sender.count
 
 
-@pytest.mark.usefixtures("given")
-def test_a_failure_is_there_to_be_raised() -> None:
+def test_a_failure_is_there_to_be_raised(flights: list[Flight]) -> None:
     with Broker(auto_create_topics_enable=False) as broker:
         broker.create_topic(TOPIC, 1, max_message_bytes=50)
-        with Sender(None, None) as sender:
+        with Sender(Few(flights), 1000, None) as sender:
             sender.start(broker.bootstrap)
             wait_for(lambda: sender.error is not None)
     assert isinstance(sender.error, KafkaError)

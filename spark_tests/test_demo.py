@@ -1,0 +1,71 @@
+"""`kqueue demo pipeline`, once with few flights; and what it says of results that are not as they should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from kqueue.cli.app import kqueue
+from kqueue.cli.demo.pipeline import story
+
+FLIGHTS = 600
+
+
+def test_all_is_counted_and_what_is_lost_or_doubled_is_told(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results: list[story.Result] = []
+    run = story.run
+
+    def seen(*args: Any, **how: Any) -> story.Result:
+        results.append(run(*args, **how))
+        return results[-1]
+
+    monkeypatch.setattr(story, "run", seen)
+    folder, picture = tmp_path / "data", tmp_path / "made.png"
+    told = CliRunner().invoke(kqueue, ["demo", "pipeline", "--flights", str(FLIGHTS), "--folder", str(folder), "--picture", str(picture)])
+    assert told.exit_code == 0, told.output
+    (result,) = results
+    late_and_broken = len(result.quarantine)
+    assert f"All {FLIGHTS - late_and_broken} flights were counted once, and the {late_and_broken} late and broken ones" in told.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    _check_folder(folder, result)
+    _check_complaints(result)
+    assert spark.conf.get("spark.sql.streaming.noDataMicroBatches.enabled") == "false"  # the tests' session is as it was
+    assert not spark.streams.active
+
+
+def _check_folder(folder: Path, result: story.Result) -> None:
+    gold = [row for file in (folder / "tables/gold").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    assert sum(row["flights"] for row in gold) == result.truth.flights
+    assert sum(pq.read_table(file).num_rows for file in (folder / "tables/quarantine").glob("*.parquet")) == len(result.quarantine) > 0
+    assert result.seen.records == FLIGHTS + 1
+    assert result.seen.airport_hours == len(gold)
+    assert result.seen.watermark_ms is not None
+
+
+def _check_complaints(result: story.Result) -> None:
+    """Each result that is not right is told of, whatever is wrong with it."""
+    gold, quarantine = result.gold, result.quarantine
+    first = gold[0]
+    for changed, words in (
+        ({"gold": [first._replace(flights=first.flights - 1), *gold[1:]]}, "flights, and there were"),
+        ({"gold": [first._replace(flights=first.flights + 1), *gold[1:]]}, "flights, and there were"),
+        ({"gold": gold[1:]}, "1 hours of an airport are missing in gold"),
+        ({"gold": [*gold, first]}, "1 hours of an airport are in gold more than once"),
+        ({"quarantine": quarantine[1:]}, "1 late or broken records are missing in quarantine"),
+        ({"quarantine": [*quarantine, quarantine[0]]}, "1 records too many are in quarantine"),
+        ({"seen": result.seen._replace(records=FLIGHTS)}, f"Spark read {FLIGHTS} records, and {FLIGHTS + 1} were sent"),
+    ):
+        kept = {name: getattr(result, name) for name in changed}
+        for name, value in changed.items():
+            setattr(result, name, value)
+        assert any(words in complaint for complaint in result.complaints()), words
+        for name, value in kept.items():
+            setattr(result, name, value)
+    assert result.complaints() == []
