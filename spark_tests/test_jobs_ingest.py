@@ -1,25 +1,41 @@
-"""From a topic to tables, run twice."""
+"""From topics to tables, run again and again, and broken off."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import json
+import re
+from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from kafka import KafkaProducer
+from deltalake import DeltaTable
+from kafka import KafkaAdminClient, KafkaProducer
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 import kqueue
+from kqueue.base.errors import OptionError
 from kqueue.cli.app import kqueue as command
 from kqueue.cli.demo.events import Event, Kind, events, replay
 from kqueue.cli.demo.flights import Flights
-from kqueue.spark import transforms
 from kqueue.spark.jobs.ingest import ingest
+from kqueue.spark.shapes import Field, Shape, parse
+from kqueue.spark.shapes.checking import check
+from kqueue.spark.tables.delta import DeltaLog
+from kqueue.spark.tables.table import Table
 
 NewTopic = Callable[..., str]
+
+
+class Killed(Exception):
+    """In place of a kill, where a run tells how far it is."""
 
 
 def send(broker: kqueue.Broker, topic: str, told: list[Event]) -> None:
@@ -32,31 +48,198 @@ def source(broker: kqueue.Broker, topic: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic}
 
 
-def test_ingest(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
-    topic, folder = new_topic(2, retention_ms=-1), str(tmp_path / "tables")
-    told = list(events(itertools.islice(Flights(), 1200), seed=1, late_share=0.02, broken_share=0.02))
-    stages: dict[str, int] = {}
-    send(broker, topic, told[:600])
-    assert ingest(spark, source(broker, topic), folder, tell=stages.__setitem__)["bronze"] == 600
-    assert (stages["bronze"], stages["silver"], stages["quarantine"]) == (600, 600, 600)
-    send(broker, topic, told[600:])
-    assert ingest(spark, source(broker, topic), folder)["bronze"] == 600
+def killed_at(stage: str, count: int) -> Callable[[str, int], None]:
+    """Dies when it is told of `stage` for the n-th time; each is told of before it is written and after."""
+    left = itertools.count(count, -1)
 
-    bronze = spark.read.parquet(f"{folder}/bronze")
-    assert bronze.select("partition", "offset").distinct().count() == 1200
-    rows = spark.read.parquet(f"{folder}/silver").agg(F.count("*"), F.count_distinct("id")).collect()
+    def tell(now: str, rows: int) -> None:
+        if now == stage and next(left) == 1:
+            raise Killed(stage)
+
+    return tell
+
+
+def counted(told: list[Event], lateness: timedelta = timedelta(hours=2)) -> tuple[dict[tuple[datetime, str], tuple[int, int]], datetime]:
+    """What gold has to have, in plain Python: flights and those cancelled by hour and airport; and up to which hour that is certain."""
+    hours: Counter[tuple[datetime, str]] = Counter()
+    cancelled: Counter[tuple[datetime, str]] = Counter()
+    last = datetime(1970, 1, 1, tzinfo=UTC)
+    for event in told:
+        if event.kind is Kind.FINE:
+            row = json.loads(event.value)
+            happened = datetime.fromisoformat(row["departed"] or row["scheduled"])
+            hour = happened.replace(minute=0, second=0), row["origin"]
+            hours[hour] += 1
+            cancelled[hour] += row["departed"] is None
+            last = max(last, happened)
+    until = (last - lateness).replace(minute=0, second=0)
+    return {hour: (hours[hour], cancelled[hour]) for hour in hours}, until
+
+
+def gold_of(rows: list[dict[str, Any]]) -> dict[tuple[datetime, str], tuple[int, int]]:
+    found = {(row["start"], row["origin"]): (row["flights"], row["cancelled"]) for row in rows}
+    assert len(found) == len(rows)  # no hour is there twice
+    return found
+
+
+def check_tables(read: Callable[[str], list[dict[str, Any]]], told: list[Event]) -> None:
+    """bronze has each record once, and each is in silver or in quarantine."""
+    places = {name: Counter((row["partition"], row["offset"]) for row in read(name)) for name in ("bronze", "silver", "quarantine")}
+    assert len(places["bronze"]) == len(told)
+    assert set(places["bronze"].values()) == {1}
+    assert places["silver"] + places["quarantine"] == places["bronze"]
     fine = sum(event.kind is Kind.FINE for event in told)
-    assert [tuple(row) for row in rows] == [(fine, fine)]
-    assert spark.read.parquet(f"{folder}/quarantine").count() == 1200 - fine
-    whole = transforms.gold(transforms.silver(bronze))
-    gold = spark.read.parquet(f"{folder}/gold")
-    assert gold.exceptAll(whole).isEmpty()  # hours that are done, as a batch over everything has them
-    assert gold.count() > 0
+    assert len(places["silver"]) == fine
 
 
-@pytest.mark.parametrize("job", ["ingest", "archive"])
-def test_a_topic_that_is_not_there_is_one_sentence(spark: SparkSession, broker: kqueue.Broker, tmp_path: Path, job: str) -> None:
-    result = CliRunner().invoke(command, ["pipeline", job, str(tmp_path / "out"), "-t", "nothing", "-b", broker.bootstrap])
+def test_parquet(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+    """A run that is broken off, one that is not, and one that finishes; as readers see it who know nothing of Spark."""
+    topic, folder = new_topic(2, retention_ms=-1), tmp_path / "tables"
+    told = list(events(itertools.islice(Flights(), 900), seed=1, late_share=0.02, broken_share=0.02))
+    before = spark.conf.get("spark.sql.ansi.enabled"), spark.conf.get("spark.sql.session.timeZone")
+
+    def read(name: str) -> list[dict[str, Any]]:
+        return pq.read_table(folder / name).to_pylist()
+
+    send(broker, topic, told[:450])
+    with pytest.raises(Killed):
+        ingest(spark, source(broker, topic), str(folder), tell=killed_at("quarantine", 1))
+    assert not (folder / "quarantine").exists()
+    send(broker, topic, told[450:])
+    done = ingest(spark, source(broker, topic), str(folder))
+    assert (done.rows["bronze"], done.rows["silver"] + done.rows["quarantine"], done.reasons.total()) == (900, 900, done.rows["quarantine"])
+    check_tables(read, told)
+    hours, until = counted(told)
+    assert done.until == until
+    assert gold_of(read("gold")) == {hour: count for hour, count in hours.items() if hour[0] < until}
+    assert len(read("gold")) > 30
+
+    command_line = ["pipeline", "ingest", str(folder), "-t", topic, "-b", broker.bootstrap, "--events", "flights"]
+    result = CliRunner().invoke(command, [*command_line, "--finish"])
+    assert re.findall(r"^(\w+) +(\d+) ", result.stdout, re.MULTILINE)[:3] == [("bronze", "0"), ("silver", "0"), ("quarantine", "0")]
+    assert result.stdout.endswith(f"Gold has the windows that ended by {max(hours)[0] + timedelta(hours=1):%Y-%m-%d %H:%M} UTC.\n")
+    assert gold_of(read("gold")) == hours
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.delete_topics([topic])
+    admin.close()
+    result = CliRunner().invoke(command, command_line)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+    assert "gone" in result.stderr
+    assert str(pd.read_parquet(folder / "silver").dtypes["event_time"]) == "datetime64[us, UTC]"
+    assert (spark.conf.get("spark.sql.ansi.enabled"), spark.conf.get("spark.sql.session.timeZone")) == before
+
+
+ORDERS = parse("""
+id = "number"
+time = "at"
+by = "shop"
+[fields]
+number = "bigint"
+shop = "string"
+at = "timestamp_ms"
+amount = "int"
+parts = "int"
+[rules]
+"amount: dear" = "amount / parts < 100"
+[gold]
+amount = "sum(amount)"
+parts = "count(distinct parts)"
+""")
+HOUR_MS = 3_600_000
+FUTURE_H = 1_000_000  # an order of a sender whose clock is wrong
+
+
+def order(number: int, hour: float, amount: int, **more: object) -> dict[str, Any]:
+    return {"number": number, "shop": "x", "at": int(hour * HOUR_MS), "amount": amount, "parts": number % 2, **more}
+
+
+def test_delta_and_a_shape_that_grows(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+    topic, folder = new_topic(1, retention_ms=-1), tmp_path / "tables"
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+
+    def tell_of(*orders: dict[str, Any]) -> None:
+        for one in orders:
+            producer.send(topic, json.dumps(one).encode(), timestamp_ms=min(one["at"], 13 * HOUR_MS))
+        producer.flush()
+
+    def read(name: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = DeltaTable(folder / name).to_pyarrow_table().to_pylist()
+        return found
+
+    def gold() -> list[tuple[float, int, int]]:
+        return sorted((row["start"].timestamp() / 3600, row["amount"], row["parts"]) for row in read("gold"))
+
+    tell_of(order(1, 10.1, 5), order(2, 10.2, 7), order(1, 10.1, 5), order(3, 11.5, 500), order(4, 11.6, 1))  # some have 0 parts
+    tell_of(order(5, FUTURE_H, 9), order(6, 13, 2))
+    with pytest.raises(Killed):
+        ingest(spark, source(broker, topic), str(folder), shape=ORDERS, format="delta", tell=killed_at("gold", 2))
+    assert gold() == [(10, 12, 2)]  # the hour that is over, each order once; the one of the future does not end the others
+    assert [row["reason"] for row in read("quarantine")] == ["amount: dear"]
+    assert sorted(row["number"] for row in read("silver")) == [1, 1, 2, 4, 5, 6]
+
+    tell_of(order(7, 13.5, 3, gate="A1"), order(8, 15.2, 4), order(2, 11.9, 7))  # 2 was told in an hour that gold has
+    wider = dataclasses.replace(ORDERS, fields=(*ORDERS.fields, Field("gate", "string", True)))
+    done = ingest(spark, source(broker, topic), str(folder), shape=wider, format="delta", finish=True)
+    assert (done.rows, done.until) == ({"bronze": 3, "silver": 3, "quarantine": 0, "gold": 3}, datetime(1970, 1, 1, 16, tzinfo=UTC))
+    assert gold() == [(10, 12, 2), (11, 1, 1), (13, 5, 2), (15, 4, 1)]
+    assert {row["number"]: row["gate"] for row in read("silver") if row["gate"]} == {7: "A1"}
+    assert len(read("bronze")) == 10
+    assert DeltaTable(folder / "bronze").metadata().partition_columns == ["date"]
+
+
+def test_a_batch_is_in_a_table_once_whatever_a_kill_has_left(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql("select id, if(id = 1, null, date'2013-01-01') as date from range(3)").coalesce(1)
+    none = rows.where("id < 0")
+    staging, folder = tmp_path / "staging", tmp_path / "table"
+
+    def log() -> DeltaLog:
+        return DeltaLog(folder, rows.schema.json(), ["date"], "me")
+
+    plain = Table(folder, staging, none, None)
+    assert plain.write(none, 0) == 0
+    assert pd.read_parquet(folder).columns.tolist() == ["id", "batch", "date"]  # nothing is in it, and it can be read
+    assert (plain.write(rows, 1), plain.write(rows.unionAll(rows), 1)) == (3, 3)  # the second is never made
+    assert [plain.has(batch) for batch in range(3)] == [True, True, False]
+    assert sorted(pd.read_parquet(folder)["id"]) == [0, 1, 2]
+    assert plain.read_batch(spark, 1).columns == ["id", "date"]
+
+    logged = Table(folder, staging, none, log())  # as if it had been killed before Delta's log was told
+    assert not logged.has(1)
+    assert logged.read(spark).isEmpty()
+    assert (logged.write(none, 0), logged.write(rows, 1), logged.write(rows, 1)) == (0, 3, 3)
+    assert sorted((row["id"], str(row["date"])) for row in DeltaTable(folder).to_pyarrow_table().to_pylist()) == [
+        (0, "2013-01-01"), (1, "1970-01-01"), (2, "2013-01-01"),
+    ]  # fmt: skip
+    assert sorted(row.id for row in logged.read(spark).collect()) == [0, 1, 2]
+    assert list(staging.iterdir()) == []
+
+
+SQL = {
+    ("rules", "amount >"): "rules: 'words': Syntax error at or near end of input",
+    ("rules", "amuont > 0"): "rules: 'words': A column, variable, or function parameter with name `amuont` cannot be resolved",
+    ("rules", "amount + 1"): "rules: 'words': ",
+    ("rules", "amount > 0) or (true"): "rules: 'words': Syntax error",
+    ("rules", "sum(amount) > 1"): "rules: 'words': ",
+    ("rules", "amount > rand()"): "rules: 'words': it hangs on chance or on the time of the day",
+    ("rules", "event_time < now()"): "rules: 'words': it hangs on chance or on the time of the day",
+    ("gold", "amount"): "gold: 'words': ",
+    ("gold", "sum(amuont)"): "gold: 'words': A column, variable, or function parameter with name `amuont` cannot be resolved",
+    ("gold", "sum(amount"): "gold: 'words': Syntax error",
+}
+
+
+def test_sql_that_is_none_is_one_sentence_before_anything_is_written(spark: SparkSession) -> None:
+    for (key, sql), words in SQL.items():
+        shape: Shape = dataclasses.replace(ORDERS, **{key: {"words": sql}})  # type: ignore[arg-type]
+        with pytest.raises(OptionError, match=f"^{words}") as caught:
+            check(spark, shape)
+        assert "\n" not in str(caught.value)
+        assert "==" not in str(caught.value)
+
+
+@pytest.mark.parametrize("job", [["ingest", "--events", "flights"], ["archive"]])
+def test_a_topic_that_is_not_there_is_one_sentence(spark: SparkSession, broker: kqueue.Broker, tmp_path: Path, job: list[str]) -> None:
+    result = CliRunner().invoke(command, ["pipeline", *job, str(tmp_path / "out"), "-t", "nothing", "-b", broker.bootstrap])
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: ")
     assert "nothing" in result.stderr

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LOCAL = "local[*]"
 WORDS_MAX = 1000
+_OURS = re.compile(r"^(?:\w+: )?kqueue\.base\.errors\.\w+: (.+)$", re.MULTILINE)
 QUIET_LOG = Path(__file__).with_name("log4j2.properties")
 CALM: dict[str, str] = {
     "spark.ui.enabled": "false",
@@ -85,7 +86,10 @@ def _plain_errors() -> Iterator[None]:
 
 
 def words_of(error: Exception) -> str:
-    """What Spark says, without where in its Java it says so."""
+    """What Spark says, without where in its Java it says so; or what an error of ours said that Spark has come upon in a query."""
+    ours = _OURS.findall(str(error))
+    if ours:
+        return str(ours[-1]).strip()[:WORDS_MAX]
     words = re.split(r"JVM stacktrace|\n\s+at [\w.$]+\(", str(error))[0]
     return " ".join(words.split())[:WORDS_MAX]
 

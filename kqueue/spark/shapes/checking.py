@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -35,30 +37,42 @@ def _empty(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
 def check(spark: SparkSession, shape: Shape) -> None:
     """Raises OptionError: a rule or an aggregate is no SQL, or none that can stand there; one sentence."""
     bare = dataclasses.replace(shape, rules={})
-    bronze = transforms.bronze(no_records(spark))
-    events = _empty(spark, dict(transforms.checked(bronze, bare).drop("reason").dtypes))
-    silver = _empty(spark, dict(transforms.silver(bronze, bare).dtypes))
-    for words, sql in shape.rules.items():
-        _try(f"rules: {words!r}", lambda sql=sql: _steady(events.where(F.expr(sql))))  # type: ignore[misc]
-    for name, sql in shape.gold.items():
-        _try(f"gold: {name}", lambda name=name, sql=sql: transforms.gold(silver, dataclasses.replace(bare, gold={name: sql})))  # type: ignore[misc]
+    columns = dict(transforms.silver(transforms.bronze(no_records(spark)), bare).dtypes)
+    silver, events = _empty(spark, columns), _empty(spark, {**RECORDS, **columns})
+
+    def rules(chosen: Mapping[str, str]) -> None:
+        _check_steady(events.where(functools.reduce(operator.and_, map(F.expr, chosen.values()), F.lit(True))))
+
+    def gold(chosen: Mapping[str, str]) -> None:
+        transforms.gold(silver, dataclasses.replace(bare, gold=chosen))
+
+    _each_if_not_all("rules", shape.rules, rules)
+    _each_if_not_all("gold", shape.gold, gold)
 
 
-def _steady(frame: DataFrame) -> None:
+def _each_if_not_all(key: str, all_of_it: Mapping[str, str], check: Callable[[Mapping[str, str]], None]) -> None:
+    """All at once is quicker; one by one it is known which is wrong."""
+    try:
+        check(all_of_it)
+        return
+    except (PySparkException, OptionError):
+        pass
+    for words, sql in all_of_it.items():
+        try:
+            check({words: sql})
+        except PySparkException as error:
+            raise OptionError(f"{key}: {words!r}: {plain(error)}") from None
+        except OptionError as error:
+            raise OptionError(f"{key}: {words!r}: {error}") from None
+    check(all_of_it)
+
+
+def _check_steady(frame: DataFrame) -> None:
     """Raises OptionError: a rule would say one thing where silver is written, and another where quarantine is."""
     plan = frame._jdf.queryExecution().analyzed()
     now = frame.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
     if not plan.deterministic() or plan.containsPattern(now):
         raise OptionError("it hangs on chance or on the time of the day; an event is right or wrong by itself")
-
-
-def _try(what: str, make: Callable[[], object]) -> None:
-    try:
-        make()
-    except PySparkException as error:
-        raise OptionError(f"{what}: {plain(error)}") from None
-    except OptionError as error:
-        raise OptionError(f"{what}: {error}") from None
 
 
 def plain(error: PySparkException) -> str:

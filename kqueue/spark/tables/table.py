@@ -12,19 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
+from pyspark.sql import functions as F
 
 from kqueue.spark.tables.delta import DeltaLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NULL_DATE = "date=__HIVE_DEFAULT_PARTITION__"
+NO_DATE = "1970-01-01"  # of records whose time is none that could be told: pandas can't read folders of dates of which one is null
 DATE = "date"
 NO_MARKS = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
 class Table:
-    """`columns`: an empty frame with the columns of the table. One that has a `date` is laid out by it. One thread at a time."""
+    """`columns`: an empty frame with the columns of the table. One that has a `date` is laid out by it, and has no row without.
+
+    One thread at a time.
+    """
 
     def __init__(self, folder: Path, staging: Path, columns: DataFrame, log: DeltaLog | None) -> None:
         self.folder = folder
@@ -84,10 +88,12 @@ class Table:
 
     def _write(self, frame: DataFrame, staged: Path) -> None:
         by = [DATE] if DATE in self._columns.columns else []
+        if by:
+            frame = frame.withColumn(DATE, F.coalesce(DATE, F.lit(NO_DATE).cast("date")))
         frame.write.options(**NO_MARKS).partitionBy(*by).parquet(str(staged))
         if by and self._log is None and not any(self.folder.glob("batch=*/*/*.parquet")) and not any(staged.rglob("*.parquet")):
             # so that those who read the folder find the columns of a table that is empty as yet
-            self._columns.drop(DATE).coalesce(1).write.options(**NO_MARKS).parquet(str(staged / NULL_DATE))
+            self._columns.drop(DATE).coalesce(1).write.options(**NO_MARKS).parquet(str(staged / f"{DATE}={NO_DATE}"))
 
 
 def _rows(file: Path) -> int:
