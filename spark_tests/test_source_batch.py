@@ -88,7 +88,7 @@ def test_a_compacted_topic_has_gaps(spark: SparkSession, broker: kqueue.Broker, 
         ({"subscribe": "TOPIX"}, "there is no topic 'TOPIX'"),
         ({"subscribe": "TOPIC", "assign": '{"TOPIC":[0]}'}, "subscribe and assign contradict each other"),
         ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC":{"0":7}}'}, "startingOffsets names offset 7 of TOPIC-0, whose log ends at 2"),
-        ({"subscribe": "TOPIC", "maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger is for streams only"),
+        ({"subscribe": "TOPIC", "groupId": "g"}, "groupId is for streams only"),
     ],
 )
 def test_mistakes_are_told_on_the_driver(
@@ -170,5 +170,6 @@ def test_a_torn_segment_is_named(spark: SparkSession, tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     data[700] ^= 1
     file.write_bytes(data)
-    with pytest.raises(PySparkException, match=rf"orders-0/{0:020d}.log.*checksum"):
+    words = rf"orders-0/{0:020d}.log at position .*checksum.*; stop its broker, and mend it with: kqueue log repair"
+    with pytest.raises(PySparkException, match=words):
         spark.read.format("kqueue").load(str(tmp_path)).collect()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from kqueue.records.columns.engine import ENGINES, EngineName
 from kqueue.spark.options import Option, Table, nonempty, one_of
 from kqueue.spark.source.offsets import EARLIEST, LATEST, WORDS, Bound, parse_assigned, parse_listed
 
+logger = logging.getLogger("kqueue.spark")
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATIONS: tuple[str, ...] = get_args(Isolation)
 MiB = 1024 * 1024
@@ -58,6 +60,7 @@ def _pattern(text: str, option: str) -> str:
         raise OptionError(f"{option}: {text!r} is no regular expression: {error}") from None
     return text.strip()
 
+
 OPTIONS = (
     Option("kafka.bootstrap.servers", nonempty, None, "both", "host:port of one or more brokers, with commas between."),
     Option("path", nonempty, None, "both", "A data folder of kqueue or Kafka, or a partition's folder, instead of a broker."),
@@ -71,9 +74,9 @@ OPTIONS = (
     Option("endingOffsets", nonempty, None, "batch", "latest, or as startingOffsets, without -2."),
     Option("endingTimestamp", _number(0), None, "batch", "End before the first record from this time on, ms since 1970."),
     Option("endingOffsetsByTimestamp", parse_listed, None, "batch", "The same for each partition."),
-    Option("maxOffsetsPerTrigger", _number(1), None, "stream", "Offsets in one batch at most, shared out by what partitions lag."),
-    Option("minOffsetsPerTrigger", _number(1), None, "stream", "Wait until so many are there, or maxTriggerDelay has passed."),
-    Option("maxTriggerDelay", _duration, 900_000, "stream", "How long minOffsetsPerTrigger may hold a batch back: 15m, 30s, 500ms."),
+    Option("maxOffsetsPerTrigger", _number(1), None, "both", "Of streams: offsets in one batch at most, shared out by lag."),
+    Option("minOffsetsPerTrigger", _number(1), None, "both", "Of streams: wait until so many are there, or maxTriggerDelay has passed."),
+    Option("maxTriggerDelay", _duration, 900_000, "both", "How long minOffsetsPerTrigger may hold a batch back: 15m, 30s, 500ms."),
     Option("minPartitions", _number(1), None, "both", "Splits to make at least, as far as there are offsets."),
     Option("maxRecordsPerPartition", _number(1), None, "both", "Offsets in one split at most."),
     Option("splitBytes", _number(1), 64 * MiB, "both", "Partitions with less than this share splits of about this size; 1: none do."),
@@ -106,6 +109,8 @@ REFUSED = {
     "kafka.key.deserializer": "keys are binary; decode them with DataFrame operations",
     "kafka.value.deserializer": "values are binary; decode them with DataFrame operations",
 }
+TRIGGERS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+"""Batch queries take them, say so in the log, and pass over them, as Spark's Kafka source does."""
 TABLE = Table(OPTIONS, WITHOUT_MEANING, REFUSED, who="readers")
 
 
@@ -170,6 +175,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions
     values = TABLE.values(
         given, streaming=streaming, misplaced=lambda option: f"{option.name} is for {kind} only, and this is no such query"
     )
+    _check_triggers(values, given, streaming=streaming)
     _check_way(values)
     topics = _topics(values)
     starting = _bound(values, "starting", "latest" if streaming else "earliest")
@@ -180,6 +186,16 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions
         raise OptionError(f"{ending.option}: a query can't end at the beginning (earliest, -2)")
     _check_client(values)
     return SourceOptions(topics, starting, ending, streaming, values)
+
+
+def _check_triggers(values: Mapping[str, Any], given: Mapping[str, str], *, streaming: bool) -> None:
+    names = {name.lower() for name in given}
+    for name in TRIGGERS:
+        if name.lower() in names and not streaming:
+            logger.warning("%s has no meaning in a batch query, which reads all there is", name)
+    least, most = values["minOffsetsPerTrigger"], values["maxOffsetsPerTrigger"]
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"minOffsetsPerTrigger is {least}, and has to be at most maxOffsetsPerTrigger, which is {most}")
 
 
 def _check_way(values: dict[str, Any]) -> None:

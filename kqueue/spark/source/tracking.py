@@ -10,6 +10,7 @@ them (`offsets.IDS`), where brokers or folders say these; what has none, an olde
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -47,7 +48,7 @@ class Tracker:
         self._target: Offsets | None = None
         self._seen: Offsets | None = None
         self._committed: Offsets = {}
-        self._last_batch_s = clock()
+        self._last_look_s = -math.inf  # what a query finds when it begins, or begins again, is not held back
 
     def close(self) -> None:
         self._way.close()
@@ -74,12 +75,12 @@ class Tracker:
         found = _with_ids(end, known | ids)
         is_same = plain(found) == plain(start) and not _renewed(known, ids)
         is_first = start == self._initial and BEGIN not in start
+        if not is_first and self._is_too_early(begin, end):
+            return start
+        self._last_look_s = self._clock()
         if is_first and (not is_same or not self.options.starting.is_fixed):
             return found | {BEGIN: start}
-        if is_same or (not is_first and self._is_too_early(begin, end)):
-            return start
-        self._last_batch_s = self._clock()
-        return found
+        return start if is_same else found
 
     def ranges(self, start: Json, end: Json) -> list[Range]:
         """What the batch between two of these reads."""
@@ -173,7 +174,7 @@ class Tracker:
 
     def _is_too_early(self, begin: Offsets, end: Offsets) -> bool:
         least: int | None = self.options["minOffsetsPerTrigger"]
-        waited_ms = (self._clock() - self._last_batch_s) * 1_000
+        waited_ms = (self._clock() - self._last_look_s) * 1_000
         if least is None or self._target is not None or waited_ms >= self.options["maxTriggerDelay"]:
             return False
         return sum(end[place] - begin[place] for place in end) < least

@@ -97,7 +97,8 @@ def test_mistakes(given: dict[str, str], words: str, streaming: bool) -> None:
     ("given", "streaming", "words"),
     [
         ({"endingOffsets": "latest"}, True, "endingOffsets is for batch queries only"),
-        ({"maxOffsetsPerTrigger": "5"}, False, "maxOffsetsPerTrigger is for streams only"),
+        ({"groupId": "g"}, False, "groupId is for streams only"),
+        ({"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"}, True, "has to be at most maxOffsetsPerTrigger, which is 5"),
         ({"maxTriggerDelay": "5 weeks"}, True, "maxTriggerDelay: expected a time such as"),
         ({"startingOffsets": "latest"}, False, "can't begin at the end"),
         ({"startingOffsets": '{"orders":{"0":-1}}'}, False, "can't begin at the end"),
@@ -109,6 +110,17 @@ def test_mistakes_of_one_kind_of_query(given: dict[str, str], streaming: bool, w
     with pytest.raises(OptionError) as caught:
         parse_options(WIRE | given, streaming=streaming)
     assert words in str(caught.value)
+
+
+def test_limits_of_streams_are_passed_over_by_batch_queries(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"kafka.bootstrap.servers": "localhost", "subscribe": "t", "maxoffsetspertrigger": "5", "maxTriggerDelay": "1m"}
+    with caplog.at_level("WARNING", "kqueue.spark"):
+        parse_options(given, streaming=False)
+    names = ("maxOffsetsPerTrigger", "maxTriggerDelay")
+    assert caplog.messages == [f"{name} has no meaning in a batch query, which reads all there is" for name in names]
+    caplog.clear()
+    parse_options(given, streaming=True)
+    assert not caplog.messages
 
 
 @pytest.mark.parametrize(

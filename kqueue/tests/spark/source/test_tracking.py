@@ -129,6 +129,16 @@ def test_it_waits_for_enough_but_not_for_ever(broker: kqueue.Broker, tracker: Ma
     assert told(query.latest(end, None)) == {"t": {"0": 19}}
 
 
+def test_what_a_query_finds_when_it_begins_again_is_not_held_back(broker: kqueue.Broker, tracker: Make) -> None:
+    broker.create_topic("t")
+    send(broker, "t", 0, 3)
+    query = tracker(minOffsetsPerTrigger=10)
+    end = query.latest({"t": {"0": 0}}, None)
+    assert told(end) == {"t": {"0": 3}}
+    send(broker, "t", 0, 3)
+    assert query.latest(end, None) is end
+
+
 def test_available_now_ends(broker: kqueue.Broker, tracker: Make) -> None:
     broker.create_topic("t", 2)
     send(broker, "t", 0, 10)
