@@ -60,7 +60,7 @@ def _check_complaints(result: story.Result) -> None:
         ({"gold": [*gold, first]}, "1 hours of an airport are in gold more than once"),
         ({"quarantine": quarantine[1:]}, "1 late or broken records are missing in quarantine"),
         ({"quarantine": [*quarantine, quarantine[0]]}, "1 records too many are in quarantine"),
-        ({"seen": result.seen._replace(records=FLIGHTS)}, f"Spark read {FLIGHTS} records, and {FLIGHTS + 1} were sent"),
+        ({"seen": result.seen._replace(records=FLIGHTS)}, f"Spark read {FLIGHTS} records after {FLIGHTS + 1} were sent"),
     ):
         kept = {name: getattr(result, name) for name in changed}
         for name, value in changed.items():

@@ -21,6 +21,7 @@ from kqueue.spark.jobs.hours import LATENESS_MS, AirportHour, Quarantined, Seen
 from kqueue.spark.shapes import FLIGHTS
 
 if TYPE_CHECKING:
+    from kqueue import Broker
     from kqueue.spark.jobs.delays import Delays
 
 # One partition, so that Spark reads the events in the order in which they are told, however far it is behind: a watermark goes by the
@@ -33,9 +34,10 @@ RATE_OVER_S = 5.0
 
 @dataclass(slots=True)
 class Result:
-    """What happened, for the table, the verdict and the picture."""
+    """What happened, for the table, the verdict and the picture. stored: records in the topic. stream_s: how long the queries ran."""
 
     sent: int
+    stored: int
     truth: Truth
     seen: Seen
     gold: list[AirportHour]
@@ -47,8 +49,10 @@ class Result:
     def complaints(self) -> list[str]:
         """Everything that is not as it should be, as half sentences; empty when all is well."""
         found = []
+        if self.stored != self.sent:
+            found.append(f"the topic holds {self.stored:,} records after {self.sent:,} were sent")
         if self.seen.records != self.sent:
-            found.append(f"Spark read {self.seen.records:,} records, and {self.sent:,} were sent")
+            found.append(f"Spark read {self.seen.records:,} records after {self.sent:,} were sent")
         if self.seen.dropped:
             found.append(f"{self.seen.dropped:,} events came after their hour was done")
         return found + truths.complaints(self.truth, self.gold, self.quarantine)
@@ -62,7 +66,7 @@ class Result:
         rate = self.sent / self.stream_s if self.stream_s else 0.0
         rows = [
             ("Events sent", f"{self.sent:,}", "kafka-python; the last one ends the last hours"),
-            ("Bytes on disk", size_text(self.disk_bytes), f"topic {TOPIC!r}, zstd"),
+            ("Records stored", f"{self.stored:,}", f"topic {TOPIC!r}: {size_text(self.disk_bytes)} on disk"),
             ("Records read by Spark", f"{seen.records:,}", f"{rate:,.0f}/s from the start of the queries on"),
             ("Watermark at the end", moment(seen.watermark_ms), f"{FLIGHTS.lateness} before the last event"),
             ("Hours in gold", f"{len({row.start_ms for row in gold}):,}", f"{len(gold):,} of an airport"),
@@ -103,16 +107,17 @@ def run(
         broker.create_topic(TOPIC, PARTITIONS, retention_ms=-1)
         with Sender(flights, limit, hours_per_s) as sender:
             sender.start(broker.bootstrap)
-            seen, gold, quarantine, stream_s = _process(folder, broker.bootstrap, master, sender, screen, take_signals)
+            seen, gold, quarantine, stream_s = _process(folder, broker, master, sender, screen, take_signals)
             truth = _truth(sender, screen)
+        stored = _stored(broker)
     finally:
         broker.stop()
     disk_bytes = sum(file.stat().st_size for file in folder.glob(f"broker/**/{TOPIC}-*/*.log"))
-    return Result(sender.sent, truth, seen, gold, quarantine, stream_s, time.monotonic() - started_s, disk_bytes)
+    return Result(sender.sent, stored, truth, seen, gold, quarantine, stream_s, time.monotonic() - started_s, disk_bytes)
 
 
 def _process(
-    folder: Path, bootstrap: str, master: str, sender: Sender, screen: StreamScreen, take_signals: Callable[[], object]
+    folder: Path, broker: Broker, master: str, sender: Sender, screen: StreamScreen, take_signals: Callable[[], object]
 ) -> tuple[Seen, list[AirportHour], list[Quarantined], float]:
     """The part with Spark, beside the sender: from its start until all hours are in gold."""
     from kqueue.spark.quiet import errors_to
@@ -125,15 +130,19 @@ def _process(
         with screen.step("Starting the streaming queries"):
             from kqueue.spark.jobs.delays import Delays
 
-            source = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
+            source = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": TOPIC}
             delays = stack.enter_context(Delays(spark, source, folder / "tables"))
         began_s = time.monotonic()
-        seen = _watch(delays, sender, screen)
+        seen = _watch(delays, sender, screen, lambda: _stored(broker))
         return seen, delays.gold(), delays.quarantine(), time.monotonic() - began_s
 
 
-def _watch(delays: Delays, sender: Sender, screen: StreamScreen) -> Seen:
-    """Look until all is done. Raises Refused: the sender failed, or nothing moves any more; PipelineFailed: a query failed."""
+def _stored(broker: Broker) -> int:
+    return sum(broker.topics[TOPIC].end_offsets.values())
+
+
+def _watch(delays: Delays, sender: Sender, screen: StreamScreen, stored: Callable[[], int]) -> Seen:
+    """Look until all that was `stored` is done. Raises Refused: nothing moves any more; PipelineFailed: a query failed; what the sender did."""
     sent_rate, read_rate = Rate(), Rate()
     moved_s, before = time.monotonic(), (0, Seen())
     with screen.step("Finding delays with Spark", sender.count) as step:
@@ -143,7 +152,7 @@ def _watch(delays: Delays, sender: Sender, screen: StreamScreen) -> Seen:
             if sender.error is not None:
                 raise sender.error
             screen.show(Facts(sender.now_ms, sender.sent, sender.count, sent_rate.of(sender.sent), read_rate.of(seen.records), seen))
-            if sender.confirmed and delays.has_done(sender.sent, (sender.closing_ms or 0) - LATENESS_MS):
+            if sender.confirmed and delays.has_done(stored(), (sender.closing_ms or 0) - LATENESS_MS):
                 return seen
             if (sender.sent, seen) != before:
                 moved_s, before = time.monotonic(), (sender.sent, seen)

@@ -107,7 +107,7 @@ def test_ctrl_c_is_no_failure_and_no_success(monkeypatch: pytest.MonkeyPatch, tm
 def result(monkeypatch: pytest.MonkeyPatch, flights: list[Flight], told: list[Event]) -> story.Result:
     """What the story gives when all is well; the picture is not drawn."""
     truth = truth_of(flights, told)
-    made = story.Result(6, truth, Seen(records=6, hours=2), list(truth.hours.values()), [], stream_s=2.0, total_s=3.0, disk_bytes=1000)
+    made = story.Result(6, 6, truth, Seen(records=6, hours=2), list(truth.hours.values()), [], stream_s=2.0, total_s=3.0, disk_bytes=1000)
     monkeypatch.setattr(story, "run", lambda folder, screen, **how: made)
     drawing: Any = importlib.import_module("kqueue.spark.jobs.delays_picture")
     monkeypatch.setattr(drawing, "draw", lambda file, gold, quarantined: file.touch())
@@ -134,7 +134,8 @@ def test_what_came_out_is_told(result: story.Result, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"sent": 7}, "Spark read 6 records, and 7 were sent"),
+        ({"stored": 5}, "the topic holds 5 records after 6 were sent"),
+        ({"seen": Seen(records=5)}, "Spark read 5 records after 6 were sent"),
         ({"seen": Seen(records=6, dropped=1)}, "1 events came after their hour was done"),
         ({"gold": []}, "gold counts 0 flights, and there were 6"),
     ],
