@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import TYPE_CHECKING, TypeVar
 
 from kqueue.records.columns.decoding import Decoder
 from kqueue.spark.source.columns import arrow_schema, record_batch
@@ -14,6 +16,7 @@ from kqueue.spark.source.ways import loss_handler, open_way
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T")
 OFFSETS_FEW = 20_000
 """Fewer are decoded by plain Python sooner than numba is imported."""
 
@@ -23,9 +26,22 @@ def read_ranges(options: SourceOptions, ranges: tuple[Range, ...]) -> Iterator[p
 
     Raises: DataLost; CorruptBatch: names the place; what the way raises.
     """
-    if not ranges:
-        return
-    few = sum(one.size for one in ranges) < OFFSETS_FEW
+    if ranges:
+        few = sum(one.size for one in ranges) < OFFSETS_FEW
+        made = _made(options, ranges, few=few)
+        yield from made if few else one_ahead(made)
+
+
+def one_ahead(made: Generator[T, None, None]) -> Generator[T, None, None]:
+    """The same, each made by a thread while the one before is with the caller, who sends it to the JVM. None ends it."""
+    with closing(made), ThreadPoolExecutor(1, "kqueue-decode") as pool:
+        coming = pool.submit(next, made, None)
+        while (one := coming.result()) is not None:
+            coming = pool.submit(next, made, None)
+            yield one
+
+
+def _made(options: SourceOptions, ranges: tuple[Range, ...], *, few: bool) -> Generator[pa.RecordBatch, None, None]:
     schema = arrow_schema(headers=options["includeHeaders"])
     decoder = Decoder(engine=options.engine, data_bytes=1 if few else None)
     way = open_way(options)
