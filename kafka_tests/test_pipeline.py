@@ -23,6 +23,7 @@ from kqueue.records.partitioners.murmur2 import murmur2  # noqa: E402
 from kqueue.spark.sink import rows as rows_module  # noqa: E402
 from kqueue.spark.sink import sending  # noqa: E402
 from kqueue.spark.sink.committing import commit  # noqa: E402
+from kqueue.spark.sink.forgetting import forget, kept_queries, unused_since  # noqa: E402
 from kqueue.spark.sink.journal import Journal, Staged  # noqa: E402
 from kqueue.spark.sink.options import SinkOptions, parse_options  # noqa: E402
 from kqueue.spark.sink.sending import forget_producers  # noqa: E402
@@ -194,6 +195,19 @@ def test_exactly_once_whatever_is_done_again(running: Kafka) -> None:
         assert Journal(client, "q").read().done == 2
     left = clients.watermarks(running.bootstrap, ["_kqueue-sink-q"])["_kqueue-sink-q"]
     assert [end - begin for begin, end in left.values()] == [1, 0, 0, 0, 0]
+
+
+def test_queries_that_are_gone_are_forgotten(running: Kafka) -> None:
+    clients.create_topic(running.bootstrap, "swept", PARTS)
+    options = sink(running, "swept", delivery="exactly-once")
+    run_batch(options, "swept", 3, [["a", "b"]])
+    with Client(running.bootstrap) as client:
+        (found,) = (one for one in kept_queries(client) if one.query_id == "swept")
+        assert (found.done, found.unfinished, found.staged) == (3, None, 0)
+        assert unused_since([found], int(time.time() * 1_000) + 1) == [found]
+        forget(client, "swept")
+        assert "swept" not in [one.query_id for one in kept_queries(client)]
+    assert values_in(running, "swept") == ["a", "b"]
 
 
 def test_a_row_that_is_too_large_is_told_and_nothing_can_be_seen(running: Kafka) -> None:

@@ -67,12 +67,18 @@ def sweep(
 def _forget_all(client: Client, names: dict[str, None], *, finish: bool, dry_run: bool) -> None:
     from kqueue.spark.sink.forgetting import forget
 
+    failed = []
     for name in names:
-        if not dry_run:
-            forget(client, name, finish=finish)
-        click.echo(f"{'Would forget' if dry_run else 'Forgot'} {name}.")
+        try:
+            if not dry_run:
+                forget(client, name, finish=finish)
+            click.echo(f"{'Would forget' if dry_run else 'Forgot'} {name}.")
+        except (KqueueError, ValueError) as error:
+            failed.append(f"{name} was not forgotten: {error}")
     if not names:
         click.echo("Nothing to forget.")
+    if failed:
+        raise click.ClickException("\n".join(failed))
 
 
 def _show(kept: list[Kept], as_json: bool) -> None:

@@ -46,7 +46,14 @@ def test_a_query_by_its_id_or_its_checkpoint(done: Done, kq: Kq, query: str, tmp
     assert query not in done("pipeline", "sweep")
     again = kq("pipeline", "sweep", "--query", query)
     assert again.exit_code == 1
-    assert again.stderr.startswith(f"Error: nothing is kept for the query {query!r}")
+    assert again.stderr.startswith(f"Error: {query} was not forgotten: nothing is kept for the query {query!r}")
+
+
+def test_one_that_can_not_be_forgotten_does_not_hold_up_the_others(done: Done, kq: Kq, query: str) -> None:
+    result = kq("pipeline", "sweep", "--query", "no-such-query", "--query", query)
+    assert result.exit_code == 1
+    assert result.stdout == f"Forgot {query}.\n"
+    assert result.stderr.startswith("Error: no-such-query was not forgotten: ")
 
 
 def test_what_was_used_a_moment_ago_is_kept(done: Done, query: str) -> None:
