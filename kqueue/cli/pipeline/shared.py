@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,24 +144,13 @@ def session(master: str, *, exit_code: int = 1) -> Iterator[SparkSession]:
 
 @contextlib.contextmanager
 def _hushed() -> Iterator[None]:
-    """Java's own words, which it writes to standard error as long as it lives, go to a file; they are shown if it can't start.
+    """Java's own words, which it writes to standard error as long as it lives, go to a file; they are shown if it can't start."""
+    from kqueue.spark.quiet import errors_to
 
-    With a Spark that runs already there is nothing to hush. Python writes where it did.
-    """
-    sys.stderr.flush()
-    try:
-        kept = os.dup(2)
-    except OSError:
-        yield
-        return
-    with tempfile.TemporaryFile() as noise:
-        os.dup2(noise.fileno(), 2)
+    with tempfile.NamedTemporaryFile() as noise:
         try:
-            yield
+            with errors_to(Path(noise.name)):
+                yield
         except Exception:
-            noise.seek(0)
-            os.write(kept, noise.read(NOISE_SHOWN))
+            click.echo(noise.read(NOISE_SHOWN), err=True, nl=False)
             raise
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)

@@ -70,11 +70,31 @@ def archive(
     archive, begin with the first record of this time or later. until_ms: end before the first record of this time or later.
     batch_bytes: about how much to write at a time: what a kill costs.
     Raises: DataLost: records were deleted before they were archived, and failOnDataLoss is not false. PipelineFailed: a topic has gone
-    back (it was made anew, most likely), or the folder is none. OptionError, ClientError, StorageFailed, CorruptBatch.
+    back (it was made anew, most likely). FolderInUse. OptionError, ClientError, StorageFailed, CorruptBatch.
     """
     source = {"kafka.isolation.level": "read_committed", **source}
     options = parse_options(source, streaming=False)
     kept = Kept(spark, folder)
+    with kept.held():
+        return _archive(spark, kept, options, source, since_ms, until_ms, _Sizes(compression, batch_bytes, file_bytes), tell)
+
+
+class _Sizes(NamedTuple):
+    compression: str
+    batch_bytes: int
+    file_bytes: int
+
+
+def _archive(
+    spark: SparkSession,
+    kept: Kept,
+    options: SourceOptions,
+    source: Mapping[str, str],
+    since_ms: int | None,
+    until_ms: int | None,
+    sizes: _Sizes,
+    tell: TellOf,
+) -> Archived:
     rows = batches = files = 0
     done = kept.last() or Batch(0, uuid.uuid4().hex)
     if kept.settle(done.number + 1):  # of a run that was killed when it had it all
@@ -82,13 +102,13 @@ def archive(
         rows, batches, files = done.rows, 1, len(done.files)
     with contextlib.closing(open_way(options)) as way:
         starts, ends = _bounds(options, way, done.ends, since_ms, until_ms)
-        steps = list(_steps(way, starts, ends, batch_bytes))
+        steps = list(_steps(way, starts, ends, sizes.batch_bytes))
     seen, total = 0, _size(starts, ends)
     for begin, end in steps:
         number = done.number + 1
         frame = _read(spark, source, begin, end)
         with watched(spark, "archive", seen, _size(begin, end), total, tell):
-            told = _stage(spark, frame, kept.begin(number), compression, file_bytes)
+            told = _stage(spark, frame, kept.begin(number), sizes)
         seen += _size(begin, end)
         names = tuple(placed(name, number) for name in kept.staged(number))
         done = replace(done, number=number, ends={**done.ends, **end}, rows=told, rows_total=done.rows_total + told, files=names)
@@ -160,11 +180,11 @@ def _read(spark: SparkSession, source: Mapping[str, str], begin: Offsets, end: O
     return transforms.dated(spark.read.format("kqueue").options(**options).load()).select(*COLUMNS)
 
 
-def _stage(spark: SparkSession, frame: DataFrame, folder: str, compression: str, file_bytes: int) -> int:
+def _stage(spark: SparkSession, frame: DataFrame, folder: str, sizes: _Sizes) -> int:
     """Write records; returns how many."""
-    with _settings(spark, {"spark.sql.adaptive.advisoryPartitionSizeInBytes": str(file_bytes), **SETTINGS}):
+    with _settings(spark, {"spark.sql.adaptive.advisoryPartitionSizeInBytes": str(sizes.file_bytes), **SETTINGS}):
         ordered = frame.hint("rebalance", "topic", "date").sortWithinPartitions(*ORDER)
-        writer = ordered.write.mode("overwrite").partitionBy("topic", "date").option("compression", compression)
+        writer = ordered.write.mode("overwrite").partitionBy("topic", "date").option("compression", sizes.compression)
         writer.parquet(folder)
     return int(spark.read.schema(SCHEMA).parquet(folder).count())
 

@@ -4,6 +4,7 @@
     batches/00000007.json                                       what batch 7 is (`Batch`), written when all its files are there
     .staging/00000008.new/…                                     a batch that is being written; counts for nothing
     .staging/00000008/…                                         a batch that is whole, and being moved to its place
+    .lock                                                       held by who adds to it, where it is on a mounted file system
 
 A batch counts from the moment at which its folder under `.staging` gets its name without `.new`; from then on its files are only moved, one
 by one, and whoever comes after a kill moves the rest. Before, it counts for nothing and is written again. So no record is there twice at
@@ -13,14 +14,17 @@ That takes a file system that renames folders at once: local disks and HDFS do, 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kqueue.base.errors import PipelineFailed
+from kqueue.base.errors import FolderInUse, PipelineFailed
 from kqueue.client.places import TopicPartition
 from kqueue.spark.source.offsets import Offsets, from_json, to_json
+from kqueue.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,6 +87,24 @@ class Kept:
         assert spark._jvm is not None
         self._path: Any = spark._jvm.org.apache.hadoop.fs.Path
         self._files = self._path(self.folder).getFileSystem(spark._jsc.hadoopConfiguration())
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Nobody else adds to the folder meanwhile; of file systems that are not mounted here the user has to see to that.
+
+        Raises: FolderInUse.
+        """
+        if "://" in self.folder:
+            yield
+            return
+        try:
+            lock = LocalStorage(Path(self.folder)).lock(".lock")
+        except FolderInUse:
+            raise FolderInUse(f"another archive is at work on {self.folder}: wait until it is done, or take another folder") from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def of(self, *parts: str) -> str:
         return "/".join((self.folder, *parts))

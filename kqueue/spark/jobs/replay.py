@@ -76,12 +76,11 @@ def replay(
 
 
 def _batches(kept: Kept) -> list[Batch]:
-    last = kept.last()
-    if last is None and not kept.settle(1):
+    """What has been archived; a batch that an archive is at work on, or was killed at, does not count until it has done with it."""
+    batches = kept.batches()
+    if not batches:
         raise PipelineFailed(f"{kept.folder} is no archive: expected a folder that `kqueue pipeline archive` has written")
-    if last is not None:
-        kept.settle(last.number + 1)
-    return kept.batches()
+    return batches
 
 
 def _wanted(last: Batch, topic: str | None) -> dict[str, int]:

@@ -57,8 +57,8 @@ def _of_partition(row: Audited) -> Iterator[str]:
     name = f"{row.topic}-{row.partition}"
     if row.missing:
         ranges = [gap for gap in row.gaps if gap.why == MISSING]
-        where = ", ".join(offsets_text(gap.first, gap.end) for gap in ranges)
-        yield f"{name}: {_many(row.missing, 'offset')} missing, and nothing explains it{f' ({where}, …)' if where else ''}."
+        where = [offsets_text(gap.first, gap.end) for gap in ranges] + (["…"] if row.gap_count > len(row.gaps) else [])
+        yield f"{name}: {_many(row.missing, 'offset')} missing, and nothing explains it ({', '.join(where)})."
     if row.repeated:
         assert row.example is not None
         first, again = row.example

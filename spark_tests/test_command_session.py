@@ -1,0 +1,37 @@
+"""The session that a command of `kqueue pipeline` works in: how it is left."""
+
+from __future__ import annotations
+
+import signal
+
+import click
+import pytest
+from pyspark.sql import SparkSession
+
+from kqueue.base.errors import PipelineFailed
+from kqueue.cli.pipeline.shared import session
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_it_in_a_word(spark: SparkSession, capsys: pytest.CaptureFixture[str], number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(click.exceptions.Exit) as raised, session("local[1]"):
+        signal.raise_signal(number)
+        raise AssertionError("the signal was not heard")
+    assert raised.value.exit_code == 130
+    assert capsys.readouterr().err.endswith("Interrupted.\n")
+    assert signal.getsignal(number) == before
+    assert spark.range(1).count() == 1  # a session that was there is left running
+
+
+def test_an_error_is_a_sentence(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(click.exceptions.Exit) as raised, session("local[1]", exit_code=2) as lent:
+        assert lent is spark
+        lent.sql("select nonsense")
+    assert raised.value.exit_code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("Error: [UNRESOLVED_COLUMN")
+    assert told.count("\n") == 1
+    with pytest.raises(click.exceptions.Exit) as raised, session("local[1]"):
+        raise PipelineFailed("no such thing")
+    assert raised.value.exit_code == 1
