@@ -65,7 +65,7 @@ class Result:
         minutes = sum((row.flights - row.cancelled) * (row.delay_avg_min or 0.0) for row in gold)
         rate = self.sent / self.stream_s if self.stream_s else 0.0
         rows = [
-            ("Events sent", f"{self.sent:,}", "kafka-python; the last one ends the last hours"),
+            ("Events sent", f"{self.sent:,}", "through kafka-python"),
             ("Records stored", f"{self.stored:,}", f"topic {TOPIC!r}: {size_text(self.disk_bytes)} on disk"),
             ("Records read by Spark", f"{seen.records:,}", f"{rate:,.0f}/s from the start of the queries on"),
             ("Watermark at the end", moment(seen.watermark_ms), f"{FLIGHTS.lateness} before the last event"),
@@ -142,7 +142,7 @@ def _stored(broker: Broker) -> int:
 
 
 def _watch(delays: Delays, sender: Sender, screen: StreamScreen, stored: Callable[[], int]) -> Seen:
-    """Look until all that was `stored` is done. Raises Refused: nothing moves any more; PipelineFailed: a query failed; what the sender did."""
+    """Look until all that was `stored` is done. Raises Refused: nothing moves any more; PipelineFailed: a query failed; the sender's error."""
     sent_rate, read_rate = Rate(), Rate()
     moved_s, before = time.monotonic(), (0, Seen())
     with screen.step("Finding delays with Spark", sender.count) as step:

@@ -39,6 +39,17 @@ def test_facts_stand_below_the_bars() -> None:
     assert all(len(line) <= 100 for line in last)
 
 
+def test_only_what_explains_is_cut_where_there_is_no_room() -> None:
+    out = io.StringIO()
+    screen = StreamScreen(Console(file=out, force_terminal=True, width=80))
+    with screen:
+        screen.show(FACTS._replace(seen=Seen(quarantined={"x" * 200: 1})))
+    last = plain(out.getvalue()).splitlines()
+    assert "  Records read by Spark  " in "".join(last)
+    assert re.search("In quarantine +1 +x+…", last[-1])
+    assert all(len(line) <= 80 for line in last)
+
+
 def test_without_a_terminal_a_line_comes_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     out, now_s = io.StringIO(), iter((10.0, 10.0, 12.0, 15.0, 15.0))
     monkeypatch.setattr(module.time, "monotonic", lambda: next(now_s))
