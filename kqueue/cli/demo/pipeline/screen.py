@@ -18,7 +18,7 @@ from kqueue.spark.jobs.hours import Seen
 
 LINE_EVERY_S = 5.0
 REASONS_MAX = 4
-NAME_WIDTH, VALUE_WIDTH = len("Records read by Spark"), len("2013-01-01 00:00")
+VALUE_WIDTH = len("2013-01-01 00:00")
 
 
 class Facts(NamedTuple):
@@ -75,11 +75,11 @@ class StreamScreen(Screen):
         if self._facts is None:
             return None
         table = Table.grid(padding=(0, 2))
-        table.add_column(no_wrap=True, min_width=NAME_WIDTH)  # what is too long is cut on the right
+        table.add_column(no_wrap=True)
         table.add_column(justify="right", no_wrap=True, min_width=VALUE_WIDTH)
-        table.add_column(style="dim", no_wrap=True, overflow="ellipsis")
+        table.add_column(style="dim")  # its cells can't wrap, but it can, so that it alone gives way where there is no room
         for row in self._facts.rows():
-            table.add_row(*map(Text, row))
+            table.add_row(*(Text(cell, overflow="ellipsis", no_wrap=True) for cell in row))
         return Padding(table, (1, 0, 0, 2))
 
 

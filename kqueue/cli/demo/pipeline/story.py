@@ -142,7 +142,7 @@ def _stored(broker: Broker) -> int:
 
 
 def _watch(delays: Delays, sender: Sender, screen: StreamScreen, stored: Callable[[], int]) -> Seen:
-    """Look until all that was `stored` is done. Raises Refused: nothing moves any more; PipelineFailed: a query failed; the sender's error."""
+    """Look until all that was `stored` is done. Raises Refused: nothing moves any more; PipelineFailed; what the sender met with."""
     sent_rate, read_rate = Rate(), Rate()
     moved_s, before = time.monotonic(), (0, Seen())
     with screen.step("Finding delays with Spark", sender.count) as step:
