@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import BrokerRefused, ClientError, StagingLost
 from kqueue.client import Client, TopicPartition
-from kqueue.records.batch import BatchHeader, check_crc, iter_batches, set_producer, stamp
+from kqueue.spark.sink.copying import copied_counts, copy
 from kqueue.spark.sink.journal import JOURNAL, Decided, Journal, Part, Staged, State, bounds, decided_entry, done_entry
-from kqueue.spark.sink.rows import Ready
-from kqueue.spark.sink.sending import Outbox, after
+from kqueue.spark.sink.sending import after
 
 logger = logging.getLogger("kqueue.spark")
-FETCH_BYTES = 8 * 1024 * 1024
-ALL_IN_SYNC = -1
-NO_EPOCH = -1
-LEAVE = "the rows that were not copied yet can't be had from there: read them again, under a new checkpoint"
 
 
 def commit(client: Client, query_id: str, batch_id: int, staged: Sequence[Staged] | None) -> None:
@@ -91,77 +86,3 @@ def _let_go(journal: Journal, decided: Decided, now: State) -> None:
         journal.drop(before)
     except ClientError as error:
         logger.warning("what was staged in %s is done with, but could not be dropped: %s", journal.topic, error)
-
-
-# --- how far it was copied
-
-
-def copied_counts(client: Client, decided: Decided) -> dict[TopicPartition, int]:
-    """How many of the records that were decided each partition has already."""
-    return {part.place: _copied(client, decided, part) for part in decided.parts}
-
-
-def _copied(client: Client, decided: Decided, part: Part) -> int:
-    place, total, found = part.place, part.rows, 0
-    begin, end = bounds(client, place)
-    at = max(part.since, begin)
-    while at < end and found < total:
-        records = client.fetch({place: at}, partition_max_bytes=FETCH_BYTES, max_bytes=FETCH_BYTES)[place].records
-        begin = at
-        for _, header in iter_batches(records):
-            at = header.next_offset
-            if (header.producer_id, header.producer_epoch) == decided.producer:
-                ahead = (after(header.last_sequence, 1) - part.sequence) & 0x7FFFFFFF
-                found = max(found, ahead if ahead <= total else 0)
-        if at == begin:
-            break
-    return found
-
-
-# --- copying
-
-
-def copy(journal: Journal, decided: Decided, copied: Mapping[TopicPartition, int]) -> None:
-    """Send what was decided from the shelves to its partitions, but for the first so many records of each. Raises: as `commit`."""
-    wanted: dict[int, dict[int, tuple[Staged, int]]] = {}
-    for part in decided.parts:
-        ahead = 0
-        for one in part.batches:
-            if ahead >= copied.get(part.place, 0):
-                wanted.setdefault(one.shelf, {})[one.offset] = one, after(part.sequence, ahead)
-            ahead += one.rows
-    outbox = Outbox(journal.client, ALL_IN_SYNC)
-    for _ in outbox.send(_from_shelves(journal, decided, wanted)):
-        pass
-
-
-def _from_shelves(journal: Journal, decided: Decided, wanted: Mapping[int, Mapping[int, tuple[Staged, int]]]) -> Iterator[Ready]:
-    for shelf, offsets in sorted(wanted.items()):
-        for at, batch, header in _read(journal, shelf, sorted(offsets)):
-            one, sequence = offsets[at]
-            if (header.size, header.record_count) != (one.size, one.rows):
-                what = f"expected {one.size} bytes and {one.rows} records, found {header.size} and {header.record_count}"
-                raise StagingLost(f"{journal.topic}-{shelf} at {at}: {what}; {LEAVE}")
-            check_crc(batch, 0, header)
-            stamp(batch, 0, 0, NO_EPOCH)  # as a producer sends it
-            set_producer(batch, 0, decided.producer.id, decided.producer.epoch, sequence)
-            yield Ready(one.place, batch, one.rows)
-
-
-def _read(journal: Journal, shelf: int, offsets: Sequence[int]) -> Iterator[tuple[int, bytearray, BatchHeader]]:
-    """The batches of a shelf that begin at these offsets, rising. Raises StagingLost: one is not there."""
-    place = TopicPartition(journal.topic, shelf)
-    left = list(reversed(offsets))
-    while left:
-        at = left[-1]
-        try:
-            records = journal.client.fetch({place: at}, partition_max_bytes=FETCH_BYTES, max_bytes=FETCH_BYTES)[place].records
-        except ClientError as error:
-            if getattr(error, "code_name", "") != "OFFSET_OUT_OF_RANGE":
-                raise
-            raise StagingLost(f"{place}: what was staged at {at} is gone, by retention or by hand; {LEAVE}") from None
-        for position, header in iter_batches(records):
-            if left and header.base_offset == left[-1]:
-                yield left.pop(), bytearray(records[position : position + header.size]), header
-        if left and left[-1] == at:
-            raise StagingLost(f"{place}: no batch begins at {at}, where one was staged; {LEAVE}")

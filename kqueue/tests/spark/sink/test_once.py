@@ -13,13 +13,13 @@ import pytest
 import kqueue
 from kqueue.base.errors import KqueueError, StagingLost
 from kqueue.client import Client, ClientOptions, TopicPartition
-from kqueue.spark.sink import committing
+from kqueue.spark.sink import committing, copying, sending
 from kqueue.spark.sink.journal import Journal, Staged
 from kqueue.spark.sink.options import SinkOptions
 from kqueue.spark.sink.sending import forget_producers
 from kqueue.spark.sink.task import Identity, stage_rows
 from kqueue.testing import faults
-from kqueue.tests.spark.sink.helpers import options_for, rows_of, values_in
+from kqueue.tests.spark.sink.helpers import options_for, records_in, rows_of, values_in
 
 QUERY = "3f1c"
 CALLS = ("metadata", "offsets", "fetch", "init_producer", "produce", "create_topics", "delete_records")
@@ -190,6 +190,23 @@ def test_two_drivers_of_one_batch_and_the_second_is_killed(broker: kqueue.Broker
     run_batch(options, 1, [ROWS])
     run_batch(options, 2, [["after"]])
     assert values_in(broker, "out") == sorted([*ROWS, *ROWS, "after"])
+
+
+@pytest.mark.parametrize("held_bytes", [1, 1_000, 10_000_000])
+@pytest.mark.parametrize("fetch_bytes", [1, 1_000])
+def test_each_tasks_rows_keep_their_order_however_they_lie(
+    broker: kqueue.Broker, options: SinkOptions, monkeypatch: pytest.MonkeyPatch, held_bytes: int, fetch_bytes: int
+) -> None:
+    monkeypatch.setattr(copying, "HELD_BYTES_MAX", held_bytes)
+    monkeypatch.setattr(copying, "SHELF_FETCH_BYTES", fetch_bytes)
+    monkeypatch.setattr(sending, "ROUND_BYTES_MAX", 1_000)
+    tasks = [[f"{task} {row}" for row in ROWS] for task in range(3)]
+    run_batch(options, 0, tasks)
+    found = records_in(broker, "out")
+    assert sorted((one.value or b"").decode() for part in found.values() for one in part) == sorted(itertools.chain(*tasks))
+    for part, task in itertools.product(found.values(), "012"):
+        mine = [one.value for one in part if (one.value or b"").startswith(task.encode())]
+        assert mine == sorted(mine, key=lambda value: value or b"")
 
 
 def test_nothing_shows_before_the_commit(broker: kqueue.Broker, options: SinkOptions) -> None:
