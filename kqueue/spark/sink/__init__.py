@@ -1,6 +1,9 @@
 """``df.write`` and ``df.writeStream.format("kqueue")``: rows become record batches where they are, and go to the brokers from there.
 
-`options`, `columns`, `placing`, `rows`, `sending`, `journal`, `staging` and `committing` know no Spark; `writer` is what Spark calls.
+`writer` is what Spark calls; all others know no Spark: `options`, `columns`, `placing`, `rows` and `sending` for both deliveries, `journal`,
+`staging`, `committing` and `copying` for exactly once, and `forgetting` for what is left of queries that are gone.
+
+A task gathers rows, chooses their partitions by whole columns, and encodes them from Arrow's buffers, while a thread sends what is ready.
 
 **At least once** (the default): each task sends its rows as it goes. Batches carry a producer's id and sequences, so that what is sent
 again over the wire is appended once; but a task or a micro-batch that Spark runs again sends its rows again.
