@@ -45,3 +45,19 @@ def bridge_unheard() -> Iterator[None]:
     finally:
         root.removeHandler(handler)
         py4j.removeHandler(handler)
+
+
+@contextlib.contextmanager
+def queries_unheard() -> Iterator[None]:
+    """Keep pyspark from writing an error of a query to the screen as JSON, beside raising it, during the block. pyspark has to be there."""
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

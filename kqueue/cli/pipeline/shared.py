@@ -129,6 +129,9 @@ def session(master: str, *, exit_code: int = 1) -> Iterator[SparkSession]:
             screen.say("Starting Spark")
             with _hushed():
                 spark = stack.enter_context(lent_session("kqueue pipeline", master))
+            from kqueue.spark.quiet import queries_unheard
+
+            stack.enter_context(queries_unheard())
             take_back()
             screen.clear()
             yield spark
