@@ -26,8 +26,10 @@ MEMORY_MAX = 2 * 1024**3
 PEAK = pytest.StashKey[Peak]()
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Code that runs once or twice is not worth the second compiler, nor a small heap many collectors."""
+THRIFT = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Of all processes: what is given back goes back, instead of being kept for each thread."""
 SETTINGS: dict[str, object] = {
-    "spark.driver.memory": "700m",
+    "spark.driver.memory": "600m",
     "spark.driver.extraJavaOptions": JAVA,
     "spark.sql.shuffle.partitions": 2,
     "spark.default.parallelism": 2,
@@ -71,7 +73,7 @@ def worker_python(folder: Path) -> Path:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One session on two threads for all tests; what it writes goes to pytest's folder."""
     folder = tmp_path_factory.mktemp("spark")
-    os.environ["SPARK_LAUNCHER_OPTS"] = JAVA
+    os.environ |= {"SPARK_LAUNCHER_OPTS": JAVA, **THRIFT}
     os.environ["PYSPARK_PYTHON"] = str(worker_python(folder))
     settings = SETTINGS | {"spark.sql.warehouse.dir": folder / "warehouse", "spark.local.dir": folder / "scratch"}
     made = session("kqueue tests", "local[2]", settings=settings)

@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 import kqueue
-from kqueue.spark.session import session
+from kqueue.spark.session import QUIET_LOG, session
 
 SOURCE = "orders"
 DELIVERIES = {"once": "exactly-once", "least": "at-least-once"}
 QUERIES = ("kept", *DELIVERIES)
 SETTINGS: dict[str, object] = {
-    "spark.driver.memory": "600m",
+    "spark.driver.memory": "480m",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": 2,
 }
@@ -49,6 +49,7 @@ def _to_topic(frame: DataFrame, bootstrap: str, name: str) -> DataStreamWriter:
 
 
 def main(bootstrap: str, folder: Path) -> None:
+    assert QUIET_LOG.is_file()
     print(kqueue.__file__, flush=True)
     spark = session("killed", "local[2]", settings=SETTINGS | {"spark.local.dir": folder / "scratch"})
     for name in QUERIES:

@@ -18,7 +18,7 @@ from kqueue.spark.session import session
 
 SOURCE, TARGET = "flights", "again"
 SETTINGS: dict[str, object] = {
-    "spark.driver.memory": "600m",
+    "spark.driver.memory": "480m",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": 2,
 }
