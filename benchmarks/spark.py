@@ -1,4 +1,5 @@
 """Spark reads a topic, one task at a time: over the wire, from the files, with the decoder in plain Python, through Spark's own connector.
+Beside them stands what Spark takes of record batches that are ready made: no source in Python can be quicker.
 
 All in one session and one run, of the same records, each the best of some rounds; a round that did not read all records is an error.
 The rows go to Spark's `noop` sink, which asks for every column and keeps nothing.
@@ -57,7 +58,8 @@ WIRE = Way("wire", options={"decoder": "fast"})
 PATH = Way("path", options={"decoder": "fast", "includeActiveSegment": "true"}, at_path=True)
 PLAIN = Way("wire, plain Python", options={"decoder": "python"}, rounds=1)
 STOCK = Way("Spark's own connector", source="kafka")
-WAYS = (PLAIN, WIRE, PATH, STOCK)
+READY = Way("ready-made batches", source="ready-made")
+WAYS = (PLAIN, READY, WIRE, PATH, STOCK)
 
 
 class Bench:
@@ -68,6 +70,7 @@ class Bench:
         self._broker = broker
         self._why_no_stock = why_no_stock
         self._plain: dict[Load, float] = {}
+        self._ready: dict[Load, float] = {}
 
     def fill(self, load: Load) -> str:
         """A new topic with the load's records; returns its name."""
@@ -87,8 +90,11 @@ class Bench:
         figures = [Figure(rate, "records/s"), Figure(rate * load.bytes_each / 1e6, "MB/s")]
         if way is PLAIN:
             self._plain[load] = rate
+        elif way is READY:
+            self._ready[load] = rate
         elif way is not STOCK:
             figures.append(Figure(rate / self._plain[load], "times plain Python", at_least=load.times_faster))
+            figures.append(Figure(100 * rate / self._ready[load], "% of ready-made"))
         return Row(name, figures, f"{load.records:,} records, {SLOTS} task at a time")
 
     def sink(self) -> SinkBench:
@@ -102,6 +108,8 @@ class Bench:
 
         where = "path" if way.at_path else "kafka.bootstrap.servers"
         given = {where: str(self._broker.folder / "data") if way.at_path else self._broker.bootstrap, "subscribe": topic, **way.options}
+        if way is READY:
+            given = {"records": str(load.records), "bytes_each": str(load.bytes_each)}
         seen = Observation()
         began = time.perf_counter()
         frame = self._spark.read.format(way.source).options(**given).load()
@@ -114,6 +122,7 @@ class Bench:
 
 @contextmanager
 def _started() -> Iterator[Bench]:
+    from benchmarks.spark_ready import ReadyMade
     from kqueue.spark.session import session
     from stock_tests import connector
 
@@ -127,6 +136,7 @@ def _started() -> Iterator[Bench]:
             "spark.jars": jars,
         }
         spark = session("kqueue-benchmark", f"local[{SLOTS}]", settings=settings)
+        spark.dataSource.register(ReadyMade)
         try:
             yield Bench(spark, broker, why_no_stock)
         finally:

@@ -144,6 +144,22 @@ def test_deleted_records_end_it_or_not(spark: SparkSession, broker: kqueue.Broke
     assert going_on.found() == [*offsets(topic, 0, 0, 5), *offsets(topic, 0, 10, 15)]
 
 
+def test_a_topic_that_is_made_anew(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+    """It has as many records as the old one, so that only its id tells; the checkpoint has that."""
+    topic = new_topic()
+    send(broker, topic, 0, [b"old"] * 5)
+    options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    job = Job(spark, tmp_path, **options)
+    assert sum(job.finish()) == 5
+    with Client(broker.bootstrap) as client:
+        client.delete_topics([topic])
+    broker.create_topic(topic, 1)
+    send(broker, topic, 0, [b"new"] * 5)
+    with pytest.raises(StreamingQueryException, match=f"topic '{topic}' was deleted and made anew"):
+        job.finish()
+    assert sum(Job(spark, tmp_path, **options, failOnDataLoss="false").finish()) == 5
+
+
 def test_sealed_segments_of_a_broker_at_work(spark: SparkSession, tmp_path: Path) -> None:
     with kqueue.Broker(tmp_path / "data") as broker:
         broker.create_topic("orders", 1, segment_bytes=1024)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 import kqueue
 from kqueue.base.errors import ClientError, CorruptBatch, DataLost, OptionError
 from kqueue.client import Client, TopicPartition
+from kqueue.records.columns import Decoder, Limits
 from kqueue.spark.source.options import Topics
 from kqueue.spark.source.planning import Range
+from kqueue.spark.source.ways import loss_handler
 from kqueue.spark.source.wire import WireWay
 from kqueue.testing import faults
 from kqueue.tests import golden
@@ -127,6 +130,41 @@ def test_a_broker_that_goes_away_and_comes_back(broker: kqueue.Broker) -> None:
         wrong.disconnect("Fetch", times=None, probability=0.3)
         assert places(asked, [Range("t", 0, 0, 200)]) == [("t", 0, offset) for offset in range(200)]
         assert wrong.fired
+
+
+def test_a_broker_that_restarts_again_and_again(broker: kqueue.Broker) -> None:
+    """Whatever answer it was in the middle of: nothing is lost and nothing comes twice."""
+    broker.create_topic("t")
+    for _ in range(60):
+        send(broker, "t", 0, 10)
+    asked, found, restarts = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=300), [], 0
+    opened = WireWay(asked)
+    decoder = Decoder(limits=Limits(rows_max=10), engine="python")
+    with contextlib.closing(opened), ThreadPoolExecutor(1) as pool:
+        restarting = pool.submit(broker.restart)
+        for piece in opened.read([Range("t", 0, 0, 600)], decoder, loss_handler(True)):
+            found += piece.offset.to_pylist()
+            if restarting.done() and restarts < 4:
+                restarting.result()
+                restarting, restarts = pool.submit(broker.restart), restarts + 1
+    found += [offset for piece in decoder.finish() for offset in piece.offset.to_pylist()]
+    assert found == list(range(600))
+    assert restarts > 1
+
+
+def test_one_that_goes_away_in_the_middle_and_stays_there(broker: kqueue.Broker) -> None:
+    broker.create_topic("t")
+    for _ in range(100):
+        send(broker, "t", 0, 10)
+    asked = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=300, kafka__default__api__timeout__ms=300)
+    opened = WireWay(asked)
+    with contextlib.closing(opened):
+        reading = opened.read([Range("t", 0, 0, 1_000)], Decoder(limits=Limits(rows_max=10), engine="python"), loss_handler(True))
+        assert next(reading).rows
+        broker.stop()
+        with pytest.raises(ClientError, match="no success within 300 ms"):
+            for _ in reading:
+                pass
 
 
 def test_one_that_stays_away(broker: kqueue.Broker) -> None:
