@@ -14,14 +14,13 @@ from kqueue.spark.jobs.audit.words import age_text, plain
 from kqueue.spark.pictures import COLOURS, EMPTY, bars, count_axis, picture
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ROWS_MAX = 40
-LINES_MAX = 6
+STRIPS_MAX = 8
 SPANS_MAX = 200
 OUTSIDE_MAX = 0.01
-ROW_PX, FRAME_PX = 34, 230
+ROW_PX, STRIP_PX, FRAME_PX = 34, 130, 180
 SPANS = {1_000: "second", 10_000: "10 seconds", 60_000: "minute", 600_000: "10 minutes", 3_600_000: "hour", 86_400_000: "day"}
 WHY_COLOURS = {DELETED: EMPTY, MARKER: COLOURS["sky"], COMPACTED: COLOURS["orange"], MISSING: COLOURS["red"]}
 WHY_WORDS = {DELETED: "before the log start", MARKER: "ends of transactions", COMPACTED: "compacted", MISSING: "missing"}
@@ -54,9 +53,9 @@ def _pictures(report: Report) -> list[tuple[Picture, bool, int, Drawing]]:
     lagging = len(report.lags)
     return [
         (
-            Picture("records.png", "Records over time", "By the records' own times, UTC; a line for each partition."),
-            any(row.times.counts for row in full),
-            900,
+            Picture("records.png", "Records over time", "By the records' own times, UTC."),
+            bool(_timed(report)),
+            FRAME_PX + STRIP_PX * min(len(_timed(report)), STRIPS_MAX + 1),
             _over_time,
         ),
         (
@@ -92,27 +91,32 @@ def _cut(what: str, count: int) -> str:
 
 
 def _over_time(figure: Figure, report: Report) -> None:
-    """The partitions with the most records each, the others together; all in spans of the same length."""
-    rows = sorted((row for row in report.partitions if row.times.counts), key=lambda row: -row.records)
+    """A strip for each of the partitions with the most records, and one for the others; all in spans of the same length."""
+    rows = _timed(report)
     level = max(row.times.level for row in rows)
-    shown = [(_name(row), row.times) for row in rows[:LINES_MAX]]
-    others = _together([row.times for row in rows[LINES_MAX:]], level)
+    shown = [(_name(row), row.times) for row in rows[:STRIPS_MAX]]
+    others = _together([row.times for row in rows[STRIPS_MAX:]], level)
     if others.counts:
-        shown.append((f"{len(rows) - LINES_MAX} others together", others))
+        shown.append((f"{len(rows) - STRIPS_MAX} others together", others))
     level, least, most, outside = _window(_together([times for _, times in shown], level))
-    axes = figure.subplots()
-    for name, times in shown:
-        counts = {span: count for span, count in times.coarser(level).counts.items() if least <= span <= most}
-        if counts:
-            _steps(axes, name, counts, WIDTHS_MS[level])
-    axes.set_ylabel(f"records per {_span(WIDTHS_MS[level])}")
-    axes.set_ylim(bottom=0)
-    axes.grid(axis="y")
-    count_axis(axes)
-    if outside:
-        axes.set_title(f"{outside:,} records with times far from these are left out")
-    if len(shown) > 1:
-        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    strips = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (name, times) in zip(strips, shown, strict=True):
+        axes.set_title(name, fontsize=14, pad=4)
+        counts = times.coarser(level).counts
+        edges = [_moment(span * WIDTHS_MS[level]) for span in range(least, most + 2)]
+        axes.stairs([counts.get(span, 0) for span in range(least, most + 1)], edges, fill=True, color=COLOURS["blue"])
+        axes.set_ylim(bottom=0)
+        if edges[0] < edges[-1]:  # else no calendar goes so far
+            axes.set_xlim(edges[0], edges[-1])
+        axes.grid(axis="y")
+        count_axis(axes)
+        axes.locator_params(axis="y", nbins=3)
+    note = f"; {outside:,} with times far from these are left out" if outside else ""
+    figure.supxlabel(f"records per {_span(WIDTHS_MS[level])}{note}", fontsize=14)
+
+
+def _timed(report: Report) -> list[Audited]:
+    return sorted((row for row in report.partitions if row.times.counts), key=lambda row: -row.records)
 
 
 def _together(some: Sequence[Times], level: int) -> Times:
@@ -123,32 +127,30 @@ def _together(some: Sequence[Times], level: int) -> Times:
 
 
 def _window(times: Times) -> tuple[int, int, int, int]:
-    """What to show: the level, the first and the last span, and how many records lie outside: a few whose times are far off."""
-    total = sum(times.counts.values())
+    """What to show: the level, the first and the last span, and how many records lie outside.
+
+    That is all, unless leaving out a few whose times are far off shows the rest more finely.
+    """
     spans = sorted(times.counts)
-    first, last, outside = 0, len(spans) - 1, 0
-    while last > first and spans[last] - spans[first] >= SPANS_MAX:
+    first, last, outside, most_outside = 0, len(spans) - 1, 0, sum(times.counts.values()) * OUTSIDE_MAX
+    while spans[last] - spans[first] >= SPANS_MAX:
         left, right = times.counts[spans[first]], times.counts[spans[last]]
-        if outside + min(left, right) > total * OUTSIDE_MAX:
-            break
         outside += min(left, right)
+        if outside > most_outside:
+            return _all_of(times.level, spans[0], spans[-1])
         first, last = (first + 1, last) if left <= right else (first, last - 1)
-    level, least, most = times.level, spans[first], spans[last]
+    return times.level, spans[first], spans[last], outside
+
+
+def _all_of(level: int, least: int, most: int) -> tuple[int, int, int, int]:
     while most - least >= SPANS_MAX and level + 1 < len(WIDTHS_MS):
         ratio = WIDTHS_MS[level + 1] // WIDTHS_MS[level]
         level, least, most = level + 1, least // ratio, most // ratio
-    return level, least, most, outside
+    return level, least, most, 0
 
 
 def _span(width: int) -> str:
     return SPANS.get(width, f"{width // 86_400_000:,} days")
-
-
-def _steps(axes: Axes, name: str, counts: dict[int, int], width: int) -> None:
-    """A line of steps, down to zero where nothing is."""
-    spans = range(min(counts), max(counts) + 1)
-    edges = [*spans, spans[-1] + 1]
-    axes.stairs([counts.get(span, 0) for span in spans], [_moment(edge * width) for edge in edges], label=name, linewidth=2, baseline=None)
 
 
 def _moment(ms: int) -> datetime:
