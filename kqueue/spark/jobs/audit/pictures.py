@@ -154,8 +154,8 @@ def _span(width: int) -> str:
 
 
 def _moment(ms: int) -> datetime:
-    """A time that matplotlib can draw: the nearest that a calendar has."""
-    least, most = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+    """A time that can be drawn, the nearest to this one."""
+    least, most = datetime(100, 1, 1, tzinfo=UTC), datetime(9900, 1, 1, tzinfo=UTC)  # with room for ticks
     try:
         return min(max(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms), least), most)
     except OverflowError:
