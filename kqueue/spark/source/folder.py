@@ -87,8 +87,8 @@ class FolderWay:
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
         wanted, found = set(topics), dict[str, str]()
-        for place, log in self._logs(sorted(place for place in self._there() if place.topic in wanted)):
-            if place.topic not in found and (topic_id := log.topic_id) is not None:
+        for place in sorted(place for place in self._there() if place.topic in wanted):
+            if place.topic not in found and (log := self._log(place)) is not None and (topic_id := log.topic_id) is not None:
                 found[place.topic] = uuid_text(topic_id)
         return found
 

@@ -80,6 +80,7 @@ def starting(options: SourceOptions, places: Iterable[TopicPartition], way: Way,
 def batch_ranges(options: SourceOptions, way: Way, lost: Lost) -> list[Range]:
     """What a batch query reads, as things are now. Raises: as `resolve`; OptionError: a partition would end before it begins."""
     places = way.find(options.topics, strict=True)
+    ids = way.ids(dict.fromkeys(place.topic for place in places))
     begin = starting(options, places, way, lost)
     end = resolve(options.ending, places, way, lost, none_is_latest=True)
     found = []
@@ -95,7 +96,7 @@ def batch_ranges(options: SourceOptions, way: Way, lost: Lost) -> list[Range]:
                 )
             lost(f"{place} was to be read from {begin[place]} on, but ends at {end[place]} now")
             continue
-        found.append(Range(*place, begin[place], end[place]))
+        found.append(Range(*place, begin[place], end[place], ids.get(place.topic, "")))
     return found
 
 
