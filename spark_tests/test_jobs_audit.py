@@ -68,8 +68,12 @@ def test_what_nothing_explains(spark: SparkSession, tmp_path: Path) -> None:
             data += marker.build()
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / f"{0:020}.log").write_bytes(data)
+    report = audit(spark, {"path": str(tmp_path)})
+    assert [(row.end, row.records) for row in report.partitions] == [(0, 0)]
+    assert report.note.endswith("the last segment of each partition was not looked at.")
     report = audit(spark, {"path": str(tmp_path), "includeActiveSegment": "true"})
     (row,) = report.partitions
+    assert report.note == ""
     assert (row.records, row.missing, row.markers, row.compacted, row.aborted) == (6, 3, 1, 0, 2)
     assert row.gaps == ((3, 5, "missing"), (7, 9, "missing"))
     assert "ask a broker" in report.lag_unknown

@@ -108,6 +108,8 @@ def show(report: Report) -> None:
         click.echo(line)
     if report.lag_unknown:
         click.echo(f"Lag is not known: {report.lag_unknown}.")
+    if report.note:
+        click.echo(report.note)
     rows, size = sum(row.records for row in report.partitions), sum(row.bytes for row in report.partitions)
     click.echo(f"{counted(rows, 'record')}, {size_text(size)} of keys and values, in {counted(len(report.partitions), 'partition')}.")
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kqueue.client.places import TopicPartition
+from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN
 from kqueue.spark.jobs.audit import gaps as explaining
 from kqueue.spark.jobs.audit.facts import Audited, Report
 from kqueue.spark.jobs.audit.gaps import GAPS_NAMED, Gap
@@ -63,7 +64,13 @@ def audit(spark: SparkSession, source: Mapping[str, str], *, groups: Sequence[st
             row = _explained(row, one, seen, options, way, why)
             rows.append(_with_repeated(row, repeated.get(one.place)))
     place = str(options["path"] or options["kafka.bootstrap.servers"])
-    return Report(place, time.time_ns() // 1_000_000, rows, known, unknown)
+    return Report(place, time.time_ns() // 1_000_000, rows, known, unknown, _note(options, way))
+
+
+def _note(options: SourceOptions, way: Way) -> str:
+    if not isinstance(way, FolderWay) or options["includeActiveSegment"] != "auto" or way.storage.exists(CLEAN_SHUTDOWN):
+        return ""
+    return f"{way.storage.place} is in use, or was not stopped cleanly: the last segment of each partition was not looked at."
 
 
 def _ranges(options: SourceOptions, way: Way) -> list[Range]:

@@ -80,13 +80,17 @@ class Audited:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """partitions, lags: sorted. taken_ms: when; place: the broker or folder. lag_unknown: why nothing is known of groups, "": all is."""
+    """partitions, lags: sorted. taken_ms: when; place: the broker or folder.
+
+    lag_unknown: why nothing is known of groups, "": all is. note: what else to know, as a sentence, "": nothing.
+    """
 
     place: str
     taken_ms: int
     partitions: Sequence[Audited]
     lags: Sequence[Lag]
     lag_unknown: str = ""
+    note: str = ""
 
     @property
     def missing(self) -> int:

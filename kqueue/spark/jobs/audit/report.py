@@ -42,6 +42,7 @@ def write_report(report: Report, folder: Path) -> Path:
 def _page(report: Report, folder: Path, pictures: Sequence[Picture]) -> str:
     said = "".join(f"<li>{html.escape(line)}</li>" for line in findings(report))
     unknown = f"<p>Lag is not known: {html.escape(report.lag_unknown)}.</p>" if report.lag_unknown else ""
+    unknown += f"<p>{html.escape(report.note)}</p>" if report.note else ""
     shown = "".join(_figure(one, (folder / one.file).read_bytes()) for one in pictures)
     tables = _records(report) + _gaps(report) + _shapes(report) + _lags(report)
     return (
