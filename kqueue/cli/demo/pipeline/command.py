@@ -89,9 +89,9 @@ def _play(folder: Path, file: Path, take_signals: Callable[[], None], **how: Any
     except ExtraNeeded:
         raise
     except KafkaError as error:
-        raise click.ClickException(f"the demo failed: {explain(error)}.") from None
+        raise click.ClickException(f"the demo failed: {explain(error).rstrip('.')}.") from None
     except (Refused, KqueueError, OSError) as error:
-        raise click.ClickException(f"the demo failed: {error}.") from None
+        raise click.ClickException(f"the demo failed: {str(error).rstrip('.')}.") from None
     screen.table("The departures of 2013, by airport and hour", result.rows())
     click.echo(f"The picture is {file.absolute()}")
     complaints = result.complaints()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kqueue.base.errors import PipelineFailed
 from kqueue.cli.demo.clients import Refused
 from kqueue.cli.demo.flights import Flights
 from kqueue.cli.demo.pipeline import truth as truths
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 # One partition, so that Spark reads the events in the order in which they are told, however far it is behind: a watermark goes by the
 # latest event of all partitions, and would leave the others' behind.
 PARTITIONS = 1
+SPARK_LOG = "spark.log"
+WORDS_MAX = 300
 LOOK_EVERY_S = 0.25
 SILENCE_S = 180.0
 RATE_OVER_S = 5.0
@@ -124,8 +127,11 @@ def _process(
     from kqueue.spark.session import lent_session
 
     with contextlib.ExitStack() as stack:
-        with screen.step("Starting Spark"), errors_to(folder / "spark.log"):
-            spark = stack.enter_context(lent_session("kqueue demo pipeline", master))
+        with screen.step("Starting Spark"), errors_to(folder / SPARK_LOG):
+            try:
+                spark = stack.enter_context(lent_session("kqueue demo pipeline", master))
+            except PipelineFailed as error:
+                raise PipelineFailed(f"{error} {_last_words(folder / SPARK_LOG)}".strip()) from None
         take_signals()
         with screen.step("Starting the streaming queries"):
             from kqueue.spark.jobs.delays import Delays
@@ -135,6 +141,12 @@ def _process(
         began_s = time.monotonic()
         seen = _watch(delays, sender, screen, lambda: _stored(broker))
         return seen, delays.gold(), delays.quarantine(), time.monotonic() - began_s
+
+
+def _last_words(log: Path) -> str:
+    """What Spark said last where nobody heard it; a Java that does not start says why there alone."""
+    said = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    return next((line[:WORDS_MAX] for line in reversed(said) if line and not line.startswith("at ")), "")
 
 
 def _stored(broker: Broker) -> int:

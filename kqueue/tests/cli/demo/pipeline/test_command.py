@@ -150,6 +150,14 @@ def test_a_difference_is_one_sentence_and_exit_status_1(result: story.Result, ch
     assert words in last
 
 
+def test_what_spark_said_last(tmp_path: Path) -> None:
+    log = tmp_path / "spark.log"
+    log.write_bytes(b"WARNING: this\n  no bash here \xff\n\tat some.place\n\n")
+    assert story._last_words(log) == "no bash here \N{REPLACEMENT CHARACTER}"
+    log.write_bytes(b"")
+    assert story._last_words(log) == ""
+
+
 def test_a_rate_is_that_of_the_last_seconds() -> None:
     times = iter((0.0, 1.0, 3.0, 10.0))
     rate = story.Rate(lambda: next(times))
