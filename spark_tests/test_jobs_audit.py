@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
@@ -17,6 +18,9 @@ from kqueue.client import Client, TopicPartition
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.record import ABORT, control_key_value
 from kqueue.spark.jobs.audit import audit
+from kqueue.spark.jobs.audit.counting import Planned, _edges, watch
+from kqueue.spark.jobs.audit.stretch import from_json
+from kqueue.spark.source.planning import Range, split
 from kqueue.tests import golden
 
 NewTopic = Callable[..., str]
@@ -52,6 +56,20 @@ def test_what_kafka_wrote_is_accounted_for(spark: SparkSession, version: str) ->
     (lag,) = report.lags
     assert (lag.group, lag.topic, lag.committed, lag.lag) == ("golden-v2-gzip", "v2-gzip", 123, 177)
     assert lag.oldest_ms == next(one.timestamp for one in expected["v2-gzip"].records if one.offset == 123)
+
+
+def test_what_another_task_reads_is_not_missing() -> None:
+    """A task has the first and the third piece of a partition, and a batch of rows with the end of one and the beginning of the other."""
+    plan = {TopicPartition("t", 0): Planned(0, Range("t", 0, 0, 30), _edges(Range("t", 0, 0, 30), 10))}
+    offsets = [0, 1, 4, 22, 23]
+    rows = {name: [1] * len(offsets) for name in ("ms", "content", "key_hash", "key_bytes", "value_bytes")}
+    columns = {"topic": ["t"] * len(offsets), "partition": [0] * len(offsets), "offset": offsets, **rows}
+    (cut,) = plan.values()
+    assert (0, *cut.edges) == tuple(one.start for (one,) in split([cut.range], lambda place: 1, split_bytes=1, rows_max=10))
+    seen = pa.Table.from_batches(list(watch(plan)([pa.RecordBatch.from_pydict(columns)]))).to_pylist()
+    assert [row["offset"] for row in seen if row["summary"] is None] == offsets
+    found = [from_json(row["summary"]) for row in seen if row["summary"] is not None]
+    assert [(one.first, one.last, one.records, one.gaps) for one in found] == [(0, 4, 3, [(2, 4)]), (22, 23, 2, [])]
 
 
 def test_what_nothing_explains(spark: SparkSession, tmp_path: Path) -> None:
