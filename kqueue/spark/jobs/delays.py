@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from kqueue.base.errors import PipelineFailed
 from kqueue.spark import transforms
+from kqueue.spark.datasource import KqueueDataSource
 from kqueue.spark.jobs.hours import AirportHour, Quarantined, Seen
 from kqueue.spark.session import words_of
 
@@ -44,6 +45,7 @@ class Delays:
         own = spark.newSession()  # its settings are no business of other users of the session
         for name, value in SETTINGS.items():
             own.conf.set(name, value)
+        own.dataSource.register(KqueueDataSource)  # Spark does not find it by itself where kqueue is installed as editable
         options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_RECORDS_MAX), **source}
         bronze = transforms.bronze(own.readStream.format("kqueue").options(**options).load())
         watermarked = transforms.watermarked(transforms.silver(bronze))
