@@ -1,7 +1,7 @@
 """``df.write`` and ``df.writeStream.format("kqueue")``: rows become record batches where they are, and go to the brokers from there.
 
-`writer` is what Spark calls; all others know no Spark: `options`, `columns`, `placing`, `rows` and `sending` for both deliveries, `journal`,
-`staging`, `committing` and `copying` for exactly once, and `forgetting` for what is left of queries that are gone.
+`writer` is what Spark calls; all others know no Spark: `options`, `columns`, `placing`, `rows` and `sending` for both deliveries,
+`journal`, `staging`, `committing` and `copying` for exactly once, and `forgetting` for what is left of queries that are gone.
 
 A task gathers rows, chooses their partitions by whole columns, and encodes them from Arrow's buffers, while a thread sends what is ready.
 
