@@ -82,12 +82,14 @@ def test_jobs_are_killed(spark: SparkSession, broker: kqueue.Broker, tmp_path: P
         broker.create_topic(topic, PARTITIONS, retention_ms=-1)
     told = events(itertools.islice(Flights(), EVENTS * KILLS), seed=SEED, late_share=0.02, broken_share=0.02)
     sent: list[Event] = []
-    for _ in range(KILLS):
+    for turn in range(KILLS):
         sent += produce(broker, told)
-        stages = {rng.choice(STAGES["ingest"]), rng.choice(["archive", "replay"])}
+        stages = {rng.choice(STAGES["ingest"]), "archive" if turn % 2 else "replay"}
         process = killing.start(tmp_path, Path(running_jobs.__file__), broker.bootstrap, tmp_path)
         try:
-            wait_for(stages, process, tmp_path)
+            wait_for({*stages}, process, tmp_path)
+            if "replay" in stages:
+                killing.until(lambda: any(there(broker, TARGET)), lambda: None, "nothing is replayed")
             time.sleep(rng.uniform(0, 0.5))
         finally:
             killing.kill(process)
