@@ -47,6 +47,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[PEAK] = Peak(MEMORY_MAX)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that start a Spark of their own come first, while there is no other: two at once would take all the memory there may be."""
+    items.sort(key=lambda item: [name in getattr(item, "fixturenames", ()) for name in ("spark", "late_spark")])
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     terminalreporter.write_line(f"memory of all processes: at most {config.stash[PEAK].bytes >> 20} MB")
 
@@ -69,16 +74,26 @@ def worker_python(folder: Path) -> Path:
     return made
 
 
+@pytest.fixture(scope="session", autouse=True)
+def thrifty(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """All that is started here, the processes that are killed too."""
+    os.environ |= {"SPARK_LAUNCHER_OPTS": JAVA, "PYSPARK_PYTHON": str(worker_python(tmp_path_factory.mktemp("worker"))), **THRIFT}
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One session on two threads for all tests; what it writes goes to pytest's folder."""
     folder = tmp_path_factory.mktemp("spark")
-    os.environ |= {"SPARK_LAUNCHER_OPTS": JAVA, **THRIFT}
-    os.environ["PYSPARK_PYTHON"] = str(worker_python(folder))
     settings = SETTINGS | {"spark.sql.warehouse.dir": folder / "warehouse", "spark.local.dir": folder / "scratch"}
     made = session("kqueue tests", "local[2]", settings=settings)
     yield made
     made.stop()
+
+
+@pytest.fixture
+def late_spark(request: pytest.FixtureRequest) -> Callable[[], SparkSession]:
+    """Gives `spark`, which is started no sooner than that."""
+    return lambda: request.getfixturevalue("spark")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""``python spark_tests/running_jobs.py BOOTSTRAP FOLDER``: ingest, and beside it archive and replay, in a process that can be killed.
+"""``running_jobs.py BOOTSTRAP FOLDER [finish]``: ingest, and beside it archive and replay, in a process that can be killed.
 
 Each is made to have several batches, and says on standard output how far it is: ``bronze 50``.
 """
@@ -29,23 +29,23 @@ def run(spark: SparkSession, bootstrap: str, folder: Path, job: str, *, finish: 
     """One of `STAGES`, for all that is there. finish: of ingest, the last hours too."""
     source = {"kafka.bootstrap.servers": bootstrap, "subscribe": SOURCE}
     if job == "archive":
-        archive(spark, source, str(folder / "kept"), batch_bytes=10_000, tell=say)
+        archive(spark, source, str(folder / "kept"), batch_bytes=15_000, tell=say)
     elif job == "replay":
         replay(spark, str(folder / "kept"), bootstrap, topic=TARGET, exactly_once=True, tell=say)
     else:
-        ingest(spark, {**source, "maxOffsetsPerTrigger": "50"}, str(folder / "tables"), finish=finish, tell=say)
+        ingest(spark, {**source, "maxOffsetsPerTrigger": "75"}, str(folder / "tables"), finish=finish, tell=say)
 
 
 def say(stage: str, *rows: int | None) -> None:
     print(stage, *rows, flush=True)
 
 
-def main(bootstrap: str, folder: Path) -> None:
+def main(bootstrap: str, folder: Path, *finish: str) -> None:
     spark = session("killed", "local[2]", settings=SETTINGS | {"spark.local.dir": folder / "scratch"})
 
     def all_of(jobs: tuple[str, ...]) -> None:
         for job in jobs:
-            run(spark, bootstrap, folder, job)
+            run(spark, bootstrap, folder, job, finish=bool(finish))
 
     with ThreadPoolExecutor() as threads:
         for done in [threads.submit(all_of, jobs) for jobs in (("archive", "replay"), ("ingest",))]:
@@ -53,4 +53,4 @@ def main(bootstrap: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

@@ -12,11 +12,11 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
-from pyspark.sql import SparkSession
 
 import kqueue
 from kqueue.cli.demo.events import Event, Kind, events
@@ -50,6 +50,10 @@ def wait_for(stages: set[str], process: subprocess.Popen[bytes], folder: Path) -
     assert not stages, f"no {stages} in {DEADLINE_S} s: {killing.last_words(folder)}"
 
 
+def check_alive(process: subprocess.Popen[bytes], folder: Path) -> None:
+    assert process.poll() is None, killing.last_words(folder)
+
+
 def there(broker: kqueue.Broker, topic: str) -> list[list[tuple[object, ...]]]:
     return [
         [(one.key, one.value, one.headers, one.timestamp) for one in broker.topics[topic].records(number)] for number in range(PARTITIONS)
@@ -76,7 +80,7 @@ def check(broker: kqueue.Broker, folder: Path, sent: list[Event]) -> None:
 
 
 @pytest.mark.timeout(240 + 60 * KILLS)
-def test_jobs_are_killed(spark: SparkSession, broker: kqueue.Broker, tmp_path: Path) -> None:
+def test_jobs_are_killed(broker: kqueue.Broker, tmp_path: Path) -> None:
     rng = random.Random(SEED)
     for topic in (SOURCE, TARGET):
         broker.create_topic(topic, PARTITIONS, retention_ms=-1)
@@ -89,10 +93,14 @@ def test_jobs_are_killed(spark: SparkSession, broker: kqueue.Broker, tmp_path: P
         try:
             wait_for({*stages}, process, tmp_path)
             if "replay" in stages:
-                killing.until(lambda: any(there(broker, TARGET)), lambda: None, "nothing is replayed")
+                killing.until(lambda: any(there(broker, TARGET)), partial(check_alive, process, tmp_path), "nothing is replayed")
             time.sleep(rng.uniform(0, 0.5))
         finally:
             killing.kill(process)
-    for job in STAGES:
-        running_jobs.run(spark, broker.bootstrap, tmp_path, job, finish=True)
+    last = killing.start(tmp_path, Path(running_jobs.__file__), broker.bootstrap, tmp_path, "finish")
+    try:
+        last.communicate(timeout=DEADLINE_S)
+        assert last.returncode == 0, killing.last_words(tmp_path)
+    finally:
+        killing.kill(last)
     check(broker, tmp_path, sent)

@@ -59,6 +59,12 @@ def session(app: str = "kqueue", master: str = LOCAL, *, settings: Mapping[str, 
     return made
 
 
+def activate(spark: SparkSession) -> None:
+    """Have `spark` for the session of this thread. Spark looks for a sink from Python there alone, and a new thread has none."""
+    assert spark._jvm is not None
+    spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
+
+
 @contextlib.contextmanager
 def lent_session(app: str, master: str = LOCAL) -> Iterator[SparkSession]:
     """A session for one job; one that runs in this process already is taken, and left running.

@@ -13,6 +13,7 @@ from kqueue.client import Client, NewTopic
 from kqueue.spark.jobs.archive import SCHEMA
 from kqueue.spark.jobs.kept import RECORDS, Batch, Kept
 from kqueue.spark.jobs.running import TellOf, silent, watched
+from kqueue.spark.session import activate
 from kqueue.spark.sink.journal import PREFIX, Journal
 
 if TYPE_CHECKING:
@@ -138,4 +139,5 @@ def _read(spark: SparkSession, kept: Kept, batches: Sequence[Batch]) -> DataFram
 def _send(records: DataFrame, bootstrap: str, topic: str | None, options: Mapping[str, str]) -> None:
     frame = records.select("key", "value", "headers", "timestamp", "topic", "partition")
     target = {} if topic is None else {"topic": topic}
+    activate(frame.sparkSession)
     frame.write.format("kqueue").mode("append").options(**{"kafka.bootstrap.servers": bootstrap, **target, **options}).save()
