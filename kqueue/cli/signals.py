@@ -25,18 +25,7 @@ def ending(stop: Callable[[], object]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    asked_s: float | None = None
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal asked_s
-        now_s = time.monotonic()
-        if asked_s is None:
-            asked_s = now_s
-            stop()
-        elif now_s - asked_s >= INSIST_AFTER_S:
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-
+    handle = _insistent(stop)
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
@@ -54,17 +43,7 @@ def interrupting() -> Iterator[Callable[[], None]]:
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
-    asked_s: float | None = None
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal asked_s
-        now_s = time.monotonic()
-        if asked_s is None:
-            asked_s = now_s
-            raise KeyboardInterrupt
-        if now_s - asked_s >= INSIST_AFTER_S:
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
+    handle = _insistent(_interrupt)
 
     def take() -> None:
         for number in previous:
@@ -77,3 +56,24 @@ def interrupting() -> Iterator[Callable[[], None]]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _insistent(act: Callable[[], object]) -> Callable[[int, FrameType | None], None]:
+    """A handler that does `act` the first time, and ends the process when it is asked again, a second later or more."""
+    asked_s: float | None = None
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal asked_s
+        now_s = time.monotonic()
+        if asked_s is None:
+            asked_s = now_s
+            act()
+        elif now_s - asked_s >= INSIST_AFTER_S:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+
+    return handle
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt

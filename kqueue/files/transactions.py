@@ -11,6 +11,28 @@ from kqueue.records.batch import BatchHeader
 from kqueue.records.record import ABORT, COMMIT, decode_control
 
 
+class AbortedSpans:
+    """Where transactions that were aborted lie, three numbers each: made from their beginnings and markers."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, array[int]] = {}  # producer id -> first and marker offsets, rising
+        self._last: dict[int, array[int]] = {}
+
+    def add(self, producer_id: int, first: int, marker: int) -> None:
+        """The markers of a producer must rise."""
+        self._first.setdefault(producer_id, array("q")).append(first)
+        self._last.setdefault(producer_id, array("q")).append(marker)
+
+    def has(self, batch: Readable) -> bool:
+        """Whether a batch of data belongs to one of them."""
+        header = batch.unit
+        if not isinstance(header, BatchHeader) or not header.is_transactional:
+            return False
+        markers = self._last.get(header.producer_id, array("q"))
+        number = bisect_left(markers, header.last_offset)
+        return number < len(markers) and self._first[header.producer_id][number] <= header.base_offset
+
+
 class Transactions:
     """What the markers in `batches` decide: made in one pass over headers, keeping three numbers per aborted transaction.
 
@@ -18,8 +40,7 @@ class Transactions:
     """
 
     def __init__(self, batches: Iterable[Readable]) -> None:
-        self._first: dict[int, array[int]] = {}  # producer id -> first and marker offsets of its aborted transactions, rising
-        self._last: dict[int, array[int]] = {}
+        self._aborted = AbortedSpans()
         begun: dict[int, int] = {}
         for batch in batches:
             header = batch.unit
@@ -31,15 +52,9 @@ class Transactions:
             kind = decode_control(next(batch.records()))[0]
             first = begun.pop(header.producer_id, None) if kind in (ABORT, COMMIT) else None
             if kind == ABORT and first is not None:
-                self._first.setdefault(header.producer_id, array("q")).append(first)
-                self._last.setdefault(header.producer_id, array("q")).append(header.last_offset)
+                self._aborted.add(header.producer_id, first, header.last_offset)
         self.stable_end = min(begun.values(), default=None)
 
     def is_aborted(self, batch: Readable) -> bool:
         """Whether a batch of data belongs to a transaction that was aborted."""
-        header = batch.unit
-        if not isinstance(header, BatchHeader) or not header.is_transactional:
-            return False
-        ends = self._last.get(header.producer_id, array("q"))
-        number = bisect_left(ends, header.last_offset)
-        return number < len(ends) and self._first[header.producer_id][number] <= header.base_offset
+        return self._aborted.has(batch)

@@ -7,8 +7,6 @@ recovery point, and everywhere after a clean stop, they are whole; above it the 
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,6 +14,7 @@ from typing import NamedTuple
 from kqueue.base.errors import CorruptIndex, StorageFailed
 from kqueue.files.folder import LogFolder
 from kqueue.files.segments import Batch, Segment
+from kqueue.files.transactions import AbortedSpans
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, decode_offsets
 from kqueue.log.formats.filenames import INDEX, SNAPSHOT, TXNINDEX, file_name, parse_file_name
 from kqueue.log.formats.snapshots import decode_snapshot
@@ -41,11 +40,9 @@ class AbortedAmong:
     def __init__(self, found: Iterable[Aborted]) -> None:
         self._coming = sorted(found, key=lambda one: -one.first)  # the earliest last
         self._here: list[Aborted] = []
-        self._firsts: dict[int, array[int]] = {}
-        self._lasts: dict[int, array[int]] = {}
+        self._spans = AbortedSpans()
         for one in sorted(self._coming, key=lambda one: one.last):
-            self._firsts.setdefault(one.producer_id, array("q")).append(one.first)
-            self._lasts.setdefault(one.producer_id, array("q")).append(one.last)
+            self._spans.add(*one)
 
     def between(self, start: int, end: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of those that touch these offsets, as Fetch answers them. `start` must not go back."""
@@ -56,12 +53,7 @@ class AbortedAmong:
 
     def has(self, batch: Batch) -> bool:
         """Whether a batch of data belongs to one of them."""
-        header = batch.unit
-        if not isinstance(header, BatchHeader) or not header.is_transactional:
-            return False
-        lasts = self._lasts.get(header.producer_id, array("q"))
-        number = bisect_left(lasts, header.last_offset)
-        return number < len(lasts) and self._firsts[header.producer_id][number] <= header.base_offset
+        return self._spans.has(batch)
 
 
 def aborted_among(log: LogFolder, start: int, end: int) -> AbortedAmong:
