@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
-from pyspark.sql import functions as F
 
 from kqueue.spark.tables.delta import DeltaLog
 
@@ -89,6 +88,8 @@ class Table:
     def _write(self, frame: DataFrame, staged: Path) -> None:
         by = [DATE] if DATE in self._columns.columns else []
         if by:
+            from pyspark.sql import functions as F
+
             frame = frame.withColumn(DATE, F.coalesce(DATE, F.lit(NO_DATE).cast("date")))
         frame.write.options(**NO_MARKS).partitionBy(*by).parquet(str(staged))
         if by and self._log is None and not any(self.folder.glob("batch=*/*/*.parquet")) and not any(staged.rglob("*.parquet")):
