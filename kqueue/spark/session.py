@@ -45,8 +45,7 @@ def session(app: str = "kqueue", master: str = LOCAL, *, settings: Mapping[str, 
         sql = importlib.import_module("pyspark.sql")
     except ImportError as error:
         raise ExtraNeeded(f"jobs on Spark need pyspark ({error}): pip install 'kqueue[spark]'") from None
-    running = sql.SparkSession.getActiveSession()
-    if running is None:
+    if not _is_running():
         java = find_java()
         if java.origin != "JAVA_HOME":
             os.environ["JAVA_HOME"] = str(java.home)
@@ -101,9 +100,9 @@ def words_of(error: Exception) -> str:
 
 
 def _is_running() -> bool:
-    """Whether there is a session already; without pyspark there is none."""
-    sql = sys.modules.get("pyspark.sql")
-    return sql is not None and sql.SparkSession.getActiveSession() is not None
+    """Whether this process has a Spark already; without pyspark there is none. A session is active in single threads, which tells less."""
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
 def _settings(master: str, given: Mapping[str, object], quiet: bool) -> dict[str, str]:
