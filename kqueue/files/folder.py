@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack
 
-from kqueue.base.errors import CorruptBatch, CorruptIndex, OffsetOutOfRange, StorageFailed
+from kqueue.base.errors import CorruptBatch, CorruptIndex, NotALogFolder, OffsetOutOfRange, StorageFailed
 from kqueue.base.names import parse_partition_folder
 from kqueue.files import arrow
 from kqueue.files.lookup import end_of
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATIONS = ("read_uncommitted", "read_committed")
-LOOKS = 5
+PAUSES_S = (0.0, 0.0, 0.001, 0.002, 0.005, 0.01, 0.02, *(0.05,) * 40)  # between looks at a folder whose files get other names: two seconds
 
 
 def open_log(folder: str | Path) -> LogFolder:
@@ -36,11 +37,11 @@ def open_log(folder: str | Path) -> LogFolder:
     Nothing is written or locked, so the folder may belong to a running broker, Kafka or kqueue, or lie on a read-only disk. What
     is there is listed once, now: open it again to see what has come since.
 
-    Raises: StorageFailed: there is no such folder, it can't be read, or it holds no log.
+    Raises: NotALogFolder: there is no such folder, or it holds no log. StorageFailed: it can't be read.
     """
     path = Path(folder).resolve()
     if not path.is_dir():
-        raise StorageFailed(f"{folder} is a file, expected the folder of a partition" if path.exists() else f"there is no folder {folder}")
+        raise NotALogFolder(f"{folder} is a file, expected the folder of a partition" if path.exists() else f"there is no folder {folder}")
     return LogFolder(LocalStorage(path.parent), path.name)
 
 
@@ -59,7 +60,7 @@ class LogFolder:
         self.partition: int | None = named[1] if named else None
         self.segments = _find_segments(storage, folder)
         if not self.segments:
-            raise StorageFailed(f"{self.place} holds no log: expected files such as 00000000000000000000{LOG}")
+            raise NotALogFolder(f"{self.place} holds no log: expected files such as 00000000000000000000{LOG}")
 
     def __repr__(self) -> str:
         return f"<log {self.place}, {len(self.segments)} segments>"
@@ -214,19 +215,27 @@ class LogFolder:
 
 
 def _find_segments(storage: Storage, folder: str) -> tuple[Segment, ...]:
-    """The segments, oldest first; looked at again where a broker gives files other names meanwhile."""
+    """The segments, oldest first; looked at again while a broker gives files other names. Raises StorageFailed: it does not end."""
     before = storage.list(folder)
-    for look in range(LOOKS):
-        entries = storage.list(folder)
-        # a listing may miss a file whose name changes during it, so it counts if it was the same twice
-        if [one.name for one in before] == [one.name for one in entries] or look == LOOKS - 1:
-            try:
-                return _segments_of(storage, folder, entries)
-            except FileNotFoundError:
-                if look == LOOKS - 1:
-                    raise
-        before = entries
-    raise AssertionError("the last look returns or raises")
+    for pause_s in PAUSES_S:
+        try:
+            segments = _segments_of(storage, folder, before)
+        except FileNotFoundError:
+            segments = None
+        # a listing may miss a file whose name changes, and what was read since may be another's: it counts if it is the same after
+        now = storage.list(folder)
+        if segments is not None and _sealed(before) == _sealed(now):
+            return segments
+        before = now
+        time.sleep(pause_s)
+    raise StorageFailed(f"{storage.place}/{folder}: its files get other names faster than they can be looked at; try again a little later")
+
+
+def _sealed(listed: Sequence[Entry]) -> list[tuple[str, int]]:
+    """What must not change while one looks: names, and sizes of logs but of the last, which grows; `.cleaned` files are being made."""
+    names = [entry.name for entry in listed]
+    last = max((name for name in names if name.endswith(LOG)), default="")
+    return [(entry.name, entry.size if entry.name.endswith((LOG, LOG + SWAP)) and entry.name != last else 0) for entry in listed]
 
 
 def _segments_of(storage: Storage, folder: str, listed: Iterable[Entry]) -> tuple[Segment, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kqueue.base.errors import CorruptIndex, RepairRefused, StorageFailed
+from kqueue.base.errors import CorruptIndex, NotALogFolder, RepairRefused, StorageFailed
 from kqueue.files.findings import Report
 from kqueue.files.folder import LogFolder
 from kqueue.files.meter import Meter, Progress
@@ -228,5 +228,5 @@ class _Repair:
     def _end_offset(self, folder: str) -> int:
         try:
             return LogFolder(self.storage, folder).end_offset
-        except (StorageFailed, FileNotFoundError):
+        except (NotALogFolder, StorageFailed, FileNotFoundError):
             return 0

@@ -6,7 +6,7 @@ import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kqueue.base.errors import CorruptBatch, OffsetOutOfRange, OptionError, StorageFailed
+from kqueue.base.errors import CorruptBatch, NotALogFolder, OffsetOutOfRange, OptionError, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS, parse_partition_folder, uuid_text
 from kqueue.client.places import TopicPartition
 from kqueue.files.folder import LogFolder
@@ -25,7 +25,7 @@ from kqueue.spark.source.ways import MEND, Lost, made_anew, missing_topic
 from kqueue.storage import LocalStorage
 
 ROW_BYTES_GUESS = 1_000
-ATTEMPTS = 3
+ATTEMPTS = 10
 
 
 class FolderWay:
@@ -73,10 +73,10 @@ class FolderWay:
         return {TopicPartition(*one) for one in named if one is not None}
 
     def _log(self, place: TopicPartition) -> LogFolder | None:
-        """None: there is no such log (any more), or nothing has been written to it."""
+        """None: there is no such log (any more), or nothing has been written to it. Raises StorageFailed: it can't be looked at."""
         try:
             return LogFolder(self.storage, f"{place.topic}-{place.partition}")
-        except (StorageFailed, FileNotFoundError):
+        except (NotALogFolder, FileNotFoundError):
             return None
 
     def _logs(self, places: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, LogFolder]]:
@@ -151,7 +151,7 @@ class FolderWay:
         """Whether other files stand in its folder than when it was listed, but for what was appended."""
         try:
             now = LogFolder(self.storage, log.folder)
-        except (StorageFailed, FileNotFoundError):
+        except (NotALogFolder, StorageFailed, FileNotFoundError):
             return True
         there = {(segment.base_offset, segment.size) for segment in now.segments}
         return any((segment.base_offset, segment.size) not in there for segment in log.segments[:-1])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from itertools import islice
+from collections.abc import Callable
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
 
 import kqueue
-from kqueue.base.errors import OffsetOutOfRange, StorageFailed
+from kqueue.base.errors import NotALogFolder, OffsetOutOfRange, StorageFailed
 from kqueue.base.names import parse_partition_folder, uuid_text
-from kqueue.files import LogFolder
+from kqueue.files import LogFolder, folder
+from kqueue.storage import Entry, MemoryStorage
 from kqueue.tests import golden
 from kqueue.tests.files.logs import FOLDER, content, made, names, opened, replace
 
@@ -76,7 +78,7 @@ def test_every_partition_folder_opens() -> None:
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name, sentence in (("nowhere", "there is no folder"), ("file", "is a file"), ("", "holds no log")):
-        with pytest.raises(StorageFailed, match=sentence):
+        with pytest.raises(NotALogFolder, match=sentence):
             kqueue.open_log(tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -107,6 +109,52 @@ def test_new_segments_stand_for_those_that_they_cover() -> None:
     assert [record.value for record in opened(storage)] == rest
     assert [segment.base_offset for segment in opened(storage).segments] == [0, 18, 27]
     assert third in str(opened(storage).segments[1])
+
+
+def at_work(monkeypatch: pytest.MonkeyPatch, storage: MemoryStorage, change: Callable[[int, list[Entry]], list[Entry]]) -> None:
+    """Change what `storage` says of its folder, or holds, from one look to the next, as a broker does that gives files other names."""
+    whole, looks = storage.list, count()
+    monkeypatch.setattr(storage, "list", lambda path: change(next(looks), whole(path)) if path == FOLDER else whole(path))
+    monkeypatch.setattr(folder, "PAUSES_S", (0.0,) * 20)
+
+
+def test_listings_that_miss_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listing may miss a file whose name changes meanwhile: none counts until it is borne out, however long that takes."""
+    storage, values = made()
+    logs = names(storage)
+    at_work(monkeypatch, storage, lambda look, all_of_it: [one for one in all_of_it if look > 12 or one.name != logs[look % len(logs)]])
+    assert [record.value for record in opened(storage)] == values
+
+
+def test_a_folder_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, _ = made()
+    at_work(monkeypatch, storage, lambda look, all_of_it: all_of_it[look % 2 :])
+    with pytest.raises(StorageFailed, match="t-0: its files get other names faster than they can be looked at; try again"):
+        opened(storage)
+
+
+@pytest.mark.parametrize("look", [0, 1])
+def test_a_segment_that_is_replaced_while_it_is_looked_at(look: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the old one of its name covered says nothing of what the new one holds."""
+    storage, values = made()
+    first, second, *_ = names(storage)
+    replace(storage, f"{first}.deleted", b"a compaction before")
+    both = content(storage, first) + content(storage, second)
+
+    def change(number: int, all_of_it: list[Entry]) -> list[Entry]:
+        if number == look:
+            storage.remove(f"{FOLDER}/{second}")
+            replace(storage, first, both)
+        return all_of_it
+
+    at_work(monkeypatch, storage, change)
+    log = opened(storage)
+    if look == 0:
+        assert [record.value for record in log] == values
+    else:  # after the last look: reading tells, and one opens it again
+        with pytest.raises(FileNotFoundError):
+            list(log)
+        assert [record.value for record in opened(storage)] == values
 
 
 def test_deleted_records_do_not_come_back(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kqueue.base.errors import KqueueError, MalformedMessage, OptionError, StorageFailed
+from kqueue.base.errors import KqueueError, MalformedMessage, NotALogFolder, OptionError, StorageFailed
 from kqueue.base.names import did_you_mean
 from kqueue.client.places import TopicPartition
 from kqueue.files.folder import LogFolder
@@ -64,7 +64,7 @@ def lags(way: Way, groups: Sequence[str], earliest: Mapping[TopicPartition, int]
 
 def _lag(way: Way, group: str, place: TopicPartition, offset: int, start: int, end: int) -> Lag:
     if isinstance(way, FolderWay) and offset > end:  # groups of a broker at work are in its last segment, which we leave alone
-        with contextlib.suppress(StorageFailed, FileNotFoundError):
+        with contextlib.suppress(NotALogFolder, StorageFailed, FileNotFoundError):
             end = max(end, LogFolder(way.storage, f"{place.topic}-{place.partition}").end_offset)
     next_offset = max(offset, start)
     oldest = _first_time(way, place, next_offset, end) if next_offset < end else None
