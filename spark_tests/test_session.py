@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from pyspark.sql import SparkSession
 
 import kqueue
-from kqueue.spark.session import session
+from kqueue.spark.session import lent_session, session
 
 
 def test_a_session_runs_python_on_its_workers(spark: SparkSession) -> None:
@@ -16,6 +18,19 @@ def test_a_session_runs_python_on_its_workers(spark: SparkSession) -> None:
 
 def test_the_running_session_is_taken(spark: SparkSession) -> None:
     assert session().sparkContext is spark.sparkContext
+
+
+def test_a_job_in_a_thread_leaves_the_session_to_its_user(spark: SparkSession) -> None:
+    """A session is active in single threads, so a new one sees none, as does the first after its bridge to Java was cut by a signal."""
+
+    def job() -> tuple[bool, bool]:
+        unseen = SparkSession.getActiveSession() is None
+        with lent_session("job") as lent:
+            return unseen, lent.sparkContext is spark.sparkContext
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(job).result() == (True, True)
+    assert spark.range(3).count() == 3
 
 
 def test_workers_reach_the_broker(spark: SparkSession, broker: kqueue.Broker) -> None:
