@@ -14,6 +14,7 @@ from kqueue.cli.demo.ledger import Ledger
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer
+    from kafka import KafkaProducer
 
 TOPIC = "flights"
 GROUP = "departures"
@@ -39,20 +40,25 @@ def create_topic(bootstrap: str) -> None:
         client.create_topics({TOPIC: {"num_partitions": PARTITIONS}}, wait_for_metadata=True)
 
 
-def send(bootstrap: str, flights: Iterable[Flight], ledger: Ledger, progress: Progress) -> None:
-    """Send all flights with kafka-python, each exactly once and confirmed. Raises Refused: how many were not taken, and why."""
+def new_producer(bootstrap: str, *, batch_bytes: int, linger_ms: int) -> KafkaProducer:
+    """A producer of kafka-python's whose records are stored once and confirmed. Raises KafkaError."""
     from kafka import KafkaProducer
 
-    failures: list[BaseException] = []
-    producer = KafkaProducer(
+    return KafkaProducer(
         bootstrap_servers=bootstrap,
         acks="all",
         enable_idempotence=True,
         compression_type="zstd",
-        batch_size=BATCH_BYTES,
-        linger_ms=LINGER_MS,
+        batch_size=batch_bytes,
+        linger_ms=linger_ms,
         metrics_enabled=False,
     )
+
+
+def send(bootstrap: str, flights: Iterable[Flight], ledger: Ledger, progress: Progress) -> None:
+    """Send all flights with kafka-python, each exactly once and confirmed. Raises Refused: how many were not taken, and why."""
+    failures: list[BaseException] = []
+    producer = new_producer(bootstrap, batch_bytes=BATCH_BYTES, linger_ms=LINGER_MS)
     try:
         for flight in flights:
             producer.send(TOPIC, flight.value, flight.key).add_errback(failures.append)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from kqueue.cli.demo.clients import new_producer
 from kqueue.cli.demo.events import HOUR_MS, Event, Kind, events, replay
 from kqueue.cli.demo.flights import Flight, Flights
 from kqueue.cli.demo.pipeline.truth import Truth, truth_of
@@ -63,17 +64,7 @@ class Sender:
             self.error = error
 
     def _send(self, bootstrap: str, told: Iterable[Event]) -> None:
-        from kafka import KafkaProducer
-
-        producer = KafkaProducer(
-            bootstrap_servers=bootstrap,
-            acks="all",
-            enable_idempotence=True,
-            compression_type="zstd",
-            batch_size=BATCH_BYTES,
-            linger_ms=LINGER_MS,
-            metrics_enabled=False,
-        )
+        producer = new_producer(bootstrap, batch_bytes=BATCH_BYTES, linger_ms=LINGER_MS)
         try:
             replay(producer, TOPIC, self._noted(told), hours_per_s=self._hours_per_s, sleep=self._sleep)
             self.confirmed = True

@@ -108,13 +108,13 @@ def _about_gold(truth: Truth, gold: list[AirportHour]) -> list[str]:
     strange = sorted(rows.keys() - truth.hours.keys(), key=_by_time)
     twice = sorted((hour for hour, those in rows.items() if len(those) > 1), key=_by_time)
     wrong = sorted((hour for hour in truth.hours.keys() & rows.keys() if not _same(truth.hours[hour], rows[hour][0])), key=_by_time)
-    for hours, words in ((missing, "are missing in gold"), (strange, "in gold had no flights"), (twice, "are in gold more than once")):
+    for hours, words in ((missing, "missing in gold"), (strange, "in gold that had no flights"), (twice, "in gold more than once")):
         if hours:
-            found.append(f"{len(hours):,} hours of an airport {words}, the first of {_shown(hours[0])}")
+            found.append(f"hours of an airport {words}: {len(hours):,}, the first of {_shown(hours[0])}")
     if wrong:
         column, has, must = _difference(truth.hours[wrong[0]], rows[wrong[0]][0])
         where = f"the first of {_shown(wrong[0])}, where {column} is {has} instead of {must}"
-        found.append(f"{len(wrong):,} hours of an airport are wrong in gold, {where}")
+        found.append(f"hours of an airport wrong in gold: {len(wrong):,}, {where}")
     return found
 
 

@@ -13,32 +13,17 @@ from kqueue.spark.sink.committing import commit
 from kqueue.spark.sink.forgetting import Kept, forget, kept_queries, query_of, unused_since
 from kqueue.spark.sink.journal import PREFIX
 from kqueue.spark.sink.options import SinkOptions
-from kqueue.spark.sink.sending import forget_producers
 from kqueue.spark.sink.task import Identity, stage_rows
 from kqueue.testing import faults
-from kqueue.tests.spark.sink.helpers import options_for, rows_of, values_in
+from kqueue.tests.spark.sink.helpers import rows_of, values_in
 
 ROWS = [f"row {number:03}" for number in range(60)]
-
-
-@pytest.fixture
-def broker() -> Iterator[kqueue.Broker]:
-    forget_producers()
-    with kqueue.Broker(auto_create_topics_enable=False) as running:
-        running.create_topic("out", 3)
-        yield running
-    forget_producers()
 
 
 @pytest.fixture
 def client(broker: kqueue.Broker) -> Iterator[Client]:
     with Client(broker.bootstrap) as made:
         yield made
-
-
-@pytest.fixture
-def options(broker: kqueue.Broker) -> SinkOptions:
-    return options_for(broker, topic="out", delivery="exactly-once", stagingPartitions=2, kafka_batch_size=200)
 
 
 def write(options: SinkOptions, client: Client, query: str, batch_id: int = 0) -> None:

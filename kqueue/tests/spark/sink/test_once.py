@@ -19,7 +19,7 @@ from kqueue.spark.sink.options import SinkOptions
 from kqueue.spark.sink.sending import forget_producers
 from kqueue.spark.sink.task import Identity, stage_rows
 from kqueue.testing import faults
-from kqueue.tests.spark.sink.helpers import options_for, records_in, rows_of, values_in
+from kqueue.tests.spark.sink.helpers import records_in, rows_of, values_in
 
 QUERY = "3f1c"
 CALLS = ("metadata", "offsets", "fetch", "init_producer", "produce", "create_topics", "delete_records")
@@ -74,20 +74,6 @@ def run_batch(
         staged = None if outcome.staged is None or staged is None else [*staged, *outcome.staged]
     with connect(options.client) as client:
         committing.commit(client, QUERY, batch_id, staged)
-
-
-@pytest.fixture
-def broker() -> Iterator[kqueue.Broker]:
-    forget_producers()
-    with kqueue.Broker(auto_create_topics_enable=False) as running:
-        running.create_topic("out", 3)
-        yield running
-    forget_producers()
-
-
-@pytest.fixture
-def options(broker: kqueue.Broker) -> SinkOptions:
-    return options_for(broker, topic="out", delivery="exactly-once", stagingPartitions=2, kafka_batch_size=200)
 
 
 def after_calls(number: int, then: Callable[[], None]) -> Callable[[str, bool], None]:

@@ -14,21 +14,12 @@ from kqueue.records.batch import iter_batches
 from kqueue.spark.sink import sending
 from kqueue.spark.sink.placing import Targets
 from kqueue.spark.sink.rows import Batcher, Ready
-from kqueue.spark.sink.sending import Outbox, Producer, after, forget_producers, lent_producer
+from kqueue.spark.sink.sending import Outbox, Producer, after, lent_producer
 from kqueue.spark.sink.task import send_rows
 from kqueue.testing import faults
 from kqueue.tests.spark.sink.helpers import options_for, records_in, rows_of, values_in
 
 ROWS = [f"row {number:03}" for number in range(300)]
-
-
-@pytest.fixture
-def broker() -> Iterator[kqueue.Broker]:
-    forget_producers()
-    with kqueue.Broker(auto_create_topics_enable=False) as running:
-        running.create_topic("out", 3)
-        yield running
-    forget_producers()
 
 
 def test_sequences_begin_anew_behind_the_last_one() -> None:

@@ -70,15 +70,15 @@ def test_nothing_to_complain_of(truth: Truth) -> None:
     ("changed", "words"),
     [
         ([HOURS[0]._replace(flights=1), *HOURS[1:]], ["gold counts 5 flights, and there were 6", "where flights is 1 instead of 2"]),
-        ([HOURS[0]._replace(flights=3), *HOURS[1:]], ["gold counts 7 flights, and", "1 hours of an airport are wrong in gold"]),
+        ([HOURS[0]._replace(flights=3), *HOURS[1:]], ["gold counts 7 flights, and", "hours of an airport wrong in gold: 1, the first"]),
         ([HOURS[0]._replace(cancelled=0), *HOURS[1:]], ["where cancelled is 0 instead of 1"]),
         ([HOURS[0]._replace(delayed=1), *HOURS[1:]], ["where delayed is 1 instead of 0"]),
         ([HOURS[0]._replace(delay_avg_min=2.1), *HOURS[1:]], ["where delay_avg_min is 2.1 instead of 2.0"]),
         ([HOURS[0]._replace(delay_max_min=None), *HOURS[1:]], ["where delay_max_min is None instead of 2"]),
         ([*HOURS[:4], HOURS[4]._replace(delay_avg_min=0.0)], ["where delay_avg_min is 0.0 instead of None"]),
-        (HOURS[1:], ["1 hours of an airport are missing in gold, the first of EWR, 2013-01-01 10:00 UTC", "gold counts 4"]),
-        ([*HOURS, HOURS[0]._replace(origin="XXX")], ["1 hours of an airport in gold had no flights, the first of XXX", "gold counts 8"]),
-        ([*HOURS, HOURS[1]], ["1 hours of an airport are in gold more than once, the first of JFK", "gold counts 7"]),
+        (HOURS[1:], ["hours of an airport missing in gold: 1, the first of EWR, 2013-01-01 10:00 UTC", "gold counts 4"]),
+        ([*HOURS, HOURS[0]._replace(origin="XXX")], ["hours of an airport in gold that had no flights: 1, the first of XXX"]),
+        ([*HOURS, HOURS[1]], ["hours of an airport in gold more than once: 1, the first of JFK", "gold counts 7"]),
     ],
 )  # fmt: skip
 def test_every_difference_in_gold_is_told(truth: Truth, changed: list[AirportHour], words: list[str]) -> None:
