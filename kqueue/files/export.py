@@ -7,11 +7,11 @@ reads them.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
@@ -23,7 +23,6 @@ from kqueue.files.folder import LogFolder, open_log
 from kqueue.files.meter import Meter, Progress
 from kqueue.files.rows import Row, Selection, rows
 from kqueue.files.verify import find_target
-from kqueue.log.formats.filenames import LOG, parse_file_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,16 +77,13 @@ def open_logs(folders: Sequence[str | Path], topics: Sequence[str] = ()) -> list
         names = [entry.name for entry in target.storage.list("") if entry.is_folder]
         found = sorted((key, name) for name in names if (key := parse_partition_folder(name)))
         for (topic, _), name in found:
-            if (topic in topics if topics else topic not in HIDDEN_TOPICS) and _holds_log(target.storage.list(name)):
-                logs.append(LogFolder(target.storage, name))
+            if topic in topics if topics else topic not in HIDDEN_TOPICS:
+                with contextlib.suppress(NotALogFolder):  # nothing has been written to it
+                    logs.append(LogFolder(target.storage, name))
     missing = set(topics) - {log.topic for log in logs}
     if missing:
         raise NotALogFolder(f"there is no log of topic {', '.join(sorted(missing))} in {', '.join(map(str, folders))}")
     return logs
-
-
-def _holds_log(entries: Iterable[Any]) -> bool:
-    return any((parsed := parse_file_name(entry.name)) and parsed[1] == LOG for entry in entries)
 
 
 def export(
@@ -157,7 +153,7 @@ def _each(logs: Sequence[LogFolder], result: Exported) -> Iterator[LogFolder]:
         yield log
 
 
-@contextmanager
+@contextlib.contextmanager
 def _whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A file that gets its name when all is in it and on disk; if anything fails, nothing is left of it."""
     partial = path.with_name(path.name + PARTIAL)
