@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.sql import SparkSession
 
 import kqueue
-from kqueue.spark.session import lent_session, session
+from kqueue.spark.session import STREAM_ENVIRONMENT, lent_session, session
 
 
 def test_a_session_runs_python_on_its_workers(spark: SparkSession) -> None:
@@ -31,6 +32,26 @@ def test_a_job_in_a_thread_leaves_the_session_to_its_user(spark: SparkSession) -
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(job).result() == (True, True)
     assert spark.range(3).count() == 3
+
+
+def test_streams_that_start_at_once(spark: SparkSession, broker: kqueue.Broker, new_topic: Callable[..., str]) -> None:
+    """They change no map that all share, which Spark does not guard: what they enter into it stands there before."""
+    source = spark._jsparkSession.sessionState().dataSourceManager().lookupDataSource("kqueue")
+    environment = source.dataSourceCls().envVars()
+    for name in STREAM_ENVIRONMENT:
+        environment.remove(name)
+    assert sorted(environment) == ["PYTHONPATH"]
+    session()
+    names = sorted(environment)
+    assert names == sorted(["PYTHONPATH", *STREAM_ENVIRONMENT])
+    frames = [
+        spark.readStream.format("kqueue").options(**{"kafka.bootstrap.servers": broker.bootstrap, "subscribe": new_topic()}).load()
+        for _ in range(3)
+    ]
+    queries = [frame.writeStream.format("noop").trigger(availableNow=True).start() for frame in frames]
+    assert [query.awaitTermination(60) for query in queries] == [True] * 3
+    assert sorted(environment) == names
+    assert environment["SPARK_BUFFER_SIZE"] == "65536"
 
 
 def test_workers_reach_the_broker(spark: SparkSession, broker: kqueue.Broker) -> None:

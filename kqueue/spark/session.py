@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
+FORMAT = "kqueue"
+STREAM_ENVIRONMENT = {
+    "SPARK_LOCAL_DIRS": "",
+    "SPARK_AUTH_SOCKET_TIMEOUT": "",
+    "SPARK_BUFFER_SIZE": "",
+    "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
+}
+"""What each stream enters, over these values (Spark's PythonStreamingSourceRunner)."""
 WORDS_MAX = 1000
 _OURS = re.compile(r"^(?:\w+: )?kqueue\.base\.errors\.\w+: (.+)$", re.MULTILINE)
 QUIET_LOG = Path(__file__).with_name("log4j2.properties")
@@ -55,7 +63,23 @@ def session(app: str = "kqueue", master: str = LOCAL, *, settings: Mapping[str, 
     for name, value in _settings(master, settings or {}, quiet).items():
         builder = builder.config(name, value)
     made: SparkSession = builder.getOrCreate()
+    prepare(made)
     return made
+
+
+def prepare(spark: SparkSession) -> None:
+    """Once, before several streaming queries are started at the same time in a session that `session` has not made.
+
+    Every stream from Python enters its worker's environment into one map of the format's, which Spark 4.2 and 4.3 don't guard. Two that do
+    so at once can break it, and with it all that asks for the format until Spark is started anew ("Illegal size 5 of collection, expected
+    6"). Names that are in it already are safe. Costs as much as the first use of any format, which then is quick.
+    """
+    assert spark._jvm is not None
+    formats = spark._jsparkSession.sessionState().dataSourceManager()
+    if formats.dataSourceExists(FORMAT):
+        environment = formats.lookupDataSource(FORMAT).dataSourceCls().envVars()
+        for name, value in STREAM_ENVIRONMENT.items():
+            environment.putIfAbsent(name, value)
 
 
 def activate(spark: SparkSession) -> None:
