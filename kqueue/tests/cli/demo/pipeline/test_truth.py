@@ -77,7 +77,10 @@ def test_nothing_to_complain_of(truth: Truth) -> None:
         ([HOURS[0]._replace(delay_max_min=None), *HOURS[1:]], ["where delay_max_min is None instead of 2"]),
         ([*HOURS[:4], HOURS[4]._replace(delay_avg_min=0.0)], ["where delay_avg_min is 0.0 instead of None"]),
         (HOURS[1:], ["hours of an airport missing in gold: 1, the first of EWR, 2013-01-01 10:00 UTC", "gold counts 4"]),
-        ([*HOURS, HOURS[0]._replace(origin="XXX")], ["hours of an airport in gold that had no flights: 1, the first of XXX"]),
+        (
+            [*HOURS, HOURS[0]._replace(origin="XXX")],
+            ["hours of an airport in gold that had no flights: 1, the first of XXX", "gold counts 8"],
+        ),
         ([*HOURS, HOURS[1]], ["hours of an airport in gold more than once: 1, the first of JFK", "gold counts 7"]),
     ],
 )  # fmt: skip
