@@ -63,6 +63,10 @@ def last_words(folder: Path) -> str:
     return (folder / "log").read_text()[-4000:]
 
 
+def check_alive(process: subprocess.Popen[bytes], folder: Path) -> None:
+    assert process.poll() is None, last_words(folder)
+
+
 def until(condition: Callable[[], bool], alive: Callable[[], object], what: str) -> None:
     """Poll, as long as `alive` raises nothing. Raises AssertionError: it did not become true in time."""
     deadline = time.monotonic() + DEADLINE_S
@@ -97,7 +101,7 @@ class Served:
 
     def _alive(self) -> None:
         assert self.process is not None
-        assert self.process.poll() is None, last_words(self.folder)
+        check_alive(self.process, self.folder)
 
     def kill(self) -> None:
         if self.process is not None:

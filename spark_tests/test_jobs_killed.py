@@ -50,10 +50,6 @@ def wait_for(stages: set[str], process: subprocess.Popen[bytes], folder: Path) -
     assert not stages, f"no {stages} in {DEADLINE_S} s: {killing.last_words(folder)}"
 
 
-def check_alive(process: subprocess.Popen[bytes], folder: Path) -> None:
-    assert process.poll() is None, killing.last_words(folder)
-
-
 def there(broker: kqueue.Broker, topic: str) -> list[list[tuple[object, ...]]]:
     return [
         [(one.key, one.value, one.headers, one.timestamp) for one in broker.topics[topic].records(number)] for number in range(PARTITIONS)
@@ -94,7 +90,7 @@ def test_jobs_are_killed(broker: kqueue.Broker, tmp_path: Path) -> None:
         try:
             wait_for({*stages}, process, tmp_path)
             if "replay" in stages:
-                killing.until(lambda: any(there(broker, TARGET)), partial(check_alive, process, tmp_path), "nothing is replayed")
+                killing.until(lambda: any(there(broker, TARGET)), partial(killing.check_alive, process, tmp_path), "nothing is replayed")
             time.sleep(rng.uniform(0, 0.5))
         finally:
             killing.kill(process)

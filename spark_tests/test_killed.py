@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import random
-import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -90,10 +90,7 @@ def test_a_process_is_killed(late_spark: Callable[[], SparkSession], tmp_path: P
     with produced(tmp_path, rng) as (broker, producer):
         while turn < KILLS or (cuts == 0 and turn < KILLS + IN_VAIN_MAX):
             process = killing.start(tmp_path, Path(queries.__file__), broker.bootstrap, tmp_path)
-
-            def alive(process: subprocess.Popen[bytes] = process) -> None:
-                assert process.poll() is None, killing.last_words(tmp_path)
-
+            alive = partial(killing.check_alive, process, tmp_path)
             try:
                 assert Path(killing.first_line(process.stdout, tmp_path)).is_relative_to(HOME)
                 wait_for_all(tmp_path, alive)

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import kqueue
-from kqueue.spark.session import STREAM_ENVIRONMENT, lent_session, session
+from kqueue.spark.session import STREAM_ENVIRONMENT, lent_session, own_session, session
 
 
 def test_a_session_runs_python_on_its_workers(spark: SparkSession) -> None:
@@ -52,6 +52,15 @@ def test_streams_that_start_at_once(spark: SparkSession, broker: kqueue.Broker, 
     assert [query.awaitTermination(60) for query in queries] == [True] * 3
     assert sorted(environment) == names
     assert environment["SPARK_BUFFER_SIZE"] == "65536"
+
+
+def test_a_jobs_own_session_is_prepared_too(spark: SparkSession) -> None:
+    """It registers the format anew, which has another map then."""
+    own = own_session(spark, {"spark.sql.shuffle.partitions": "7"})
+    environment = own._jsparkSession.sessionState().dataSourceManager().lookupDataSource("kqueue").dataSourceCls().envVars()
+    assert {*STREAM_ENVIRONMENT} <= {*environment}
+    assert own.conf.get("spark.sql.shuffle.partitions") == "7"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
 def test_workers_reach_the_broker(spark: SparkSession, broker: kqueue.Broker) -> None:

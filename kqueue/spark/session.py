@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
-FORMAT = "kqueue"
 STREAM_ENVIRONMENT = {
     "SPARK_LOCAL_DIRS": "",
     "SPARK_AUTH_SOCKET_TIMEOUT": "",
@@ -67,17 +66,31 @@ def session(app: str = "kqueue", master: str = LOCAL, *, settings: Mapping[str, 
     return made
 
 
+def own_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session on the same Spark with settings of a job's own, which are no business of its user's. It has the format, and is prepared."""
+    from kqueue.spark.datasource import KqueueDataSource
+
+    own = spark.newSession()
+    for name, value in settings.items():
+        own.conf.set(name, value)
+    own.dataSource.register(KqueueDataSource)  # Spark does not find it by itself where kqueue is installed as editable
+    prepare(own)
+    return own
+
+
 def prepare(spark: SparkSession) -> None:
-    """Once, before several streaming queries are started at the same time in a session that `session` has not made.
+    """Once, before several streaming queries are started at the same time in a session that `session` has not made, or that has registered
+    the format anew.
 
     Every stream from Python enters its worker's environment into one map of the format's, which Spark 4.2 and 4.3 don't guard. Two that do
     so at once can break it, and with it all that asks for the format until Spark is started anew ("Illegal size 5 of collection, expected
     6"). Names that are in it already are safe. Costs as much as the first use of any format, which then is quick.
     """
-    assert spark._jvm is not None
+    from kqueue.spark.datasource import NAME
+
     formats = spark._jsparkSession.sessionState().dataSourceManager()
-    if formats.dataSourceExists(FORMAT):
-        environment = formats.lookupDataSource(FORMAT).dataSourceCls().envVars()
+    if formats.dataSourceExists(NAME):
+        environment = formats.lookupDataSource(NAME).dataSourceCls().envVars()
         for name, value in STREAM_ENVIRONMENT.items():
             environment.putIfAbsent(name, value)
 

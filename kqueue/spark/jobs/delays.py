@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 
 from kqueue.base.errors import PipelineFailed
 from kqueue.spark import transforms
-from kqueue.spark.datasource import KqueueDataSource
 from kqueue.spark.jobs.hours import AirportHour, Quarantined, Seen
-from kqueue.spark.session import words_of
+from kqueue.spark.session import own_session, words_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,10 +41,7 @@ class Delays:
     def __init__(self, spark: SparkSession, source: Mapping[str, str], folder: Path) -> None:
         self._gold = _Gold(folder / "gold")
         self._quarantine = _Quarantine(folder / "quarantine")
-        own = spark.newSession()  # its settings are no business of other users of the session
-        for name, value in SETTINGS.items():
-            own.conf.set(name, value)
-        own.dataSource.register(KqueueDataSource)  # Spark does not find it by itself where kqueue is installed as editable
+        own = own_session(spark, SETTINGS)
         options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_RECORDS_MAX), **source}
         bronze = transforms.bronze(own.readStream.format("kqueue").options(**options).load())
         watermarked = transforms.watermarked(transforms.silver(bronze))

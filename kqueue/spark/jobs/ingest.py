@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from kqueue.spark import transforms
-from kqueue.spark.datasource import KqueueDataSource
 from kqueue.spark.jobs.running import Tell, await_end, silent
+from kqueue.spark.session import own_session
 from kqueue.spark.shapes import FLIGHTS, Shape, seconds_of
 from kqueue.spark.shapes.checking import check, no_records
 from kqueue.spark.tables import Format, Table, Tables, open_tables
@@ -69,10 +69,7 @@ def ingest(
     Raises: OptionError: the shape has SQL that is none, or the folder's tables were made with something else. FolderInUse: another run
     works on it. ExtraNeeded: deltalake is missing. Else what Spark does, about the source too.
     """
-    own = spark.newSession()  # with settings of our own, and the user's as they were
-    for name, value in OURS.items():
-        own.conf.set(name, value)
-    own.dataSource.register(KqueueDataSource)  # what a session has registered, others don't have
+    own = own_session(spark, OURS)
     check(own, shape)
     stream = own.readStream.format("kqueue")
     stream = stream.options(**{"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_MAX), **source})

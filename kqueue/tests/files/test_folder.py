@@ -113,7 +113,7 @@ def test_new_segments_stand_for_those_that_they_cover() -> None:
 
 
 def at_work(monkeypatch: pytest.MonkeyPatch, storage: MemoryStorage, change: Callable[[int, list[Entry]], list[Entry]]) -> None:
-    """Change what `storage` says of its folder, or holds, from one look to the next, as a broker does that gives files other names."""
+    """Change what `storage` says of its folder from one look to the next, as a broker does that gives files other names."""
     whole, looks = storage.list, count()
     monkeypatch.setattr(storage, "list", lambda path: change(next(looks), whole(path)) if path == FOLDER else whole(path))
     monkeypatch.setattr(folder, "PAUSES_S", (0.0,) * 20)
