@@ -220,7 +220,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.InvalidRequiredAcks: ErrorCode.INVALID_REQUIRED_ACKS,
     errors.RequestTimedOut: ErrorCode.REQUEST_TIMED_OUT,
     errors.UnsupportedForMessageFormat: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-    errors.TransactionsNotServed: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    errors.TransactionsNotServed: ErrorCode.UNSUPPORTED_VERSION,
     errors.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     errors.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
     errors.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,

@@ -15,7 +15,9 @@ FIRST_EPOCH = 0
 
 
 def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse | Wait[InitProducerIdResponse]:
-    """A new id, also for a producer that names its old one: what it wrote under that is no use to it without a transaction."""
+    """A new id, also for a producer that names its old one, which it needs for transactions alone. Raises TransactionsNotServed."""
+    if request.transactional_id:
+        raise TransactionsNotServed(request.transactional_id)
     try:
         _check(request)
         ticket = call.broker.producer_ids.allocate()
@@ -24,11 +26,13 @@ def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse
     return wait_for(ticket, _respond)
 
 
+def refuse(request: InitProducerIdRequest, version: int, error: BaseException) -> InitProducerIdResponse:
+    return _refused(error)
+
+
 def _check(request: InitProducerIdRequest) -> None:
     if request.transactional_id == "":
         raise InvalidRequest("a transactional id must not be empty")
-    if request.transactional_id is not None:
-        raise TransactionsNotServed("this broker does not serve transactions")
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
         raise InvalidRequest(f"producer id {request.producer_id} with epoch {request.producer_epoch}: name both or neither")
 
@@ -40,5 +44,5 @@ def _respond(ticket: Ticket[int]) -> InitProducerIdResponse:
         return _refused(error)
 
 
-def _refused(error: KqueueError) -> InitProducerIdResponse:
+def _refused(error: BaseException) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code_of(error), producer_epoch=NONE)

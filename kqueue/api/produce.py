@@ -18,7 +18,7 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Wait[Produc
     if request.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
         return refuse(request, call.api_version, InvalidRequiredAcks(f"acks is -1, 0 or 1, not {request.acks}"))
     if request.transactional_id is not None:
-        return refuse(request, call.api_version, TransactionsNotServed("this broker does not serve transactions"))
+        raise TransactionsNotServed(request.transactional_id)
     work = Work(call, waits=request.acks == ACKS_ALL)
     for data in request.topic_data:
         work.append_topic(data)

@@ -188,8 +188,12 @@ class UnsupportedForMessageFormat(RequestRefused):
     """The request needs a newer message format than the log holds."""
 
 
-class TransactionsNotServed(RequestRefused):
-    """A transactional id, which this broker lets nobody use; told in the one code that every client takes as final."""
+class TransactionsNotServed(UnsupportedVersion):
+    """A transactional id: this broker does not serve transactions. `transactional_id` is the client's own, "" if not known."""
+
+    def __init__(self, transactional_id: str) -> None:
+        super().__init__("transactions are not served yet")
+        self.transactional_id = transactional_id
 
 
 class OutOfOrderSequence(RequestRefused):

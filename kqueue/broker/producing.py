@@ -59,7 +59,7 @@ class Intake:
     def _check(self, batch: memoryview, now_ms: int, produce_version: int) -> Checked:
         header = check_produced(batch, self.rules, now_ms=now_ms, produce_version=produce_version)
         if header.is_transactional:
-            raise TransactionsNotServed("a batch of a transaction: this broker does not serve them")
+            raise TransactionsNotServed("")
         if self._codec is None or header.codec_id == self._codec.id:
             return batch, header
         return self._recompressed(batch, header)

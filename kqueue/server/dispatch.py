@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kqueue.api import table
 from kqueue.api.call import Call
-from kqueue.base.errors import KqueueError, MalformedMessage, StorageFailed, UnencodableMessage
+from kqueue.base.errors import KqueueError, MalformedMessage, StorageFailed, TransactionsNotServed, UnencodableMessage
 from kqueue.base.settings import MiB
 from kqueue.broker.waiting import Wait, Waiting
 from kqueue.schema import reader, writer
@@ -199,7 +199,15 @@ class Dispatcher:
     def _refuse(self, route: Route, request: Any, error: Exception, connection: Connection) -> Any:
         """The response that says what went wrong. What nobody expected is logged, with where it happened."""
         name = route.served.api.name
-        if isinstance(error, StorageFailed):
+        if isinstance(error, TransactionsNotServed):
+            self._client_log.say(
+                logging.WARNING,
+                connection.address,
+                "transactions are not served yet: the producer with transactional.id %.100r of %s was refused",
+                error.transactional_id,
+                connection.address,
+            )
+        elif isinstance(error, StorageFailed):
             self._client_log.say(logging.ERROR, connection.address, "%s of %s failed: %s", name, connection.address, error)
         elif not isinstance(error, KqueueError):
             self._client_log.say(

@@ -8,6 +8,7 @@ from typing import Any
 from kqueue.api import table
 from kqueue.api.call import Call
 from kqueue.api.errors import ErrorCode
+from kqueue.base.errors import TransactionsNotServed
 from kqueue.broker.waiting import Wait
 from kqueue.records.batch import Record, iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
@@ -40,7 +41,10 @@ class Asker:
         served = table.lookup(api.key, version)
         started = Started(bytearray(encode(request, version)))
         received = decode(api.request_class, version, started.frame)
-        outcome = served.handle(received, Call(self.sim.broker, version, "tester", "/127.0.0.1", **call))
+        try:
+            outcome = served.handle(received, Call(self.sim.broker, version, "tester", "/127.0.0.1", **call))
+        except TransactionsNotServed as error:  # as the dispatcher does
+            outcome = served.error_response(received, version, error)
 
         def done(response: Any) -> None:
             chunks: list[Any] = []

@@ -19,7 +19,7 @@ def test_every_refusal_has_a_code_of_its_own_or_shares_it_knowingly(kind: type[B
 
 
 def test_refusals_do_not_share_codes() -> None:
-    codes = [EXCEPTION_CODES[kind] for kind in subclasses(errors.RequestRefused)]
+    codes = [EXCEPTION_CODES[kind] for kind in errors.RequestRefused.__subclasses__()]
     assert len(codes) == len(set(codes))
 
 

@@ -154,7 +154,7 @@ def test_describe_configs(exchange: Exchange) -> None:
 def test_init_producer_id(exchange: Exchange) -> None:
     ours = world().ask(exchange.request, exchange.version)
     if exchange.request.transactional_id is not None:
-        assert ours.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert ours.error_code == ErrorCode.UNSUPPORTED_VERSION
     else:
         assert (ours.error_code, ours.producer_epoch) == (0, 0)
 
@@ -171,7 +171,7 @@ def test_produce(exchange: Exchange) -> None:
             header = read_header(one.records)
             asker.sim.clock.set_wall(max(header.max_timestamp, 0))
             refused = header.is_transactional or exchange.request.transactional_id is not None
-            expected.append((one.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if refused else ErrorCode.NONE))
+            expected.append((one.index, ErrorCode.UNSUPPORTED_VERSION if refused else ErrorCode.NONE))
         assert {one.error_code for one in answer.partition_responses} == {0}
     ours = asker.ask(exchange.request, exchange.version)
     got = [(one.index, one.error_code) for topic in ours.responses for one in topic.partition_responses]

@@ -39,7 +39,7 @@ def test_ids_are_never_given_twice_not_even_after_a_restart() -> None:
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        ({"transactional_id": "mine"}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),  # final for Java, librdkafka and kafka-python
+        ({"transactional_id": "mine"}, ErrorCode.UNSUPPORTED_VERSION),
         ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
     ],
 )

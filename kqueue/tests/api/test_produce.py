@@ -193,7 +193,7 @@ def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(asker: Asker) -> Non
 
 @pytest.mark.parametrize("version", range(3, 14))
 def test_transactions_are_refused(asker: Asker, version: int) -> None:
-    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    refused = ErrorCode.UNSUPPORTED_VERSION
     assert asker.produce("t", batch(b"a"), version=version, transactional_id="mine").error_code == refused
     transactional = batch(b"a", transactional=True, producer_id=1, epoch=0, base_sequence=0)
     assert asker.produce("t", transactional, version=version).error_code == refused
