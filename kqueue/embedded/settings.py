@@ -12,7 +12,6 @@ from kqueue.server.app import Server
 from kqueue.server.properties import Given, keyword_name
 
 DEFAULTS: Mapping[str, object] = {
-    "group.initial.rebalance.delay.ms": 0,
     "offsets.topic.num.partitions": 4,
     # to one whose time is pushed ahead all clients are idle, and not all of them take it well that all their connections end at once
     "connections.max.idle.ms": -1,

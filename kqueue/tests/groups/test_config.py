@@ -15,6 +15,10 @@ def test_defaults_are_those_of_the_rows() -> None:
     assert config() == GroupConfig()
 
 
+def test_a_new_group_does_not_wait_for_more_members_by_default() -> None:
+    assert config().initial_rebalance_delay_ms == 0
+
+
 def test_minutes_become_milliseconds() -> None:
     assert config(offsets_retention_minutes=3).retention_ms == 180_000
 
