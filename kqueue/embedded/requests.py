@@ -14,6 +14,7 @@ from kqueue.api.naming import Named, find_api, name_of, named_in
 from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError
 from kqueue.base.settings import KiB, MiB
+from kqueue.embedded.event_loops import check_may_block
 from kqueue.schema import decode, reader
 from kqueue.server.answers import Chunks
 from kqueue.server.hooks import Note
@@ -203,8 +204,11 @@ class Requests:
     ) -> list[Request]:
         """Those that match, once there are `count` of them; they count from the last `clear` on.
 
-        Raises: TimeoutError: fewer came, and the message lists what did. ValueError: there is no such API.
+        Raises: TimeoutError: fewer came, and the message lists what did. ValueError: there is no such API. RuntimeError: on a thread that
+        runs an event loop, where it is ``await asyncio.to_thread(broker.requests.wait_for, "Produce")``.
         """
+        if timeout_s > 0:
+            check_may_block("await asyncio.to_thread(broker.requests.wait_for, ...)")
         deadline = monotonic() + timeout_s
         with self._changed:
             self._watchers += 1

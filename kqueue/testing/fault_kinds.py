@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from kqueue.api.errors import CodedError, ErrorCode
 from kqueue.base.errors import StorageFailed
+from kqueue.embedded.event_loops import check_may_block
 from kqueue.server.answers import Connection
 from kqueue.server.hooks import Asked, Held
 from kqueue.storage.hooked import Failure
@@ -97,7 +98,13 @@ class Fault:
             self._cancelled = True
 
     def wait(self, count: int = 1, timeout_s: float = 10) -> None:
-        """Return once it has struck `count` times. Raises TimeoutError: it did not."""
+        """Return once it has struck `count` times.
+
+        Raises: TimeoutError: it did not. RuntimeError: on a thread that runs an event loop, where it is
+        ``await asyncio.to_thread(fault.wait)``.
+        """
+        if timeout_s > 0:
+            check_may_block("await asyncio.to_thread(fault.wait)")
         with self._changed:
             if not self._changed.wait_for(lambda: self.count >= count, timeout_s):
                 raise TimeoutError(f"{self.what}: expected to strike {count} times within {timeout_s} s, it did {self.count} times")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kqueue.base.names import did_you_mean
+from kqueue.embedded.event_loops import check_may_block
 
 if TYPE_CHECKING:
     from kqueue.server.app import Server
@@ -31,14 +33,35 @@ class NoSuchName(KeyError):
         return str(self.args[0])
 
 
-def wait_until_true(look: Callable[[], str | None], within_s: float) -> None:
-    """Call `look` until it returns None. Raises AssertionError with what it says instead after `within_s` seconds, or None for never."""
+def wait_until_true(look: Callable[[], str | None], within_s: float, instead: str) -> None:
+    """Call `look` until it returns None.
+
+    Raises: AssertionError: with what it says instead after `within_s` seconds; 0 looks once. RuntimeError: it would wait on a thread
+    that runs an event loop, where `instead` has to be written.
+    """
     __tracebackhide__ = True
+    if within_s > 0:
+        check_may_block(instead)
     deadline = time.monotonic() + within_s
     while (problem := look()) is not None:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
-            waited = f" (after {within_s:g} s)" if within_s > 0 else ""
-            head, *more = problem.split("\n", 1)
-            raise AssertionError("\n".join([head + waited, *more]))
+            raise AssertionError(_late(problem, within_s))
         time.sleep(min(POLL_S, left_s))
+
+
+async def until_true(look: Callable[[], str | None], within_s: float) -> None:
+    """`wait_until_true` for coroutines of any event loop: `look` runs in a thread. Raises AssertionError."""
+    __tracebackhide__ = True
+    deadline = time.monotonic() + within_s
+    while (problem := await asyncio.to_thread(look)) is not None:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise AssertionError(_late(problem, within_s))
+        await asyncio.sleep(min(POLL_S, left_s))
+
+
+def _late(problem: str, within_s: float) -> str:
+    waited = f" (after {within_s:g} s)" if within_s > 0 else ""
+    head, *more = problem.split("\n", 1)
+    return "\n".join([head + waited, *more])

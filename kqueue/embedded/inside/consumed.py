@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.base.errors import GroupIdNotFound
 from kqueue.base.names import INTERNAL_TOPICS, did_you_mean
-from kqueue.embedded.inside.asking import Ask, wait_until_true
+from kqueue.embedded.inside.asking import Ask
 from kqueue.embedded.inside.groups import committed, names
 
 if TYPE_CHECKING:
@@ -48,14 +48,22 @@ class Seen(NamedTuple):
     group: str = ""
 
 
-def assert_consumed(ask: Ask, topic: str, group: str, upto: int | Mapping[int, int] | None, within_s: float) -> None:
-    """See `Broker.assert_consumed`."""
-    __tracebackhide__ = True
+class ConsumedCheck:
+    """Compares what a group has committed with what it should have; see `Broker.assert_consumed`."""
 
-    async def look(server: Server) -> Seen:
-        return _look(server, topic, group, upto)
+    def __init__(self, ask: Ask, topic: str, group: str, upto: int | Mapping[int, int] | None) -> None:
+        self._ask = ask
+        self._topic = topic
+        self._group = group
+        self._upto = upto
 
-    wait_until_true(lambda: _problem(topic, group, ask(look)), within_s)
+    def look(self) -> str | None:
+        """What is wrong now; None: nothing."""
+
+        async def seen(server: Server) -> Seen:
+            return _look(server, self._topic, self._group, self._upto)
+
+        return _problem(self._topic, self._group, self._ask(seen))
 
 
 def _look(server: Server, topic: str, group: str, upto: int | Mapping[int, int] | None) -> Seen:

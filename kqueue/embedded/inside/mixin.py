@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from kqueue.server.app import Server
 
 T = TypeVar("T")
+WAIT_S = 10.0
+"""How long the `wait_` methods wait unless `within_s` says otherwise."""
 
 
 class Inside(ABC):
@@ -73,13 +75,44 @@ class Inside(ABC):
             within_s: seconds to wait for it to become true; 0 looks once.
         Returns: the records that were found, all of them, to assert more.
         Raises: AssertionError: the message shows what is missing and what is there instead. ValueError: arguments that say nothing, or
-        contradict each other.
+        contradict each other. RuntimeError: `within_s` on a thread that runs an event loop; there is `wait_produced` for coroutines.
         """
         __tracebackhide__ = True
-        from kqueue.embedded.inside.produced import Expected, assert_produced
+        from kqueue.embedded.inside.asking import wait_until_true
+        from kqueue.embedded.inside.produced import Expected, ProducedCheck
 
         expected = Expected.of(values, keys, count, decode, ordered=ordered, exactly=exactly)
-        return assert_produced(self.topics, topic, expected, partition, read_committed=read_committed, within_s=within_s)
+        check = ProducedCheck(self.topics, topic, expected, partition, read_committed=read_committed)
+        wait_until_true(check.look, within_s, "await broker.wait_produced(...)")
+        return check.found
+
+    async def wait_produced(
+        self,
+        topic: str,
+        values: Iterable[Any] | None = None,
+        *,
+        keys: Iterable[bytes | str | None] | None = None,
+        count: int | None = None,
+        partition: int | None = None,
+        ordered: bool | None = None,
+        exactly: bool = True,
+        decode: Callable[[bytes], Any] | None = None,
+        read_committed: bool = False,
+        within_s: float = WAIT_S,
+    ) -> list[Record]:
+        """`assert_produced` for coroutines: ``await broker.wait_produced("orders", [b"two coffees"])``.
+
+        Clients on the same event loop go on meanwhile. Arguments, result and errors are those of `assert_produced`; only `within_s`
+        has another default.
+        """
+        __tracebackhide__ = True
+        from kqueue.embedded.inside.asking import until_true
+        from kqueue.embedded.inside.produced import Expected, ProducedCheck
+
+        expected = Expected.of(values, keys, count, decode, ordered=ordered, exactly=exactly)
+        check = ProducedCheck(self.topics, topic, expected, partition, read_committed=read_committed)
+        await until_true(check.look, within_s)
+        return check.found
 
     def assert_consumed(
         self, topic: str, *, group: str, upto: int | Mapping[int, int] | None = None, within_s: float = 0.0
@@ -91,12 +124,24 @@ class Inside(ABC):
                 None: everything that is in the topic at this moment.
             within_s: seconds to wait for it to become true (consumers commit every few seconds by default); 0 looks once.
         Raises: AssertionError: ``group mail has consumed 3 of 5 records of orders: partition 0 at 3 of 5``. ValueError: `upto` does not fit
-        the topic. What is counted are offsets: where compaction took records out, or transactions ended, there are fewer records.
+        the topic. RuntimeError: `within_s` on a thread that runs an event loop; there is `wait_consumed` for coroutines.
+        What is counted are offsets: where compaction took records out, or transactions ended, there are fewer records.
         """
         __tracebackhide__ = True
-        from kqueue.embedded.inside.consumed import assert_consumed
+        from kqueue.embedded.inside.asking import wait_until_true
+        from kqueue.embedded.inside.consumed import ConsumedCheck
 
-        assert_consumed(self._ask, topic, group, upto, within_s)
+        wait_until_true(ConsumedCheck(self._ask, topic, group, upto).look, within_s, "await broker.wait_consumed(...)")
+
+    async def wait_consumed(
+        self, topic: str, *, group: str, upto: int | Mapping[int, int] | None = None, within_s: float = WAIT_S
+    ) -> None:
+        """`assert_consumed` for coroutines: ``await broker.wait_consumed("orders", group="mail")``."""
+        __tracebackhide__ = True
+        from kqueue.embedded.inside.asking import until_true
+        from kqueue.embedded.inside.consumed import ConsumedCheck
+
+        await until_true(ConsumedCheck(self._ask, topic, group, upto).look, within_s)
 
     def snapshot(self, folder: str | os.PathLike[str]) -> None:
         """Copy all data of the running broker, records and metadata as of one moment, into `folder`, which is made or must be empty.

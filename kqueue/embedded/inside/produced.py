@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
 
-from kqueue.embedded.inside.asking import NoSuchName, wait_until_true
+from kqueue.embedded.inside.asking import NoSuchName
 from kqueue.embedded.inside.records import Record, shown
 from kqueue.embedded.inside.seeding import raw
 from kqueue.embedded.inside.topics import Topic, Topics
@@ -68,30 +68,32 @@ class Expected:
         return cls(pairs, lambda record: (record.key, value_of(record)), len(pairs), ordered, exactly)
 
 
-def assert_produced(
-    topics: Topics, name: str, expected: Expected, partition: int | None, *, read_committed: bool, within_s: float
-) -> list[Record]:
-    """See `Broker.assert_produced`."""
-    __tracebackhide__ = True
-    found: list[Record] = []
-    seen: dict[int, int] | None = None
-    problem: str | None = None
+class ProducedCheck:
+    """Compares a topic with what is expected; `found` are the records of the last look that read them."""
 
-    def look() -> str | None:
-        nonlocal seen, problem
+    def __init__(self, topics: Topics, name: str, expected: Expected, partition: int | None, *, read_committed: bool) -> None:
+        self.found: list[Record] = []
+        self._topics = topics
+        self._name = name
+        self._expected = expected
+        self._partition = partition
+        self._read_committed = read_committed
+        self._seen: dict[int, int] | None = None
+        self._problem: str | None = None
+
+    def look(self) -> str | None:
+        """What is wrong now, over some lines; None: nothing."""
         try:
-            topic = topics[name]
+            topic = self._topics[self._name]
         except NoSuchName as error:
             return str(error)
         ends = topic.end_offsets
-        if ends != seen:  # else nothing new has come, and the records need not be read again
-            found[:] = topic.records(partition, read_committed=read_committed)
-            problem = difference(_place(topic, partition), found, expected, ordered=_is_ordered(topic, partition, expected))
-            seen = ends
-        return problem
-
-    wait_until_true(look, within_s)
-    return found
+        if ends != self._seen:  # else nothing new has come, and the records need not be read again
+            expected, partition = self._expected, self._partition
+            self.found = topic.records(partition, read_committed=self._read_committed)
+            self._problem = difference(_place(topic, partition), self.found, expected, ordered=_is_ordered(topic, partition, expected))
+            self._seen = ends
+        return self._problem
 
 
 def _place(topic: Topic, partition: int | None) -> str:

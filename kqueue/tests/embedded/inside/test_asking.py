@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
 
-from kqueue.embedded.inside.asking import NoSuchName, wait_until_true
+from kqueue.embedded.inside.asking import NoSuchName, until_true, wait_until_true
 
 
 def test_names_that_are_not_there_are_key_errors_with_readable_words() -> None:
@@ -16,20 +17,20 @@ def test_names_that_are_not_there_are_key_errors_with_readable_words() -> None:
 
 def test_what_is_true_at_once_is_looked_at_once() -> None:
     looks = []
-    wait_until_true(lambda: looks.append(1), 10)
+    wait_until_true(lambda: looks.append(1), 10, "")
     assert looks == [1]
 
 
 def test_it_looks_again_until_it_is_true() -> None:
     problems = ["not yet", "not yet", None]
-    wait_until_true(lambda: problems.pop(0), 20)
+    wait_until_true(lambda: problems.pop(0), 20, "")
     assert problems == []
 
 
 def test_without_a_time_it_looks_once() -> None:
     problems = ["no", None]
     with pytest.raises(AssertionError, match=r"^no$"):
-        wait_until_true(lambda: problems.pop(0), 0)
+        wait_until_true(lambda: problems.pop(0), 0, "")
     assert problems == [None]
 
 
@@ -37,10 +38,35 @@ def test_the_last_problem_is_told_with_the_time_in_its_first_line() -> None:
     numbers = iter(range(10**9))
     began = time.monotonic()
     with pytest.raises(AssertionError) as caught:
-        wait_until_true(lambda: f"look {next(numbers)}\n    a line", 0.03)
+        wait_until_true(lambda: f"look {next(numbers)}\n    a line", 0.03, "")
     assert time.monotonic() - began >= 0.03
     first, second = str(caught.value).splitlines()
     assert first.startswith("look ")
     assert first.endswith(" (after 0.03 s)")
     assert int(first.split()[1]) >= 1
     assert second == "    a line"
+
+
+def test_where_an_event_loop_runs_waiting_is_refused_and_looking_once_is_not() -> None:
+    async def block() -> None:
+        wait_until_true(lambda: None, 0, "")
+        wait_until_true(lambda: None, 1, "await it()")
+
+    with pytest.raises(RuntimeError, match=r"would block the running event loop.*write: await it\(\)$"):
+        asyncio.run(block())
+
+
+def test_a_coroutine_looks_again_until_it_is_true_while_its_loop_goes_on() -> None:
+    problems = ["not yet", "not yet"]
+
+    async def others() -> None:
+        while problems:
+            await asyncio.sleep(0)
+            problems.pop()
+
+    async def wait() -> None:
+        await asyncio.gather(until_true(lambda: "still" if problems else None, 20), others())
+
+    asyncio.run(wait())
+    with pytest.raises(AssertionError, match=r"^no \(after 0.01 s\)$"):
+        asyncio.run(until_true(lambda: "no", 0.01))
