@@ -219,6 +219,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     errors.InvalidRequiredAcks: ErrorCode.INVALID_REQUIRED_ACKS,
     errors.RequestTimedOut: ErrorCode.REQUEST_TIMED_OUT,
+    errors.OffsetNotAvailable: ErrorCode.OFFSET_NOT_AVAILABLE,
     errors.UnsupportedForMessageFormat: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     errors.TransactionsNotServed: ErrorCode.UNSUPPORTED_VERSION,
     errors.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

@@ -1,15 +1,20 @@
-"""ListOffsets: the offset at a time, or at one of the places that negative numbers name."""
+"""ListOffsets: the offset at a time, or at one of the places that negative numbers name.
+
+An answer that depends on the high watermark counts what was appended before the request: it waits for the flush of that (`visibility`).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kqueue.api.call import Call
-from kqueue.api.errors import code_of
-from kqueue.base.errors import InvalidRequest, KqueueError, UnsupportedVersion
+from kqueue.api.errors import ErrorCode, code_of
+from kqueue.base.errors import InvalidRequest, KqueueError, OffsetNotAvailable, UnsupportedVersion
 from kqueue.broker.partition import Partition
+from kqueue.broker.visibility import AppendedEnds
+from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -22,9 +27,14 @@ from kqueue.wire.messages.list_offsets import (
 VERSIONS = (0, 11)
 VERSION_ONE_OFFSET = 1  # version 0 answers a list of offsets where segments begin
 VERSION_EPOCHS = 4
+VERSION_NOT_AVAILABLE = 5
+"""Older clients get LEADER_NOT_AVAILABLE in place of OFFSET_NOT_AVAILABLE, as from Kafka; both are retriable."""
+FLUSH_WAIT_MS = 10_000
+"""How long an answer waits for a flush where the request names no time of its own (version 10 and later may)."""
 READ_COMMITTED = 1
 LATEST = -1
 EARLIEST = -2
+GREATEST_TIME = -3
 NONE = -1
 
 
@@ -36,8 +46,29 @@ class Place(NamedTuple):
     leader_epoch: int = NONE
 
 
-def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
-    return ListOffsetsResponse(topics=[_topic(topic, request, call) for topic in request.topics])
+def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse | Wait[ListOffsetsResponse]:
+    ends = AppendedEnds(_bounded_by_high_watermark(request, call) if call.broker.flush_before_visible else ())
+    if ends.are_visible():
+        return _respond(request, call, ends)
+    return Wait(
+        ends.keys,
+        call.deadline_ms(request.timeout_ms if request.timeout_ms > 0 else FLUSH_WAIT_MS),
+        lambda expired: _respond(request, call, ends) if expired or ends.are_visible() else None,
+    )
+
+
+def _bounded_by_high_watermark(request: ListOffsetsRequest, call: Call) -> Iterator[Partition]:
+    """The partitions of which the request asks for something that records at the end of the log may change."""
+    for topic in request.topics:
+        found = call.broker.topics.find(topic.name)
+        for one in topic.partitions:
+            depends = one.timestamp >= 0 or one.timestamp in (LATEST, GREATEST_TIME)
+            if depends and found is not None and 0 <= one.partition_index < len(found.partitions):
+                yield found.partitions[one.partition_index]
+
+
+def _respond(request: ListOffsetsRequest, call: Call, ends: AppendedEnds) -> ListOffsetsResponse:
+    return ListOffsetsResponse(topics=[_topic(topic, request, call, ends) for topic in request.topics])
 
 
 def refuse(request: ListOffsetsRequest, version: int, error: BaseException) -> ListOffsetsResponse:
@@ -53,22 +84,29 @@ def _failed(asked: ListOffsetsPartition, error: BaseException) -> ListOffsetsPar
     return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code_of(error))
 
 
-def _topic(topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call) -> ListOffsetsTopicResponse:
+def _topic(topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call, ends: AppendedEnds) -> ListOffsetsTopicResponse:
     counts = Counter(one.partition_index for one in topic.partitions)
     answers = []
     for one in topic.partitions:
         try:
             if counts[one.partition_index] > 1:
                 raise InvalidRequest(f"partition {topic.name}-{one.partition_index} stands twice in the request")
-            answers.append(_answer(topic.name, one, request, call))
+            answers.append(_answer(topic.name, one, request, call, ends))
+        except OffsetNotAvailable as error:
+            answers.append(_failed(one, error))
+            if call.api_version < VERSION_NOT_AVAILABLE:
+                answers[-1].error_code = ErrorCode.LEADER_NOT_AVAILABLE
         except KqueueError as error:
             answers.append(_failed(one, error))
     return ListOffsetsTopicResponse(name=topic.name, partitions=answers)
 
 
-def _answer(name: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, call: Call) -> ListOffsetsPartitionResponse:
+def _answer(
+    name: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, call: Call, ends: AppendedEnds
+) -> ListOffsetsPartitionResponse:
     partition = call.broker.topics.partition(name, asked.partition_index)
     partition.check_leader_epoch(asked.current_leader_epoch)
+    ends.check(partition)
     if call.api_version < VERSION_ONE_OFFSET:
         offsets = _segment_starts(partition, asked.timestamp, asked.max_num_offsets, call.broker.clock.wall_ms())
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, old_style_offsets=offsets)
@@ -112,7 +150,7 @@ def _nowhere(partition: Partition, end_offset: int) -> Place:
 _PLACES: dict[int, tuple[int, Callable[[Partition, int], Place]]] = {
     LATEST: (0, _latest),
     EARLIEST: (0, _earliest),
-    -3: (7, _greatest_time),
+    GREATEST_TIME: (7, _greatest_time),
     -4: (8, _earliest),  # the earliest that is here and not in a remote tier: all of it is here
     -5: (9, _nowhere),  # the latest in a remote tier: there is none
     -6: (11, _nowhere),  # the earliest that waits to be copied to a remote tier

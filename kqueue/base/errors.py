@@ -184,6 +184,10 @@ class RequestTimedOut(RequestRefused):
     """The wait ended before what was waited for came."""
 
 
+class OffsetNotAvailable(RequestRefused):
+    """Records that were appended before the request are not visible to consumers yet; the client may ask again."""
+
+
 class UnsupportedForMessageFormat(RequestRefused):
     """The request needs a newer message format than the log holds."""
 

@@ -17,7 +17,7 @@ from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 
 TO_HIGH_WATERMARK = -1
-"""In place of an offset: everything that consumers can see."""
+"""In place of an offset: everything that was appended before, flushed or not."""
 
 
 class RecordDeletion:
@@ -32,11 +32,11 @@ class RecordDeletion:
         self._drop_below_start = drop_below_start
 
     def delete_before(self, topic: Topic, index: int, offset: int) -> Ticket[int]:
-        """Let the partition's log begin at `offset` (-1: the high watermark); the ticket gives where it begins, `offset` or later.
+        """Let the partition's log begin at `offset` (-1: the log end); the ticket gives where it begins, `offset` or later.
 
         Durability: when the ticket is done, which is also when the first client may see it. Crash before: done or not done.
         Raises: UnknownTopicOrPartition, InvalidTopic: the broker's own. PolicyViolation: the topic is compacted, and nothing else.
-        OffsetOutOfRange: negative, or above the high watermark. StorageFailed. Source: Kafka Partition.deleteRecordsOnLeader.
+        OffsetOutOfRange: negative, or above the log end. StorageFailed. Source: Kafka Partition.deleteRecordsOnLeader.
         """
         partition = topic.partition(index)
         if topic.is_internal:
@@ -46,9 +46,11 @@ class RecordDeletion:
         log = partition.log
         if log.offline is not None:
             raise log.offline
-        before = partition.high_watermark if offset == TO_HIGH_WATERMARK else offset
-        if not 0 <= before <= partition.high_watermark:
-            raise OffsetOutOfRange(f"{topic.name}-{index}: expected an offset of 0 to {partition.high_watermark}, found {offset}")
+        # what was appended counts: the log start moves once it is flushed, and so visible
+        end = log.end_offset
+        before = end if offset == TO_HIGH_WATERMARK else offset
+        if not 0 <= before <= end:
+            raise OffsetOutOfRange(f"{topic.name}-{index}: expected an offset of 0 to {end}, found {offset}")
         ticket: Ticket[int] = Ticket()
         if before <= log.start_offset:
             ticket.resolve(log.start_offset)

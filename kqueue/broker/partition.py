@@ -248,15 +248,14 @@ class Partition:
         log = self._log
         if log is None:
             return
-        if self._after_flush:
-            self._call_after_flush()
         if log.offline is not None:
             self._host.waiting.wake(self)
-            return
-        if self._host.flush_before_visible:
-            self._advance(log.flushed_offset)
+        elif self._host.flush_before_visible:
+            self._advance(log.flushed_offset)  # first: what waits for the flush may move the log start up to it
             if log.needs_flush:
                 self._flush_soon()
+        if self._after_flush:
+            self._call_after_flush()
 
     def _advance(self, offset: int) -> None:
         if offset > self._high_watermark:

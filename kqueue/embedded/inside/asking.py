@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kqueue.base.names import did_you_mean
+from kqueue.broker.visibility import AppendedEnds
+from kqueue.broker.waiting import Wait
 from kqueue.embedded.event_loops import check_may_block
 
 if TYPE_CHECKING:
+    from kqueue.broker.partition import Partition
     from kqueue.server.app import Server
 
 T = TypeVar("T")
@@ -31,6 +34,18 @@ class NoSuchName(KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+async def appended_visible(server: Server, partitions: Iterable[Partition]) -> None:
+    """Return once consumers can see what was appended to `partitions` before the call: in group mode, after its flush.
+
+    Returns at once where nothing waits for a flush, or never will be flushed. Thread: the broker's own.
+    """
+    ends = AppendedEnds(partitions)
+    if not ends.are_visible():
+        visible = asyncio.get_running_loop().create_future()
+        server.broker.waiting.add(Wait(ends.keys, None, lambda expired: ends.are_visible() or None), visible.set_result)
+        await visible
 
 
 def wait_until_true(look: Callable[[], str | None], within_s: float, instead: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.base.errors import GroupIdNotFound
 from kqueue.base.names import INTERNAL_TOPICS, did_you_mean
-from kqueue.embedded.inside.asking import Ask
+from kqueue.embedded.inside.asking import Ask, appended_visible
 from kqueue.embedded.inside.groups import committed, names
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class ConsumedCheck:
         """What is wrong now; None: nothing."""
 
         async def seen(server: Server) -> Seen:
+            found = server.broker.topics.find(self._topic)
+            await appended_visible(server, () if found is None or self._upto is not None else found.partitions)
             return _look(server, self._topic, self._group, self._upto)
 
         return _problem(self._topic, self._group, self._ask(seen))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kqueue.base.errors import GroupIdNotFound, MalformedMessage
-from kqueue.embedded.inside.asking import Ask, NoSuchName
+from kqueue.embedded.inside.asking import Ask, NoSuchName, appended_visible
 from kqueue.groups.coordinator import DescribedMember
 from kqueue.groups.schemas import VERSION, ConsumerProtocolAssignment
 from kqueue.schema import reader
@@ -78,6 +78,8 @@ class Groups(Mapping[str, Group]):
 
     def __getitem__(self, name: str) -> Group:
         async def work(server: Server) -> Group:
+            topics = (server.broker.topics.find(topic) for topic in committed(server, name))
+            await appended_visible(server, [partition for topic in topics if topic is not None for partition in topic.partitions])
             return group_of(server, name)
 
         return self._ask(work)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.base.errors import CorruptBatch, KqueueError
-from kqueue.embedded.inside.asking import Ask
+from kqueue.embedded.inside.asking import Ask, appended_visible
 from kqueue.files.segments import Batch, Gap, walk
 from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.reading import Fetched
@@ -75,11 +75,14 @@ class Extent(NamedTuple):
 def scan(ask: Ask, topic: str, index: int, start: int | None, stop: int | None, *, read_committed: bool) -> Iterator[Record]:
     """The records of one partition with offsets from `start` to `stop` (exclusive), as far as it reached at the first step.
 
+    What was appended before the first step counts: a flush that is still due is waited for.
+
     Raises: UnknownTopicOrPartition; CorruptBatch; StorageFailed. Memory: a portion of about 1 MiB, or one batch.
     """
 
     async def extent(server: Server) -> Extent:
         partition = server.broker.topics.partition(topic, index)
+        await appended_visible(server, [partition])
         end = partition.last_stable_offset if read_committed else partition.high_watermark
         return Extent(partition.log_start_offset, end)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kqueue.base.names import INTERNAL_TOPICS
 from kqueue.embedded.inside import seeding
-from kqueue.embedded.inside.asking import Ask, NoSuchName
+from kqueue.embedded.inside.asking import Ask, NoSuchName, appended_visible
 from kqueue.embedded.inside.records import Record, scan
 from kqueue.embedded.inside.seeding import Bytes, Headers, Seed, Time
 
@@ -59,8 +59,17 @@ class Topic:
 
     @property
     def end_offsets(self) -> dict[int, int]:
-        """Partition -> the offset that the next record will have (the high watermark): what is below it can be read."""
-        return self._of_partitions(lambda partition: partition.high_watermark)
+        """Partition -> the offset that the next record will have (the high watermark): what is below it can be read.
+
+        It counts all that was appended before: a flush that is still due is waited for.
+        """
+
+        async def work(server: Server) -> dict[int, int]:
+            partitions = _find(server, self._name).partitions
+            await appended_visible(server, partitions)
+            return {partition.index: partition.high_watermark for partition in partitions}
+
+        return self._ask(work)
 
     def records(
         self, partition: int | None = None, *, start: int | None = None, stop: int | None = None, read_committed: bool = False

@@ -6,7 +6,7 @@ import pytest
 
 from kqueue.api.errors import ErrorCode
 from kqueue.tests.api.fetching import fetch, one, request, values, want
-from kqueue.tests.api.harness import Asker, Started, batch, versions_of
+from kqueue.tests.api.harness import Asker, Started, batch, produce_request, versions_of
 from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse, DeleteRecordsTopic
 
 VERSIONS = list(versions_of("delete_records"))
@@ -152,3 +152,22 @@ def test_read_committed_readers_are_not_left_below_the_log_start() -> None:
     assert listed(asker, 8, LATEST, isolation=1).offset == 2
     data = one(fetch(asker, 11, want(offset=2), isolation_level=1))
     assert (data.error_code, data.last_stable_offset, data.log_start_offset) == (0, 2, 2)
+
+
+@pytest.mark.parametrize("offset", [-1, 7])
+def test_records_that_are_appended_and_not_flushed_are_deleted_too(asker: Asker, offset: int) -> None:
+    """The log start moves once they are flushed, and never passes the high watermark."""
+    partition = asker.sim.broker.topics.partition("t", 0)
+    asker.start(produce_request(asker, "t", batch(b"d"), acks=1), 9)
+    started = asker.start(wish(offset), 2)
+    assert waits(started)
+    while waits(started):
+        assert partition.log_start_offset <= partition.high_watermark
+        assert asker.sim.jobs.step() or asker.sim.broker.waiting.run_ready()
+    assert told(started.response) == [(0, 7)]
+    assert partition.high_watermark == 7
+
+
+def test_an_offset_above_the_log_end_is_out_of_range(asker: Asker) -> None:
+    asker.start(produce_request(asker, "t", batch(b"d"), acks=1), 9)
+    assert delete(asker, 2, 8) == [(ErrorCode.OFFSET_OUT_OF_RANGE, -1)]

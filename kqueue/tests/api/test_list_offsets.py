@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from kqueue.api.errors import ErrorCode
+from kqueue.testing.simulation import Simulation
+from kqueue.testing.storage import FaultyStorage
 from kqueue.tests.api.fetching import append, end_transaction, transaction
-from kqueue.tests.api.harness import Asker, batch, produce_request, versions_of
+from kqueue.tests.api.harness import Asker, Started, batch, produce_request, versions_of
 from kqueue.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -125,23 +127,6 @@ def test_read_committed_clients_see_no_further_than_the_last_stable_offset(versi
     assert one(asker, version, LATEST, isolation=1).offset == 3
 
 
-def test_nobody_hears_of_what_is_not_flushed() -> None:
-    asker = Asker({"kqueue.storage": "local"})
-    asker.sim.topic("t")
-    asker.sim.settle()
-    asker.start(produce_request(asker, "t", batch(b"a"), acks=1), 9)
-
-    def now(timestamp: int, version: int = 8) -> ListOffsetsPartitionResponse:
-        asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-        started = asker.start(ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])]), version)
-        return started.response.topics[0].partitions[0]  # type: ignore[no-any-return]
-
-    assert [now(place).offset for place in (LATEST, NOW_MS, GREATEST_TIME)] == [0, -1, -1]
-    assert now(LATEST, 0).old_style_offsets == [0]
-    asker.sim.settle()
-    assert [now(place).offset for place in (LATEST, NOW_MS, GREATEST_TIME)] == [1, 0, 0]
-
-
 @pytest.mark.parametrize("version", versions_of("list_offsets"))
 def test_what_is_not_there_is_told_for_itself(asker: Asker, version: int) -> None:
     asked = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in (0, 9)]
@@ -226,3 +211,119 @@ def test_places_in_a_log_that_begins_within_a_segment_and_has_gaps(version: int)
         assert place(asker, version, LATEST_TIERED) == NOWHERE
         after = min(offset for offset in (0, 1, 2, 7) if offset >= start)
         assert place(asker, version, NOW_MS) == (0, NOW_MS + (10 if after == 7 else after), after, 4 if after == 7 else 2)
+
+
+# --- records that are appended and not flushed (kqueue.flush=group)
+
+
+WAITING = [(version, timestamp) for version in range(1, 12) for timestamp in (LATEST, NOW_MS)]
+WAITING += [(version, GREATEST_TIME) for version in range(7, 12)]
+
+
+@pytest.fixture
+def unflushed() -> Asker:
+    """One record flushed and one, of a later time, appended with acks=1 since; partition 1 is empty."""
+    asker = Asker({"kqueue.storage": "local"})
+    asker.sim.topic("t", 2)
+    asker.produce("t", batch(b"a", time_ms=NOW_MS - 100))
+    asker.start(produce_request(asker, "t", batch(b"b"), acks=1), 9)
+    return asker
+
+
+def list_request(timestamp: int, index: int = 0, **fields: Any) -> ListOffsetsRequest:
+    asked = ListOffsetsPartition(partition_index=index, timestamp=timestamp)
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])], **fields)
+
+
+def answer(started: Started) -> tuple[int, int]:
+    data = started.response.topics[0].partitions[0]
+    return data.error_code, data.offset
+
+
+@pytest.mark.parametrize(("version", "timestamp"), WAITING)
+@pytest.mark.parametrize("isolation", [0, 1])
+def test_it_waits_for_the_flush_of_what_was_appended_before(unflushed: Asker, version: int, timestamp: int, isolation: int) -> None:
+    started = unflushed.start(list_request(timestamp, isolation_level=isolation if version >= 2 else 0), version)
+    assert started.response is None
+    unflushed.sim.broker.waiting.run_ready()
+    assert started.response is None
+    assert len(unflushed.sim.jobs.pending) == 1, "one flush, shared"
+    unflushed.sim.settle()
+    assert answer(started) == (0, 2 if timestamp == LATEST else 1)
+
+
+def test_version_0_waits_too(unflushed: Asker) -> None:
+    started = unflushed.start(list_request(LATEST), 0)
+    assert started.response is None
+    unflushed.sim.settle()
+    assert started.response.topics[0].partitions[0].old_style_offsets == [2]
+
+
+def test_what_is_appended_after_the_request_is_not_waited_for(unflushed: Asker) -> None:
+    started = unflushed.start(list_request(LATEST), 7)
+    unflushed.sim.broker.waiting.run_ready()
+    unflushed.start(produce_request(unflushed, "t", batch(b"c"), acks=1), 9)
+    assert unflushed.sim.jobs.step()
+    while started.response is None:
+        assert unflushed.sim.broker.waiting.run_ready(), "the first flush answers"
+    assert answer(started) == (0, 2)
+
+
+@pytest.mark.parametrize(("timestamp", "version"), [(EARLIEST, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING, 11)])
+def test_what_the_end_does_not_change_is_answered_at_once(unflushed: Asker, timestamp: int, version: int) -> None:
+    assert unflushed.start(list_request(timestamp), version).response is not None
+
+
+def test_a_flushed_partition_is_answered_at_once(unflushed: Asker) -> None:
+    assert answer(unflushed.start(list_request(LATEST, 1), 7)) == (0, 0)
+
+
+@pytest.mark.parametrize("mode", [{"kqueue.flush": "kafka", "kqueue.storage": "local"}, {"kqueue.storage": "memory"}])
+def test_other_modes_never_wait(mode: dict[str, object]) -> None:
+    asker = Asker(mode)
+    asker.sim.topic("t", 1)
+    asker.start(produce_request(asker, "t", batch(b"b"), acks=1), 9)
+    assert answer(asker.start(list_request(LATEST), 7)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "fields", "wait_ms", "code"),
+    [
+        (4, {}, 10_000, ErrorCode.LEADER_NOT_AVAILABLE),
+        (5, {}, 10_000, ErrorCode.OFFSET_NOT_AVAILABLE),
+        (10, {"timeout_ms": 0}, 10_000, ErrorCode.OFFSET_NOT_AVAILABLE),
+        (10, {"timeout_ms": 500}, 500, ErrorCode.OFFSET_NOT_AVAILABLE),
+    ],
+)
+def test_a_flush_that_does_not_end_is_answered_with_a_retriable_error(
+    unflushed: Asker, version: int, fields: dict[str, int], wait_ms: int, code: ErrorCode
+) -> None:
+    sim = unflushed.sim
+    started = unflushed.start(list_request(LATEST, **fields), version)
+    for passed_ms in (wait_ms - 1, 1):
+        assert started.response is None
+        sim.clock.advance(passed_ms)
+        sim.broker.timers.run_due(sim.clock.monotonic_ms())
+        sim.broker.waiting.run_ready()
+    assert answer(started) == (code, -1)
+
+
+def test_after_a_failed_flush_the_answer_is_what_consumers_see() -> None:
+    storage = FaultyStorage()
+    asker = Asker(sim=Simulation({}, storage=storage))
+    asker.sim.topic("t", 1)
+    asker.produce("t", batch(b"a"))
+    storage.fail("sync", lambda path: path.endswith(".log"))
+    asker.start(produce_request(asker, "t", batch(b"b"), acks=1), 9)
+    started = asker.start(list_request(LATEST), 7)
+    asker.sim.settle()
+    assert answer(started) == (0, 1)
+
+
+def test_a_partition_that_is_deleted_meanwhile_is_unknown(unflushed: Asker) -> None:
+    sim = unflushed.sim
+    started = unflushed.start(list_request(LATEST), 7)
+    deleted = sim.broker.topics.delete("t")
+    sim.settle()
+    assert deleted.done
+    assert started.response is not None

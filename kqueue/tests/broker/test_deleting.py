@@ -64,15 +64,16 @@ class World:
         self.seen = max(self.seen, ticket.result(), partition.log_start_offset)
 
     def live(self) -> None:
-        """Appends, deletions up to within a segment, to its end, of everything, and of nothing, with time for files to go."""
+        """Appends; deletions up to within a segment, to its end, of all, flushed or not, and of nothing; time for files to go."""
         sim = self.start()
         topic = sim.topic("t", segment_bytes="300", file_delete_delay_ms="100")
         for before in (0, 3, 4, 8, 5, 12):
             for _ in range(3):
                 append(topic.partition(0), self.appended)
                 self.appended += 1
-            sim.settle()
-            self.delete(sim, min(before, topic.partition(0).high_watermark))
+            if before % 3:
+                sim.settle()
+            self.delete(sim, min(before, topic.partition(0).log_end_offset))
             sim.advance(300)
         sim.stop()
 

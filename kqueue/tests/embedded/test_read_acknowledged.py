@@ -1,0 +1,192 @@
+"""What clients read of records that a producer with acks=1 or acks=0 had appended, on a disk that syncs only once it was asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as AioTopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+import kqueue
+from kqueue.server.hooks import Asked
+from kqueue.storage.hooked import Failure
+
+ROUNDS = 100
+PARTITION = TopicPartition("orders", 0)
+
+
+class HeldDisk:
+    """Each sync of a file of `orders` waits until a request of one of `apis` has been handled since `hold`."""
+
+    def __init__(self, broker: kqueue.Broker, *apis: str) -> None:
+        self._broker = broker
+        self._apis = apis
+        self._may_sync = threading.Event()
+
+    def hold(self) -> None:
+        self._may_sync.clear()
+
+    def release(self) -> None:
+        self._may_sync.set()
+
+    def show(self, asked: Asked) -> None:
+        if asked.api in self._apis:
+            asyncio.get_running_loop().call_soon(self._may_sync.set)  # after the handler has returned
+
+    def ask(self, kind: str, path: str, size: int) -> Failure | None:
+        if kind == "sync" and path.startswith("orders"):
+            assert self._may_sync.wait(30), "nothing asked for the end of the log"
+        return None
+
+
+@contextmanager
+def held_disk(broker: kqueue.Broker, *apis: str) -> Iterator[HeldDisk]:
+    disk = HeldDisk(broker, *apis)
+    disk.release()
+    broker._hooks.add(disk.show, disk.ask)
+    try:
+        yield disk
+    finally:
+        disk.release()
+        broker._hooks.remove(disk.show, disk.ask)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[kqueue.Broker]:
+    with kqueue.Broker(path=tmp_path) as broker:
+        broker.create_topic("orders")
+        yield broker
+
+
+async def ends_of_aiokafka(broker: kqueue.Broker, disk: HeldDisk, acks: int) -> list[tuple[int, int | None, int]]:
+    """After each record: the end offset, the offset at the record's time, and where a consumer is after it sought the end."""
+    producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, acks=acks)
+    consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=None)
+    found = []
+    partition = AioTopicPartition("orders", 0)
+    await producer.start()
+    await consumer.start()
+    consumer.assign([partition])
+    try:
+        for number in range(ROUNDS):
+            disk.hold()
+            await producer.send_and_wait("orders", b"x", timestamp_ms=1_000_000 + number)
+            end = (await consumer.end_offsets([partition]))[partition]
+            disk.hold()
+            await producer.send_and_wait("orders", b"x", timestamp_ms=2_000_000 + number)
+            at = (await consumer.offsets_for_times({partition: 2_000_000 + number}))[partition]
+            disk.hold()
+            await producer.send_and_wait("orders", b"x", timestamp_ms=1_500_000)
+            await consumer.seek_to_end(partition)
+            found.append((end, at and at.offset, await consumer.position(partition)))
+    finally:
+        disk.release()
+        await consumer.stop()
+        await producer.stop()
+    return found
+
+
+def test_aiokafka_finds_each_record_that_was_confirmed_with_acks_1(broker: kqueue.Broker) -> None:
+    with held_disk(broker, "ListOffsets") as disk:
+        found = asyncio.run(ends_of_aiokafka(broker, disk, acks=1))
+    assert found == [(3 * number + 1, 3 * number + 1, 3 * number + 3) for number in range(ROUNDS)]
+
+
+def test_kafka_python_finds_each_record_that_was_confirmed_with_acks_1(broker: kqueue.Broker) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks=1, enable_idempotence=False)
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
+    committed = KafkaConsumer(bootstrap_servers=broker.bootstrap, isolation_level="read_committed")
+    found = []
+    try:
+        with held_disk(broker, "ListOffsets") as disk:
+            for _ in range(ROUNDS):
+                disk.hold()
+                producer.send("orders", b"x").get(30)
+                end = consumer.end_offsets([PARTITION])[PARTITION]
+                disk.hold()
+                producer.send("orders", b"x").get(30)
+                found.append((end, committed.end_offsets([PARTITION])[PARTITION]))
+    finally:
+        for client in (producer, consumer, committed):
+            client.close()
+    assert found == [(2 * number + 1, 2 * number + 2) for number in range(ROUNDS)]
+
+
+def test_delete_records_deletes_each_record_that_was_confirmed_with_acks_1(broker: kqueue.Broker) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks=1, enable_idempotence=False)
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    starts = []
+    try:
+        with held_disk(broker, "DeleteRecords") as disk:
+            for number in range(ROUNDS):
+                disk.hold()
+                producer.send("orders", b"x").get(30)
+                before = -1 if number % 2 else number + 1
+                admin.delete_records({PARTITION: before})
+                starts.append(broker.topics["orders"].start_offsets[0])
+    finally:
+        producer.close()
+        admin.close()
+    assert starts == list(range(1, ROUNDS + 1))
+
+
+def group_lag(broker: kqueue.Broker) -> int:
+    return broker.groups["mail"].lag["orders"][0]
+
+
+def records_to_consume(broker: kqueue.Broker) -> int:
+    with pytest.raises(AssertionError) as error:
+        broker.assert_consumed("orders", group="mail")
+    found = re.search(r"consumed 0 of (\d+) record", str(error.value))
+    assert found is not None
+    return int(found[1])
+
+
+VIEWS: dict[str, Callable[[kqueue.Broker], int]] = {
+    "end_offsets": lambda broker: broker.topics["orders"].end_offsets[0],
+    "records": lambda broker: len(broker.topics["orders"].records()),
+    "read_committed": lambda broker: len(broker.topics["orders"].records(read_committed=True)),
+    "assert_produced": lambda broker: len(broker.assert_produced("orders", [b"x"], exactly=False)),
+    "group_lag": group_lag,
+    "assert_consumed": records_to_consume,
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_show_each_record_that_was_confirmed_with_acks_1(
+    broker: kqueue.Broker, view: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = broker._call
+
+    def call_and_release(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        async def run() -> Any:
+            asyncio.get_running_loop().call_soon(disk.release)  # after the first look
+            return await work()
+
+        return call(run)
+
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks=1, enable_idempotence=False)
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="mail", enable_auto_commit=False)
+    consumer.assign([PARTITION])
+    consumer.commit({PARTITION: OffsetAndMetadata(0, "", -1)})
+    found = []
+    try:
+        with held_disk(broker) as disk:
+            monkeypatch.setattr(broker, "_call", call_and_release)
+            for _ in range(10):
+                disk.hold()
+                producer.send("orders", b"x").get(30)
+                found.append(VIEWS[view](broker))
+    finally:
+        consumer.close()
+        producer.close()
+    assert found == list(range(1, 11))
