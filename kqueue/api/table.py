@@ -5,6 +5,7 @@ A module of this package that is named like an API of the protocol serves it. It
     VERSIONS = (0, 4)                                   lowest and highest version that it serves, all between included
     def handle(request, call) -> response | Wait | None
     def refuse(request, version, error) -> response     only where the response has no `error_code` of its own at the top
+    ITEM_WEIGHT = 10                                    only where a list entry costs so many times more than a partition of a fetch
 
 `refuse` builds the response that tells of `error` at every place where the request asked for something. Modules are
 imported on first use. Nothing is advertised that no module serves.
@@ -53,12 +54,13 @@ MODULES: tuple[str, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One row of the table. `handle` and `refuse` are the module's; `versions` is what is advertised."""
+    """One row of the table. `handle`, `refuse` and `item_weight` are the module's; `versions` is what is advertised."""
 
     api: Api
     versions: tuple[int, int]
     handle: Callable[[Any, Any], Any]
     refuse: Callable[[Any, int, BaseException], Any] | None
+    item_weight: int = 1
 
     def error_response(self, request: Any, version: int, error: BaseException) -> Any:
         """The response that tells of `error` wherever `request` asked for something."""
@@ -71,7 +73,7 @@ class Served:
 def served(name: str) -> Served:
     """The row of one module, imported now if it was not."""
     module = importlib.import_module(f"kqueue.api.{name}")
-    return Served(BY_MODULE[name], module.VERSIONS, module.handle, getattr(module, "refuse", None))
+    return Served(BY_MODULE[name], module.VERSIONS, module.handle, getattr(module, "refuse", None), getattr(module, "ITEM_WEIGHT", 1))
 
 
 def lookup(api_key: int, api_version: int) -> Served:

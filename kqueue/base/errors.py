@@ -112,6 +112,14 @@ class InvalidRequest(RequestRefused):
     """Fields that contradict each other or the protocol."""
 
 
+class TooManyItems(InvalidRequest):
+    """A message with more list entries than it may hold; `excess` is how many more, as far as it was read."""
+
+    def __init__(self, message: str, excess: int) -> None:
+        super().__init__(message)
+        self.excess = excess
+
+
 class UnsupportedVersion(RequestRefused):
     """The request needs what its version, or this broker, does not have."""
 

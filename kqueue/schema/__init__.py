@@ -4,7 +4,7 @@ Wire messages and the records of internal topics are both written with it: see `
 `codec` for how its bytes are read and written.
 """
 
-from kqueue.schema.codec import decode, encode, join, reader, writer
+from kqueue.schema.codec import counted_reader, decode, encode, join, reader, writer
 from kqueue.schema.kinds import (
     Chunk,
     Kind,
@@ -34,6 +34,7 @@ __all__ = [
     "array",
     "boolean",
     "bytes_",
+    "counted_reader",
     "decode",
     "encode",
     "field",

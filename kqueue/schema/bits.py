@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NoReturn
 
-from kqueue.base.errors import MalformedMessage, UnencodableMessage, UnsupportedVersion
+from kqueue.base.errors import MalformedMessage, TooManyItems, UnencodableMessage, UnsupportedVersion
 
 STRING_SIZE_MAX = 32767  # also where the length is a varint; source: Kafka's generated readers and writers
 TEXT = tuple(struct.Struct(f"{size}s").unpack_from for size in range(128))
@@ -55,6 +55,11 @@ def skip_tags(buf: memoryview, pos: int, first: int, end: int) -> int:
     return pos
 
 
+def tag_count(buf: memoryview, pos: int, first: int) -> int:
+    """How many tagged fields a section has whose first byte is `first` and whose rest begins at `pos`. Raises as `uvarint_rest`."""
+    return first if first < 128 else uvarint_rest(buf, pos, first)[0]
+
+
 def uvarint(value: int) -> bytes:
     """An unsigned varint, value 0 … 2^32 - 1."""
     if value < 128:
@@ -96,6 +101,11 @@ def fail_count(struct_name: str, field: str, count: int, element_size: int, pos:
     expected = f"expected a count from 0 to {max(0, end - pos) // element_size} (what fits into the {max(0, end - pos)} bytes left)"
     found = "null" if count == -1 else f"{count}"
     raise MalformedMessage(f"{struct_name}.{field}: {expected}, found {found}, at byte {pos} of {end}")
+
+
+def fail_room(struct_name: str, field: str, count: int, room: int, pos: int, end: int) -> NoReturn:
+    """More items than the message may hold: `room` is what is left after these `count`, so below 0."""
+    raise TooManyItems(f"{struct_name}.{field}: {count} items at byte {pos} of {end} are {-room} more than the message may hold", -room)
 
 
 def fail_marker(struct_name: str, field: str, marker: int, pos: int, end: int) -> NoReturn:

@@ -14,6 +14,7 @@ from kqueue.schema.writing import writer_source
 M = TypeVar("M")
 
 _READERS: dict[tuple[type[Any], int], Callable[..., Any]] = {}
+_COUNTED_READERS: dict[tuple[type[Any], int], Callable[..., Any]] = {}
 _WRITERS: dict[tuple[type[Any], int], Callable[..., Any]] = {}
 
 
@@ -29,6 +30,21 @@ def reader(cls: type[M], version: int) -> Callable[[memoryview, int], tuple[M, i
         schema = _checked(cls, version)
         made = reader_source(schema, version, version in schema.flexible).compile("read", f"{schema.name} v{version} reader")
         _READERS[cls, version] = made
+    return made
+
+
+def counted_reader(cls: type[M], version: int) -> Callable[[memoryview, int, int], tuple[M, int]]:
+    """Like `reader`, for large messages: `read(buf, position, items_max) -> (object, next position)`.
+
+    Items are the elements of all arrays, at every depth, and the tagged fields. They are counted before they are built: the function
+    raises TooManyItems at the first array that would pass `items_max`. A message of n bytes never holds more than n items.
+    Raises: UnsupportedVersion: the message has no such version.
+    """
+    made = _COUNTED_READERS.get((cls, version))
+    if made is None:
+        schema = _checked(cls, version)
+        source = reader_source(schema, version, version in schema.flexible, counted=True)
+        made = _COUNTED_READERS[cls, version] = source.compile("read", f"{schema.name} v{version} counted reader")
     return made
 
 

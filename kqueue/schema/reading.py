@@ -3,7 +3,8 @@
 Fields of fixed size that follow each other, and the length or count behind them, are unpacked together. The first byte of
 a varint is taken as its whole value, since it nearly always is; longer ones finish in `bits.uvarint_rest`.
 
-In the source, `buf` is the frame, `p` the position, `end` its size, `n` the length or count just read.
+In the source, `buf` is the frame, `p` the position, `end` its size, `n` the length or count just read. A counted reader also
+has `room`: how many items (elements of arrays, and tagged fields) the message may still hold. It is checked before an array is built.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from kqueue.schema.source import Source
 from kqueue.schema.structs import Field, Schema
 
 
-def reader_source(schema: Schema, version: int, flexible: bool) -> Source:
-    """The source of `read(buf, p) -> (object, position)`."""
+def reader_source(schema: Schema, version: int, flexible: bool, *, counted: bool = False) -> Source:
+    """The source of `read(buf, p) -> (object, position)`; of `read(buf, p, room)` where it is `counted`."""
     source = Source(
         uvarint_rest=bits.uvarint_rest,
         uvarint_at=bits.uvarint_at,
         skip_tags=bits.skip_tags,
+        tag_count=bits.tag_count,
+        fail_room=bits.fail_room,
         fail_size=bits.fail_size,
         fail_count=bits.fail_count,
         fail_marker=bits.fail_marker,
@@ -36,10 +39,10 @@ def reader_source(schema: Schema, version: int, flexible: bool) -> Source:
         unpack_from=struct.unpack_from,
         READ_ERRORS=bits.READ_ERRORS,
     )
-    with source.block("def read(buf, p)"):
+    with source.block("def read(buf, p, room)" if counted else "def read(buf, p)"):
         source.line("end = len(buf)")
         with source.block("try"):
-            body = _Reader(source, version, flexible)
+            body = _Reader(source, version, flexible, counted)
             made = body.struct(schema)
             body.flush()
             source.line(f"return {made}, p")
@@ -51,10 +54,11 @@ def reader_source(schema: Schema, version: int, flexible: bool) -> Source:
 class _Reader:
     """Goes through a schema at one version and adds lines. `pending` are the fixed-size values not yet unpacked."""
 
-    def __init__(self, source: Source, version: int, flexible: bool) -> None:
+    def __init__(self, source: Source, version: int, flexible: bool, counted: bool) -> None:
         self.source = source
         self.version = version
         self.flexible = flexible
+        self.counted = counted
         self.pending: list[tuple[Fixed[Any], str]] = []
 
     # --- runs of fixed size
@@ -109,6 +113,7 @@ class _Reader:
             left = source.fresh("left")
             source.line("if n > 127: n, p = uvarint_rest(buf, p, n)")
             source.line(f"{left} = n")
+            self.count(f"{schema.name!r}, 'tagged fields'", left)
             with source.block(f"while {left}"):
                 source.line(f"{left} -= 1")
                 tag, stop = source.fresh("tag"), source.fresh("stop")
@@ -126,13 +131,23 @@ class _Reader:
 
     def no_tags(self) -> None:
         """Pass over the tagged fields of a struct that knows none."""
-        if self.pending:
+        if self.pending or self.counted:
             self.later(_FIRST_BYTE, "n")
             self.flush()
-            self.source.line("if n: p = skip_tags(buf, p, n, end)")
+            with self.source.block("if n"):
+                if self.counted:
+                    self.source.line("x = tag_count(buf, p, n)")
+                    self.count("'struct', 'tagged fields'", "x")
+                self.source.line("p = skip_tags(buf, p, n, end)")
             return
         self.source.line("if buf[p]: p = skip_tags(buf, p + 1, buf[p], end)")
         self.source.line("else: p += 1")
+
+    def count(self, where: str, count: str) -> None:
+        """Take `count` items from the room that is left, before anything is built for them."""
+        if self.counted:
+            self.source.line(f"room -= {count}")
+            self.source.line(f"if room < 0: fail_room({where}, {count}, room, p, end)")
 
     # --- fields
 
@@ -234,6 +249,7 @@ class _Reader:
             least = least_size(kind.of, self.version, self.flexible)
             needed = count if least == 1 else f"{count} * {least}"
             source.line(f"if {count} < 0 or {needed} > end - p: fail_count({where}, {count}, {least}, p, end)")
+            self.count(where, count)
             if isinstance(kind.of, Fixed):
                 self.numbers(kind.of, target, count)
             else:

@@ -224,6 +224,7 @@ class Server:
                 client_log,
                 personas.lookup_of(self.config["kqueue.as.version"]),
                 plain_bytes_max=self.config["kqueue.request.max.bytes"],
+                items_max=self.config["kqueue.request.max.items"],
                 hooks=self._hooks,
             ).start,
             gone=lambda session: self._gone(session, limits),

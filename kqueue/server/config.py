@@ -56,6 +56,16 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "Largest request that carries no records (all but Produce): its many small parts take many times its size once they are decoded.",
     ),
     Setting(
+        "kqueue.request.max.items",
+        Kind.INT,
+        200_000,
+        at_least(1000),
+        Scope.BROKER,
+        "Most list entries (topics, partitions, names, settings, tagged fields) in one request, at all depths together. "
+        "They are counted before they are decoded. A request with more is answered INVALID_REQUEST where its response has one error for "
+        "the whole, else its connection is closed. Entries of DescribeConfigs, CreateTopics and others that cost more count several times.",
+    ),
+    Setting(
         "socket.send.buffer.bytes",
         Kind.INT,
         -1,

@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kqueue.api import table
 from kqueue.api.call import Call
-from kqueue.base.errors import KqueueError, MalformedMessage, StorageFailed, TransactionsNotServed, UnencodableMessage
+from kqueue.api.errors import code_of
+from kqueue.base.errors import (
+    KqueueError,
+    MalformedMessage,
+    StorageFailed,
+    TooManyItems,
+    TransactionsNotServed,
+    UnencodableMessage,
+)
 from kqueue.base.settings import MiB
 from kqueue.broker.waiting import Wait, Waiting
-from kqueue.schema import reader, writer
+from kqueue.schema import counted_reader, reader, writer
 from kqueue.server.answers import Chunks, Connection, Later
 from kqueue.server.hooks import Asked, Hooks, Note
 from kqueue.server.limits import ClientLog
 from kqueue.server.pump import MEMORY
-from kqueue.wire.headers import RequestHeader, request_header_version, response_header
+from kqueue.wire.headers import RequestHeader, has_error_code, request_header_version, response_header
 
 if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
@@ -30,6 +38,7 @@ RESPONSE_SIZE_MAX = 2**31 - 1
 PRODUCE_KEY = 0
 REPLY_DROPPED = "a hook dropped its reply"
 PLAIN_BYTES_MAX_DEFAULT = 16 * MiB
+ITEMS_MAX_DEFAULT = 200_000
 
 
 class Route(NamedTuple):
@@ -42,10 +51,25 @@ class Route(NamedTuple):
     read: Callable[[memoryview, int], tuple[Any, int]]
     handle: Callable[[Any, Call], Any]
     write: Callable[[Any, list[Any]], None]
+    items_max: int
+    """Items (see `schema.counted_reader`) that one request may hold. One of at most as many bytes needs no counting."""
+
+    def counted(self) -> Route:
+        """This route for a request that may hold more: its readers count, and raise TooManyItems."""
+        items_max = self.items_max
+        header = counted_reader(RequestHeader, request_header_version(self.served.api.key, self.version))
+        body = counted_reader(self.served.api.request_class, self.version)
+        return self._replace(
+            read_header=lambda frame, position: header(frame, position, items_max),
+            read=lambda frame, position: body(frame, position, items_max),
+        )
 
 
 class Dispatcher:
-    """Starts requests; `lookup` is the table of APIs, `plain_bytes_max` bounds requests other than Produce."""
+    """Starts requests; `lookup` is the table of APIs, `plain_bytes_max` bounds requests other than Produce.
+
+    `items_max` bounds the list entries of one request (for APIs of a higher `item_weight`, a part of it).
+    """
 
     def __init__(
         self,
@@ -55,6 +79,7 @@ class Dispatcher:
         lookup: Callable[[int, int], table.Served] = table.lookup,
         *,
         plain_bytes_max: int = PLAIN_BYTES_MAX_DEFAULT,
+        items_max: int = ITEMS_MAX_DEFAULT,
         hooks: Hooks | None = None,
     ) -> None:
         self._broker = broker
@@ -62,6 +87,7 @@ class Dispatcher:
         self._client_log = client_log
         self._lookup = lookup
         self._plain_bytes_max = plain_bytes_max
+        self._items_max = items_max
         self._hooks = hooks
         self._routes: dict[tuple[int, int], Route] = {}
 
@@ -69,7 +95,7 @@ class Dispatcher:
         """Decode one request and hand it to its handler; None is an answer too: nothing is to be sent.
 
         The handler may write into `frame` (offsets into batches); nothing that it keeps refers to it afterwards.
-        Raises: MalformedMessage, UnsupportedVersion: there is no talking with this client, the connection is to be closed.
+        Raises: MalformedMessage, UnsupportedVersion, TooManyItems: this can't be answered, the connection is to be closed.
         """
         if len(frame) < KEY_AND_VERSION.size:
             raise MalformedMessage(f"expected a request with a key and a version, found {len(frame)} bytes")
@@ -79,13 +105,18 @@ class Dispatcher:
             bound = f"at most {self._plain_bytes_max} bytes (kqueue.request.max.bytes)"
             raise MalformedMessage(f"expected {bound} for a request without records, found {len(frame)}")
         route = self._routes.get(key_and_version) or self._find(*key_and_version)
+        if len(frame) > route.items_max:
+            route = route.counted()
         header, position = route.read_header(frame, 0)
         version, client_id = header.api_version, header.client_id
         hooks, note = self._hooks, None
         if hooks is not None and hooks.record is not None:
             note = hooks.record(frame, header, connection.address)
         # what is left over after the body is ignored, as Kafka does: librdkafka's Metadata for all topics leaves 3 bytes
-        request, _ = route.read(frame, position)
+        try:
+            request, _ = route.read(frame, position)
+        except TooManyItems as error:
+            return self._refuse_items(route, header.correlation_id, error, connection)
         call = connection.call
         if call is None or call.api_version != version or call.client_id != client_id:
             call = connection.call = Call(self._broker, version, client_id, connection.client_host, connection.listener, connection)
@@ -112,7 +143,8 @@ class Dispatcher:
             read, version_written = _read_nothing(served.api.request_class), 0
         header_tail = response_header(api_key, version_written, 0)[4:]
         write = writer(served.api.response_class, version_written)
-        route = Route(served, version, header_tail, read_header, read, served.handle, write)
+        items_max = max(1, self._items_max // served.item_weight)
+        route = Route(served, version, header_tail, read_header, read, served.handle, write, items_max)
         if low <= version <= high:  # others would let a client fill the memory with versions
             self._routes[api_key, version] = route
         return route
@@ -149,6 +181,20 @@ class Dispatcher:
         later = held.wait_with(done, failed) if held is not None else Later(done, failed)
         later.hold(self._waiting, wait)
         return later
+
+    def _refuse_items(self, route: Route, correlation_id: int, error: TooManyItems, connection: Connection) -> Chunks:
+        """Answer with INVALID_REQUEST where the response has one place for it. Elsewhere the answer would be as large as the request.
+
+        Raises TooManyItems: the connection is to be closed.
+        """
+        api = route.served.api
+        weight = route.served.item_weight
+        counts = f", each entry of {api.name} counts {weight}" if weight > 1 else ""
+        bound = f"expected at most {route.items_max} list entries in one {api.name} (kqueue.request.max.items={self._items_max}{counts})"
+        if not has_error_code(api.response_class, route.version):
+            raise TooManyItems(f"{bound}: {error}", error.excess)
+        self._client_log.say(logging.WARNING, connection.address, "refused a request of %s: %s: %s", connection.address, bound, error)
+        return _framed(route, correlation_id, api.response_class(error_code=code_of(error)))
 
     # --- with hooks
 

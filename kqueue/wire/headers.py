@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 
 from kqueue.base.errors import MalformedMessage, UnsupportedVersion
-from kqueue.schema import encode, field, int16, int32, message, reader, string
+from kqueue.schema import encode, field, int16, int32, message, message_schema_of, reader, string
 from kqueue.wire.apis import API_VERSIONS, BY_KEY
 
 CONTROLLED_SHUTDOWN = 7
@@ -79,3 +79,8 @@ def response_header(api_key: int, api_version: int, correlation_id: int) -> byte
     if response_header_version(api_key, api_version) == 0:
         return _CORRELATION.pack(correlation_id)
     return _CORRELATION_AND_NO_TAGS.pack(correlation_id)
+
+
+def has_error_code(response_class: type, api_version: int) -> bool:
+    """Whether a response of this version has one error code for the whole of it."""
+    return any(each.name == "error_code" for each in message_schema_of(response_class).fields_at(api_version))

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from kqueue.base.errors import MalformedMessage
+from kqueue.base.errors import MalformedMessage, TooManyItems
 from kqueue.schema import (
     array,
     boolean,
     bytes_,
+    counted_reader,
     decode,
+    encode,
     field,
     float64,
     int8,
@@ -216,3 +218,61 @@ def test_neighbours_of_fixed_size_are_unpacked_together() -> None:
     text = reader_source(schema_of(All), 0, flexible=False).text()
     assert "= unpack_tbHqd16sh(buf, p)" in text
     assert "range" not in text.replace("for i in range(p, q, 16)", "")
+
+
+@message(versions="0-1", flexible="1+")
+class Nested:
+    topics: list[All] = field(array(All))
+    names: list[str] | None = field(array(string), nullable="0+")
+    tagged: list[int] = field(array(int32), "1+", tag=1)
+
+
+def counted(made: Any, version: int, room: int) -> Any:
+    return counted_reader(type(made), version)(memoryview(encode(made, version)), 0, room)[0]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_counted_reader_counts_the_elements_of_all_arrays_and_the_tagged_fields(version: int) -> None:
+    inner = All(names=["a", "b"], ids=[bytes(16)], numbers=[1, 2, 3], parts=[Part()], records=b"xyz", blob=b"1")
+    if version:
+        inner.tagged_parts = [Part(label="t")]
+    made = Nested(topics=[inner, All(numbers=None)], names=["n"])
+    if version:
+        made.tagged = [7, 8]
+    items = 2 + 7 + 1 + (1 + 1 + 1 + 2 if version else 0)
+    assert counted(made, version, items) == decode(Nested, version, encode(made, version))
+    for room in range(items):
+        with pytest.raises(TooManyItems) as caught:
+            counted(made, version, room)
+        assert caught.value.excess >= 1
+
+
+def test_counted_reader_counts_unknown_tags_and_builds_nothing_for_an_array_beyond_the_room() -> None:
+    tags = b"".join(bytes((tag, 0)) for tag in range(5, 105))
+    data = b"\x01" + b"\x00" + bytes((100,)) + tags
+    read = counted_reader(Nested, 1)
+    assert read(memoryview(data), 0, 100)[0] == Nested(names=None)
+    with pytest.raises(TooManyItems, match="Nested.tagged fields: 100 items"):
+        read(memoryview(data), 0, 99)
+    huge = (1_000_000).to_bytes(4, "big") + bytes(4_000_000)
+    with pytest.raises(TooManyItems, match=r"Numbers\.numbers: 1000000 items at byte 4 of 4000004 are 1 more"):
+        counted_reader(Numbers, 0)(memoryview(huge), 0, 999_999)
+
+
+def test_counted_reader_counts_the_tags_of_structs_that_know_none() -> None:
+    many = b"\x80\x01" + b"".join(bytes((tag, 0)) for tag in range(128))
+    data = b"\x02" + b"\x00\x01" + b"\x01" + many + b"\x00"
+    read = counted_reader(Parts, 1)
+    assert read(memoryview(data), 0, 129)[0] == Parts(parts=[Part(number=1)])
+    with pytest.raises(TooManyItems, match="128 items"):
+        read(memoryview(data), 0, 128)
+
+
+@message(versions="0")
+class Numbers:
+    numbers: list[int] = field(array(int32))
+
+
+@message(versions="0-1", flexible="1+")
+class Parts:
+    parts: list[Part] = field(array(Part))
