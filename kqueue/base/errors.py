@@ -93,6 +93,10 @@ class FolderInUse(KqueueError):
     """Another broker holds the lock of a data folder."""
 
 
+class FolderLost(StorageFailed):
+    """A data folder stopped being ours while it was in use: another process locked it, or its path names another folder."""
+
+
 class Conflict(KqueueError):
     """A metadata commit whose guard no longer held: somebody else changed the value first."""
 

@@ -97,6 +97,7 @@ class Broker:
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.mend_indexes)
         self._every("producer.id.expiration.check.interval.ms", self.logs.expire_producers)
         self._every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
+        self._every("replica.high.watermark.checkpoint.interval.ms", self.logs.check_locks)
         self.cleaning.start()
 
     def stop(self) -> None:
@@ -156,7 +157,11 @@ class Broker:
     def _gone(self, topic: Topic) -> None:
         for partition in topic.partitions:
             partition.mark_deleted()
-            job = self.logs.delete(topic.name, partition.index)
+            try:
+                job = self.logs.delete(topic.name, partition.index)
+            except (StorageFailed, FileNotFoundError) as error:
+                logger.error("the folder of %s-%d can't be removed: %s", topic.name, partition.index, error)
+                continue
             if job is not None:
                 self.jobs.submit(job)
         self.groups.delete_topic(topic.name)

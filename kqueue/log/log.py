@@ -453,10 +453,11 @@ class Log:
     def _fail(self, error: BaseException) -> None:
         if self.offline is None:
             place = f"{self._storage.place}: {self.folder}"
-            self._end(error if isinstance(error, StorageFailed) else StorageFailed(f"{place}: {error!r}"))
+            self.take_offline(error if isinstance(error, StorageFailed) else StorageFailed(f"{place}: {error!r}"))
             logger.error("%s is offline until the next start: %s", place, self.offline)
 
-    def _end(self, error: StorageFailed) -> None:
+    def take_offline(self, error: StorageFailed) -> None:
+        """Refuse every use with `error` from now on, and write nothing more; the caller has logged why. Harmless if it is offline."""
         if self.offline is None:
             self.offline = error
             if self.on_flushed is not None:
@@ -488,7 +489,7 @@ class Log:
 
     def abandon(self) -> None:
         """Let go of the files without flushing, before they are deleted; the log is offline then."""
-        self._end(StorageFailed(f"{self.folder} was deleted"))
+        self.take_offline(StorageFailed(f"{self.folder} was deleted"))
         self._close_files()
 
     def _close_files(self) -> None:

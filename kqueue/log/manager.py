@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import StorageFailed
+from kqueue.base.errors import FolderLost, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import random_uuid, uuid_text
 from kqueue.log.config import LogConfig
@@ -157,6 +158,8 @@ class LogManager:
 
     def _find_and_open(self, key: Key, topic_id: bytes, config: LogConfig) -> Log:
         folder = self._folders.of(key) or self._make(key, topic_id)
+        if folder.lost is not None:
+            raise folder.lost
         found = folder.found[key]
         if not folder.storage.exists(found.path):
             raise StorageFailed(f"{folder.storage.place}: the folder {found.path} was there and is gone")
@@ -246,6 +249,16 @@ class LogManager:
         if self._jobs is not None:
             for log in self._logs.values():
                 mend(log, self._jobs)
+
+    def check_locks(self) -> None:
+        """Verify in jobs that the data folders are still locked; the logs of one that is not are offline from then on. See `check_lock`."""
+        for folder in self._folders:
+            folder.check_lock(self._jobs, partial(self._lose, folder))
+
+    def _lose(self, folder: DataFolder, error: FolderLost) -> None:
+        for key in folder.found:
+            if key in self._logs:
+                self._logs[key].take_offline(error)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[Key, int]) -> None:
         """Write the high watermarks of these partitions, in jobs; others keep theirs. Crash: old or new."""
@@ -369,6 +382,7 @@ class LogManager:
         self._closed = True
         failed: StorageFailed | None = None
         for folder in self._folders:
+            folder.check_lock(None, partial(self._lose, folder))
             try:
                 clean = self._close_logs(folder)
                 self._note_offsets(folder)

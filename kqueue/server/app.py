@@ -268,6 +268,7 @@ class Server:
                 storages.append(LocalStorage(folder, descriptors) if make is LocalStorage else make(folder))
             except StorageFailed as error:
                 offline.append(Offline(str(Path(folder).absolute()), error))
+        check_distinct(storages)
         return storages, offline
 
     def _open_store(self, offline: Sequence[Offline], cleanup: ExitStack) -> MetadataStore:
@@ -312,6 +313,17 @@ class Server:
             await asyncio.sleep(STOP_LOOK_S)
         if unsent:
             logger.warning("closing %d connections that did not take their answers", unsent)
+
+
+def check_distinct(storages: Sequence[Storage]) -> None:
+    """Raises SettingError: two local folders are one, by another spelling, a symbolic link or a bind mount."""
+    found: dict[tuple[int, int], str] = {}
+    for storage in storages:
+        if isinstance(storage, LocalStorage):
+            status = Path(storage.place).stat()
+            other = found.setdefault((status.st_dev, status.st_ino), storage.place)
+            if other is not storage.place:
+                raise SettingError(f"log.dirs: {other} and {storage.place} are the same folder; name it once")
 
 
 def store_folder(folders: Sequence[str], offline: Sequence[Offline]) -> str:

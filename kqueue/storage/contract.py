@@ -28,7 +28,17 @@ class Entry(NamedTuple):
 class Lock(Protocol):
     """Held until `release`, or until the process ends."""
 
-    def release(self) -> None: ...
+    def check(self) -> str | None:
+        """Verify that the lock still excludes others; take it again where it was lost and is free. Blocks. None after `release`.
+
+        Returns: None if nothing was wrong, else what was wrong and is right again (a sentence for the log).
+        Raises: FolderLost: another process holds the lock now, or the path names another folder. StorageFailed: it can't be verified.
+        """
+        ...
+
+    def release(self) -> None:
+        """Give the lock up. Twice is harmless."""
+        ...
 
 
 class File(Protocol):
@@ -135,7 +145,10 @@ class Storage(Protocol):
         ...
 
     def lock(self, name: str) -> Lock:
-        """Take the lock file `name`. Raises FolderInUse: somebody holds it, in this process or another."""
+        """Lock the folder that holds the lock file `name`. Raises FolderInUse: it is locked, in this process or another.
+
+        One lock per folder: a lock file of another name in the same folder may be refused too.
+        """
         ...
 
     def free_bytes(self) -> int | None:

@@ -176,6 +176,10 @@ class _GuardedLock:
         self._lock = lock
         self._call = call
 
+    def check(self) -> str | None:
+        found: str | None = self._call("checking the lock", (str, _NONE), lambda: self._lock.check())
+        return found
+
     def release(self) -> None:
         self._call("releasing the lock", object, lambda: self._lock.release())
 

@@ -2,7 +2,7 @@
 
 A file costs no descriptor until it is used, and loses it again when many others are: `Descriptors` keeps the ones in use,
 maps included (a map holds a descriptor of its own). What a platform lacks has its plain fallback here: fdatasync, F_FULLFSYNC,
-RWF_NOWAIT, file locks.
+RWF_NOWAIT.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from kqueue.base.errors import FolderInUse, StorageFailed
+from kqueue.base.errors import StorageFailed
 from kqueue.storage.contract import Entry, Region
+from kqueue.storage.locks import LocalLock
 from kqueue.storage.paths import TEMPORARY_SUFFIX, check_path, parent_of
 
 try:
@@ -266,48 +267,6 @@ class Descriptors:
                 oldest.close()
             file.kept = True
             self._open_files.append(file)
-
-
-_held_locks: set[tuple[int, int]] = set()
-_held_guard = threading.Lock()
-
-
-class LocalLock:
-    """A POSIX record lock on a file, as the JVM takes it, so that Kafka and kqueue keep out of each other's folders too.
-
-    Such locks don't hold within one process, hence the table of those held here.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._fd: int | None = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
-        status = os.fstat(self._fd)
-        self._key = (status.st_dev, status.st_ino)
-        try:
-            self._take(path)
-        except BaseException:
-            os.close(self._fd)
-            raise
-
-    def _take(self, path: str) -> None:
-        assert self._fd is not None
-        with _held_guard:
-            if self._key in _held_locks:
-                raise FolderInUse(f"{path} is locked by another broker of this process")
-            if fcntl is not None:
-                try:
-                    fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError as error:
-                    if error.errno not in (errno.EACCES, errno.EAGAIN):
-                        raise
-                    raise FolderInUse(f"{path} is locked by another process") from None
-            _held_locks.add(self._key)
-
-    def release(self) -> None:
-        if self._fd is not None:
-            with _held_guard:
-                os.close(self._fd)
-                self._fd = None
-                _held_locks.discard(self._key)
 
 
 class LocalStorage:

@@ -72,6 +72,9 @@ class MemoryLock:
         self._held = held
         self._name = name
 
+    def check(self) -> str | None:
+        return None
+
     def release(self) -> None:
         self._held.discard(self._name)
 

@@ -218,15 +218,21 @@ class _Operation:
 
 
 class _FaultyLock:
-    def __init__(self, held: set[str], name: str) -> None:
-        if name in held:
+    def __init__(self, storage: FaultyStorage, name: str) -> None:
+        if name in storage.locks:
             raise FolderInUse(f"{name} is locked")
-        held.add(name)
-        self._held = held
+        storage.locks.add(name)
+        self._storage = storage
         self._name = name
 
+    def check(self) -> str | None:
+        found, self._storage.lock_problem = self._storage.lock_problem, None
+        if isinstance(found, StorageFailed):
+            raise found
+        return found
+
     def release(self) -> None:
-        self._held.discard(self._name)
+        self._storage.locks.discard(self._name)
 
 
 class FaultyStorage:
@@ -234,6 +240,7 @@ class FaultyStorage:
 
     Args: cut_at: number of the step (from 1) at which the power goes: a sync is not done then, other steps are done but not synced.
     capacity_bytes: bytes of all files together; None = no bound. `steps` lists what was done.
+    lock_problem: what the next `Lock.check` returns, or raises; None: nothing is wrong.
     """
 
     place = "faulty storage"
@@ -246,7 +253,8 @@ class FaultyStorage:
         self.is_cut = False
         self._root = _Folder()
         self._failures: list[_Failure] = []
-        self._locks: set[str] = set()
+        self.locks: set[str] = set()
+        self.lock_problem: str | StorageFailed | None = None
 
     # --- faults
 
@@ -375,7 +383,7 @@ class FaultyStorage:
 
     def lock(self, name: str) -> _FaultyLock:
         self.check_power()
-        return _FaultyLock(self._locks, check_path(name))
+        return _FaultyLock(self, check_path(name))
 
     def free_bytes(self) -> int | None:
         return self.room()

@@ -205,7 +205,10 @@ def atomic_writes_replace(storage: Storage) -> None:
 def locks_exclude(storage: Storage) -> None:
     lock = storage.lock(".lock")
     raises(FolderInUse, "lock of a name that is locked", lambda: storage.lock(".lock"))
+    same("check of a lock that is held", lock.check(), None)
+    raises(FolderInUse, "lock of a name that is locked and was checked", lambda: storage.lock(".lock"))
     lock.release()
+    same("check of a lock that was released", lock.check(), None)
     lock.release()
     storage.lock(".lock").release()
 

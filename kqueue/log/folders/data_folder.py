@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import CorruptIndex, StorageFailed
-from kqueue.base.jobs import Jobs
+from kqueue.base.errors import CorruptIndex, FolderLost, StorageFailed
+from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import parse_partition_folder, parse_uuid, partition_folder, random_uuid, uuid_text
-from kqueue.log.folders.saving import CheckpointFile, Done
+from kqueue.log.folders.saving import CheckpointFile, Done, run_or_submit
 from kqueue.log.formats import checkpoints
 from kqueue.log.formats.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -46,6 +47,7 @@ class DataFolder:
 
     `recovery_points`, `high_watermarks`, `log_starts`, `cleaner_offsets`: what the checkpoints say; `save` puts them back.
     `error`: what failed last at the top of the folder, None once a checkpoint could be written again.
+    `lost`: why the folder is no longer ours (`check_lock`); from then on nothing is written to it until the next start. None: it is ours.
     Raises FolderInUse, StorageFailed (another node's folder, a file that can't be read or written).
     """
 
@@ -55,6 +57,9 @@ class DataFolder:
         self.storage = storage
         self.clock = clock
         self.error: StorageFailed | None = None
+        self._lost: FolderLost | None = None
+        self._checking = False
+        self._lock_error: str | None = None
         self._lock = storage.lock(LOCK)
         try:
             self.properties = self._identify(node_id, cluster_id, rng)
@@ -143,6 +148,44 @@ class DataFolder:
             logger.error("%s: %s: %s", self.storage.place, folder, error)
             return None
 
+    # --- the lock
+
+    @property
+    def lost(self) -> FolderLost | None:
+        return self._lost
+
+    def check_lock(self, jobs: Jobs | None, lost: Callable[[FolderLost], None]) -> None:
+        """Verify in a job that the folder is still locked; a lock that was lost and is free is taken again, with one ERROR line.
+
+        `lost` is called on the owner thread if another process has the folder now, or if the path names another folder. Then two
+        brokers may be writing to the same files, so the caller must stop all use of it.
+        """
+        if self._lost is not None or self._checking:
+            return
+        self._checking = True
+
+        def finish(repaired: str | None, error: BaseException | None) -> None:
+            self._checking = False
+            self._report_lock(repaired, error)
+            if isinstance(error, FolderLost):
+                self._lost = self.error = error
+                lost(error)
+
+        run_or_submit(IoJob(f"check the lock of {self.storage.place}", self._lock.check, finish), jobs)
+
+    def _report_lock(self, repaired: str | None, error: BaseException | None) -> None:
+        if isinstance(error, FolderLost):
+            logger.error("data folder %s is offline until the next start, its partitions are not served: %s", self.storage.place, error)
+        elif error is not None and str(error) != self._lock_error:
+            logger.error("%s: %s", self.storage.place, error)
+        elif repaired is not None:
+            logger.error("%s: %s. Remove a lock file only when no broker runs", self.storage.place, repaired)
+        self._lock_error = None if error is None else str(error)
+
+    def _check_ours(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+
     # --- partitions
 
     def make(self, key: Key, topic_id: bytes) -> Found:
@@ -150,6 +193,7 @@ class DataFolder:
 
         Crash: the first flush of its log makes it durable; before, it may be gone.
         """
+        self._check_ours()
         if not self.storage.exists(META_PROPERTIES):
             # else a folder that was unmounted would be made again on the disk below
             raise StorageFailed(f"{self.storage.place}: {META_PROPERTIES} was there and is gone")
@@ -165,6 +209,7 @@ class DataFolder:
 
     def identify(self, key: Key, path: str, topic_id: bytes) -> Found:
         """Write a topic's id into a partition's folder. Crash: as `make`."""
+        self._check_ours()
         file = self.storage.open(f"{path}/{PARTITION_METADATA}", create=True)
         file.truncate(0)
         file.append(checkpoints.encode_partition_metadata(topic_id))
@@ -177,6 +222,7 @@ class DataFolder:
 
         Crash: the old name may come back until the folder is synced.
         """
+        self._check_ours()
         found = self.found.pop(key)
         tail = f"-{key[1]}.{unique}{suffix}"
         path = key[0][: 255 - len(tail)] + tail  # the longest name that file systems take
@@ -212,10 +258,14 @@ class DataFolder:
 
     def save(self, name: str, done: Done) -> None:
         """Write a checkpoint, if it says anything new, in a job; then call `done`, as `CheckpointFile.save`. Crash: old or new."""
-        self._files[name].save(checkpoints.encode_offsets(self._table(name)), done)
+        if self._lost is not None:
+            done(self._lost)
+        else:
+            self._files[name].save(checkpoints.encode_offsets(self._table(name)), done)
 
     def save_now(self, name: str) -> None:
         """Write a checkpoint, if it says anything new. Blocks. Crash: old or new. Raises StorageFailed."""
+        self._check_ours()
         self._files[name].save_now(checkpoints.encode_offsets(self._table(name)))
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
@@ -226,7 +276,7 @@ class DataFolder:
         for file in self._files.values():
             file.close()
         try:
-            if clean:
+            if clean and self._lost is None:
                 self.storage.write_atomic(CLEAN_SHUTDOWN, checkpoints.encode_clean_shutdown(broker_epoch))
         finally:
             self._lock.release()

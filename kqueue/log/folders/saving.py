@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
 from kqueue.base.errors import StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.storage import Storage
 
+T = TypeVar("T")
 Done = Callable[[BaseException | None], None]
 
 
@@ -76,24 +78,13 @@ class CheckpointFile:
             for done in waiting:
                 done(error)
 
-        self._submit(IoJob(f"write {self._name}", lambda: self._write(number, data), finish))
+        run_or_submit(IoJob(f"write {self._name}", lambda: self._write(number, data), finish), self._jobs)
 
     def _go_on(self) -> None:
         if self._next is not None:
             data, waiting = self._next, self._next_waiting
             self._next, self._next_waiting = None, []
             self._begin(data, waiting)
-
-    def _submit(self, job: IoJob[None]) -> None:
-        if self._jobs is not None:
-            self._jobs.submit(job)
-            return
-        try:
-            job.run()
-        except Exception as error:
-            job.finish(None, error)
-        else:
-            job.finish(None, None)
 
     def _write(self, number: int, data: bytes) -> None:
         with self._lock:
@@ -106,3 +97,16 @@ class CheckpointFile:
             except FileNotFoundError as error:
                 raise StorageFailed(f"{self._storage.place}: {self._name} can't be written: {error}") from error
             self._written = number
+
+
+def run_or_submit(job: IoJob[T], jobs: Jobs | None) -> None:
+    """Submit the job; None: run it at once, in the caller's thread."""
+    if jobs is not None:
+        jobs.submit(job)
+        return
+    try:
+        result = job.run()
+    except Exception as error:
+        job.finish(None, error)
+    else:
+        job.finish(result, None)

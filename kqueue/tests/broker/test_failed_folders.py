@@ -31,7 +31,7 @@ def restart_with(sim: Simulation, folder: str, *, clean: bool) -> Simulation:
     assert isinstance(storage, FaultyStorage)
     if clean:
         sim.stop()
-    storage._locks.clear()
+    storage.locks.clear()
     storage.remove(f"{folder}/00000000000000000000.index")
     storage.fail("create", lambda path: path.startswith(f"{folder}/"))
     return sim.restarted()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.base.errors import FolderInUse, StorageFailed
+from kqueue.base.errors import FolderInUse, FolderLost, StorageFailed
 from kqueue.log.config import LogConfig
 from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, decode_offsets
 from kqueue.log.log import Log
@@ -89,6 +89,42 @@ def test_the_folders_are_locked_between_start_and_close(tmp_path: Path) -> None:
     manager.close({})
     manager.close({})
     start(LocalStorage(tmp_path)).close({})
+
+
+def test_the_logs_of_a_lost_folder_are_offline_and_the_other_folder_serves() -> None:
+    lost, kept = FaultyStorage(), FaultyStorage()
+    manager = start(lost, kept, jobs=(jobs := SteppedJobs()))
+    for number in range(2):
+        manager.create("t", number, ID)
+    logs = [log_of(manager, "t", number) for number in range(2)]
+    lost.lock_problem = FolderLost("another process has it")
+    manager.check_locks()
+    jobs.run_all()
+    steps = len(lost.steps)
+    gone = next(log for log in logs if log.offline is not None)
+    (other,) = (log for log in logs if log is not gone)
+    for use in (lambda: append(gone, b"x"), lambda: gone.read(0, 1000, end_offset=0)):
+        with pytest.raises(FolderLost, match="another process"):
+            use()
+    append(other, b"x")
+    manager.create("t", 2, ID)
+    log_of(manager, "t", 2)
+    with pytest.raises(FolderLost):
+        manager.close({})
+    assert len(lost.steps) == steps
+    assert kept.exists(".kafka_cleanshutdown")
+    assert not lost.exists(".kafka_cleanshutdown")
+
+
+def test_the_locks_are_checked_once_more_before_the_stop_is_marked_clean() -> None:
+    storage = FaultyStorage()
+    manager = start(storage)
+    append(log_of(manager), b"x")
+    storage.lock_problem = FolderLost("another process has it")
+    steps = len(storage.steps)
+    with pytest.raises(FolderLost):
+        manager.close({})
+    assert len(storage.steps) == steps
 
 
 def test_another_topics_folder_is_not_opened() -> None:

@@ -4,11 +4,12 @@ import random
 
 import pytest
 
-from kqueue.base.errors import FolderInUse, StorageFailed
+from kqueue.base.errors import FolderInUse, FolderLost, StorageFailed
 from kqueue.log.folders.data_folder import DataFolder
 from kqueue.log.formats import checkpoints
 from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.clock import ManualClock
+from kqueue.testing.jobs import SteppedJobs
 from kqueue.testing.storage import FaultyStorage, Remains
 from kqueue.tests.log.helpers import START_MS
 
@@ -173,3 +174,70 @@ def test_a_new_partition_inherits_nothing_from_a_deleted_one_of_its_name(restart
     left = storage.after_cut(Remains.LOST, random.Random(1))
     for name in checkpoints.OFFSET_CHECKPOINTS:
         assert checkpoints.decode_offsets(left.read(name)) == {}
+
+
+def checked(folder: DataFolder) -> list[FolderLost]:
+    lost: list[FolderLost] = []
+    folder.check_lock(None, lost.append)
+    return lost
+
+
+def test_a_lock_that_was_taken_again_is_one_line_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    storage = FaultyStorage()
+    folder = open_folder(storage)
+    storage.lock_problem = "d/.lock was removed while it was locked; it is locked again"
+    assert checked(folder) == checked(folder) == []
+    assert caplog.messages == [
+        "faulty storage: d/.lock was removed while it was locked; it is locked again. Remove a lock file only when no broker runs"
+    ]
+    folder.save_now("log-start-offset-checkpoint")
+
+
+def test_a_folder_that_was_lost_is_not_written_to(caplog: pytest.LogCaptureFixture) -> None:
+    storage = FaultyStorage()
+    folder = open_folder(storage)
+    folder.make(("t", 0), ID)
+    storage.lock_problem = FolderLost("d/.lock was replaced")
+    assert [str(error) for error in checked(folder)] == ["d/.lock was replaced"]
+    assert checked(folder) == []
+    assert len(caplog.messages) == 1
+    assert "is offline until the next start" in caplog.messages[0]
+    steps = len(storage.steps)
+    errors: list[BaseException | None] = []
+    folder.save("log-start-offset-checkpoint", errors.append)
+    assert errors == [folder.lost]
+    for use in (
+        lambda: folder.save_now("log-start-offset-checkpoint"),
+        lambda: folder.make(("u", 0), ID),
+        lambda: folder.identify(("t", 0), "t-0", ID),
+        lambda: folder.rename(("t", 0), "-delete", "x"),
+    ):
+        with pytest.raises(FolderLost):
+            use()
+    folder.close(clean=True, broker_epoch=-1)
+    assert len(storage.steps) == steps
+    assert not storage.exists(".kafka_cleanshutdown")
+
+
+def test_a_lock_that_can_not_be_checked_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    storage = FaultyStorage()
+    folder = open_folder(storage)
+    for _ in range(3):
+        storage.lock_problem = StorageFailed("can't check the lock")
+        assert checked(folder) == []
+    assert caplog.messages == ["faulty storage: can't check the lock"]
+    assert folder.lost is None
+    assert checked(folder) == []
+    storage.lock_problem = StorageFailed("can't check the lock")
+    checked(folder)
+    assert len(caplog.messages) == 2
+
+
+def test_a_lock_is_checked_once_at_a_time_in_a_job() -> None:
+    jobs = SteppedJobs()
+    folder = open_folder(FaultyStorage())
+    folder.check_lock(jobs, lambda error: None)
+    folder.check_lock(jobs, lambda error: None)
+    assert jobs.run_all() == 1
+    folder.check_lock(jobs, lambda error: None)
+    assert jobs.run_all() == 1
