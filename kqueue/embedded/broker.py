@@ -221,7 +221,7 @@ class Broker(Inside):
 
     async def _serve(self, config: Config, started: Future[None]) -> None:
         storages, store = self._plugins.storages, self._plugins.store
-        self._memory = self._memory or (MemoryStorage(), MemoryStore())
+        self._memory = self._memory or (MemoryStorage(self._time), MemoryStore())
         if config["kqueue.storage"] == "memory":
             storages = storages or [self._memory[0]]
         if metadata_name(config) == "memory":

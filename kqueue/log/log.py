@@ -203,7 +203,7 @@ class Log:
         old = self._active
         self._flusher.before_new_name()
         old.seal()
-        old.ended_ms = self._clock.wall_ms()
+        old.modified_ms(self._clock.wall_ms())
         self._take_snapshot()
         self._flusher.add(*old.files())
         self._flusher.names_changed()

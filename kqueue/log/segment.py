@@ -41,13 +41,14 @@ class Found(NamedTuple):
 class Segment:
     """One segment. `base`: its first offset; `size`: bytes in its log; `created_ms`: wall clock when this object was made.
 
-    `ended_ms`: wall clock when it was sealed, else as `created_ms`. `found_size`: bytes up to there were in the file already, and are
+    `found_size`: bytes up to there were in the file already, and are
     not known to be right (see `verifying`); 0: all are.
     """
 
     __slots__ = (
-        "_checks", "_folder", "_is_astray", "_max_timestamp", "_max_timestamp_offset", "_rolling_timestamp", "_storage", "_unindexed",
-        "base", "created_ms", "ended_ms", "found_size", "index", "indexes_full", "log", "size", "timeindex", "txnindex",
+        "_checks", "_folder", "_is_astray", "_max_timestamp", "_max_timestamp_offset", "_modified_ms", "_modified_size",
+        "_rolling_timestamp", "_storage", "_unindexed", "base", "created_ms",
+        "found_size", "index", "indexes_full", "log", "size", "timeindex", "txnindex",
     )  # fmt: skip
 
     def __init__(
@@ -68,12 +69,13 @@ class Segment:
         self._storage = storage
         self._folder = folder
         self.base = base
-        self.created_ms = self.ended_ms = created_ms
+        self.created_ms = created_ms
         self.log: File = storage.open(path(LOG), create=create, size=size(LOG))
         self.index = OffsetIndex(storage, path(INDEX), base, create=create, size=size(INDEX))
         self.timeindex = TimeIndex(storage, path(TIMEINDEX), base, create=create, size=size(TIMEINDEX))
         self.txnindex = TransactionIndex(storage, path(TXNINDEX), exists=size(TXNINDEX) is not None)
-        self.size = self.found_size = self.log.size
+        self.size = self.found_size = self._modified_size = self.log.size
+        self._modified_ms: int | None = None  # when it had `_modified_size` bytes first; None: not asked yet
         self.indexes_full = False
         self._checks: Checks | None = None
         self._is_astray = False
@@ -259,8 +261,26 @@ class Segment:
     def view(self, end_offset: int, is_active: bool, now_ms: int, *, with_first: bool) -> SegmentView:
         """The segment as cleanup policies see it; `with_first`: its first timestamp too. Raises CorruptData, StorageFailed."""
         greatest = self.max_timestamp
-        time_ms = greatest if greatest >= 0 else now_ms if is_active else self.ended_ms
+        # 0 too is no time: earlier versions of kqueue stored it for batches whose records have none
+        time_ms = greatest if greatest > 0 else self.modified_ms(now_ms)
         return SegmentView(self.base, end_offset, self.size, greatest, is_active, time_ms, self.first_timestamp if with_first else -1)
+
+    def modified_ms(self, now_ms: int) -> int:
+        """Wall clock of the last change of its batches, in ms. Raises StorageFailed.
+
+        Appends read no clock: what was appended since the last call counts as appended at `now_ms`. For bytes that were found on the disk
+        the file's age counts, by the storage's clock, so that a broker whose clock was advanced ages them by no more than is true.
+        """
+        if self.size != self._modified_size:
+            self.set_modified_ms(now_ms)
+        elif self._modified_ms is None:
+            age_ms = self.log.age_ms()
+            self._modified_ms = self.created_ms if age_ms is None else min(self.created_ms, now_ms - age_ms)
+        return self._modified_ms if self._modified_ms is not None else now_ms
+
+    def set_modified_ms(self, modified_ms: int) -> None:
+        """Let its bytes count as written at this time."""
+        self._modified_ms, self._modified_size = modified_ms, self.size
 
     def since(self, timestamp: int, start_offset: int) -> Iterator[Found]:
         """The batches from the one that holds `start_offset` on that have a record at `timestamp` or later, in order of offset.

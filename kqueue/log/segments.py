@@ -77,7 +77,7 @@ class Segments:
         swap.install(self._storage, self._folder, group)
         for name in snapshots:
             self._storage.rename(f"{self._folder}/{name}", f"{self._folder}/{name}{DELETED}")
-        self.all[number : number + len(old)] = [self._open(group, now_ms, old[-1].ended_ms)]
+        self.all[number : number + len(old)] = [self._open(group, now_ms, old[-1].modified_ms(now_ms))]
         return [f"{self._folder}/{name}{DELETED}" for name in files + snapshots]
 
     def cut(self, offset: int, index_bytes_max: int) -> int:
@@ -90,13 +90,13 @@ class Segments:
         end_offset = self.all[-1].truncate_to(offset, index_bytes_max=index_bytes_max)
         return offset if end_offset is None else end_offset
 
-    def _open(self, group: Group, now_ms: int, ended_ms: int) -> Segment:
+    def _open(self, group: Group, now_ms: int, modified_ms: int) -> Segment:
         cleaned = group.cleaned
         sizes = {file_name(cleaned.base, LOG): cleaned.size}
         if cleaned.has_txnindex:
             sizes[file_name(cleaned.base, TXNINDEX)] = 0  # tells that it is there
         segment = Segment(self._storage, self._folder, cleaned.base, now_ms, sizes=sizes)
-        segment.ended_ms = ended_ms
+        segment.set_modified_ms(modified_ms)
         segment.trust()  # every batch was checked while it was written
         return segment
 

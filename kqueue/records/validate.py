@@ -32,7 +32,6 @@ PRODUCE_VERSION_ZSTD = 7
 PRODUCE_VERSION_NEWEST = 13
 NO_TIMESTAMP = -1
 _LONG_MAX = 2**63 - 1
-_LONG_MIN = -(2**63)
 _KAFKAS_CODECS_MAX = 4
 _FORBIDDEN = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
 
@@ -69,8 +68,9 @@ class Rules:
 def check_produced(buf: memoryview, rules: Rules, *, now_ms: int, produce_version: int = PRODUCE_VERSION_NEWEST) -> BatchHeader:
     """Check what a client sent for one partition (Produce 3 and above): exactly one batch of magic 2.
 
-    At level RECORDS a max timestamp that is not the records' greatest is put right in place, as Kafka does; `buf` must be
-    writable then. Returns: the header of the batch, which is all of `buf`.
+    Where every record is read, a max timestamp that is not the records' greatest is replaced in place, as in Kafka; `buf` must be
+    writable then. That is at level RECORDS, and wherever the header's own times contradict each other: base timestamp
+    negative or above the max timestamp, as from producers whose records have no time. Returns: the header, of all of `buf`.
     Raises:
         CorruptBatch: cut off, a wrong checksum, records that don't follow their format.
         InvalidRecord: not exactly one batch, another magic, counts that contradict, flags that only a broker may set, no key
@@ -86,7 +86,7 @@ def check_produced(buf: memoryview, rules: Rules, *, now_ms: int, produce_versio
     if size < BATCH_OVERHEAD:
         raise CorruptBatch(f"a batch header has {BATCH_OVERHEAD} bytes, found {size}")
     fields = HEADER.unpack_from(buf)  # in place, and no calls but this one and the checksum's: every Produce comes by here
-    base_offset, length, _, _, crc, attributes, last_delta, _, max_timestamp, producer_id, _, base_sequence, count = fields
+    base_offset, length, _, _, crc, attributes, last_delta, base_time, max_timestamp, producer_id, _, base_sequence, count = fields
     if length + LENGTH_FIELD_END != size:
         raise _wrong_size(length + LENGTH_FIELD_END, size)
     if size > rules.max_batch_bytes:
@@ -107,7 +107,7 @@ def check_produced(buf: memoryview, rules: Rules, *, now_ms: int, produce_versio
     if crc32c(buf[CRC_START:]) != crc:
         raise CorruptBatch(f"checksum {crc:#010x} stands in the batch, but its bytes give {crc32c(buf[CRC_START:]):#010x}")
     header: BatchHeader = tuple.__new__(BatchHeader, fields)
-    if rules.every_record:
+    if rules.every_record or not 0 <= base_time <= max_timestamp:  # no producer that gives its records times writes such a header
         return _check_records(buf, header, rules, now_ms)
     return header
 
@@ -136,7 +136,7 @@ def _check_codec(codec_id: int, produce_version: int) -> None:
 
 
 def _check_records(buf: memoryview, header: BatchHeader, rules: Rules, now_ms: int) -> BatchHeader:
-    greatest, least, keys_required = _LONG_MIN, _LONG_MAX, rules.keys_required
+    greatest, least, keys_required = NO_TIMESTAMP, _LONG_MAX, rules.keys_required
     for record in decode_records(decompressed(buf, 0, header, rules.limit_bytes), header):
         offset, time, key, _, _, _ = record
         if keys_required and key is None:

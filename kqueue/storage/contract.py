@@ -79,6 +79,13 @@ class File(Protocol):
         """A stretch of the file to send later."""
         ...
 
+    def age_ms(self) -> int | None:
+        """Milliseconds since its bytes last changed, by the storage's own clock, never negative; None: the storage can't say.
+
+        Retention counts the age of segments from it whose records have no time. Raises StorageFailed, FileNotFoundError.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of descriptor and map; regions and views live on. Twice is harmless, and a later use opens it again."""
         ...

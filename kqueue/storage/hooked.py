@@ -54,7 +54,7 @@ class StorageHooks:
 class HookedFile:
     """A `File` of a `HookedStorage`."""
 
-    __slots__ = ("_file", "_hooks", "_path", "close", "map", "read_at", "region")
+    __slots__ = ("_file", "_hooks", "_path", "age_ms", "close", "map", "read_at", "region")
 
     def __init__(self, file: File, path: str, hooks: StorageHooks) -> None:
         self._file = file
@@ -64,6 +64,7 @@ class HookedFile:
         self.region: Callable[[int, int], Region] = file.region
         self.map: Callable[[], memoryview] = file.map
         self.close: Callable[[], None] = file.close
+        self.age_ms: Callable[[], int | None] = file.age_ms
 
     @property
     def size(self) -> int:

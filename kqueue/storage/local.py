@@ -12,6 +12,7 @@ import errno
 import mmap
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -200,6 +201,13 @@ class LocalFile:
         descriptor = self._descriptor or self._open()
         self.used = True
         return Region(descriptor, position, size)
+
+    def age_ms(self) -> int | None:
+        try:
+            modified_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116  cheaper than a Path
+        except OSError as error:
+            _fail("look at", self._path, error)
+        return max((time.time_ns() - modified_ns) // 1_000_000, 0)
 
     def close(self) -> None:
         self._descriptor = None

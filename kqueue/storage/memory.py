@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kqueue.base.clock import Clock, SystemClock
 from kqueue.base.errors import FolderInUse, StorageFailed
 from kqueue.storage.contract import Entry, Region
 from kqueue.storage.paths import check_path, parent_of
@@ -10,9 +11,11 @@ from kqueue.storage.paths import check_path, parent_of
 class MemoryFile:
     """Bytes that grow; also the `Source` of its regions. `sync` has nothing to do: memory ends with the process."""
 
-    __slots__ = ("_data",)
+    __slots__ = ("_clock", "_data", "_modified_ms")
 
-    def __init__(self, data: bytes = b"") -> None:
+    def __init__(self, data: bytes = b"", clock: Clock = SystemClock()) -> None:  # noqa: B008  it has no state
+        self._clock = clock
+        self._modified_ms = clock.monotonic_ms()
         # a bytes object while mapped, so that views of it never stand in the way of an append
         self._data: bytes | bytearray = bytearray(data)
 
@@ -23,6 +26,7 @@ class MemoryFile:
     def append(self, data: bytes | bytearray | memoryview) -> int:
         position = len(self._data)
         self._writable().extend(data)
+        self._modified_ms = self._clock.monotonic_ms()
         return position
 
     def read_at(self, position: int, size: int) -> bytes:
@@ -33,6 +37,7 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         assert size <= len(self._data), "truncate never grows a file"
         del self._writable()[size:]
+        self._modified_ms = self._clock.monotonic_ms()
 
     def sync(self) -> None:
         pass
@@ -50,6 +55,9 @@ class MemoryFile:
 
     def is_cached(self, position: int, size: int) -> bool:
         return True
+
+    def age_ms(self) -> int | None:
+        return int(self._clock.monotonic_ms() - self._modified_ms)
 
     def close(self) -> None:
         pass
@@ -80,12 +88,16 @@ class MemoryLock:
 
 
 class MemoryStorage:
-    """A `Storage` in memory. What was opened stays usable when its name is gone, as on a disk."""
+    """A `Storage` in memory. What was opened stays usable when its name is gone, as on a disk.
+
+    Args: clock: counts the age of files; None: the machine's.
+    """
 
     place = "memory"
     opener = None
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = SystemClock() if clock is None else clock
         self._files: dict[str, MemoryFile] = {}
         self._folders: dict[str, set[str]] = {"": set()}
         self._locks: set[str] = set()
@@ -95,7 +107,7 @@ class MemoryStorage:
         if file is None:
             if not create:
                 raise FileNotFoundError(path)
-            file = self._files[path] = MemoryFile()
+            file = self._files[path] = MemoryFile(clock=self._clock)
             self._name(path)
         return file
 
@@ -150,7 +162,7 @@ class MemoryStorage:
 
     def write_atomic(self, path: str, data: bytes) -> None:
         check_path(path)
-        self._files[path] = MemoryFile(data)
+        self._files[path] = MemoryFile(data, self._clock)
         self._name(path)
 
     def lock(self, name: str) -> MemoryLock:

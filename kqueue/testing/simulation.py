@@ -41,9 +41,9 @@ class Simulation:
         seed: int = 0,
     ) -> None:
         self.settings = dict(settings or {})
-        self.storage = storage if storage is not None else MemoryStorage()
-        self.store = store if store is not None else MemoryStore()
         self.clock = clock or ManualClock()
+        self.storage = storage if storage is not None else MemoryStorage(self.clock)
+        self.store = store if store is not None else MemoryStore()
         self.jobs = SteppedJobs()
         rng = random.Random(seed)
         config = Config(CATALOG, self.settings)

@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from kqueue.base.clock import Clock, SystemClock
 from kqueue.base.errors import FolderInUse, StorageFailed
 from kqueue.storage.contract import Entry, Region
 from kqueue.storage.paths import TEMPORARY_SUFFIX, check_path, parent_of
@@ -44,6 +45,7 @@ class _Inode:
 
     def __init__(self, data: bytes = b"") -> None:
         self.data = bytearray(data)
+        self.modified_ms = 0.0  # on the monotonic clock of its storage
         self.durable = bytes(data)
         self.pending: list[tuple[int, bytes | None]] = []  # (position, bytes written there), or (new size, None)
         self.dropped: list[tuple[int, int]] = []  # stretches that a failed sync made the kernel forget
@@ -67,6 +69,11 @@ class _Inode:
         # Linux marks the pages clean: the next sync says that all is well
         self.dropped += [(position, position + len(data)) for position, data in self.pending if data is not None]
         self.pending.clear()
+
+    def copy_after_cut(self, remains: Remains, rng: random.Random) -> _Inode:
+        copy = _Inode(self.after_cut(remains, rng))
+        copy.modified_ms = self.modified_ms
+        return copy
 
     def after_cut(self, remains: Remains, rng: random.Random) -> bytes:
         if remains is Remains.LOST or not self.pending:
@@ -121,7 +128,7 @@ class _Folder:
                     _apply(left, change)
         folder = _Folder()
         for name, node in left.items():
-            folder.entries[name] = node.after_cut(remains, rng) if isinstance(node, _Folder) else _Inode(node.after_cut(remains, rng))
+            folder.entries[name] = node.after_cut(remains, rng) if isinstance(node, _Folder) else node.copy_after_cut(remains, rng)
         folder.sync()
         return folder
 
@@ -160,6 +167,7 @@ class FaultyFile:
             raise StorageFailed(f"can't write to {self._path}: ENOSPC, {os.strerror(errno.ENOSPC)}")
         with self._storage.step("append", self._path):
             self._inode.write(bytes(data))
+            self._inode.modified_ms = self._storage.clock.monotonic_ms()
         return position
 
     def read_at(self, position: int, size: int) -> bytes:
@@ -170,6 +178,7 @@ class FaultyFile:
         assert size <= self.size, "truncate never grows a file"
         with self._storage.step("truncate", self._path):
             self._inode.truncate(size)
+            self._inode.modified_ms = self._storage.clock.monotonic_ms()
 
     def sync(self) -> None:
         try:
@@ -191,6 +200,10 @@ class FaultyFile:
 
     def is_cached(self, position: int, size: int) -> bool:
         return True
+
+    def age_ms(self) -> int | None:
+        self._storage.check_power()
+        return int(self._storage.clock.monotonic_ms() - self._inode.modified_ms)
 
     def close(self) -> None:
         pass
@@ -239,14 +252,15 @@ class FaultyStorage:
     """A `Storage` in memory.
 
     Args: cut_at: number of the step (from 1) at which the power goes: a sync is not done then, other steps are done but not synced.
-    capacity_bytes: bytes of all files together; None = no bound. `steps` lists what was done.
-    lock_problem: what the next `Lock.check` returns, or raises; None: nothing is wrong.
+    capacity_bytes: bytes of all files together; None = no bound. clock: counts the age of files; None: the machine's.
+    `steps` lists what was done. lock_problem: what the next `Lock.check` returns, or raises; None: nothing is wrong.
     """
 
     place = "faulty storage"
     opener = None
 
-    def __init__(self, *, cut_at: int | None = None, capacity_bytes: int | None = None) -> None:
+    def __init__(self, *, cut_at: int | None = None, capacity_bytes: int | None = None, clock: Clock | None = None) -> None:
+        self.clock = SystemClock() if clock is None else clock
         self.cut_at = cut_at
         self.capacity_bytes = capacity_bytes
         self.steps: list[Step] = []
@@ -265,7 +279,7 @@ class FaultyStorage:
 
     def after_cut(self, remains: Remains, rng: random.Random, *, cut_at: int | None = None) -> FaultyStorage:
         """What the disk holds when the power is back; this storage is not changed."""
-        storage = FaultyStorage(cut_at=cut_at, capacity_bytes=self.capacity_bytes)
+        storage = FaultyStorage(cut_at=cut_at, capacity_bytes=self.capacity_bytes, clock=self.clock)
         storage._root = self._root.after_cut(remains, rng)
         return storage
 
@@ -310,6 +324,7 @@ class FaultyStorage:
         if node is None and create:
             folder, name = self._place(path)
             node = _Inode()
+            node.modified_ms = self.clock.monotonic_ms()
             with self.step("create", path):
                 folder.change({name: node})
         if not isinstance(node, _Inode):

@@ -15,6 +15,7 @@ from kqueue.testing.checking import Check, Checks, Trial, raises, same
 from kqueue.testing.isolation import hold_against
 
 _STEPS = 400
+JUST_NOW_MS = 60_000
 _CALLS = {name for part in (Storage, File) for name, value in vars(part).items() if callable(value) and not name.startswith("_")}
 _STRANGE_PATHS = ("../a", "a/../../b", "/etc/passwd", "a//b", "a/", ".", "a/./b", "a\\b", "a\0b")
 
@@ -39,6 +40,15 @@ def appends_go_to_the_end(storage: Storage) -> None:
     same("append(b'') to 7 bytes", file.append(b""), 7)
     same("size after 7 bytes", file.size, 7)
     same("read of the file after four appends", storage.read("a.log"), b"abcdefg")
+
+
+def ages_are_those_of_the_last_change(storage: Storage) -> None:
+    file = storage.open("a.log", create=True)
+    for what, change in (("append", lambda: file.append(b"0123456789")), ("truncate", lambda: file.truncate(4)), ("close", file.close)):
+        change()
+        age_ms = file.age_ms()
+        just_now = age_ms is None or (type(age_ms) is int and 0 <= age_ms < JUST_NOW_MS)
+        assert just_now, f"age_ms() after {what}: expected None or less than {JUST_NOW_MS} ms, found {age_ms!r}"
 
 
 def reads_end_with_the_file(storage: Storage) -> None:
@@ -299,6 +309,7 @@ STORAGE_CHECKS = Checks(
     "storage",
     (
         Check("appends go to the end", partial(_on_a_new_one, appends_go_to_the_end)),
+        Check("ages count from the last change", partial(_on_a_new_one, ages_are_those_of_the_last_change)),
         Check("reads end where the file does", partial(_on_a_new_one, reads_end_with_the_file)),
         Check("big appends arrive whole", partial(_on_a_new_one, big_appends_arrive_whole)),
         Check("files stay after they were closed", partial(_on_a_new_one, files_stay_after_closing)),

@@ -26,8 +26,8 @@ class SegmentView(NamedTuple):
     """One segment of a log. Times are in ms since 1970.
 
     end_offset: exclusive, the base of the next segment. size: bytes of batches. max_timestamp: greatest time of a record, -1: none has
-    one (format 0, or no records). is_active: batches are appended to it. time_ms: `max_timestamp`, or where there is none
-    when the broker ended or opened the segment. first_timestamp: of its first batch; -1: none, or not read: it is where the segment
+    one (format 0, or no records). is_active: batches are appended to it. time_ms: `max_timestamp`, or where that is not above 0
+    when its file was last written. first_timestamp: of its first batch; -1: none, or not read: it is where the segment
     lies at or above `LogView.first_dirty` and the topic sets `max.compaction.lag.ms`.
     """
 

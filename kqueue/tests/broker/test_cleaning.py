@@ -16,13 +16,25 @@ from hypothesis import strategies as st
 from kqueue.base.errors import OffsetOutOfRange, SettingError, UnknownTopicOrPartition
 from kqueue.base.settings import TopicConfig
 from kqueue.broker.partition import Partition
+from kqueue.broker.producing import intake_of
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic
 from kqueue.groups.coordinator import Commit
 from kqueue.log.compaction.task import CompactTask
 from kqueue.log.policies import POLICIES, Cleanup, Compact, Drop, LogView, Progress
-from kqueue.records.batch import ABORT, COMMIT, Record, control_key_value, iter_batches, iter_records, read_header
+from kqueue.records.batch import (
+    ABORT,
+    COMMIT,
+    HEADER,
+    Record,
+    control_key_value,
+    iter_batches,
+    iter_records,
+    read_header,
+    set_max_timestamp,
+)
 from kqueue.records.builder import build_batch
 from kqueue.storage import LocalStorage
+from kqueue.testing.clock import ManualClock
 from kqueue.testing.simulation import Simulation
 from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 
@@ -747,3 +759,34 @@ def test_a_round_over_many_partitions_is_gone_in_turns_and_no_other_begins_meanw
         sim.broker.cleaning._begin_round()
     sim.broker.timers.run_due(sim.clock.monotonic_ms())
     assert seen == list(range(120))
+
+
+# --- records without a time
+
+
+def put_without_time(sim: Simulation, topic: Topic, claimed: int) -> None:
+    batch = build_batch([Record(0, -1, b"k", b"." * 200)])
+    HEADER.pack_into(batch, 0, *read_header(batch)._replace(max_timestamp=claimed))
+    set_max_timestamp(batch, 0, claimed)
+    intake_of(topic.config).append(topic.partition(0), memoryview(batch), now_ms=sim.clock.wall_ms(), produce_version=9)
+    sim.settle()
+
+
+@pytest.mark.parametrize("claimed", [-1, 0])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_records_without_a_time_stay_for_retention_ms_after_they_were_written(claimed: int, restarts: bool) -> None:
+    """librdkafka writes max timestamp 0 for them, and Kafka ages such a segment by its file."""
+    clock = ManualClock()
+    sim = Simulation(SETTINGS, storage=FaultyStorage(clock=clock), clock=clock)
+    topic = sim.topic("t", retention_ms="100000", **SEGMENT)
+    for _ in range(4):
+        put_without_time(sim, topic, claimed)
+    sim.advance(4 * CHECK_MS)
+    if restarts:
+        sim.stop()
+        sim = sim.restarted()
+        topic = sim.broker.topics.get("t")
+    sim.advance(4 * CHECK_MS)
+    assert offsets(topic.partition(0)) == [0, 1, 2, 3]
+    sim.advance(7 * CHECK_MS)
+    assert offsets(topic.partition(0)) == []

@@ -7,6 +7,7 @@ from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
 from kqueue.log.segment import Segment
 from kqueue.records.batch import read_header, stamp
 from kqueue.storage import MemoryStorage
+from kqueue.storage.memory import MemoryFile
 from kqueue.testing.clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, batch
 
@@ -201,3 +202,52 @@ def test_removing_takes_all_files() -> None:
     segment = filled()
     segment.remove()
     assert segment._storage.list("t-0") == []
+
+
+def test_without_times_the_age_counts_from_the_last_append() -> None:
+    segment = make()
+    put(segment, 100, b"a", time_ms=-1)
+    at = START_MS + 1000
+    assert segment.view(101, True, at, with_first=False).time_ms == at
+    assert segment.view(101, True, at + 500, with_first=False).time_ms == at
+    put(segment, 101, b"b", time_ms=-1)
+    assert segment.view(102, True, at + 700, with_first=False).time_ms == at + 700
+
+
+@pytest.mark.parametrize("stored", [-1, 0])
+def test_a_segment_that_was_found_without_times_is_as_old_as_its_file(stored: int) -> None:
+    """0: what earlier versions stored for records without a time."""
+    clock = ManualClock(START_MS)
+    storage = MemoryStorage(clock)
+    storage.make_folder("t-0")
+    put(Segment(storage, "t-0", 100, START_MS, create=True), 100, b"a", time_ms=stored)
+    clock.advance(5000)
+    segment = Segment(storage, "t-0", 100, clock.wall_ms())
+    clock.advance(1)
+    assert segment.view(101, False, clock.wall_ms(), with_first=False).time_ms == START_MS
+    clock.advance(1000)
+    assert segment.view(101, False, clock.wall_ms(), with_first=False).time_ms == START_MS
+
+
+def test_an_advanced_clock_does_not_age_what_was_written_before_by_more_than_is_true() -> None:
+    """The machine's files know nothing of the time that an embedded broker was advanced by."""
+    clock = ManualClock(START_MS)
+    storage = MemoryStorage(clock)
+    storage.make_folder("t-0")
+    put(Segment(storage, "t-0", 100, START_MS, create=True), 100, b"a", time_ms=-1)
+    day_ms = 86_400_000
+    segment = Segment(storage, "t-0", 100, START_MS + 8 * day_ms)
+    assert segment.view(101, False, START_MS + 8 * day_ms, with_first=False).time_ms == START_MS + 8 * day_ms
+    assert segment.view(101, False, START_MS + 16 * day_ms, with_first=False).time_ms == START_MS + 8 * day_ms
+
+
+def test_a_storage_that_knows_no_ages_leaves_the_time_of_opening() -> None:
+    class Ageless(MemoryFile):
+        def age_ms(self) -> int | None:
+            return None
+
+    segment = make()
+    put(segment, 100, b"a", time_ms=-1)
+    again = Segment(segment._storage, "t-0", 100, START_MS + 9000)
+    again.log = Ageless(again.log.read_at(0, again.size))
+    assert again.view(101, False, START_MS + 10_000, with_first=False).time_ms == START_MS + 9000

@@ -163,7 +163,7 @@ def test_a_bound_on_the_past_looks_at_the_oldest_record() -> None:
 
 
 def test_a_record_too_late_under_a_header_that_hides_it() -> None:
-    batch = sealed(produced(time=NOW + 3_600_001), max_timestamp=NOW)
+    batch = sealed(build_batch([Record(0, NOW, b"k", b"", ()), Record(1, NOW + 3_600_001, b"k", b"", ())]), max_timestamp=NOW)
     check(batch, Rules())
     with pytest.raises(InvalidTimestamp, match="after"):
         check(batch, EVERY)
@@ -184,6 +184,48 @@ def test_a_wrong_max_timestamp_is_put_right(claimed: int) -> None:
     assert header == read_header(batch)
     assert read_header(batch).max_timestamp == NOW
     check_crc(batch, 0, read_header(batch))
+
+
+def read_times(batch: bytearray) -> tuple[int, int]:
+    header = read_header(batch)
+    return header.base_timestamp, header.max_timestamp
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+@pytest.mark.parametrize("claimed", [0, 5, NOW])
+def test_records_without_a_time_give_a_batch_without_one(codec: str, claimed: int) -> None:
+    """librdkafka writes max timestamp 0 there; Kafka stores the greatest of the records, -1."""
+    batch = sealed(produced(codec=codec, time=-1), max_timestamp=claimed)
+    header = check(batch, Rules())
+    assert header == read_header(batch)
+    assert read_times(batch) == (-1, -1)
+    check_crc(batch, 0, read_header(batch))
+
+
+@pytest.mark.parametrize("claimed", [0, -1, -5, NOW - 1])
+def test_a_max_timestamp_below_the_base_is_replaced(claimed: int) -> None:
+    batch = sealed(produced(), max_timestamp=claimed)
+    assert check(batch, Rules()) == read_header(batch)
+    assert read_times(batch) == (NOW, NOW)
+
+
+def test_a_negative_base_timestamp_does_not_hide_a_record_that_is_too_late() -> None:
+    batch = sealed(produced(time=NOW + 3_600_001), base_timestamp=-1, max_timestamp=NOW)
+    records = [record.timestamp for record in iter_records(batch)]
+    assert records == [-1, -1, -1]
+    builder = BatchBuilder()
+    builder.append(-1, None, b"")
+    builder.append(NOW + 3_600_001, None, b"")
+    batch = sealed(builder.build(), max_timestamp=0)
+    with pytest.raises(InvalidTimestamp, match="after"):
+        check(batch, Rules())
+
+
+def test_times_before_1970_count_as_none() -> None:
+    """As in Kafka, where the greatest time of a batch is -1 at least."""
+    batch = sealed(produced(time=-7), max_timestamp=3)
+    check(batch, Rules())
+    assert read_times(batch) == (-7, -1)
 
 
 def test_records_below_the_header_are_looked_at_only_at_that_level() -> None:
@@ -236,4 +278,4 @@ def test_lies_under_a_good_checksum_raise_only_our_errors(data: st.DataObject, c
     records = list(iter_records(batch))
     assert len(records) == header.record_count == header.last_offset_delta + 1
     assert [record.offset for record in records] == list(range(len(records)))
-    assert header.max_timestamp == max(record.timestamp for record in records)
+    assert header.max_timestamp == max(-1, *(record.timestamp for record in records))

@@ -152,6 +152,9 @@ class EncryptedFile:
         inner = self._inner.region(0, 0).source
         return Region(PlainSource(state, inner, self._name), position, size)
 
+    def age_ms(self) -> int | None:
+        return self._inner.age_ms()
+
     def close(self) -> None:
         self._inner.close()
         self._maps.drop(self)
