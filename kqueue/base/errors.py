@@ -323,6 +323,10 @@ class JobFailed(KqueueError):
     """Work in a process of its own ended without a result: it could not be started there, or the process died."""
 
 
+class ProcessDied(JobFailed):
+    """The process of a job ended without a result: it was killed, or crashed. Another try may succeed."""
+
+
 class NotALogFolder(KqueueError):
     """A path that is neither a partition's folder nor a data folder."""
 

@@ -8,12 +8,12 @@ what it has: the result is thrown away. Crash: see `compaction.swap`; a compacti
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import CorruptData, JobCancelled, StorageFailed
+from kqueue.base.errors import CorruptData, JobCancelled, ProcessDied, StorageFailed
 from kqueue.base.jobs import CpuJob, IoJob, Jobs
 from kqueue.base.settings import Config, TopicConfig
 from kqueue.log.compaction import swap
@@ -30,7 +30,8 @@ from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
 Key = tuple[str, int]
-RETRY_MS = 600_000  # after a failure that another try may not meet: a full disk, a process that died
+RETRY_MS = 600_000  # after a failure that another try may not meet: a full disk
+DEATHS_RETRY_MS = (15_000, 60_000)  # after the first deaths of the process in a row; after the next one RETRY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class LogCleaner:
         self._clock = clock
         self._busy: dict[Key, _Run] = {}
         self._not_before: dict[Key, float] = {}  # monotonic ms
+        self._deaths: Counter[Key] = Counter()  # of the process that compacts the log, in a row
         self._stopped = False
         self.uncleanable: dict[Key, str] = {}
         self.on_idle: Callable[[], None] | None = None
@@ -87,6 +89,7 @@ class LogCleaner:
         """The partition is gone; another one of the same name has a start of its own."""
         self.uncleanable.pop(key, None)
         self._not_before.pop(key, None)
+        self._deaths.pop(key, None)
 
     def begin(self, candidates: Iterable[Candidate]) -> int:
         """Begin to compact the most urgent ones, as many as there is room for; returns how many were begun."""
@@ -147,18 +150,30 @@ class LogCleaner:
         if isinstance(error, JobCancelled):
             self._stopped = True
         elif error is not None:
-            for_good = for_good or isinstance(error, CorruptData)
-            self.uncleanable[key] = str(error)
-            self._not_before[key] = float("inf") if for_good else now_ms + RETRY_MS
-            logger.error("%r can't be compacted and is set aside, the others go on: %s", candidate.log, error)
+            self._failed(candidate, error, for_good=for_good or isinstance(error, CorruptData))
         elif compacted is not None:
             self.uncleanable.pop(key, None)
+            self._deaths.pop(key, None)
             if candidate.keep is not None:
                 self._not_before[key] = now_ms + self._config["log.retention.check.interval.ms"]
             elif compacted.clean_to <= candidate.first_dirty:  # the table of keys has no room for even one batch
                 self._not_before[key] = now_ms + self._config["log.cleaner.backoff.ms"]
         if self.on_idle is not None:
             self.on_idle()
+
+    def _failed(self, candidate: Candidate, error: BaseException, *, for_good: bool) -> None:
+        key, now_ms = candidate.key, self._clock.monotonic_ms()
+        if isinstance(error, ProcessDied):
+            self._deaths[key] += 1
+            if self._deaths[key] <= len(DEATHS_RETRY_MS):
+                wait_ms = DEATHS_RETRY_MS[self._deaths[key] - 1]
+                self._not_before[key] = now_ms + wait_ms
+                logger.warning("%r was not compacted, and nothing changed: %s; retrying in %d s", candidate.log, error, wait_ms // 1000)
+                return
+        self.uncleanable[key] = str(error)
+        self._not_before[key] = float("inf") if for_good else now_ms + RETRY_MS
+        retry = "until the next start" if for_good else f"for {RETRY_MS // 60_000} minutes"
+        logger.error("%r can't be compacted and is set aside %s, other logs are compacted: %s", candidate.log, retry, error)
 
 
 def compact_config(config: Config, topic: TopicConfig) -> CompactConfig:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kqueue.base.errors import JobCancelled, JobFailed
+from kqueue.base.errors import JobCancelled, JobFailed, ProcessDied
 from kqueue.server.luggage import pack
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ class Processes:
     def run(self, task: Callable[[], T]) -> T:
         """The task's result. Blocks until it is there.
 
-        Raises: what the task raises. JobFailed: it can't be sent to another process, or that one died. JobCancelled.
+        Raises: what the task raises. JobFailed: it can't be sent to another process. ProcessDied. JobCancelled.
         """
         try:
             asked = pickle.dumps(sys.path) + pickle.dumps(pack()) + pickle.dumps(task)
@@ -78,8 +79,19 @@ class Processes:
     @staticmethod
     def _result(answer: bytes, process: subprocess.Popen[bytes]) -> Any:
         if not answer:
-            raise JobFailed(f"the process of a job ended with status {process.returncode} and no answer")
+            raise ProcessDied(f"the process of a job {_end_of(process.returncode)} and gave no result")
         kind, value = pickle.loads(answer)
         if kind == "done":
             return value
         raise value
+
+
+def _end_of(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    hint = ", as the kernel does where memory is short," if name == "SIGKILL" else ""
+    return f"was killed by {name}{hint}"

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kqueue.base.errors import CorruptBatch, JobCancelled, JobFailed, StorageFailed
+from kqueue.base.errors import CorruptBatch, JobCancelled, JobFailed, ProcessDied, StorageFailed
 from kqueue.base.jobs import CpuJob
 from kqueue.base.settings import Catalog, Config
 from kqueue.base.timers import Timers
-from kqueue.log.cleaner import RETRY_MS, Candidate, LogCleaner, compact_config, withdraw
+from kqueue.log.cleaner import DEATHS_RETRY_MS, RETRY_MS, Candidate, LogCleaner, compact_config, withdraw
 from kqueue.log.compaction import swap
 from kqueue.log.config import SETTINGS, LogConfig
 from kqueue.log.dropping import Disposal
@@ -23,7 +23,7 @@ from kqueue.storage import Storage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.jobs import SteppedJobs
 from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
-from kqueue.tests.log.helpers import START_MS, flush, open_log, read_records
+from kqueue.tests.log.helpers import START_MS, append, flush, open_log, read_records
 from kqueue.tests.log.test_segments import compact, filled, state
 
 CATALOG = Catalog(SETTINGS)
@@ -229,6 +229,42 @@ def test_what_fails_is_set_aside_and_tried_again_where_that_may_help(error: Exce
     assert desk.cleaner.begin([desk.candidate(log)]) == retried
     desk.jobs.run_all()
     assert (desk.cleaner.uncleanable == {}) == retried
+
+
+def test_a_process_that_was_killed_is_retried_soon_and_its_log_set_aside_only_when_it_dies_again_and_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    desk = Desk()
+    log = desk.log("t")
+    killed = ProcessDied("the process of a job was killed by SIGKILL")
+
+    def die() -> None:
+        assert desk.cleaner.begin([desk.candidate(log)]) == 1
+        desk.step_to("compact")
+        desk.jobs.pending.popleft().finish(None, killed)
+        assert desk.cleaner.begin([desk.candidate(log)]) == 0
+
+    for wait_ms in DEATHS_RETRY_MS:
+        die()
+        assert desk.cleaner.uncleanable == {}
+        desk.advance(wait_ms)
+    die()
+    assert desk.cleaner.uncleanable == {("t", 0): str(killed)}
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert [level for level, _ in told] == ["WARNING", "WARNING", "ERROR"]
+    assert all("SIGKILL" in message for _, message in told)
+    assert "retrying in 15 s" in told[0][1]
+    assert "set aside for 10 minutes" in told[-1][1]
+
+    desk.advance(RETRY_MS)
+    assert desk.cleaner.begin([desk.candidate(log)]) == 1
+    desk.jobs.run_all()
+    assert desk.cleaner.uncleanable == {}
+    for number in range(20):
+        append(log, b"%d" % number + b"." * 100)
+    flush(log)
+    die()
+    assert desk.cleaner.uncleanable == {}, "the count begins again after a success"
 
 
 def test_once_the_broker_stops_nothing_new_begins() -> None:

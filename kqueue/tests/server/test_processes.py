@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from kqueue.base.errors import CorruptBatch, JobCancelled, JobFailed
+from kqueue.base.errors import CorruptBatch, JobCancelled, JobFailed, ProcessDied
 from kqueue.base.jobs import CpuJob
 from kqueue.server.jobs import ThreadJobs
 from kqueue.server.processes import Processes
@@ -39,6 +40,11 @@ class Fail:
 class Die:
     def __call__(self) -> None:
         os._exit(3)
+
+
+class KillMyself:
+    def __call__(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass(frozen=True)
@@ -76,11 +82,12 @@ def test_a_task_runs_in_another_process_and_brings_its_result() -> None:
     ("task", "error", "text"),
     [
         (Fail(), CorruptBatch, "expected 1, found 2"),
-        (Die(), JobFailed, "status 3"),
+        (Die(), ProcessDied, "status 3"),
+        (KillMyself(), ProcessDied, "killed by SIGKILL"),
         (BringALock(), JobFailed, "can't be sent back"),
         (lambda: 1, JobFailed, "can't be sent to another process"),
     ],
-    ids=["raises", "dies", "result", "lambda"],
+    ids=["raises", "dies", "killed", "result", "lambda"],
 )
 def test_what_goes_wrong_is_told(task: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
