@@ -79,7 +79,7 @@ class PluginError(KqueueError):
 
 
 class StorageFailed(KqueueError):
-    """A disk operation failed and the log is offline: it is never retried, restart after mending the disk.
+    """A disk operation failed and the log is offline: it is never retried, restart after mending the disk (but see TooManyOpenFiles).
 
     `summary`: the message without `detail`, a plugin's own words, which stay in the broker's log: a stranger may not read them.
     """
@@ -87,6 +87,13 @@ class StorageFailed(KqueueError):
     def __init__(self, message: str, *, detail: str = "") -> None:
         super().__init__(f"{message}: {detail}" if detail else message)
         self.summary = message
+
+
+class TooManyOpenFiles(StorageFailed):
+    """The process or the system can open no more files (EMFILE, ENFILE), or kqueue's own bound on them is reached.
+
+    No fault of a disk and nothing was written: no log or data folder goes offline, and the operation may be repeated.
+    """
 
 
 class FolderInUse(KqueueError):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
-from kqueue.base.errors import StorageFailed
+from kqueue.base.errors import StorageFailed, TooManyOpenFiles
 
 
 class Caller:
@@ -23,13 +24,16 @@ class Caller:
     def __call__(self, what: str, expected: type | tuple[type, ...], run: Callable[..., Any], *args: Any, **named: Any) -> Any:
         """What `run` returns. `what`: its name, for messages; `expected`: the types that it may return.
 
-        Raises: StorageFailed: it raised something else than it may, or returned something else. What it may raise.
+        Raises: TooManyOpenFiles: it raised the system's error of that kind. StorageFailed: it raised something else than it may, or
+        returned something else. What it may raise.
         """
         try:
             found = run(*args, **named)
         except self.passing:
             raise
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+                raise TooManyOpenFiles(f"{self.title}: {what} failed: {error.strerror}") from error
             raise StorageFailed(f"{self.title}: {what} failed", detail=f"{type(error).__name__}: {error}") from error
         if not isinstance(found, expected):
             raise self.broken(what, found, expected)

@@ -16,6 +16,7 @@ from kqueue import __version__
 from kqueue.api import personas
 from kqueue.base.clock import Clock, PushedClock, SystemClock
 from kqueue.base.errors import SettingError, StorageFailed
+from kqueue.base.jobs import IoJob
 from kqueue.base.settings import Config
 from kqueue.base.tickets import Ticket
 from kqueue.broker.broker import Broker, node_id
@@ -36,8 +37,8 @@ from kqueue.server.snapshots import Snapshot, take
 from kqueue.server.ticker import Ticker
 from kqueue.server.watchdog import Watchdog
 from kqueue.storage import LocalStorage, Storage
+from kqueue.storage.descriptors import Descriptors
 from kqueue.storage.hooked import HookedStorage
-from kqueue.storage.local import DESCRIPTORS_DEFAULT, Descriptors
 
 T = TypeVar("T")
 STOP_LOOK_S = 0.005
@@ -259,8 +260,8 @@ class Server:
         make = plugins.storage_maker(self.config, self._objects)
         if self.config["kqueue.storage"] == "memory":
             return [make("")], []
-        files = open_files_max()
-        descriptors = Descriptors(DESCRIPTORS_DEFAULT if files is None else max(8, min(DESCRIPTORS_DEFAULT, files // 8)))
+        descriptors = Descriptors()
+        descriptors.sync_with(lambda run: self.jobs.submit(IoJob("write back unsynced files", run, _written_back)))
         storages: list[Storage] = []
         offline = []
         for folder in self._folders():
@@ -324,6 +325,12 @@ def check_distinct(storages: Sequence[Storage]) -> None:
             other = found.setdefault((status.st_dev, status.st_ino), storage.place)
             if other is not storage.place:
                 raise SettingError(f"log.dirs: {other} and {storage.place} are the same folder; name it once")
+
+
+def _written_back(_: None, error: BaseException | None) -> None:
+    """What failed is raised by the file's own next use; an error here is a defect."""
+    if error is not None:
+        logger.error("unsynced files could not be written back", exc_info=error)
 
 
 def store_folder(folders: Sequence[str], offline: Sequence[Offline]) -> str:

@@ -1,7 +1,8 @@
 """What a backend of files must do: bytes in named files in folders, nothing of topics, groups or records.
 
 Paths are relative to the storage's root, with "/" between folders ("" is the root itself); a path that would leave the
-root raises ValueError. FileNotFoundError where a name is needed and not there; every other trouble is StorageFailed.
+root raises ValueError. FileNotFoundError where a name is needed and not there; TooManyOpenFiles where no more files can be opened: nothing
+was changed, and nobody's disk is at fault. Every other trouble is StorageFailed.
 Plugins bring theirs under the entry-point group `kqueue.storage`: a callable that takes a data folder's path, which
 `kqueue.testing.check_storage` tests. Whatever else one of them raises, or returns, is made a StorageFailed with its name (`guard`).
 One thread writes; `File.sync`, `Storage.sync_folder`, `Storage.write_atomic` and regions may be used from others beside it.
@@ -53,6 +54,7 @@ class File(Protocol):
         """Write at the end; returns the position where `data` begins.
 
         Durability: none before `sync`; a power cut may lose all or any part. After a StorageFailed the end may hold a part of `data`.
+        Raises StorageFailed: also where an earlier `sync` failed. TooManyOpenFiles: nothing was written.
         """
         ...
 
@@ -67,7 +69,8 @@ class File(Protocol):
     def sync(self) -> None:
         """Make all that was written so far survive a power cut; the name of a new file needs `sync_folder` besides.
 
-        Raises StorageFailed: what was written is lost for good, a second try may lie.
+        Raises StorageFailed: what was written may be lost. The kernel reports that once, so this object raises it again from every later
+        `sync` and append; opened again by name, the file would report success. TooManyOpenFiles: nothing was done, and it may be repeated.
         """
         ...
 

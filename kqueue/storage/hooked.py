@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from kqueue.base.errors import StorageFailed
+from kqueue.base.errors import StorageFailed, TooManyOpenFiles
 from kqueue.storage.contract import Entry, File, Lock, Region, Storage
 
 
@@ -54,12 +54,13 @@ class StorageHooks:
 class HookedFile:
     """A `File` of a `HookedStorage`."""
 
-    __slots__ = ("_file", "_hooks", "_path", "age_ms", "close", "map", "read_at", "region")
+    __slots__ = ("_failure", "_file", "_hooks", "_path", "age_ms", "close", "map", "read_at", "region")
 
     def __init__(self, file: File, path: str, hooks: StorageHooks) -> None:
         self._file = file
         self._path = path
         self._hooks = hooks
+        self._failure: StorageFailed | None = None  # of a sync that a hook let fail
         self.read_at: Callable[[int, int], bytes] = file.read_at
         self.region: Callable[[int, int], Region] = file.region
         self.map: Callable[[], memoryview] = file.map
@@ -71,6 +72,8 @@ class HookedFile:
         return self._file.size
 
     def append(self, data: bytes | bytearray | memoryview) -> int:
+        if self._failure is not None:
+            raise self._failure
         if self._hooks.each:
             self._may_fail(data)
         return self._file.append(data)
@@ -81,8 +84,14 @@ class HookedFile:
         self._file.truncate(size)
 
     def sync(self) -> None:
-        if self._hooks.each:
-            self._hooks.check("sync", self._path)
+        if self._failure is None and self._hooks.each:
+            failure = self._hooks.ask("sync", self._path, 0)
+            if failure is not None and not isinstance(failure.error, TooManyOpenFiles):
+                self._failure = failure.error
+            elif failure is not None:
+                raise failure.error
+        if self._failure is not None:
+            raise self._failure
         self._file.sync()
 
     def _may_fail(self, data: bytes | bytearray | memoryview) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock, SystemClock
-from kqueue.base.errors import FolderInUse, StorageFailed
+from kqueue.base.errors import FolderInUse, StorageFailed, TooManyOpenFiles
 from kqueue.storage.contract import Entry, Region
 from kqueue.storage.paths import TEMPORARY_SUFFIX, check_path, parent_of
 
@@ -154,12 +154,14 @@ class FaultyFile:
         self._storage = storage
         self._path = path
         self._inode = inode
+        self._failure: str | None = None  # of a sync
 
     @property
     def size(self) -> int:
         return len(self._inode.data)
 
     def append(self, data: bytes | bytearray | memoryview) -> int:
+        self._check()
         position = len(self._inode.data)
         room = self._storage.room()
         if room is not None and len(data) > room:
@@ -172,19 +174,25 @@ class FaultyFile:
 
     def read_at(self, position: int, size: int) -> bytes:
         self._storage.check_power()
+        self._storage.check_failures(Step("read", self._path))
         return bytes(self._inode.data[position : position + size])
 
     def truncate(self, size: int) -> None:
         assert size <= self.size, "truncate never grows a file"
+        self._check()
         with self._storage.step("truncate", self._path):
             self._inode.truncate(size)
             self._inode.modified_ms = self._storage.clock.monotonic_ms()
 
     def sync(self) -> None:
+        self._check()
         try:
             with self._storage.step("sync", self._path, cut_first=True):
                 self._inode.sync()
-        except StorageFailed:
+        except TooManyOpenFiles:
+            raise
+        except StorageFailed as error:
+            self._failure = str(error)
             self._inode.fail_sync()
             raise
 
@@ -207,6 +215,10 @@ class FaultyFile:
 
     def close(self) -> None:
         pass
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise StorageFailed(self._failure)
 
 
 class _Operation:
@@ -284,7 +296,10 @@ class FaultyStorage:
         return storage
 
     def fail(self, kind: str, holds: Callable[[str], bool] = lambda path: True, *, number: int = errno.EIO) -> None:
-        """Let every step of this kind fail with this errno where `holds(path)`; a failed sync also loses what was to be synced."""
+        """Let every step of this kind (or "read", which is no step) fail with this errno where `holds(path)`.
+
+        A failed sync also loses what was to be synced. EMFILE and ENFILE are TooManyOpenFiles, and change nothing.
+        """
         self._failures.append(_Failure(kind, holds, number))
 
     def mend(self) -> None:
@@ -299,7 +314,8 @@ class FaultyStorage:
         for failure in self._failures:
             if failure.kind == step.kind and failure.holds(step.path):
                 name = errno.errorcode[failure.number]
-                raise StorageFailed(f"can't {step.kind} {step.path}: {name}, {os.strerror(failure.number)}")
+                kind = TooManyOpenFiles if failure.number in (errno.EMFILE, errno.ENFILE) else StorageFailed
+                raise kind(f"can't {step.kind} {step.path}: {name}, {os.strerror(failure.number)}")
 
     def step(self, kind: str, path: str, *, cut_first: bool = False) -> _Operation:
         return _Operation(self, Step(kind, path), cut_first)

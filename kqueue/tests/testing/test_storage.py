@@ -100,7 +100,9 @@ def test_a_sync_that_fails_loses_its_bytes_though_the_next_one_succeeds() -> Non
     with pytest.raises(StorageFailed, match="can't sync a: EIO"):
         file.sync()
     storage.mend()
-    file.sync()
+    with pytest.raises(StorageFailed, match="can't sync a: EIO"):
+        file.sync()
+    storage.open("a").sync()
     assert file.read_at(0, 99) == b"synced+more"
     assert content(storage.after_cut(Remains.LOST, random.Random(1)), "a") == b"synced" + bytes(5)
 
