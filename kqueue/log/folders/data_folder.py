@@ -145,7 +145,8 @@ class DataFolder:
         except FileNotFoundError:
             return None
         except CorruptIndex as error:
-            logger.error("%s: %s: %s", self.storage.place, folder, error)
+            # harmless: the broker knows the topic's id, and writes the file again when it opens the partition
+            logger.warning("%s: %s: %s; it will be written again", self.storage.place, folder, error)
             return None
 
     # --- the lock

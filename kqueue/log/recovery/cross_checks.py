@@ -24,6 +24,18 @@ def has_epochs(segments: Sequence[Segment]) -> bool:
     return any(first is not None and first.leader_epoch >= 0 for first in firsts)
 
 
+def lost_before(first_base: int, start_offset: int, epochs: LeaderEpochs) -> int | None:
+    """Where the log should start, if segments before its first one are gone; None: none is known to be.
+
+    Args: first_base: of the first segment. start_offset: the log start that was checkpointed, 0 = none.
+    The log start is checkpointed before a segment is removed, so it is never below the first segment. The leader epochs begin where
+    the log did when they were written. Kafka checkpoints no start that is a segment's first offset, but its epochs begin there.
+    """
+    rows = epochs.entries()
+    expected = max(start_offset, rows[0][1] if rows else 0)
+    return expected if expected < first_base and (start_offset > 0 or rows) else None
+
+
 def epochs_contradict(epochs: LeaderEpochs, segments: Sequence[Segment]) -> str | None:
     """What of the leader epochs the batches contradict; None: nothing. The newest are looked at. Raises StorageFailed."""
     rows = epochs.entries()

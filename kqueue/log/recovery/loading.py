@@ -42,7 +42,7 @@ from kqueue.log.formats.scan import scan
 from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
 from kqueue.log.producers import Producers
 from kqueue.log.recovery import leftovers, setting_aside
-from kqueue.log.recovery.cross_checks import epochs_contradict, has_epochs, transactions_contradict
+from kqueue.log.recovery.cross_checks import epochs_contradict, has_epochs, lost_before, transactions_contradict
 from kqueue.log.recovery.damage import Damage
 from kqueue.log.recovery.rebuilding import Rebuild
 from kqueue.log.recovery.replay import load_producers, read_snapshot, replay
@@ -120,6 +120,7 @@ class _Loader:
         self._remove_orphans(sizes, bases, start_offset)
         loaded = Loaded([self._open(base, sizes) for base in bases], start_offset, snapshots=snapshots, damage=self.damage)
         self.epochs_error = self._read_epochs(loaded)
+        self._check_presence(loaded, clean)
         if not bases:
             self._begin_at(loaded, min(start_offset, self.seen_end))
             self._settle_epochs(loaded, [])
@@ -182,6 +183,20 @@ class _Loader:
         rebuild = Rebuild(segment, self.folder, self.config.index_interval_bytes, producers, epochs)
         rebuild.run(limit)
         return rebuild
+
+    def _check_presence(self, loaded: Loaded, clean: bool) -> None:
+        """Report segments that must have been there and are gone, or have lost all their bytes. The rest is served."""
+        if not loaded.segments:
+            return
+        ends = [segment.base for segment in loaded.segments[1:]]
+        first = loaded.segments[0]
+        expected = lost_before(first.base, loaded.start_offset, loaded.epochs)
+        if expected is not None:
+            self._told(file_name(expected, LOG), f"offsets {expected} to {first.base - 1}, with which the log starts", "no such file")
+        for number, (segment, end) in enumerate(zip(loaded.segments, ends, strict=False)):
+            was_flushed = clean or number < len(ends) + 1 - TORN_SEGMENTS_MAX or segment.base < self.recovery_point
+            if segment.size == 0 and was_flushed and loaded.start_offset < end and not self.config.compacted:
+                self._told(file_name(segment.base, LOG), f"batches with offsets {segment.base} to {end - 1}", "an empty file")
 
     # --- after a clean stop
 

@@ -402,3 +402,69 @@ def test_only_segments_from_the_recovery_point_on_are_touched() -> None:
     touched = {step.path for step in storage.steps if step.path.endswith((".log", "index"))}
     assert touched
     assert all(f"{bases[-1]:020d}" in name for name in touched)
+
+
+# --- segments that are gone
+
+
+def stopped(storage: MemoryStorage, clean: bool) -> list[int]:
+    """The bases of a log's segments, after a stop or a crash of the process."""
+    log = filled(storage)
+    flush(log)
+    if clean:
+        log.close()
+    return [segment.base for segment in log.segments()]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("names_index", [True, False])
+def test_a_first_segment_that_was_removed_is_damage_and_the_rest_is_served(
+    clean: bool, names_index: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = MemoryStorage()
+    bases = stopped(storage, clean)
+    for suffix in (".log", ".index", ".timeindex") if names_index else (".log",):
+        storage.remove(path(bases[0], suffix))
+    log = open_log(storage, clean=clean, recovery_point=14, high_watermark=14, **SETTINGS)
+    assert f"{file_name(0, '.log')}: expected offsets 0 to {bases[1] - 1}, with which the log starts, found no such file" in caplog.text
+    assert len(log.damage) == 1
+    assert (log.start_offset, log.end_offset) == (bases[1], 14)
+    check_log(log)
+    flush(log)
+    log.close()
+    again = open_log(storage, clean=True, recovery_point=14, start_offset=bases[1], **SETTINGS)
+    assert again.damage == [], "said once"
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_sealed_segment_that_lost_all_its_bytes_is_damage(clean: bool, number: int, caplog: pytest.LogCaptureFixture) -> None:
+    storage = MemoryStorage()
+    bases = stopped(storage, clean)
+    storage.open(path(bases[number], ".log")).truncate(0)
+    log = open_log(storage, clean=clean, recovery_point=14, high_watermark=14, **SETTINGS)
+    assert f"expected batches with offsets {bases[number]} to {bases[number + 1] - 1}, found an empty file" in caplog.text
+    assert log.end_offset == 14
+    assert values_from(log, bases[2])[0] == b"%03d" % bases[2]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_segments_that_retention_removed_are_not_missed(clean: bool) -> None:
+    """The log start is checkpointed first; the epochs on disk may begin before it."""
+    storage = MemoryStorage()
+    bases = stopped(storage, clean)
+    for suffix in (".log", ".index", ".timeindex"):
+        storage.remove(path(bases[0], suffix))
+    log = open_log(storage, clean=clean, recovery_point=14, start_offset=bases[1], **SETTINGS)
+    assert log.damage == []
+    assert log.start_offset == bases[1]
+
+
+def test_segments_between_the_checkpointed_start_and_the_first_file_are_missed() -> None:
+    storage = MemoryStorage()
+    bases = stopped(storage, clean=True)
+    for base in bases[:2]:
+        storage.remove(path(base, ".log"))
+    log = open_log(storage, clean=True, recovery_point=14, start_offset=bases[1] + 1, **SETTINGS)
+    (told,) = log.damage
+    assert f"offsets {bases[1] + 1} to {bases[2] - 1}" in str(told)
