@@ -47,12 +47,16 @@ class Connection(Protocol):
 
 
 class Later:
-    """An answer that is not there yet: `chunks` is filled when it comes. `cancel` when nobody is left to read it."""
+    """An answer that is not there yet: `chunks` is filled when it comes. `cancel` when nobody is left to read it.
 
-    __slots__ = ("_done", "_failed", "_waiter", "chunks")
+    `overlaps`: requests of this API may begin while others of it are unanswered (see `Session`).
+    """
 
-    def __init__(self, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> None:
+    __slots__ = ("_done", "_failed", "_waiter", "chunks", "overlaps")
+
+    def __init__(self, done: Callable[[Any], None], failed: Callable[[Exception], None], *, overlaps: bool = False) -> None:
         self.chunks: Chunks | None = None
+        self.overlaps = overlaps
         self._done = done
         self._failed = failed
         self._waiter: Waiter | None = None

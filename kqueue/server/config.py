@@ -135,7 +135,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         500,
         at_least(1),
         Scope.BROKER,
-        "Requests of one connection that may wait for their answer; its next ones are not read before.",
+        "Produce requests of one connection that may wait for their answer; its next ones are not read before. "
+        "Other requests wait one by one.",
     ),
     Setting(
         "kqueue.max.waiting.requests",

@@ -42,7 +42,7 @@ ITEMS_MAX_DEFAULT = 200_000
 
 
 class Route(NamedTuple):
-    """All that one API needs at one version, found once."""
+    """All that one API needs at one version, found once. `overlaps` is that of `Later`."""
 
     served: table.Served
     version: int
@@ -51,6 +51,7 @@ class Route(NamedTuple):
     read: Callable[[memoryview, int], tuple[Any, int]]
     handle: Callable[[Any, Call], Any]
     write: Callable[[Any, list[Any]], None]
+    overlaps: bool
     items_max: int
     """Items (see `schema.counted_reader`) that one request may hold. One of at most as many bytes needs no counting."""
 
@@ -144,7 +145,7 @@ class Dispatcher:
         header_tail = response_header(api_key, version_written, 0)[4:]
         write = writer(served.api.response_class, version_written)
         items_max = max(1, self._items_max // served.item_weight)
-        route = Route(served, version, header_tail, read_header, read, served.handle, write, items_max)
+        route = Route(served, version, header_tail, read_header, read, served.handle, write, api_key == PRODUCE_KEY, items_max)
         if low <= version <= high:  # others would let a client fill the memory with versions
             self._routes[api_key, version] = route
         return route
@@ -178,7 +179,7 @@ class Dispatcher:
             done(self._refuse(route, request, error, connection))
 
         held = note.held if isinstance(note, Asked) else None
-        later = held.wait_with(done, failed) if held is not None else Later(done, failed)
+        later = held.wait_with(done, failed) if held is not None else Later(done, failed, overlaps=route.overlaps)
         later.hold(self._waiting, wait)
         return later
 

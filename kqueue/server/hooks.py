@@ -115,7 +115,7 @@ class Held(Later):
     __slots__ = ("_again", "_asked", "_frame")
 
     def __init__(self, asked: Asked) -> None:
-        super().__init__(_nobody, _nobody)
+        super().__init__(_nobody, _nobody, overlaps=asked.route.overlaps)
         self._asked = asked
         self._frame = bytearray()
         self._again: Callable[[Asked, memoryview], Chunks | Later | None] | None = None

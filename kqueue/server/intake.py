@@ -126,6 +126,13 @@ class Intake:
         self._at = stop
         return self._shared[start:stop]
 
+    def put_back(self, request: memoryview) -> None:
+        """Return the request that `next` just gave; it is the next one again, in this turn or a later one."""
+        if self._large is not None:
+            self._view = request
+        else:
+            self._at -= LENGTH_SIZE + len(request)
+
     def keep(self) -> None:
         """End the turn: put away what came of the next requests. Raises OSError: the system has no memory for it."""
         if self._large is not None:

@@ -1,6 +1,8 @@
-"""One connection: requests start in the order in which they come, and their answers leave in the same order.
+"""One connection: requests begin in the order in which they arrive, and answers are sent in that order.
 
-Several may be under way: one that waits does not keep the next from being started, only its answer from being sent.
+A request begins when all before it are answered, as in Kafka, so it sees all that they changed. One exception: a Produce that
+follows only unanswered Produces begins at once, so that a pipeline of them shares one flush. "Answered" means that the response
+is known, not that it is sent. A request that may not begin yet stays in the receive buffer, and the socket is not read meanwhile.
 All connections of a server receive into one buffer, because one is read at a time; a connection that is idle owns none.
 A handler gets a view of the request that it may write into, and that is gone when it returns.
 """
@@ -8,6 +10,7 @@ A handler gets a view of the request that it may write into, and that is gone wh
 from __future__ import annotations
 
 import logging
+import select
 import socket
 from collections import deque
 
@@ -18,6 +21,8 @@ from kqueue.server.hub import Hub
 from kqueue.server.intake import Intake
 from kqueue.server.pump import Pump, memory_of
 
+PRODUCE = b"\0\0"
+"""The first two bytes of a Produce request: its API key."""
 CROWDED_BYTES_MIN = 1024
 """While others wait for room, who is in the middle of a large request sends at least so much from one sweep to the next."""
 
@@ -28,6 +33,7 @@ class Session:
     __slots__ = (
         "_answers",
         "_answers_bytes",
+        "_blocked",
         "_closed",
         "_crowded",
         "_heard_bytes",
@@ -36,6 +42,7 @@ class Session:
         "_held",
         "_hub",
         "_intake",
+        "_overlapping",
         "_owed_bytes_max",
         "_pump",
         "_reading",
@@ -65,6 +72,8 @@ class Session:
         self._answers_bytes = 0
         self._owed_bytes_max = hub.bounds.response_bytes // 2
         self._closed = self._stopping = self._crowded = self._held = self._silent = False
+        self._blocked = False  # see _block
+        self._overlapping = False  # all unanswered requests are Produces
         self._heard_bytes = self._heard_seen = self._sent_seen = 0
         self._heard_ms = self._sent_ms = hub.clock.monotonic_ms()
         self._reading = True
@@ -111,10 +120,16 @@ class Session:
                 frame = intake.next()
                 if frame is None:
                     break
+                if self._answers and not (self._overlapping and frame[:2] == PRODUCE):
+                    intake.put_back(frame)
+                    self._block()
+                    break
                 self._start(frame)
             else:
                 self._pause()
             intake.keep()
+            if self._answers and not self._overlapping and intake.in_request:
+                self._block()
         except KqueueError as error:
             self.cut_off(str(error))
         except OSError as error:
@@ -127,17 +142,28 @@ class Session:
         answer = self._hub.start(frame, self)
         if answer is None:
             return
-        if self._answers or isinstance(answer, Later):
+        if isinstance(answer, Later):
+            if not self._answers:
+                self._overlapping = answer.overlaps
             self._answers.append(answer)
             self._hub.waiting_requests += 1
-            if not isinstance(answer, Later):
-                self._answers_bytes += memory_of(answer)
+        elif self._answers:
+            self._answers.append(answer)
+            self._hub.waiting_requests += 1
+            self._answers_bytes += memory_of(answer)
         else:
             self._pump.push(answer)
+
+    def _block(self) -> None:
+        """The next request has come, in part or whole, and may not begin before all others are answered."""
+        self._blocked = True
+        self._pause()
 
     @property
     def _busy(self) -> bool:
         if self._answers:
+            if self._blocked:
+                return True
             bounds = self._hub.bounds
             if len(self._answers) >= bounds.requests or self._hub.waiting_requests >= bounds.requests_of_all:
                 return True
@@ -185,6 +211,7 @@ class Session:
         """Read on after a pause, if nothing stands against it; requests that had come already are started in the next turn."""
         if not self._reading and not self._crowded and not self._busy:
             self._reading = True
+            self._blocked = False
             self._hub.loop.add_reader(self._socket, self._readable)
             self._hub.loop.call_soon(self._take_in_again)
 
@@ -237,6 +264,8 @@ class Session:
     def check(self, now_ms: float) -> None:
         """One look in each sweep: is the client idle, too slow to send, or too slow to read? And may a paused one go on?"""
         self._resume()
+        if self._blocked and self._answers and peer_has_closed(self._socket):
+            self.expire()  # else a long wait would keep the session of a client that is gone
         in_request = self._intake.in_request
         heard = self._heard_bytes - self._heard_seen
         if heard or not self._reading or not (in_request or self.quiet):  # silence counts only while it is the client's turn
@@ -296,3 +325,12 @@ class Session:
         if not self._stopping:
             self._hub.client_log.say(logging.INFO, self.address, "lost the connection of %s: %s", self.address, reason)
         self.close()
+
+
+def peer_has_closed(sock: socket.socket) -> bool:
+    """Whether the peer sends no more, without reading; False where the system can't say."""
+    if not hasattr(select, "POLLRDHUP"):
+        return False
+    poll = select.poll()
+    poll.register(sock, select.POLLRDHUP)
+    return bool(poll.poll(0))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from kqueue.api.call import Call
 from kqueue.base.errors import CoordinatorNotAvailable
 from kqueue.broker.waiting import Wait
-from kqueue.tests.server.wiring import API, BOUNDS, MiB, Wiring, framed, request_bytes, until, wired
+from kqueue.server.intake import RECEIVE_BYTES
+from kqueue.tests.server.wiring import API, BOUNDS, Client, MiB, Wiring, framed, request_bytes, until, wired
 from kqueue.wire.messages.api_versions import ApiVersionsResponse
 from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -36,6 +38,28 @@ def waits(wiring: Wiring) -> Callable[[HeartbeatRequest, Call], Any]:
         return Wait((request.group_id,), deadline_ms, lambda expired: HeartbeatResponse(error_code=1) if expired else woken)
 
     return handle
+
+
+def produce_waits(wiring: Wiring, started: list[int] | None = None) -> None:
+    """Serve Produce: the topic's name is the key that it waits for ("": none), `timeout_ms` its number.
+
+    A key with a "!" has no deadline.
+    """
+
+    def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Wait[ProduceResponse]:
+        if started is not None:
+            started.append(request.timeout_ms)
+        key = request.topic_data[0].name
+        response = ProduceResponse(throttle_time_ms=request.timeout_ms)
+        deadline_ms = None if key.startswith("!") else wiring.clock.monotonic_ms() + 500
+        return Wait((key,), deadline_ms, lambda expired: response) if key else response
+
+    wiring.serve("Produce", handle)
+
+
+def send_produce(client: Client, key: str, number: int = 0) -> None:
+    """Send what `produce_waits` serves; its correlation id is `number`."""
+    client.send("Produce", 9, number, acks=-1, timeout_ms=number, topic_data=[TopicProduceData(name=key, partition_data=[])])
 
 
 @pytest.mark.parametrize("version", [0, 1, 4])
@@ -145,25 +169,118 @@ def test_a_request_without_an_answer_leaves_none() -> None:
     run(test)
 
 
-def test_a_request_that_waits_holds_up_answers_but_not_requests() -> None:
+def test_a_produce_that_follows_only_produces_begins_at_once_and_answers_keep_their_order() -> None:
     async def test() -> None:
         async with wired() as wiring:
             started: list[int] = []
-            handle = waits(wiring)
-            wiring.serve("Heartbeat", lambda request, call: started.append(request.generation_id) or handle(request, call))
+            produce_waits(wiring, started)
             client, _ = await wiring.connect()
             for number, key in enumerate(["a", "", "b", ""]):
-                client.send("Heartbeat", 4, number, group_id=key, generation_id=number)
+                send_produce(client, key, number)
             await until(lambda: len(started) == 4)
             wiring.waiting.wake("b")
             await asyncio.sleep(0)
             assert not client.reader._buffer  # type: ignore[attr-defined]
             wiring.waiting.wake("a")
-            assert [await client.receive("Heartbeat", 4) for _ in range(4)] == [
-                (number, HeartbeatResponse(throttle_time_ms=number)) for number in range(4)
-            ]
+            answers = [await client.receive("Produce", 9) for _ in range(4)]
+            assert [(number, response.throttle_time_ms) for number, response in answers] == [(0, 0), (1, 1), (2, 2), (3, 3)]
 
     run(test)
+
+
+PRODUCE_WAITS, WAITS, ANSWERED = "Produce that waits", "request that waits", "request that is answered at once"
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["in one packet", "one by one"])
+@pytest.mark.parametrize("second", [PRODUCE_WAITS, WAITS, ANSWERED])
+@pytest.mark.parametrize("first", [(PRODUCE_WAITS,), (WAITS,), (PRODUCE_WAITS, PRODUCE_WAITS)], ids=", ".join)
+def test_a_request_begins_when_all_before_it_are_answered(first: tuple[str, ...], second: str, split: bool) -> None:
+    async def test() -> None:
+        async with wired() as wiring:
+            started: list[int] = []
+            produce_waits(wiring, started)
+            handle = waits(wiring)
+            wiring.serve("Heartbeat", lambda request, call: started.append(request.generation_id) or handle(request, call))
+            client, session = await wiring.connect()
+            kinds = [*first, second]
+            for number, kind in enumerate(kinds):
+                if kind == PRODUCE_WAITS:
+                    send_produce(client, f"k{number}", number)
+                else:
+                    key = f"k{number}" if kind == WAITS else ""
+                    client.send("Heartbeat", 4, number, group_id=key, generation_id=number)
+                if split:
+                    await until(lambda: bool(session._intake.in_request) or session._heard_bytes > 0)
+                    await asyncio.sleep(0.001)
+            await until(lambda: bool(started))
+            await settle()
+            overlaps = set(kinds) == {PRODUCE_WAITS}
+            for number in range(len(first)):
+                assert len(started) == (len(kinds) if overlaps else len(first)), "the rule"
+                wiring.waiting.wake(f"k{number}")
+                await client.receive(
+                    "Produce" if kinds[number] == PRODUCE_WAITS else "Heartbeat", 9 if kinds[number] == PRODUCE_WAITS else 4
+                )
+            await until(lambda: len(started) == len(kinds))
+            wiring.waiting.wake(f"k{len(first)}")
+            correlation_id, _ = await client.receive(
+                "Produce" if second == PRODUCE_WAITS else "Heartbeat", 9 if second == PRODUCE_WAITS else 4
+            )
+            assert (correlation_id, started) == (len(first), list(range(len(kinds))))
+
+    run(test)
+
+
+@pytest.mark.parametrize("size", [5_000, 100_000, 300_000])
+def test_of_a_large_request_that_may_not_begin_yet_no_more_is_read_than_one_receive_buffer(size: int) -> None:
+    async def test() -> None:
+        async with wired() as wiring:
+            wiring.serve("Heartbeat", waits(wiring))
+            sizes: list[int] = []
+            wiring.serve(
+                "Produce",
+                lambda request, call: sizes.append(len(request.topic_data[0].partition_data[0].records)) or ProduceResponse(),
+            )
+            client, session = await wiring.connect()
+            client.send("Heartbeat", 4, 1, group_id="a", member_id="no deadline")
+            await until(lambda: not session.quiet)
+            client.send_raw(request_bytes(API["Produce"], 9, produce_request(bytes(size)), 2))
+            client.send("Heartbeat", 4, 3)
+            await settle()
+            assert sizes == []
+            assert wiring.budget.used <= RECEIVE_BYTES
+            wiring.waiting.wake("a")
+            assert (await client.receive("Heartbeat", 4))[0] == 1
+            assert (await client.receive("Produce", 9))[0] == 2
+            assert (await client.receive("Heartbeat", 4))[0] == 3
+            assert (sizes, wiring.budget.used) == ([size], 0)
+
+    run(test)
+
+
+@pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="the system can't say whether the peer has closed without reading")
+def test_a_client_that_left_behind_a_held_back_request_does_not_stay_for_as_long_as_the_first_one_waits() -> None:
+    async def test() -> None:
+        async with wired() as wiring:
+            wiring.serve("Heartbeat", lambda request, call: Wait((1,), 1e12, lambda expired: heartbeat(request, call)))
+            client, session = await wiring.connect()
+            client.send("Heartbeat", 4, 1)
+            await until(lambda: not session.quiet)
+            client.send("Heartbeat", 4, 2)
+            await settle()
+            await client.close()
+            async with asyncio.timeout(10):
+                while not wiring.gone:
+                    await wiring.pass_ms(1000)
+                    await asyncio.sleep(0.001)
+
+    run(test)
+
+
+async def settle() -> None:
+    """Let the loop turn often enough for whatever would begin to begin."""
+    for _ in range(20):
+        await asyncio.sleep(0.0005)
 
 
 def test_a_wait_ends_at_its_deadline() -> None:
@@ -199,15 +316,14 @@ def test_no_more_requests_are_read_while_too_many_wait() -> None:
     async def test() -> None:
         async with wired(BOUNDS._replace(requests=3)) as wiring:
             started: list[int] = []
-            handle = waits(wiring)
-            wiring.serve("Heartbeat", lambda request, call: started.append(request.generation_id) or handle(request, call))
+            produce_waits(wiring, started)
             client, _ = await wiring.connect()
             for number in range(10):
-                client.send("Heartbeat", 4, number, group_id=f"g{number}", generation_id=number)
+                send_produce(client, f"g{number}", number)
             await until(lambda: len(started) == 3)
             for number in range(10):
                 wiring.waiting.wake(f"g{number}")
-                assert (await client.receive("Heartbeat", 4))[0] == number
+                assert (await client.receive("Produce", 9))[0] == number
                 assert len(started) <= number + 4
             assert started == list(range(10))
 
@@ -218,23 +334,22 @@ def test_when_all_connections_together_wait_too_much_each_may_have_one_request()
     async def test() -> None:
         async with wired(BOUNDS._replace(requests_of_all=4)) as wiring:
             started: list[int] = []
-            handle = waits(wiring)
-            wiring.serve("Heartbeat", lambda request, call: started.append(request.generation_id) or handle(request, call))
+            produce_waits(wiring, started)
             greedy, _ = await wiring.connect()
             for number in range(10):
-                greedy.send("Heartbeat", 4, number, group_id=f"g{number}", generation_id=number)
+                send_produce(greedy, f"g{number}", number)
             await until(lambda: len(started) == 4)
             modest, session = await wiring.connect()
             for number in (100, 101):
-                modest.send("Heartbeat", 4, number, group_id="m", generation_id=number)
+                send_produce(modest, "m", number)
             await until(lambda: not session.quiet)
             assert started == [0, 1, 2, 3, 100]
             wiring.waiting.wake("m")
-            assert (await modest.receive("Heartbeat", 4))[0] == 100
+            assert (await modest.receive("Produce", 9))[0] == 100
             await until(lambda: started[-1] == 101)
             for number in range(10):
                 wiring.waiting.wake(f"g{number}")
-                assert (await greedy.receive("Heartbeat", 4))[0] == number
+                assert (await greedy.receive("Produce", 9))[0] == number
             assert wiring.hub.waiting_requests == 1
             await modest.close()
             await wiring.pass_ms(1000)  # the sweep lets it go on, now that there is room, and so finds its end
@@ -359,22 +474,24 @@ def test_an_api_versions_request_from_the_future_is_handed_on_with_its_version()
 def test_after_stop_reading_nothing_more_starts_and_expire_answers_what_has_a_deadline() -> None:
     async def test() -> None:
         async with wired() as wiring:
-            wiring.serve("Heartbeat", waits(wiring))
+            started: list[int] = []
+            produce_waits(wiring, started)
             client, session = await wiring.connect()
-            client.send("Heartbeat", 4, 1, group_id="a")
-            client.send("Heartbeat", 4, 2, group_id="a", member_id="no deadline")
+            send_produce(client, "a", 1)
+            send_produce(client, "!a", 2)
             await until(lambda: len(wiring.waiting) == 2)
             session.stop_reading()
             session.expire()
             wiring.hub.flush()
-            client.send("Heartbeat", 4, 3, generation_id=5)
-            assert await client.receive("Heartbeat", 4) == (1, HeartbeatResponse(error_code=1))
+            send_produce(client, "", 3)
+            assert (await client.receive("Produce", 9))[0] == 1
             assert not session.quiet
-            wiring.waiting.wake("a")
-            assert (await client.receive("Heartbeat", 4))[0] == 2
+            wiring.waiting.wake("!a")
+            assert (await client.receive("Produce", 9))[0] == 2
             assert session.quiet
             session.close()
             assert await client.closed() == b""
+            assert started == [1, 2]
 
     run(test)
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from kqueue.api.call import Call
-from kqueue.tests.server.test_session import heartbeat, produce_request, run, waits
+from kqueue.broker.waiting import Wait
+from kqueue.tests.server.test_session import heartbeat, produce_request, run, send_produce, settle, waits
 from kqueue.tests.server.wiring import API, BOUNDS, MiB, Wiring, request_bytes, until, wired
 from kqueue.wire.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
-from kqueue.wire.messages.produce import ProduceResponse
+from kqueue.wire.messages.produce import ProduceRequest, ProduceResponse, TopicProduceResponse
 
 
 def big_answers(wiring: Wiring, size: int) -> list[int]:
@@ -63,22 +64,34 @@ def test_a_client_that_reads_late_gets_everything() -> None:
     run(test)
 
 
+def big_produce_answers(wiring: Wiring, size: int) -> list[int]:
+    """Let Produce answer with about `size` bytes, at once or, with a topic's name, when this key is woken; returns what was started."""
+    started: list[int] = []
+    response = ProduceResponse(responses=[TopicProduceResponse(name="t" * 1000)] * (size // 1000))
+
+    def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Wait[ProduceResponse]:
+        started.append(len(started))
+        key = request.topic_data[0].name
+        return Wait((key,), None, lambda expired: response) if key else response
+
+    wiring.serve("Produce", handle)
+    return started
+
+
 def test_answers_that_a_waiting_one_holds_up_count_as_memory() -> None:
     async def test() -> None:
         async with wired() as wiring:
-            wiring.serve("Heartbeat", waits(wiring))
-            started = big_answers(wiring, 1 * MiB)
+            started = big_produce_answers(wiring, 1 * MiB)
             client, _ = await wiring.connect()
-            client.send("Heartbeat", 4, group_id="a", member_id="no deadline")
+            send_produce(client, "a")
             for _ in range(50):
-                client.send("DescribeGroups", 0, groups=["x"])
+                send_produce(client, "")
             await until(lambda: len(started) >= 2)
-            await asyncio.sleep(0.01)
+            await settle()
             assert len(started) <= 4
             wiring.waiting.wake("a")
-            await client.receive("Heartbeat", 4)
-            for _ in range(50):
-                await client.receive("DescribeGroups", 0)
+            for _ in range(51):
+                await client.receive("Produce", 9)
 
     run(test)
 
@@ -160,20 +173,17 @@ def test_large_requests_wait_for_room_and_a_stalled_one_gives_way(caplog: pytest
 def test_an_answer_beyond_the_limit_of_one_that_is_not_read_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with wired(BOUNDS._replace(response_bytes=1 * MiB)) as wiring:
-            wiring.serve("Heartbeat", waits(wiring))
-            big_answers(wiring, 3 * MiB)
-            client, session = await wiring.connect(receive_bytes=4096, send_bytes=4096)
+            started = big_produce_answers(wiring, 3 * MiB)
+            client, _ = await wiring.connect(receive_bytes=4096, send_bytes=4096)
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
-            for _ in range(2):
-                client.send("Heartbeat", 4, group_id="a", member_id="no deadline")
-            client.send("DescribeGroups", 0, groups=["x"])
-            client.send("Heartbeat", 4, group_id="a")
-            await until(lambda: not session.quiet)
+            for key in ("a", "b"):
+                send_produce(client, key)
+            await until(lambda: len(started) == 2)
             wiring.waiting.wake("a")
-            await asyncio.sleep(0)
-            await until(lambda: session._pump.queued_bytes > MiB)
-            session._push([b"one more"])
-            assert wiring.gone == ["127.0.0.1"]
+            await settle()
+            assert wiring.gone == [], "a single answer may be larger"
+            wiring.waiting.wake("b")
+            await until(lambda: bool(wiring.gone))
 
     run(test)
     [record] = caplog.records
