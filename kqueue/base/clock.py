@@ -40,7 +40,7 @@ class SystemClock:
 
 
 class PushedClock:
-    """The machine's clocks, and ahead of them by as much as it was pushed; the distance only grows.
+    """The machine's clocks, and ahead of them by as much as it was pushed; the distance only grows, until `reset`.
 
     It runs on, except within `held`: there it moves by `move_to` alone. Both belong to one thread; any may read it.
     """
@@ -56,6 +56,10 @@ class PushedClock:
     def monotonic_ms(self) -> float:
         held_ms = self._held_ms
         return time.monotonic_ns() / 1e6 + self._ahead_ms if held_ms is None else held_ms
+
+    def reset(self) -> None:
+        """Go back to the machine's time. Only while nothing has a deadline by this clock."""
+        self._ahead_ms = 0
 
     def move_to(self, monotonic_ms: float) -> None:
         """Let time pass until the steady clock shows `monotonic_ms`; only within `held`, and never back."""

@@ -104,6 +104,14 @@ class Broker:
         """Flush, write the checkpoints and mark the stop as clean. No job may be under way. Twice is harmless."""
         self.logs.close(self._high_watermarks())
 
+    def erase(self) -> None:
+        """Delete all topics, records, groups and offsets, for a stop; `stop` is next, once the jobs are done. Ids go on.
+
+        Producer ids and the leader epoch stay above those that clients know. Blocks. Raises StorageFailed: nothing is deleted.
+        """
+        for topic in self.topics.clear():
+            self._delete_logs(topic)
+
     def open_log(self, topic: str, index: int) -> Log:
         """The log of a partition, for `Partition` alone. Raises StorageFailed."""
         found = self.topics.get(topic)
@@ -155,6 +163,10 @@ class Broker:
                 logger.error("no folder could be made for %s-%d, the next use tries again: %s", topic.name, partition.index, error)
 
     def _gone(self, topic: Topic) -> None:
+        self._delete_logs(topic)
+        self.groups.delete_topic(topic.name)
+
+    def _delete_logs(self, topic: Topic) -> None:
         for partition in topic.partitions:
             partition.mark_deleted()
             try:
@@ -164,7 +176,6 @@ class Broker:
                 continue
             if job is not None:
                 self.jobs.submit(job)
-        self.groups.delete_topic(topic.name)
         self.cleaning.forget(topic)
 
     def _wake(self, ticket: Ticket[object]) -> None:

@@ -235,6 +235,18 @@ class Topics:
         self._metadata.commit(f"delete topic {name}", {PREFIX + name: None}, done)
         return ticket
 
+    def clear(self) -> list[Topic]:
+        """Forget all topics, the broker's own too, and return them; their logs are the caller's to delete. Blocks.
+
+        Nobody may be served meanwhile. Raises StorageFailed, Conflict: nothing is changed.
+        """
+        topics = list(self)
+        if topics:
+            self._metadata.commit_now({PREFIX + topic.name: None for topic in topics})
+        for topic in topics:
+            self._remove(topic)
+        return topics
+
     def check_growth(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> None:
         """Refuse a new number of partitions that can't be: it may only grow. Raises a RequestRefused; changes nothing."""
         topic = self.get(name)

@@ -9,6 +9,7 @@ import asyncio
 import atexit
 import contextlib
 import os
+import socket
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -87,6 +88,7 @@ class Broker(Inside):
         self._hooks = Hooks(self.requests.record)
         self._thread: threading.Thread | None = None
         self._process_id = 0
+        self._erases = False
         self._server: Server
         self._loop: asyncio.AbstractEventLoop
         self._stop_asked: asyncio.Event
@@ -144,6 +146,41 @@ class Broker(Inside):
             self._stop()
             self._start(config)
 
+    def reset(self) -> None:
+        """Make it as it was after its first start, for the next test: no topics, records, groups and offsets, and the machine's time.
+
+        `requests` is emptied, and all faults are taken back. Settings, plugins and the port stay, and so does what is in the data folder
+        besides; a broker with a `snapshot` begins with a copy of it again. It restarts on the way, so clients see their connections end,
+        and connect again: the port keeps listening. A producer that is still open creates its topic again, a member joins its group again.
+        Durability: a crash in the middle leaves the topics, or part of their files, which the next start removes.
+        Raises: RuntimeError: it is not running, or has both a `snapshot` and storage of its own, which would have to be empty.
+        StorageFailed: not everything could be deleted.
+        """
+        self._check_ours()
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("this is the broker's own thread, which can't wait for itself")
+        with self._lock:
+            self._check_running()
+            in_memory = self._plugins.storages is None and self._config["kqueue.storage"] == "memory"
+            if self._snapshot is not None and not in_memory:
+                raise RuntimeError("a broker with a snapshot can be reset only if it is in memory: start another one in an empty folder")
+            config, sockets = pinned(self._config, self._server), self._server.share_sockets()
+            self._hooks.cancel_all()
+            self._erases = True
+            try:
+                self._stop()
+            except BaseException:
+                for listening in sockets.values():
+                    listening.close()
+                raise
+            finally:
+                self._erases = False
+            if self._snapshot is not None:
+                self._memory, self._snapshot.used = None, False
+            self._time.reset()
+            self.requests.clear()
+            self._start(config, sockets)
+
     def __enter__(self) -> Broker:
         return self.start()
 
@@ -173,11 +210,11 @@ class Broker(Inside):
 
     # --- the thread
 
-    def _start(self, config: Config) -> None:
+    def _start(self, config: Config, sockets: Mapping[str, socket.socket] | None = None) -> None:
         started: Future[None] = Future()
         self._ended = Future()
         self._process_id = os.getpid()
-        thread = threading.Thread(target=self._run, args=(config, started), name="kqueue-broker", daemon=True)
+        thread = threading.Thread(target=self._run, args=(config, started, sockets), name="kqueue-broker", daemon=True)
         thread.start()
         try:
             started.result()
@@ -206,11 +243,11 @@ class Broker(Inside):
         with contextlib.suppress(RuntimeError):  # its loop has ended by itself
             self._loop.call_soon_threadsafe(self._stop_asked.set)
 
-    def _run(self, config: Config, started: Future[None]) -> None:
+    def _run(self, config: Config, started: Future[None], sockets: Mapping[str, socket.socket] | None) -> None:
         failure: BaseException | None = None
         try:
             with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
-                runner.run(self._serve(config, started))
+                runner.run(self._serve(config, started, sockets))
         except BaseException as error:
             failure = error
         told = self._ended if started.done() else started
@@ -219,7 +256,7 @@ class Broker(Inside):
         else:
             told.set_result(None)
 
-    async def _serve(self, config: Config, started: Future[None]) -> None:
+    async def _serve(self, config: Config, started: Future[None], sockets: Mapping[str, socket.socket] | None) -> None:
         storages, store = self._plugins.storages, self._plugins.store
         self._memory = self._memory or (MemoryStorage(self._time), MemoryStore())
         if config["kqueue.storage"] == "memory":
@@ -236,11 +273,12 @@ class Broker(Inside):
             hooks=self._hooks,
             objects=self._plugins.objects,
             snapshot=self._snapshot,
+            sockets=sockets,
         )
         await self._server.start()
         started.set_result(None)
         await self._stop_asked.wait()
-        await self._server.stop()
+        await self._server.stop(erase=self._erases)
 
     def _push(self, ms: float) -> None:
         self._call(lambda: self._server.push(ms))

@@ -7,7 +7,7 @@ import logging
 import random
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
@@ -30,7 +30,7 @@ from kqueue.server.hooks import Hooks
 from kqueue.server.hub import Bounds, Hub
 from kqueue.server.jobs import ThreadJobs
 from kqueue.server.limits import Budget, ClientLog, ConnectionLimits, Rate, connections_within, open_files_max
-from kqueue.server.listener import Listener
+from kqueue.server.listener import Listener, bind
 from kqueue.server.push import push
 from kqueue.server.session import Session
 from kqueue.server.snapshots import Snapshot, take
@@ -52,6 +52,7 @@ class Server:
     objects: plugins besides those that `config` names; they are there until the stop.
     hooks: who may look at requests and changes of files, and step in.
     snapshot: begin with a copy of it, unless it was used already; storages and store must be empty then.
+    sockets: bound or listening ones, by the names of their listeners, in place of new ones; they are the server's from here on.
     `start` once, `stop` once; both belong to the loop's thread. A start that fails leaves nothing behind: no port, lock or thread.
     """
 
@@ -66,6 +67,7 @@ class Server:
         objects: plugins.Objects | None = None,
         hooks: Hooks | None = None,
         snapshot: Snapshot | None = None,
+        sockets: Mapping[str, socket.socket] | None = None,
     ) -> None:
         self.config = config
         self._objects = objects or plugins.Objects()
@@ -75,6 +77,7 @@ class Server:
         self._store = store
         self._hooks = hooks
         self._snapshot = snapshot
+        self._sockets = dict(sockets or {})
         self._listeners: dict[str, Listener] = {}
         self._cleanup = ExitStack()
         self._stopping = False
@@ -98,8 +101,10 @@ class Server:
         where = ", ".join(f"{listener.plan.bind.name}://{host}:{port}" for listener, (host, port) in self._places())
         logger.info("kqueue %s serves %s; data in %s (%.2f s)", __version__, where, self._data_place(), time.monotonic() - began)
 
-    async def stop(self) -> None:
+    async def stop(self, *, erase: bool = False) -> None:
         """Let nobody in, finish what is under way, send the answers, write everything down and mark the stop as clean.
+
+        With `erase` all topics, records, groups and offsets are deleted, once the last client is gone.
 
         Answers have `kqueue.stop.timeout.ms`; the disk has all the time it needs. Twice is harmless.
         Raises: StorageFailed: not everything could be written; all is closed nevertheless.
@@ -118,6 +123,9 @@ class Server:
             await self._send_answers()
             self.hub.close()
             await self._finish_jobs()
+            if erase:
+                self.broker.erase()
+                await self._finish_jobs()
             self._watchdog.stop()  # what is left to do needs no loop any more
             self.broker.stop()
         logger.info("stopped")
@@ -135,6 +143,10 @@ class Server:
     def endpoint(self, listener: str) -> tuple[str, int]:
         """Host and port that clients of this listener are told."""
         return self._listeners[listener].endpoint
+
+    def share_sockets(self) -> dict[str, socket.socket]:
+        """Second descriptors of the listening sockets, by listener, for the `sockets` of a server that follows; the caller's to close."""
+        return {name: listener.share() for name, listener in self._listeners.items()}
 
     async def result(self, ticket: Ticket[T]) -> T:
         """What `ticket` comes to. Raises: the error that it fails with."""
@@ -173,6 +185,7 @@ class Server:
         config = self.config
         cleanup.enter_context(plugins.use(config, self._objects))
         plans = plan_listeners(config)
+        self._bind(plans, cleanup)  # first of all: a port that is taken must leave no new folder
         limits = self._connection_limits()
         loop = asyncio.get_running_loop()
         self.jobs = ThreadJobs(loop, config["background.threads"])
@@ -234,10 +247,18 @@ class Server:
     def _gone(self, session: Session, limits: ConnectionLimits) -> None:
         limits.leave(session.host)
 
+    def _bind(self, plans: list[ListenerPlan], cleanup: ExitStack) -> None:
+        for bound in self._sockets.values():
+            cleanup.callback(bound.close)
+        for plan in plans:
+            if plan.bind.name not in self._sockets:
+                bound = self._sockets[plan.bind.name] = bind(plan.bind, self.config)
+                cleanup.callback(bound.close)
+
     def _open_listeners(self, plans: list[ListenerPlan], limits: ConnectionLimits, cleanup: ExitStack) -> None:
         rate = Rate(self.config["max.connection.creation.rate"], self.clock)
         for plan in plans:
-            listener = Listener(plan, self.hub, limits, rate, self.config)
+            listener = Listener(plan, self._sockets.pop(plan.bind.name), self.hub, limits, rate, self.config)
             cleanup.callback(listener.close)
             listener.open()
             self._listeners[plan.bind.name] = listener

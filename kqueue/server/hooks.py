@@ -169,21 +169,30 @@ class Hooks:
     Adding and removing may be done from any thread; what is under way is not affected.
     """
 
-    __slots__ = ("_lock", "record", "requests", "storage")
+    __slots__ = ("_cancels", "_lock", "record", "requests", "storage")
 
     def __init__(self, record: Recorder | None = None) -> None:
         self.record = record
         self.requests: tuple[RequestHook, ...] = ()
         self.storage = StorageHooks()
+        self._cancels: tuple[Callable[[], None], ...] = ()
         self._lock = threading.Lock()
 
-    def add(self, request: RequestHook, storage: StorageHook) -> None:
+    def add(self, request: RequestHook, storage: StorageHook, cancel: Callable[[], None] | None = None) -> None:
+        """`cancel` takes back what these hooks do, for `cancel_all`; they stay."""
         with self._lock:
+            self._cancels += () if cancel is None else (cancel,)
             self.requests += (request,)
             self.storage.each += (storage,)
 
-    def remove(self, request: RequestHook, storage: StorageHook) -> None:
+    def remove(self, request: RequestHook, storage: StorageHook, cancel: Callable[[], None] | None = None) -> None:
         """Twice is harmless."""
         with self._lock:
+            self._cancels = tuple(one for one in self._cancels if one != cancel)
             self.requests = tuple(one for one in self.requests if one != request)
             self.storage.each = tuple(one for one in self.storage.each if one != storage)
+
+    def cancel_all(self) -> None:
+        """Have all hooks take back what they do. From any thread but the broker's."""
+        for cancel in self._cancels:
+            cancel()

@@ -23,35 +23,38 @@ logger = logging.getLogger("kqueue.server")
 
 
 class Listener:
-    """One listener. `open` binds it, `start` lets clients in, `close` ends it; its connections live on.
+    """One listener on a bound socket, which is its own from here on; its connections live on after it.
 
-    From `open` on, `port` is the real one and `endpoint` what clients are told: host and port.
+    `open` has clients queue, `start` lets them in, `close` ends it. `port` is the real one; `endpoint` is the host and port in Metadata.
     """
 
-    def __init__(self, plan: ListenerPlan, hub: Hub, limits: ConnectionLimits, rate: Rate, config: Config) -> None:
+    def __init__(
+        self, plan: ListenerPlan, bound: socket.socket, hub: Hub, limits: ConnectionLimits, rate: Rate, config: Config
+    ) -> None:
         self.plan = plan
-        self.port = plan.bind.port
-        self.endpoint = ("", 0)
+        self.port: int = bound.getsockname()[1]
+        self.endpoint = plan.endpoint(self.port)
         self._hub = hub
         self._limits = limits
         self._rate = rate
         self._backlog: int = config["socket.listen.backlog.size"]
         self._send_bytes: int = config["socket.send.buffer.bytes"]
-        self._receive_bytes: int = config["socket.receive.buffer.bytes"]
-        self._socket: socket.socket | None = None
+        self._socket: socket.socket | None = bound
         self._rest: Timer | None = None
 
     def open(self) -> None:
-        """Bind and listen; clients can connect from here on, but are only served after `start`. Raises ListenFailed."""
-        address = self.plan.bind
+        """Clients can connect from here on, but are only served after `start`. Raises ListenFailed."""
+        assert self._socket is not None
         try:
-            self._socket = _bind(address, self._receive_bytes)
             self._socket.listen(self._backlog)
-            self.port = self._socket.getsockname()[1]
-            self.endpoint = self.plan.endpoint(self.port)
-        except OSError as error:
+        except OSError as error:  # another process has bound the same port and was quicker to listen
             self.close()
-            raise ListenFailed(f"listener {address} can't be opened: {error.strerror or error}") from None
+            raise _refused(self.plan.bind, error) from None
+
+    def share(self) -> socket.socket:
+        """A second descriptor of the listening socket, the caller's: with it another server can go on where this one ends."""
+        assert self._socket is not None
+        return self._socket.dup()
 
     def start(self) -> None:
         assert self._socket is not None
@@ -118,6 +121,18 @@ class Listener:
         assert self._socket is not None
         self._hub.loop.remove_reader(self._socket)
         self._rest = self._hub.later(seconds * 1000, self.start)
+
+
+def bind(address: Address, config: Config) -> socket.socket:
+    """A socket that is bound to `address` and does not listen yet. Raises ListenFailed."""
+    try:
+        return _bind(address, config["socket.receive.buffer.bytes"])
+    except OSError as error:
+        raise _refused(address, error) from None
+
+
+def _refused(address: Address, error: OSError) -> ListenFailed:
+    return ListenFailed(f"listener {address} can't be opened: {error.strerror or error}")
 
 
 def _bind(address: Address, receive_bytes: int) -> socket.socket:

@@ -86,13 +86,13 @@ class Faults:
     def __enter__(self) -> Faults:
         if self._is_in_use:
             raise RuntimeError("these faults are in use already: make others")
-        self._broker._hooks.add(self._show, self._ask)
+        self._broker._hooks.add(self._show, self._ask, self.cancel)
         self._is_in_use = True
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._is_in_use = False
-        self._broker._hooks.remove(self._show, self._ask)
+        self._broker._hooks.remove(self._show, self._ask, self.cancel)
         self.cancel()
 
     def __repr__(self) -> str:

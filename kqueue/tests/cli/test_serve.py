@@ -225,3 +225,11 @@ def test_a_plugin_that_can_not_be_used_is_told_at_the_start(tmp_path: Path, pair
     code, text = refused("--set", f"log.dirs={tmp_path / 'data'}", "--set", ANY_PORT, "--set", pair, env=env)
     assert code == 2
     assert re.search(words, " ".join(text.split())), text
+
+
+def test_a_busy_port_leaves_no_new_folder(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, told = refused("--set", f"listeners=PLAINTEXT://127.0.0.1:{port}", "--set", f"log.dirs={tmp_path / 'a' / 'b'}")
+    assert (code, "Address already in use" in told) == (1, True)
+    assert list(tmp_path.iterdir()) == []

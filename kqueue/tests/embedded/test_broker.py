@@ -137,6 +137,12 @@ def test_a_port_can_be_asked_for() -> None:
         assert broker.port == port
 
 
+def test_a_port_that_is_taken_leaves_no_new_folder(tmp_path: Path) -> None:
+    with kqueue.Broker() as other, pytest.raises(ListenFailed):
+        kqueue.Broker(tmp_path / "new" / "data", port=other.port).start()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_create_topic_takes_partitions_and_settings_and_reports_refusals() -> None:
     with kqueue.Broker() as broker:
         broker.create_topic("compacted", 3, cleanup_policy="compact", **{"max.message.bytes": 5000})
