@@ -13,12 +13,14 @@ T = TypeVar("T")
 class IoJob(Generic[T]):
     """Work that waits on a disk: `run` in a worker thread, then `finish(result, None)` or `finish(None, error)` on the owner thread.
 
-    `run` touches nothing that the owner thread changes. `name` appears in logs and watchdogs.
+    `run` touches nothing that the owner thread changes. `name` appears in logs and watchdogs. `queue`: what it waits for, such as a
+    data folder's `Storage.place`; jobs of one queue never wait for those of another.
     """
 
     name: str
     run: Callable[[], T]
     finish: Callable[[T | None, BaseException | None], None]
+    queue: str = ""
 
 
 @dataclass(slots=True)

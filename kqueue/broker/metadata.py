@@ -56,7 +56,7 @@ class Metadata:
             self._apply(values, deletes, versions)
             done(None)
 
-        self._jobs.submit(IoJob(what, lambda: self._store.commit(guards, values, deletes), finish))
+        self._jobs.submit(IoJob(what, lambda: self._store.commit(guards, values, deletes), finish, "metadata"))
 
     def commit_now(self, puts: Mapping[str, bytes | None]) -> None:
         """Store at once (None deletes), blocking; for start-up, before anyone is served. Raises Conflict, StorageFailed."""

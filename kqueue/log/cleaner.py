@@ -207,7 +207,7 @@ class _Run:
 
     def begin(self) -> None:
         # a start after a crash looks for losses beyond the recovery point, and what compaction leaves out would be taken for one
-        self._cleaner.logs.save_recovery_points(self._saved)
+        self._cleaner.logs.save_recovery_point(self.candidate.key, self._saved)
 
     def _saved(self, error: BaseException | None) -> None:
         if error is not None or self._log.offline is not None:
@@ -287,7 +287,8 @@ class _Run:
         self._cleaner.logs.save_cleaner_offset(self.candidate.key, compacted.clean_to, lambda error: self._end(None, compacted))
 
     def _submit(self, what: str, run: Callable[[], None], then: Callable[[BaseException | None], None]) -> None:
-        self._cleaner.jobs.submit(IoJob(f"{what} compaction of {self._folder}", run, lambda _, error: then(error)))
+        name = f"{what} compaction of {self._folder}"
+        self._cleaner.jobs.submit(IoJob(name, run, lambda _, error: then(error), self._storage.place))
 
     def _end(self, error: BaseException | None, compacted: Compacted | None = None, *, for_good: bool = False) -> None:
         if self._log.offline is not None and error is not None:

@@ -119,7 +119,7 @@ class Disposal:
 
         def saved(error: BaseException | None) -> None:
             if error is None:  # else it was logged where it failed
-                self._jobs.submit(IoJob(f"drop segments of {dropped.folder}", dropped.rename, renamed))
+                self._jobs.submit(IoJob(f"drop segments of {dropped.folder}", dropped.rename, renamed, dropped.storage.place))
 
         self._save_start(key, saved)
 
@@ -134,7 +134,7 @@ class Disposal:
             if not self._held.isdisjoint(parent_of(path) for path in paths):
                 self._timers.at(self._clock.monotonic_ms() + HELD_MS, due)
                 return
-            self._jobs.submit(IoJob(f"remove {len(paths)} files", lambda: remove_files(storage, paths), finish))
+            self._jobs.submit(IoJob(f"remove {len(paths)} files", lambda: remove_files(storage, paths), finish, storage.place))
 
         if paths:
             self._timers.at(self._clock.monotonic_ms() + delay_ms, due)

@@ -83,7 +83,7 @@ class Flusher:
                 self.flushed_offset = max(self.flushed_offset, target)
             done(error)
 
-        return IoJob(f"flush {self._folder}", run, finish)
+        return IoJob(f"flush {self._folder}", run, finish, self._storage.place)
 
     def run_now(self, end_offset: int, active: Segment, epochs: LeaderEpochs) -> None:
         """Flush everything, the active segment's indexes too. Blocks. Raises StorageFailed."""

@@ -246,7 +246,10 @@ class Log:
 
         None: such a job is under way, and will call `done`. What it finds damaged is in `damage` then, and refused with DamagedBatch.
         """
-        return check.job(self._found_damaged, done)
+        job = check.job(self._found_damaged, done)
+        if job is not None:
+            job.queue = self._storage.place
+        return job
 
     def check_now(self, check: Check) -> None:
         """The same work at once. Blocks. Raises StorageFailed."""

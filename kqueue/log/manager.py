@@ -213,7 +213,7 @@ class LogManager:
             if error is not None:
                 logger.error("%s: %s could not be removed, the next start tries again: %s", storage.place, path, error)
 
-        return IoJob(f"delete {path}", run, finish)
+        return IoJob(f"delete {path}", run, finish, storage.place)
 
     def set_aside(self, topic: str, partition: int) -> str:
         """Rename a folder that nobody knows to ``…-stray``, out of the way of a new one; returns the new path.
@@ -276,8 +276,19 @@ class LogManager:
         """
         finish = _all_of(len(self._folders), done)
         for folder in self._folders:
-            self._note_offsets(folder)
-            folder.save(RECOVERY_POINTS, self._told(folder, RECOVERY_POINTS, finish))
+            self._save_recovery_points_of(folder, finish)
+
+    def save_recovery_point(self, key: Key, done: Done) -> None:
+        """`save_recovery_points` of the partition's data folder alone: no other disk is waited for. A partition that is gone is fine."""
+        folder = self._folder_of(key)
+        if folder is None:
+            done(None)
+        else:
+            self._save_recovery_points_of(folder, done)
+
+    def _save_recovery_points_of(self, folder: DataFolder, done: Done) -> None:
+        self._note_offsets(folder)
+        folder.save(RECOVERY_POINTS, self._told(folder, RECOVERY_POINTS, done))
 
     def save_log_starts(self, key: Key, done: Done) -> None:
         """Write where the partition's log (and its neighbours) start, in a job; `done` as in `save_recovery_points`.

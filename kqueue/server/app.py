@@ -282,7 +282,7 @@ class Server:
         if self.config["kqueue.storage"] == "memory":
             return [make("")], []
         descriptors = Descriptors()
-        descriptors.sync_with(lambda run: self.jobs.submit(IoJob("write back unsynced files", run, _written_back)))
+        descriptors.sync_with(lambda run: self.jobs.submit(IoJob("write back unsynced files", run, _written_back, "write-back")))
         storages: list[Storage] = []
         offline = []
         for folder in self._folders():

@@ -210,7 +210,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         10,
         between(1, 1000),
         Scope.BROKER,
-        "Most threads for work that waits on a disk; each starts when first needed.",
+        "Most threads for work that waits on a disk, per data folder: a slow one holds up no other. Each starts when first needed.",
     ),
 )
 

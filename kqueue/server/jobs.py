@@ -19,9 +19,21 @@ T = TypeVar("T")
 logger = logging.getLogger("kqueue.server")
 
 
-class ThreadJobs:
-    """Runs `IoJob`s in at most `threads_max` threads of its own, each started when first needed; implements `kqueue.base.jobs.Jobs`.
+class _Queue:
+    """The jobs of one `IoJob.queue`, and the threads that run them. Belongs to the owner thread, but for `todo`."""
 
+    __slots__ = ("threads", "todo", "under_way")
+
+    def __init__(self) -> None:
+        self.todo: SimpleQueue[IoJob[Any] | None] = SimpleQueue()
+        self.threads: list[threading.Thread] = []
+        self.under_way = 0
+
+
+class ThreadJobs:
+    """Runs the `IoJob`s of each queue in at most `threads_max` threads of that queue, so that a slow disk holds up no other one.
+
+    Implements `kqueue.base.jobs.Jobs`. A thread starts when it is first needed. Queues are few (data folders, the metadata store) and stay.
     A `CpuJob` has a process of its own, and a thread that waits for it; whoever submits them takes care that they are few.
     `submit`, `cancel_cpu`, `drain` and `stop` belong to the thread of `loop`; every `finish` is called there, in the order in which the
     jobs end. The threads are daemons: an interpreter that ends without a stop does not hang on a slow disk.
@@ -31,14 +43,12 @@ class ThreadJobs:
         self._loop = loop
         self._threads_max = threads_max
         self._name = name
-        self._todo: SimpleQueue[IoJob[Any] | None] = SimpleQueue()
+        self._queues: dict[str, _Queue] = {}
         self._ended: SimpleQueue[tuple[IoJob[Any] | CpuJob[Any], Any, BaseException | None]] = SimpleQueue()
         self._processes = Processes()
         self._in_threads: dict[int, Any] = {}  # tasks that can be cancelled, by identity
         self._is_cancelled = False
-        self._threads: list[threading.Thread] = []
         self._idle: asyncio.Event | None = None
-        self._io_under_way = 0
         self._names: Counter[str] = Counter()
         self.under_way = 0
 
@@ -53,13 +63,16 @@ class ThreadJobs:
         if isinstance(job, CpuJob):
             self._start_cpu(job)
             return
-        self._io_under_way += 1
-        if self._io_under_way > len(self._threads) and len(self._threads) < self._threads_max:
-            self._start_thread()
-        self._todo.put(job)
-        if not self._threads:  # the interpreter is ending and allows no more threads: what must be flushed still is
-            self._todo.put(None)
-            self._work()
+        queue = self._queues.get(job.queue)
+        if queue is None:
+            queue = self._queues[job.queue] = _Queue()
+        queue.under_way += 1
+        if queue.under_way > len(queue.threads) and len(queue.threads) < self._threads_max:
+            self._start_thread(queue)
+        queue.todo.put(job)
+        if not queue.threads:  # the interpreter is ending and allows no more threads: what must be flushed still is
+            queue.todo.put(None)
+            _work(queue.todo, self._run)
 
     def cancel_cpu(self) -> None:
         """End what runs in processes, and ask what runs in threads to end; they finish with JobCancelled.
@@ -84,7 +97,8 @@ class ThreadJobs:
         except Empty:
             return False
         self.under_way -= 1
-        self._io_under_way -= isinstance(job, IoJob)
+        if isinstance(job, IoJob):
+            self._queues[job.queue].under_way -= 1
         self._names[job.name] -= 1
         if not self._names[job.name]:
             del self._names[job.name]
@@ -99,17 +113,20 @@ class ThreadJobs:
 
     def stop(self) -> None:
         """End the threads, after what they have begun and what was submitted; call `drain` first to have the results."""
-        for _ in self._threads:
-            self._todo.put(None)
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
+        for queue in self._queues.values():
+            for _ in queue.threads:
+                queue.todo.put(None)
+        for queue in self._queues.values():
+            for thread in queue.threads:
+                thread.join()
+            queue.threads.clear()
 
-    def _start_thread(self) -> None:
-        thread = threading.Thread(target=self._work, name=f"{self._name}-io-{len(self._threads) + 1}", daemon=True)
+    def _start_thread(self, queue: _Queue) -> None:
+        number = sum(len(one.threads) for one in self._queues.values()) + 1
+        thread = threading.Thread(target=_work, args=(queue.todo, self._run), name=f"{self._name}-io-{number}", daemon=True)
         with contextlib.suppress(RuntimeError):
             thread.start()
-            self._threads.append(thread)
+            queue.threads.append(thread)
 
     def _start_cpu(self, job: CpuJob[Any]) -> None:
         thread = threading.Thread(target=self._run_cpu, args=(job,), name=f"{self._name}-cpu", daemon=True)
@@ -117,10 +134,6 @@ class ThreadJobs:
             thread.start()
         except RuntimeError as error:  # the interpreter is ending
             self._end(job, None, JobFailed(f"no thread could be started: {error}"))
-
-    def _work(self) -> None:
-        while (job := self._todo.get()) is not None:
-            self._run(job, job.run)
 
     def _run_cpu(self, job: CpuJob[Any]) -> None:
         self._run(job, lambda: self._processes.run(job.task) if job.shared else self._run_here(job.task))
@@ -147,3 +160,8 @@ class ThreadJobs:
         self._ended.put((job, result, error))
         with contextlib.suppress(RuntimeError):  # the loop was closed without a drain: nobody is left to hear of it
             self._loop.call_soon_threadsafe(self.finish_next, 0)  # finds nothing where another call was first
+
+
+def _work(todo: SimpleQueue[IoJob[Any] | None], run: Callable[[IoJob[Any], Callable[[], Any]], None]) -> None:
+    while (job := todo.get()) is not None:
+        run(job, job.run)

@@ -169,6 +169,11 @@ class Descriptor:
             if file is not None:
                 file.close_failed(error)
 
+    @property
+    def place(self) -> str:
+        """The data folder of a partition's file: what a job waits for that reads it."""
+        return os.path.dirname(os.path.dirname(self._path))  # noqa: PTH120
+
     def read_at(self, position: int, size: int) -> bytes:
         try:
             data = os.pread(self.fd, size, position)

@@ -43,6 +43,11 @@ class Region:
         """The descriptor for sendfile, from `position` on; None: use `read`."""
         return self.source.fileno()
 
+    @property
+    def place(self) -> str:
+        """The `Storage.place` of the file, for the queue of a job that reads it; "" where the source does not say."""
+        return getattr(self.source, "place", "")
+
     def is_cached(self) -> bool:
         """Whether a send would not wait for the disk; only a guess, True where nobody can tell."""
         return self.source.is_cached(self.position, self.size)

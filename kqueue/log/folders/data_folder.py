@@ -172,7 +172,7 @@ class DataFolder:
                 self._lost = self.error = error
                 lost(error)
 
-        run_or_submit(IoJob(f"check the lock of {self.storage.place}", self._lock.check, finish), jobs)
+        run_or_submit(IoJob(f"check the lock of {self.storage.place}", self._lock.check, finish, self.storage.place), jobs)
 
     def _report_lock(self, repaired: str | None, error: BaseException | None) -> None:
         if isinstance(error, FolderLost):

@@ -78,7 +78,7 @@ class CheckpointFile:
             for done in waiting:
                 done(error)
 
-        run_or_submit(IoJob(f"write {self._name}", lambda: self._write(number, data), finish), self._jobs)
+        run_or_submit(IoJob(f"write {self._name}", lambda: self._write(number, data), finish, self._storage.place), self._jobs)
 
     def _go_on(self) -> None:
         if self._next is not None:

@@ -52,9 +52,9 @@ def _job(log: Log, segment: Segment, limit: int | None, jobs: Jobs) -> IoJob[Non
         segment.is_mended()
         logger.warning("%r: its index was wrong and has been made anew", segment)
         files = segment.files()[1:]
-        jobs.submit(IoJob(f"sync indexes of {log.folder}", lambda: _sync(files), _synced))
+        jobs.submit(IoJob(f"sync indexes of {log.folder}", lambda: _sync(files), _synced, log.storage.place))
 
-    return IoJob(f"mend index of {log.folder}", lambda: rebuild.run(limit), finish)
+    return IoJob(f"mend index of {log.folder}", lambda: rebuild.run(limit), finish, log.storage.place)
 
 
 def _sync(files: list[File]) -> None:

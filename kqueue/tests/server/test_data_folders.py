@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,13 @@ import pytest
 from kqueue.base.errors import StorageFailed
 from kqueue.log.folders.data_folders import Offline
 from kqueue.replication.sqlite import FILE_NAME
-from kqueue.server.app import store_folder
+from kqueue.server.app import Server, store_folder
+from kqueue.server.properties import Given, make_config
+from kqueue.storage import LocalStorage
+from kqueue.storage.hooked import Failure, HookedStorage, StorageHooks
 from kqueue.tests.server.test_app import create_topic, produce
-from kqueue.tests.server.wiring import connect, serving
+from kqueue.tests.server.wiring import FREE_PORT, connect, serving
+from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
 
 STORAGE_ERROR = 56
 
@@ -82,3 +87,45 @@ def test_the_store_of_a_folder_that_is_offline_is_not_used(tmp_path: Path) -> No
     error = StorageFailed("meta.properties says that this is the folder of node 7")
     with pytest.raises(StorageFailed, match="data folder with the metadata store .* can't be used: meta.properties"):
         store_folder([str(tmp_path)], [Offline(os.fspath(tmp_path), error)])
+
+
+def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:
+    """Thirteen partitions wait for the slow disk, more than it has threads; all else on the other one goes on."""
+    answer, hooks = threading.Event(), StorageHooks()
+
+    def hold(kind: str, path: str, size: int) -> Failure | None:
+        if kind in ("sync", "sync_folder", "write_atomic"):
+            assert answer.wait(60)
+        return None
+
+    async def test() -> None:
+        storages = [LocalStorage(tmp_path / "one"), HookedStorage(LocalStorage(tmp_path / "two"), hooks)]
+        settings = {"listeners": FREE_PORT, "log.dirs": [str(tmp_path / "one")]}
+        server = Server(make_config({name: Given(value, "test") for name, value in settings.items()}), storages=storages)
+        await server.start()
+        try:
+            client = await connect(server)
+            names = [f"t{number}" for number in range(26)]
+            for name in names:
+                await create_topic(client, name)
+            slow = [name for name in names if (tmp_path / "two" / f"{name}-0").exists()]
+            healthy = [name for name in names if name not in slow]
+            assert len(slow) == 13
+            hooks.each = (hold,)
+            waiting = [asyncio.create_task(produce(await connect(server), name, b"x")) for name in slow]
+            await asyncio.sleep(0)
+            async with asyncio.timeout(30):
+                for name in healthy:
+                    await produce(client, name, b"x")
+                topics = [DeleteRecordsTopic(name=healthy[0], partitions=[DeleteRecordsPartition(partition_index=0, offset=-1)])]
+                deleted = await client.ask("DeleteRecords", 2, topics=topics, timeout_ms=30_000)
+                assert deleted.topics[0].partitions[0].error_code == 0
+                assert (await client.ask("DeleteTopics", 5, topic_names=[healthy[1]], timeout_ms=30_000)).responses[0].error_code == 0
+            assert not any(task.done() for task in waiting)
+            answer.set()
+            assert [one.error_code for one in await asyncio.gather(*waiting)] == [0] * 13
+        finally:
+            answer.set()
+            await server.stop()
+
+    asyncio.run(test())

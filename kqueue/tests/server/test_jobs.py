@@ -176,3 +176,38 @@ def test_work_in_a_thread_is_asked_to_end_when_jobs_are_cancelled_and_no_more_be
         assert not later.begun.is_set()
 
     with_jobs(test)
+
+
+def test_jobs_of_one_queue_never_wait_for_those_of_another() -> None:
+    async def test(jobs: ThreadJobs) -> None:
+        slow, ended = threading.Event(), list[str]()
+        for number in range(20):  # more than there are threads, on a disk that does not answer
+            jobs.submit(IoJob(f"slow {number}", lambda: slow.wait(30), lambda result, error: ended.append("slow"), "/slow"))
+        for queue in ("/healthy", "metadata", ""):
+            jobs.submit(IoJob("quick", lambda: None, lambda result, error, queue=queue: ended.append(queue), queue))  # type: ignore[misc]
+        await until(lambda: len(ended) == 3)
+        assert sorted(ended) == ["", "/healthy", "metadata"]
+        slow.set()
+        await jobs.drain()
+        assert ended[3:] == ["slow"] * 20
+
+    with_jobs(test)
+
+
+def test_each_queue_has_as_many_threads_as_the_setting_says() -> None:
+    async def test(jobs: ThreadJobs) -> None:
+        running, hold = list[str](), threading.Event()
+
+        def work(queue: str) -> None:
+            running.append(queue)
+            hold.wait(30)
+
+        for queue in ("/one", "/two"):
+            for _ in range(5):
+                jobs.submit(IoJob("work", lambda queue=queue: work(queue), lambda result, error: None, queue))  # type: ignore[misc]
+        await until(lambda: len(running) >= 6)
+        assert sorted(running) == ["/one"] * 3 + ["/two"] * 3
+        hold.set()
+        await jobs.drain()
+
+    with_jobs(test, threads_max=3)
