@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from kqueue.base.names import did_you_mean
 
 T = TypeVar("T")
 BUILT_IN = "kqueue"
+LOOK_AGAIN_S = 5.0
 
 
 class Entry(NamedTuple, Generic[T]):
@@ -69,6 +71,8 @@ class Registry(Generic[T]):
         self._guard = guard
         self._lock = threading.RLock()
         self._points: list[metadata.EntryPoint] | None = None  # not loaded yet; None: not looked for
+        self._now_installed: dict[str, metadata.EntryPoint] = {}
+        self._looked_s: float | None = None
         self._entries: dict[str, Entry[T]] = {}
         self._guests: dict[str, Guest[T]] = {}
         self._preferred: dict[str, int] = {}  # how often each was asked for
@@ -272,7 +276,7 @@ class Registry(Generic[T]):
                 self._load_point(point)
 
     def _load_point(self, point: metadata.EntryPoint) -> None:
-        origin = f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"
+        origin = _origin(point)
         try:
             value = point.load()
             self.add(point.name, value, id=_id_of(value), origin=origin)
@@ -282,8 +286,27 @@ class Registry(Generic[T]):
     def _unknown(self, name: str) -> PluginError:
         if name in self.failed:
             return PluginError(f"{self.noun} {name!r} can't be used: {self.failed[name]}")
+        installed = self._installed_since().get(name)
+        if installed is not None:
+            return PluginError(
+                f"{self.noun} {name!r} of {_origin(installed)} was installed while this process ran: restart the broker to use it"
+            )
         there = sorted({*self._by_name, *(point.name for point in self._points or ())})
         return PluginError(f"no {self.noun} is called {name!r:.300}{did_you_mean(name, there)} (there are: {', '.join(there)})")
+
+
+    def _installed_since(self) -> dict[str, metadata.EntryPoint]:
+        """Entry points, by name, that the first look at them did not see. Strangers may ask, so it looks anew every few seconds only."""
+        with self._lock:
+            now_s = time.monotonic()
+            if self._looked_s is None or now_s >= self._looked_s + LOOK_AGAIN_S:
+                self._looked_s = now_s
+                self._now_installed = {point.name: point for point in metadata.entry_points(group=self.group)}
+            return self._now_installed
+
+
+def _origin(point: metadata.EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"
 
 
 def _id_of(value: object) -> int | None:

@@ -188,7 +188,8 @@ class Catalog:
         """The row of this name. Raises SettingError with the nearest name; `also_known` adds names to look among."""
         rows = self.topic if scope is Scope.TOPIC else self.broker
         if name not in rows:
-            raise SettingError(f"no {scope.value} setting is called {name!r}{did_you_mean(name, [*rows, *also_known])}")
+            what = f"Unknown topic config name: {name}" if scope is Scope.TOPIC else f"no {scope.value} setting is called {name!r}"
+            raise SettingError(f"{what}{did_you_mean(name, [*rows, *also_known])}")
         return rows[name]
 
 

@@ -169,7 +169,7 @@ class Topics:
             raise InvalidTopic(f"topic {name!r} collides with {other!r}: '.' and '_' are one in the names of metrics")
         self._check_counts(new)
         self._check_room(name, self.count_of(new))
-        return self._topic_config(name, new.configs)
+        return self._topic_config(new.configs)
 
     def count_of(self, new: NewTopic) -> int:
         """How many partitions `new` would get."""
@@ -291,17 +291,17 @@ class Topics:
         }
         return NewTopic(OFFSETS_TOPIC, self._config["offsets.topic.num.partitions"], 1, configs=configs)
 
-    def _topic_config(self, name: str, overrides: Mapping[str, str | None]) -> TopicConfig:
+    def _topic_config(self, overrides: Mapping[str, str | None]) -> TopicConfig:
         unset = [key for key, value in overrides.items() if value is None]
         if unset:
-            raise InvalidConfig(f"topic {name}: setting {unset[0]} has no value")
+            raise InvalidConfig(f"setting {unset[0]} has no value")
         try:
             config = self._config.for_topic(overrides)
             # a topic that is there already keeps the name of one that is gone: only who would send by it needs it
             PARTITIONERS.get(config["kqueue.partitioner"])
             return config
         except (SettingError, PluginError) as error:
-            raise InvalidConfig(f"topic {name}: {error}") from None
+            raise InvalidConfig(str(error)) from None
 
     def _check_counts(self, new: NewTopic) -> None:
         if new.assignments:

@@ -52,6 +52,12 @@ def test_creates_topics(version: int) -> None:
         assert configs == {}
 
 
+def test_an_unknown_setting_is_refused_in_kafkas_words() -> None:
+    (result,) = create(Asker(), topic("a", retention_msec="77")).values()
+    assert result.error_code == ErrorCode.INVALID_CONFIG
+    assert result.error_message == "Unknown topic config name: retention.msec; did you mean 'retention.ms'?"
+
+
 def test_waits_until_the_topic_is_stored() -> None:
     asker = Asker()
     started = asker.start(CreateTopicsRequest(topics=[topic("a")]), 7)

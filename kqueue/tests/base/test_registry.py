@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kqueue.base import registry
 from kqueue.base.errors import PluginError
 from kqueue.base.registry import Entry, Registry
 
@@ -267,3 +268,22 @@ def test_who_was_lost_on_the_way_to_another_process_is_missed_by_name_and_by_id(
     with pytest.raises(PluginError, match="could not come along"):
         registry.get("isal")
     assert registry.get("gzip") is GZIP
+
+
+def test_a_plugin_that_was_installed_meanwhile_says_to_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    points: list[Point] = []
+    looks = []
+    monkeypatch.setattr(metadata, "entry_points", lambda group: looks.append(group) or points)
+    now = [100.0]
+    monkeypatch.setattr(registry.time, "monotonic", lambda: now[0])
+    partitioners: Registry[str] = Registry("kqueue.partitioners", "partitioner")
+    for _ in range(10):
+        with pytest.raises(PluginError, match=r"no partitioner is called 'by-customer' \(there are: "):
+            partitioners.get("by-customer")
+    assert len(looks) == 2  # once to load them, once to look again: strangers can't have it look all the time
+    points.append(Point("by-customer", "C"))
+    now[0] += registry.LOOK_AGAIN_S
+    with pytest.raises(
+        PluginError, match=r"^partitioner 'by-customer' of some-plugin 2.1 was installed while this process ran: restart the broker"
+    ):
+        partitioners.get("by-customer")

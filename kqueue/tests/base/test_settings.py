@@ -72,7 +72,7 @@ def test_a_bad_value_is_refused_with_what_was_expected(catalog: Catalog, name: s
 def test_an_unknown_name_is_refused_with_the_nearest(catalog: Catalog) -> None:
     with pytest.raises(SettingError, match="did you mean 'log.segment.bytes'"):
         Config(catalog, {"log.segments.bytes": "1"})
-    with pytest.raises(SettingError, match="no topic setting is called 'log.segment.bytes'"):
+    with pytest.raises(SettingError, match="^Unknown topic config name: log.segment.bytes; did you mean 'segment.bytes'"):
         Config(catalog).for_topic({"log.segment.bytes": "100"})
 
 
