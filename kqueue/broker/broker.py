@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import CorruptData, StorageFailed
+from kqueue.base.errors import CorruptData, StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import Jobs
 from kqueue.base.settings import Config
 from kqueue.base.tickets import Ticket
@@ -145,6 +145,8 @@ class Broker:
         for partition in self._group_log.used_partitions(self._has_or_had):
             try:
                 self.groups.load(partition.index, self._group_log.read(partition))
+            except TooManyOpenFiles:
+                raise  # these groups are in order: rather no start than one that refuses them for good
             except (StorageFailed, CorruptData) as error:
                 logger.error("the groups of %s-%d can't be served: %s", partition.topic, partition.index, error)
                 self.groups.refuse(partition.index, str(error))

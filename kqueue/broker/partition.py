@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 
 FLUSH_NEVER_MS = 2**63 - 1
+FLUSH_AGAIN_MS = 100
+"""A flush that could not open its files is tried again after this time, or with the next append."""
 
 
 class Host(Protocol):
@@ -241,12 +243,20 @@ class Partition:
         if log.end_offset - log.flushed_offset >= config.flush_messages or log.has_unflushed_segments:
             self._flush_soon()
         elif self._flush_timer is None and config.flush_ms < FLUSH_NEVER_MS:
-            self._flush_timer = self._host.timers.at(self._host.clock.monotonic_ms() + config.flush_ms, self.flush)
+            self._flush_later(config.flush_ms)
+
+    def _flush_later(self, ms: float) -> None:
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+        self._flush_timer = self._host.timers.at(self._host.clock.monotonic_ms() + ms, self.flush)
 
     def _flushed(self) -> None:
-        """The log's news: `flushed_offset` moved, or the log went offline."""
+        """The log's news: `flushed_offset` moved, the log went offline, or a flush could not open its files."""
         log = self._log
         if log is None:
+            return
+        if log.flush_refused:
+            self._flush_later(FLUSH_AGAIN_MS)
             return
         if log.offline is not None:
             self._host.waiting.wake(self)

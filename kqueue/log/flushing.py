@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+from kqueue.base.errors import TooManyOpenFiles
 from kqueue.base.jobs import IoJob
 from kqueue.log.formats.epochs import LeaderEpochs, encode_epochs
 from kqueue.log.formats.filenames import EPOCHS
@@ -69,11 +70,14 @@ class Flusher:
     def job(
         self, end_offset: int, active: File, epochs: LeaderEpochs, done: Callable[[BaseException | None], None]
     ) -> IoJob[None] | None:
-        """The work; None: nothing to do, or a job is under way. `done(error or None)` is called at the end of its `finish`."""
+        """The work; None: nothing to do, or a job is under way. `done(error or None)` is called at the end of its `finish`.
+
+        After TooManyOpenFiles all is due again, as if there had been no job.
+        """
         if self._target >= 0 or self.flushed_offset >= end_offset:
             return None
         self._target = end_offset
-        run = self._take(active, epochs)
+        run, put_back = self._take(active, epochs)
 
         def finish(_: None, error: BaseException | None) -> None:
             target, self._target = self._target, -1
@@ -81,6 +85,8 @@ class Flusher:
             self._in_flight = []
             if error is None:
                 self.flushed_offset = max(self.flushed_offset, target)
+            elif isinstance(error, TooManyOpenFiles):
+                put_back()
             done(error)
 
         return IoJob(f"flush {self._folder}", run, finish, self._storage.place)
@@ -89,12 +95,19 @@ class Flusher:
         """Flush everything, the active segment's indexes too. Blocks. Raises StorageFailed."""
         if self.flushed_offset < end_offset or self._files or self._names or epochs.changed:
             self.add(*active.files()[1:])
-            self._take(active.log, epochs)()
+            run, put_back = self._take(active.log, epochs)
+            try:
+                run()
+            except TooManyOpenFiles:
+                put_back()
+                raise
             self.flushed_offset = end_offset
 
-    def _take(self, active: File, epochs: LeaderEpochs) -> Callable[[], None]:
+    def _take(self, active: File, epochs: LeaderEpochs) -> tuple[Callable[[], None], Callable[[], None]]:
+        """What does the work, and what undoes the taking where the work can't be done yet: all of it is then due again."""
         storage, folder = self._storage, self._folder
-        self._in_flight = self._files
+        due = self._in_flight = self._files
+        names, parent = self._names, self._parent
         files, self._files = [*self._files, active], []
         folders = [name for name, wanted in ((folder, self._names), (parent_of(folder), self._parent)) if wanted]
         self._names_in_flight |= self._names
@@ -114,4 +127,10 @@ class Flusher:
                 with contextlib.suppress(FileNotFoundError):
                     storage.sync_folder(name)
 
-        return run
+        def put_back() -> None:
+            self._files = [*due, *self._files]
+            self._names |= names
+            self._parent |= parent
+            epochs.changed |= epochs_data is not None
+
+        return run, put_back

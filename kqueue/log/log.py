@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import CorruptData, OffsetOutOfRange, StorageFailed
+from kqueue.base.errors import CorruptData, OffsetOutOfRange, StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import IoJob
 from kqueue.log.compaction.parts import Group
 from kqueue.log.config import LogConfig
@@ -31,7 +31,7 @@ from kqueue.log.recovery.verifying import Check, Done, Outcome
 from kqueue.log.results import Appended, SegmentInfo
 from kqueue.log.segment import Segment
 from kqueue.log.segments import Segments
-from kqueue.records.batch import BatchHeader, iter_records, set_log_append_time, stamp
+from kqueue.records.batch import ABORT, BatchHeader, iter_records, set_log_append_time, stamp
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
@@ -41,15 +41,16 @@ PRODUCER_EXPIRATION_MS_DEFAULT = 86_400_000
 class Log:
     """One partition's log. Belongs to one thread; only the `run` of `flush_job` may run in another.
 
-    `config` may be replaced at any time. `on_flushed` is called when `flushed_offset` has moved or the log went offline.
+    `config` may be replaced at any time. `on_flushed` is called when `flushed_offset` has moved, the log went offline, or a flush could not
+    open its files (`flush_refused`, until the next one): nothing is lost then, and it is to be tried again a little later.
     `on_truncate(offset)` is called before anything is cut off: the recovery point on disk must not lie above `offset` when it returns.
     `damage`: flushed bytes that were found wrong, when the log was opened or when they were first read; empty: none.
     """
 
     __slots__ = (
         "_active", "_clock", "_flusher", "_jitter_ms", "_list", "_producer_expiration_ms", "_reader", "_rng", "_segments",
-        "_snapshots", "_storage", "config", "damage", "end_offset", "epochs", "folder", "offline", "on_flushed", "on_truncate",
-        "producers", "start_intended", "start_offset", "topic_id",
+        "_snapshots", "_storage", "config", "damage", "end_offset", "epochs", "flush_refused", "folder", "offline", "on_flushed",
+        "on_truncate", "producers", "start_intended", "start_offset", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +75,7 @@ class Log:
         self.producers = loaded.producers
         self.damage: list[Damage | str] = [*loaded.damage]
         self.offline: StorageFailed | None = None
+        self.flush_refused = False
         self.on_flushed: Callable[[], None] | None = None
         self.on_truncate: Callable[[int], None] | None = None
         self._storage = storage
@@ -137,7 +139,7 @@ class Log:
         markers among them: their sequence is not checked.
         Crash: see the module; a process crash costs nothing, recovery cuts a torn batch off.
         Raises: OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState, CorruptBatch (of a marker): nothing was written.
-        StorageFailed: the log is offline.
+        StorageFailed: the log is offline. TooManyOpenFiles: nothing was written, and the log is not offline.
         """
         if self.offline is not None:
             raise self.offline
@@ -156,6 +158,8 @@ class Log:
         last_offset = offset + header.last_offset_delta
         try:
             self._write(buf, header, last_offset, leader_epoch, marker)
+        except TooManyOpenFiles:
+            raise
         except StorageFailed as error:
             self._fail(error)
             raise
@@ -173,6 +177,8 @@ class Log:
             active = self._active
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, self.end_offset)
+        if marker is not None and marker.kind == ABORT:
+            active.txnindex.prepare()
         active.append(buf, last_offset, max_timestamp, config.index_interval_bytes, config.segment_index_bytes)
         if header.producer_id >= 0:
             aborted = self.producers.count(header, marker, self.end_offset, self._clock.wall_ms())
@@ -195,6 +201,8 @@ class Log:
             return
         try:
             self._roll()
+        except TooManyOpenFiles:
+            raise
         except StorageFailed as error:
             self._fail(error)
             raise
@@ -205,9 +213,9 @@ class Log:
         old.seal()
         old.modified_ms(self._clock.wall_ms())
         self._take_snapshot()
+        new = Segment.make(self._storage, self.folder, self.end_offset, self._clock.wall_ms())
         self._flusher.add(*old.files())
         self._flusher.names_changed()
-        new = Segment(self._storage, self.folder, self.end_offset, self._clock.wall_ms(), create=True)
         self._segments.append(new)
         self._active = new
         self._jitter_ms = self._draw_jitter()
@@ -441,6 +449,7 @@ class Log:
         """
         if self.offline is not None:
             return None
+        self.flush_refused = False
         job = self._flusher.job(self.end_offset, self._active.log, self.epochs, self._flushed)
         if job is not None:
             # the high watermark will be there next
@@ -448,7 +457,8 @@ class Log:
         return job
 
     def _flushed(self, error: BaseException | None) -> None:
-        if error is not None:
+        self.flush_refused = isinstance(error, TooManyOpenFiles)
+        if error is not None and not self.flush_refused:
             self._fail(error)
         elif self.on_flushed is not None:
             self.on_flushed()

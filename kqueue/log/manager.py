@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import FolderLost, StorageFailed
+from kqueue.base.errors import FolderLost, StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import random_uuid, uuid_text
 from kqueue.log.config import LogConfig
@@ -334,7 +334,8 @@ class LogManager:
         """`done`, but for a log line where the checkpoint could not be written: the next one tries again, with a new file."""
 
         def tell(error: BaseException | None) -> None:
-            folder.error = None if error is None else StorageFailed(str(error))
+            if not isinstance(error, TooManyOpenFiles):  # which says nothing of the disk
+                folder.error = None if error is None else StorageFailed(str(error))
             if error is not None:
                 logger.error("%s: %s could not be written, the old one still holds: %s", folder.storage.place, name, error)
             if done is not None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import CorruptBatch, CorruptIndex
+from kqueue.base.errors import CorruptBatch, CorruptIndex, StorageFailed, TooManyOpenFiles
 from kqueue.log.formats.filenames import INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
 from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.index import RELATIVE_OFFSET_MAX, IndexEntry, OffsetIndex
@@ -87,6 +87,17 @@ class Segment:
     def __repr__(self) -> str:
         return f"Segment({self._folder}/{self.base})"
 
+    @classmethod
+    def make(cls, storage: Storage, folder: str, base: int, created_ms: int) -> Segment:
+        """Make a segment that is not there. Raises StorageFailed: none of its files stays, unless they can't be removed."""
+        try:
+            return cls(storage, folder, base, created_ms, create=True)
+        except StorageFailed:
+            for suffix in (TIMEINDEX, INDEX, LOG):
+                with contextlib.suppress(StorageFailed, FileNotFoundError):
+                    storage.remove(f"{folder}/{file_name(base, suffix)}")
+            raise
+
     # --- appending
 
     def activate(self, index_bytes_max: int) -> None:
@@ -99,22 +110,23 @@ class Segment:
         """Write one batch at the end and index it; returns its position.
 
         Crash: without a flush any part of it may be lost; recovery cuts the file after the last whole batch.
-        Raises StorageFailed: the file may end in a part of the batch.
+        Raises StorageFailed: the file may end in a part of the batch. TooManyOpenFiles: nothing was written.
         """
-        position = self.log.append(data)
-        size = len(data)
         if self._max_timestamp == _UNREAD:
             self._load_max_timestamp()
+        position = self.log.append(data)
+        size = len(data)
         if position == 0:
             self._rolling_timestamp = max_timestamp
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
         if self._unindexed > interval_bytes:
-            self.index.append(last_offset, position)
-            self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+            with contextlib.suppress(TooManyOpenFiles):  # the batch is written, and the next one can have the entry as well
+                self.index.append(last_offset, position)
+                self._unindexed = 0
+                self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
             self._note_full(index_bytes_max)
-            self._unindexed = 0
         self._unindexed += size
         self.size = position + size
         return position

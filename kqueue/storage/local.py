@@ -141,7 +141,9 @@ class LocalFile:
             descriptor = self._descriptor or self._open()
             try:
                 self._map = memoryview(mmap.mmap(descriptor.fd, self.size, access=mmap.ACCESS_READ))
-            except (OSError, ValueError) as error:
+            except OSError as error:
+                fail("map", self._path, error)
+            except ValueError as error:
                 raise StorageFailed(f"can't map {self._path}: {error}") from error
             if not self.unsynced:
                 self._descriptor = None  # the map has a descriptor of its own, and stands in its place

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import StorageFailed
+from kqueue.base.errors import StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import Jobs
 from kqueue.log.folders.data_folder import DataFolder, Found, Key, read_properties
 from kqueue.log.formats.filenames import LOG
@@ -35,7 +35,7 @@ class Offline(NamedTuple):
 class DataFolders:
     """Opens (and so locks) the folders by being made. `offline`: those that can't be used; at least one can.
 
-    Raises FolderInUse: another broker has one of them. StorageFailed: none can be used.
+    Raises FolderInUse: another broker has one of them. StorageFailed: none can be used. TooManyOpenFiles.
     """
 
     def __init__(
@@ -58,6 +58,8 @@ class DataFolders:
             for storage in storages:
                 try:
                     folder = DataFolder(storage, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng, jobs=jobs)
+                except TooManyOpenFiles:
+                    raise  # the folder may be in order: rather no start than one without it
                 except (StorageFailed, FileNotFoundError) as error:
                     self.offline.append(Offline(storage.place, _as_failure(storage, error)))
                     continue
@@ -126,12 +128,14 @@ class DataFolders:
     def make(self, key: Key, topic_id: bytes, is_impaired: Callable[[DataFolder], bool]) -> DataFolder:
         """Make a folder for a partition, where the fewest are; where something has failed (`is_impaired`) only if it has to be.
 
-        Crash: as `DataFolder.make`. Raises StorageFailed: no data folder takes it.
+        Crash: as `DataFolder.make`. Raises StorageFailed: no data folder takes it. TooManyOpenFiles: the same would be true of any.
         """
         failed: StorageFailed | None = None
         for folder in sorted(self._folders, key=lambda folder: (is_impaired(folder), len(folder.found))):
             try:
                 folder.make(key, topic_id)
+            except TooManyOpenFiles:
+                raise
             except (StorageFailed, FileNotFoundError) as error:
                 failed = folder.error = _as_failure(folder.storage, error)
                 logger.error("%s takes no new partition: %s", folder.storage.place, error)

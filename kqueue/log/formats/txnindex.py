@@ -52,6 +52,12 @@ class TransactionIndex:
         """All entries. Raises CorruptIndex, StorageFailed."""
         return list(decode_aborted(self.file.read_at(0, self.file.size))) if self.file is not None else []
 
+    def prepare(self) -> None:
+        """Open the file, so that the next `append` needs no descriptor. Raises TooManyOpenFiles, StorageFailed."""
+        if self.file is None:
+            self.file = self._storage.open(self._path, create=True)
+        self.file.read_at(0, 1)
+
     def append(self, aborted: AbortedTransaction) -> None:
         """Add an entry. Crash: lost unless the log was flushed since; recovery makes it anew. Raises StorageFailed."""
         if self.file is None:
