@@ -23,11 +23,12 @@ class Wait(Generic[R]):
 
     `retry(expired)` returns the response, or None to go on waiting; with `expired` True it must answer. When it returns None it may
     have set another `deadline_ms`, which holds from then on. That is on the monotonic clock; None waits for the keys alone.
+    It may also return another `Wait`, which then takes the place of this one.
     """
 
     keys: tuple[Hashable, ...]
     deadline_ms: float | None
-    retry: Callable[[bool], R | None]
+    retry: Callable[[bool], R | Wait[R] | None]
 
 
 class Waiter:
@@ -69,6 +70,7 @@ class Waiting:
         self._clock = clock
         self._by_key: dict[Hashable, dict[Waiter, None]] = {}
         self._ready: deque[Waiter | Callable[[], None]] = deque()
+        self._later: deque[Hashable] = deque()
         self.on_ready: Callable[[], None] | None = None
 
     def add(self, wait: Wait[R], done: Callable[[R], None], failed: Callable[[Exception], None] | None = None) -> Waiter:
@@ -77,10 +79,13 @@ class Waiting:
         `failed(error)` is called in its place when the retry raises, so that one broken wait harms no other.
         """
         waiter = Waiter(self, wait, done, failed)
-        for key in wait.keys:
+        self._register(waiter)
+        return waiter
+
+    def _register(self, waiter: Waiter) -> None:
+        for key in waiter.wait.keys:
             self._by_key.setdefault(key, {})[waiter] = None
         self._set_timer(waiter)
-        return waiter
 
     def _set_timer(self, waiter: Waiter) -> None:
         if waiter._timer is not None:
@@ -100,6 +105,12 @@ class Waiting:
                 waiter.queued = True
                 self._push(waiter)
 
+    def wake_in_later_turn(self, key: Hashable) -> None:
+        """Wake `key` in a later `run_ready`, one such key in each: so long work in slices lets requests of others in between."""
+        self._later.append(key)
+        if self.on_ready is not None:
+            self.on_ready()
+
     def defer(self, run: Callable[[], None]) -> None:
         """Call `run` once, at the next `run_ready`: work that is better done once for all requests of a turn."""
         self._push(run)
@@ -107,6 +118,9 @@ class Waiting:
     def run_ready(self) -> int:
         """Run what is due now, what it makes due in turn included; returns how many ran."""
         count = 0
+        if self._later:
+            self.wake(self._later.popleft())
+            count = 1
         while self._ready:
             item = self._ready.popleft()
             count += 1
@@ -119,7 +133,7 @@ class Waiting:
 
     @property
     def ready(self) -> bool:
-        return bool(self._ready)
+        return bool(self._ready or self._later)
 
     def __len__(self) -> int:
         """How many waits are held (those without keys, which wait for their deadline alone, not counted)."""
@@ -142,12 +156,20 @@ class Waiting:
                 raise
             waiter._failed(error)
             return
-        if response is not None:
+        if isinstance(response, Wait):
+            self._replace(waiter, response)
+        elif response is not None:
             done = waiter._finish()
             if done is not None:
                 done(response)
         elif waiter.wait.deadline_ms != waiter.deadline_ms and waiter.pending:
             self._set_timer(waiter)
+
+    def _replace(self, waiter: Waiter, wait: Wait[Any]) -> None:
+        if waiter.pending:
+            self._remove(waiter)
+            waiter.wait = wait
+            self._register(waiter)
 
     def _remove(self, waiter: Waiter) -> None:
         for key in waiter.wait.keys:

@@ -134,3 +134,33 @@ def test_exactly_those_woken_are_answered(plan: list[tuple[str, bool]], woken: l
         waiting.wake(key)
     waiting.run_ready()
     assert sorted(answers) == [index + 1 for index, (key, cancel) in enumerate(plan) if key in woken and not cancel]
+
+
+def test_keys_for_later_turns_are_woken_one_in_each(waiting: Waiting) -> None:
+    tried, turns = list[str](), list[int]()
+    waiting.on_ready = lambda: turns.append(1)
+    for key in "ab":
+        waiting.add(Wait((key,), None, lambda expired, key=key: tried.append(key)), tried.append)  # type: ignore[misc, func-returns-value]
+        waiting.wake_in_later_turn(key)
+    assert len(turns) >= 2, "what drives the turns hears of it"
+    for expected in ("a", "ab"):
+        assert waiting.ready
+        assert waiting.run_ready()
+        assert "".join(tried) == expected
+    assert not waiting.ready
+    assert waiting.run_ready() == 0
+
+
+def test_a_retry_may_leave_another_wait(waiting: Waiting, timers: Timers) -> None:
+    answers = list[str]()
+    second = Wait(("b",), 5.0, lambda expired: "late" if expired else "done")
+    waiter = waiting.add(Wait(("a",), None, lambda expired: second), answers.append)
+    waiting.wake("a")
+    waiting.run_ready()
+    assert waiter.pending
+    assert waiter.wait is second
+    waiting.wake("a")
+    assert waiting.run_ready() == 0, "the first wait's keys are forgotten"
+    timers.run_due(5.0)
+    assert answers == ["late"]
+    assert len(waiting) == 0

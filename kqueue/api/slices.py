@@ -1,0 +1,72 @@
+"""Long work on the owner thread in slices: other connections are served between them.
+
+A handler whose work grows with its request is written as a generator that yields after each item and returns the response (or a `Wait`):
+
+    def handle(request, call):
+        return in_slices(call, _work(request, call))
+
+What fits into the first slice is answered at once, as by any other handler. The rest waits for later turns of the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Generic, TypeVar
+
+from kqueue.api.call import Call
+from kqueue.broker.waiting import Wait
+
+T = TypeVar("T")
+U = TypeVar("U")
+R = TypeVar("R")
+Work = Generator[None, None, R]
+
+SLICE_ITEMS = 1000
+"""Items in one slice, at most."""
+SLICE_MS = 10
+"""A slice ends after so long, by the broker's clock, which is looked at after every eighth item."""
+
+
+def in_slices(call: Call, work: Generator[None, None, R | Wait[R]]) -> R | Wait[R]:
+    """What `work` returns, if that takes no more than a slice; else a `Wait` that goes on with it.
+
+    Raises: what `work` raises. If the client is gone before the end, `work` is closed where it stands.
+    """
+    slices = _Slices(call, work)
+    response = slices.go_on(False)
+    return Wait((slices,), None, slices.go_on) if response is None else response
+
+
+def collect(function: Callable[[T], U], items: Iterable[T]) -> Work[list[U]]:
+    """`[function(item) for item in items]`, as work: `results = yield from collect(function, items)`."""
+    results = []
+    for item in items:
+        results.append(function(item))
+        yield
+    return results
+
+
+class _Slices(Generic[R]):
+    """Work under way; the key of its own wait."""
+
+    __slots__ = ("_call", "_work")
+
+    def __init__(self, call: Call, work: Generator[None, None, R | Wait[R]]) -> None:
+        self._call = call
+        self._work = work
+
+    def go_on(self, expired: bool) -> R | Wait[R] | None:
+        """Do one slice; None: there is more to do, in a later turn."""
+        clock, work = self._call.broker.clock, self._work
+        end_ms = clock.monotonic_ms() + SLICE_MS
+        try:
+            for count in range(1, SLICE_ITEMS):
+                next(work)
+                if not count & 7 and clock.monotonic_ms() >= end_ms:
+                    break
+            next(work)
+        except StopIteration as done:
+            response: R | Wait[R] = done.value
+            return response
+        self._call.broker.waiting.wake_in_later_turn(self)
+        return None

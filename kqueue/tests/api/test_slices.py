@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kqueue.api.call import Call
+from kqueue.api.slices import SLICE_ITEMS, SLICE_MS, Work, collect, in_slices
+from kqueue.base.errors import InvalidRequest
+from kqueue.broker.waiting import Wait
+from kqueue.testing.simulation import Simulation
+
+
+@pytest.fixture
+def sim() -> Simulation:
+    return Simulation({"kqueue.storage": "memory"})
+
+
+def call(sim: Simulation) -> Call:
+    return Call(sim.broker, 0)
+
+
+def counted(count: int, done: list[int]) -> Work[str]:
+    for number in range(count):
+        done.append(number)
+        yield
+    return "done"
+
+
+def test_work_of_one_slice_is_answered_at_once(sim: Simulation) -> None:
+    assert in_slices(call(sim), counted(SLICE_ITEMS - 1, [])) == "done"
+
+
+def test_more_work_is_done_slice_by_slice_in_turns(sim: Simulation) -> None:
+    first, second, answers = list[int](), list[int](), list[str]()
+    for done in (first, second):
+        wait = in_slices(call(sim), counted(3 * SLICE_ITEMS - 1, done))
+        assert isinstance(wait, Wait)
+        assert len(done) == SLICE_ITEMS
+        sim.broker.waiting.add(wait, answers.append)
+    for slices in ((2, 1), (2, 2), (3, 2), (3, 3)):
+        sim.broker.waiting.run_ready()
+        assert (len(first), len(second)) == tuple(min(3 * SLICE_ITEMS - 1, count * SLICE_ITEMS) for count in slices)
+    assert answers == ["done", "done"]
+    assert not sim.broker.waiting.ready
+
+
+def test_a_slice_ends_when_its_time_is_over(sim: Simulation) -> None:
+    done = list[int]()
+
+    def slow() -> Iterator[None]:
+        for number in range(100):
+            done.append(number)
+            sim.clock.advance(SLICE_MS / 2)
+            yield
+
+    def work() -> Work[str]:
+        yield from slow()
+        return "done"
+
+    assert isinstance(in_slices(call(sim), work()), Wait)
+    assert len(done) <= 9
+
+
+def test_work_that_fails_fails_its_wait_and_work_that_is_not_awaited_goes_no_further(sim: Simulation) -> None:
+    def failing() -> Work[str]:
+        yield from counted(2 * SLICE_ITEMS, [])
+        raise InvalidRequest("no")
+
+    failures = list[Exception]()
+    sim.broker.waiting.add(in_slices(call(sim), failing()), pytest.fail, failures.append)  # type: ignore[arg-type]
+    done = list[int]()
+    wait = in_slices(call(sim), counted(9 * SLICE_ITEMS, done))
+    assert isinstance(wait, Wait)
+    sim.broker.waiting.add(wait, pytest.fail).cancel()
+    sim.settle()
+    assert [str(error) for error in failures] == ["no"]
+    assert len(done) == SLICE_ITEMS
+
+
+def test_work_may_end_with_a_wait(sim: Simulation) -> None:
+    def work() -> Work[str | Wait[str]]:
+        yield from counted(SLICE_ITEMS, [])
+        return Wait(("key",), None, lambda expired: "woken")
+
+    answers = list[str]()
+    sim.broker.waiting.add(in_slices(call(sim), work()), answers.append)  # type: ignore[arg-type]
+    sim.settle()
+    assert answers == []
+    sim.broker.waiting.wake("key")
+    sim.settle()
+    assert answers == ["woken"]
+
+
+def test_collect_keeps_the_order(sim: Simulation) -> None:
+    assert sim.answer(in_slices(call(sim), collect(str, range(3000)))) == [str(number) for number in range(3000)]
