@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
+CHANGE_WAIT_MS_MIN = 1_000
+"""How long a change may take to reach the disk, however short the time is that its client gives."""
+
 
 @dataclass(slots=True)
 class Call:
@@ -41,12 +44,20 @@ class Call:
         host, port = self.endpoint()
         return self.broker.node_id, host, port, self.broker.rack
 
+    def change_deadline_ms(self, timeout_ms: int) -> float:
+        """When to answer REQUEST_TIMED_OUT to a request that changes something, on the monotonic clock.
+
+        Kafka completes such a request in memory before it looks at the time, so it succeeds with `timeout_ms` 0 too. Here it is on disk
+        first, which takes a moment.
+        """
+        return self.deadline_ms(max(timeout_ms, CHANGE_WAIT_MS_MIN))
+
     def deadline_ms(self, timeout_ms: int) -> float:
         """`timeout_ms` from now, on the monotonic clock; a negative one is now."""
         return self.broker.clock.monotonic_ms() + max(timeout_ms, 0)
 
 
-def wait_for(ticket: Ticket[T], respond: Callable[[Ticket[T]], R], deadline_ms: float | None = None) -> R | Wait[R]:
+def wait_for(ticket: Ticket[T], respond: Callable[[Ticket[T]], R | Wait[R]], deadline_ms: float | None = None) -> R | Wait[R]:
     """The response to a ticket: at once if it is settled, else a `Wait` for it.
 
     `respond(ticket)` builds the response; it looks at `ticket.done` first if there is a deadline (past which it is called with the
@@ -55,11 +66,18 @@ def wait_for(ticket: Ticket[T], respond: Callable[[Ticket[T]], R], deadline_ms: 
     return wait_for_all((ticket,), lambda: respond(ticket), deadline_ms)
 
 
-def wait_for_all(tickets: tuple[Ticket[T], ...], respond: Callable[[], R], deadline_ms: float | None = None) -> R | Wait[R]:
+def wait_for_all(tickets: tuple[Ticket[T], ...], respond: Callable[[], R | Wait[R]], deadline_ms: float | None = None) -> R | Wait[R]:
     """Like `wait_for`, for several tickets: `respond()` is called when all are settled, or at the deadline."""
-    if all(ticket.done for ticket in tickets):
+    left = list(reversed(tickets))
+
+    def all_done() -> bool:
+        while left and left[-1].done:  # those that are done are not looked at again, or a thousand would cost a million looks
+            left.pop()
+        return not left
+
+    if all_done():
         return respond()
-    return Wait(tickets, deadline_ms, lambda expired: respond() if expired or all(ticket.done for ticket in tickets) else None)
+    return Wait(tickets, deadline_ms, lambda expired: respond() if expired or all_done() else None)
 
 
 def error_of(outcome: Ticket[Any] | KqueueError | None, late: str) -> KqueueError | None:

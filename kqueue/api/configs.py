@@ -28,9 +28,24 @@ class ConfigRow(NamedTuple):
         return self.setting.kind is Kind.PASSWORD
 
 
+class TopicRows:
+    """The settings of topics, by name. A setting that a topic does not set itself has one row, which all topics share."""
+
+    def __init__(self, config: Config) -> None:
+        bare = config.for_topic({})
+        self._shared = {name: _topic_row(bare, config.catalog.topic[name]) for name in sorted(bare)}
+
+    def of(self, config: TopicConfig) -> list[ConfigRow]:
+        """All settings of one topic of the broker with this `config`."""
+        own = config.overrides
+        if not own:
+            return list(self._shared.values())
+        return [_topic_row(config, row.setting) if name in own else row for name, row in self._shared.items()]
+
+
 def topic_rows(config: TopicConfig) -> list[ConfigRow]:
-    """All settings of a topic, by name."""
-    return [_topic_row(config, config.broker.catalog.topic[name]) for name in sorted(config)]
+    """All settings of one topic, by name."""
+    return TopicRows(config.broker).of(config)
 
 
 def broker_rows(config: Config) -> list[ConfigRow]:

@@ -6,6 +6,7 @@ from collections import Counter
 
 from kqueue.api.call import Call, error_of, wait_for_all
 from kqueue.api.errors import code_of, message_of
+from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.tickets import Ticket
 from kqueue.broker.topics import Topic
@@ -20,19 +21,12 @@ from kqueue.wire.messages.create_partitions import (
 VERSIONS = (0, 3)
 LATE = "the partitions were not stored in time; they may still come to be"
 
-Outcome = Ticket[Topic] | KqueueError | None
+Outcome = Ticket[Topic] | CreatePartitionsTopicResult
 
 
 def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse | Wait[CreatePartitionsResponse]:
     """Answered when all are stored, or when `timeout_ms` is over: what is then still under way may yet come to be."""
-    counts = Counter(topic.name for topic in request.topics)
-    topics = {topic.name: topic for topic in request.topics}
-    outcomes = {
-        name: _grow(topic, call, validate_only=request.validate_only) if counts[name] == 1 else _repeated(name)
-        for name, topic in topics.items()
-    }
-    tickets = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Ticket))
-    return wait_for_all(tickets, lambda: _respond(outcomes), call.deadline_ms(request.timeout_ms))
+    return in_slices(call, _work(request, call))
 
 
 def refuse(request: CreatePartitionsRequest, version: int, error: BaseException) -> CreatePartitionsResponse:
@@ -40,23 +34,39 @@ def refuse(request: CreatePartitionsRequest, version: int, error: BaseException)
     return CreatePartitionsResponse(results=[_result(name, error) for name in names])
 
 
+def _work(request: CreatePartitionsRequest, call: Call) -> Work[CreatePartitionsResponse | Wait[CreatePartitionsResponse]]:
+    counts = Counter(topic.name for topic in request.topics)
+    outcomes: dict[str, Outcome] = {}
+    for name, topic in {topic.name: topic for topic in request.topics}.items():
+        outcomes[name] = _grow(topic, call, validate_only=request.validate_only) if counts[name] == 1 else _repeated(name)
+        yield
+    tickets = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Ticket))
+    return wait_for_all(tickets, lambda: in_slices(call, _respond(outcomes)), call.change_deadline_ms(request.timeout_ms))
+
+
 def _grow(asked: CreatePartitionsTopic, call: Call, *, validate_only: bool) -> Outcome:
     assignments = None if asked.assignments is None else [one.broker_ids for one in asked.assignments]
     try:
         if validate_only:
             call.broker.topics.check_growth(asked.name, asked.count, assignments)
-            return None
+            return _result(asked.name, None)
         return call.broker.topics.add_partitions(asked.name, asked.count, assignments)
     except KqueueError as error:
-        return error
+        return _result(asked.name, error)
 
 
-def _repeated(name: str) -> KqueueError:
-    return InvalidRequest(f"topic {name!r} stands twice in the request")
+def _repeated(name: str) -> CreatePartitionsTopicResult:
+    return _result(name, InvalidRequest(f"topic {name!r} stands twice in the request"))
 
 
-def _respond(outcomes: dict[str, Outcome]) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(results=[_result(name, error_of(outcome, LATE)) for name, outcome in outcomes.items()])
+def _respond(outcomes: dict[str, Outcome]) -> Work[CreatePartitionsResponse]:
+    results = yield from collect(_settled, outcomes.items())
+    return CreatePartitionsResponse(results=results)
+
+
+def _settled(named: tuple[str, Outcome]) -> CreatePartitionsTopicResult:
+    name, outcome = named
+    return _result(name, error_of(outcome, LATE)) if isinstance(outcome, Ticket) else outcome
 
 
 def _result(name: str, error: BaseException | None) -> CreatePartitionsTopicResult:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from kqueue.api.call import Call, error_of, wait_for_all
-from kqueue.api.configs import topic_rows
-from kqueue.api.errors import code_of, message_of
+from kqueue.api.configs import ConfigRow, TopicRows
+from kqueue.api.errors import ErrorCode, code_of, message_of
+from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import InvalidReplicaAssignment, InvalidRequest, KqueueError
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.settings import TopicConfig
@@ -22,6 +23,10 @@ from kqueue.wire.messages.create_topics import (
 )
 
 VERSIONS = (0, 7)
+VERSION_CONFIGS = 5
+ITEM_WEIGHT = 4
+ROWS_MAX = 100_000
+"""Settings in one answer: topics past it are answered without theirs."""
 REPLICATION_FACTOR = 1
 
 Outcome = Ticket[Topic] | CreatableTopicResult
@@ -29,14 +34,7 @@ Outcome = Ticket[Topic] | CreatableTopicResult
 
 def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse | Wait[CreateTopicsResponse]:
     """Answered when all are stored, or when `timeout_ms` is over: what is then still under way may yet come to be."""
-    counts = Counter(topic.name for topic in request.topics)
-    topics = {topic.name: topic for topic in request.topics}
-    outcomes = {
-        name: _create(topic, call, validate_only=request.validate_only) if counts[name] == 1 else _repeated(name)
-        for name, topic in topics.items()
-    }
-    tickets = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Ticket))
-    return wait_for_all(tickets, lambda: _respond(outcomes), call.deadline_ms(request.timeout_ms))
+    return in_slices(call, _work(request, call))
 
 
 def refuse(request: CreateTopicsRequest, version: int, error: BaseException) -> CreateTopicsResponse:
@@ -44,12 +42,28 @@ def refuse(request: CreateTopicsRequest, version: int, error: BaseException) -> 
     return CreateTopicsResponse(topics=[_refused(name, error) for name in names])
 
 
-def _create(asked: CreatableTopic, call: Call, *, validate_only: bool) -> Outcome:
+def _work(request: CreateTopicsRequest, call: Call) -> Work[CreateTopicsResponse | Wait[CreateTopicsResponse]]:
+    counts = Counter(topic.name for topic in request.topics)
+    topics = {topic.name: topic for topic in request.topics}
+    configs = _Configs(call)
+    outcomes: dict[str, Outcome] = {}
+    for name, topic in topics.items():
+        if counts[name] > 1:
+            outcomes[name] = _repeated(name)
+        else:
+            outcomes[name] = _create(topic, call, configs if request.validate_only else None)
+        yield
+    tickets = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Ticket))
+    return wait_for_all(tickets, lambda: in_slices(call, _respond(outcomes, configs)), call.change_deadline_ms(request.timeout_ms))
+
+
+def _create(asked: CreatableTopic, call: Call, validated: _Configs | None) -> Outcome:
+    """The ticket of a topic that is being created; its result, where it was refused or only `validated`."""
     topics = call.broker.topics
     try:
         new = _new_topic(asked)
-        if validate_only:
-            return _created(asked.name, UUID_ZERO, topics.count_of(new), topics.check_new(new))
+        if validated is not None:
+            return validated.created(asked.name, UUID_ZERO, topics.count_of(new), topics.check_new(new))
         return topics.create(new)
     except KqueueError as error:
         return _refused(asked.name, error)
@@ -63,28 +77,54 @@ def _new_topic(asked: CreatableTopic) -> NewTopic:
     return NewTopic(asked.name, asked.num_partitions, asked.replication_factor, assignments, configs)
 
 
-def _respond(outcomes: dict[str, Outcome]) -> CreateTopicsResponse:
-    return CreateTopicsResponse(topics=[_result(name, outcome) for name, outcome in outcomes.items()])
+def _respond(outcomes: dict[str, Outcome], configs: _Configs) -> Work[CreateTopicsResponse]:
+    results = yield from collect(lambda outcome: _result(*outcome, configs), outcomes.items())
+    return CreateTopicsResponse(topics=results)
 
 
-def _result(name: str, outcome: Outcome) -> CreatableTopicResult:
+def _result(name: str, outcome: Outcome, configs: _Configs) -> CreatableTopicResult:
     if not isinstance(outcome, Ticket):
         return outcome
     error = error_of(outcome, "the topic was not stored in time; it may still come to be")
     if error is not None:
         return _refused(name, error)
     topic = outcome.result()
-    return _created(name, topic.id, len(topic.partitions), topic.config)
+    return configs.created(name, topic.id, len(topic.partitions), topic.config)
 
 
-def _created(name: str, id: bytes, count: int, config: TopicConfig) -> CreatableTopicResult:
-    rows = [
-        CreatableTopicConfigs(name=row.setting.name, value=row.value, config_source=row.source.value, is_sensitive=row.is_sensitive)
-        for row in topic_rows(config)
-    ]
-    return CreatableTopicResult(
-        name=name, topic_id=id, error_message=None, num_partitions=count, replication_factor=REPLICATION_FACTOR, configs=rows
-    )
+class _Configs:
+    """The settings of the topics of one answer. What several have in common is built once."""
+
+    def __init__(self, call: Call) -> None:
+        self._told = call.api_version >= VERSION_CONFIGS
+        self._rows = TopicRows(call.broker.config) if self._told else None
+        self._shared: dict[int, tuple[ConfigRow, CreatableTopicConfigs]] = {}
+        self._rows_left = ROWS_MAX
+
+    def created(self, name: str, id: bytes, count: int, config: TopicConfig) -> CreatableTopicResult:
+        """The result of a topic that was created, or could be."""
+        result = CreatableTopicResult(
+            name=name, topic_id=id, error_message=None, num_partitions=count, replication_factor=REPLICATION_FACTOR
+        )
+        if self._rows is None:
+            return result
+        rows = self._rows.of(config)
+        self._rows_left -= len(rows)
+        if self._rows_left >= 0:
+            result.configs = [self._config(row) for row in rows]
+        else:
+            # clients take this for a topic that was created, with settings that can't be told
+            result.configs, result.topic_config_error_code = None, ErrorCode.INVALID_REQUEST
+        return result
+
+    def _config(self, row: ConfigRow) -> CreatableTopicConfigs:
+        found = self._shared.get(id(row))
+        if found is None:
+            config = CreatableTopicConfigs(
+                name=row.setting.name, value=row.value, config_source=row.source.value, is_sensitive=row.is_sensitive
+            )
+            found = self._shared[id(row)] = row, config
+        return found[1]
 
 
 def _repeated(name: str) -> CreatableTopicResult:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from kqueue.api.call import Call, wait_for_all
 from kqueue.api.errors import ErrorCode, code_of
+from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.tickets import Ticket
 from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 VERSIONS = (0, 2)
-Answer = Ticket[None] | KqueueError
+Answer = Ticket[None] | ErrorCode
 
 
 def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse | Wait[DeleteGroupsResponse]:
-    answers = {group_id: _delete(group_id, call) for group_id in dict.fromkeys(request.groups_names)}
-    tickets = tuple(answer for answer in answers.values() if isinstance(answer, Ticket))
-    return wait_for_all(tickets, lambda: _respond(answers), call.deadline_ms(call.broker.groups.config.commit_timeout_ms))
+    return in_slices(call, _work(request, call))
 
 
 def refuse(request: DeleteGroupsRequest, version: int, error: BaseException) -> DeleteGroupsResponse:
@@ -26,20 +25,29 @@ def refuse(request: DeleteGroupsRequest, version: int, error: BaseException) -> 
     )
 
 
+def _work(request: DeleteGroupsRequest, call: Call) -> Work[DeleteGroupsResponse | Wait[DeleteGroupsResponse]]:
+    answers: dict[str, Answer] = {}
+    for group_id in dict.fromkeys(request.groups_names):
+        answers[group_id] = _delete(group_id, call)
+        yield
+    tickets = tuple(answer for answer in answers.values() if isinstance(answer, Ticket))
+    deadline_ms = call.deadline_ms(call.broker.groups.config.commit_timeout_ms)
+    return wait_for_all(tickets, lambda: in_slices(call, _respond(answers)), deadline_ms)
+
+
 def _delete(group_id: str, call: Call) -> Answer:
     try:
         return call.broker.groups.delete(group_id)
     except KqueueError as error:
-        return error
+        return code_of(error)
 
 
-def _respond(answers: dict[str, Answer]) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(
-        results=[DeletableGroupResult(group_id=group_id, error_code=_code(answer)) for group_id, answer in answers.items()]
-    )
+def _respond(answers: dict[str, Answer]) -> Work[DeleteGroupsResponse]:
+    results = yield from collect(lambda one: DeletableGroupResult(group_id=one[0], error_code=_code(one[1])), answers.items())
+    return DeleteGroupsResponse(results=results)
 
 
 def _code(answer: Answer) -> ErrorCode:
-    if isinstance(answer, KqueueError):
-        return code_of(answer)
+    if isinstance(answer, ErrorCode):
+        return answer
     return code_of(answer.error) if answer.done else ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kqueue.api.call import Call, error_of, wait_for_all
 from kqueue.api.errors import code_of
+from kqueue.api.slices import Work, in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.tickets import Ticket
 from kqueue.broker.waiting import Wait
@@ -21,23 +22,16 @@ UNKNOWN = -1
 LATE = "the deletion was not stored in time; it may still happen"
 
 
-class Asked(NamedTuple):
-    """One partition, and what became of the wish: the ticket gives its low watermark."""
+class Deletion(NamedTuple):
+    """A deletion that was begun: where its result goes, and the ticket of its low watermark."""
 
-    topic: str
-    partition: int
-    outcome: Ticket[int] | KqueueError
+    result: DeleteRecordsPartitionResult
+    ticket: Ticket[int]
 
 
 def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse | Wait[DeleteRecordsResponse]:
     """Answered when all is stored, or when `timeout_ms` is over: what is then still under way may yet be deleted."""
-    asked = [
-        Asked(topic.name, one.partition_index, _delete(topic.name, one.partition_index, one.offset, call))
-        for topic in request.topics
-        for one in topic.partitions
-    ]
-    tickets = tuple(one.outcome for one in asked if isinstance(one.outcome, Ticket))
-    return wait_for_all(tickets, lambda: _respond(asked), call.deadline_ms(request.timeout_ms))
+    return in_slices(call, _work(request, call))
 
 
 def refuse(request: DeleteRecordsRequest, version: int, error: BaseException) -> DeleteRecordsResponse:
@@ -49,21 +43,37 @@ def refuse(request: DeleteRecordsRequest, version: int, error: BaseException) ->
     )
 
 
-def _delete(name: str, index: int, offset: int, call: Call) -> Ticket[int] | KqueueError:
-    try:
-        return call.broker.deletion.delete_before(call.broker.topics.get(name), index, offset)
-    except KqueueError as error:
-        return error
-
-
-def _respond(asked: list[Asked]) -> DeleteRecordsResponse:
+def _work(request: DeleteRecordsRequest, call: Call) -> Work[DeleteRecordsResponse | Wait[DeleteRecordsResponse]]:
     topics: dict[str, DeleteRecordsTopicResult] = {}
-    for one in asked:
-        topic = topics.setdefault(one.topic, DeleteRecordsTopicResult(name=one.topic))
-        error = error_of(one.outcome, LATE)
-        start = one.outcome.result() if error is None and isinstance(one.outcome, Ticket) else UNKNOWN
-        topic.partitions.append(_result(one.partition, start, error))
-    return DeleteRecordsResponse(topics=list(topics.values()))
+    deletions: list[Deletion] = []
+    for asked in request.topics:
+        topic = topics.setdefault(asked.name, DeleteRecordsTopicResult(name=asked.name))
+        for one in asked.partitions:
+            topic.partitions.append(_delete(asked.name, one.partition_index, one.offset, call, deletions))
+            yield
+        yield
+    response = DeleteRecordsResponse(topics=list(topics.values()))
+    tickets = tuple(deletion.ticket for deletion in deletions)
+    return wait_for_all(tickets, lambda: in_slices(call, _respond(response, deletions)), call.change_deadline_ms(request.timeout_ms))
+
+
+def _delete(name: str, index: int, offset: int, call: Call, deletions: list[Deletion]) -> DeleteRecordsPartitionResult:
+    try:
+        ticket = call.broker.deletion.delete_before(call.broker.topics.get(name), index, offset)
+    except KqueueError as error:
+        return _result(index, UNKNOWN, error)
+    result = _result(index, UNKNOWN, None)
+    deletions.append(Deletion(result, ticket))
+    return result
+
+
+def _respond(response: DeleteRecordsResponse, deletions: list[Deletion]) -> Work[DeleteRecordsResponse]:
+    for result, ticket in deletions:
+        error = error_of(ticket, LATE)
+        result.error_code = code_of(error)
+        result.low_watermark = UNKNOWN if error is not None else ticket.result()
+        yield
+    return response
 
 
 def _result(index: int, low_watermark: int, error: BaseException | None) -> DeleteRecordsPartitionResult:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kqueue.api.call import Call, error_of, wait_for_all
 from kqueue.api.errors import code_of, message_of
+from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, TopicDeletionDisabled
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.tickets import Ticket
@@ -26,20 +27,24 @@ class Named(NamedTuple):
     id: bytes
 
 
-Outcome = tuple[Named, Ticket[None] | KqueueError]
+Outcome = tuple[Named, Ticket[None]] | DeletableTopicResult
+"""What was begun, or why not. Errors are not kept: each holds its traceback, and with it the frames of the request."""
 
 
 def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse | Wait[DeleteTopicsResponse]:
     """Answered when all deletions are stored, or when `timeout_ms` is over: what is then still under way may yet be deleted."""
-    asked = _asked(request, call.api_version)
-    counts = Counter(asked)
-    outcomes = [_delete(one, call, once=counts[one] == 1) for one in counts]
-    tickets = tuple(what for _, what in outcomes if isinstance(what, Ticket))
-    return wait_for_all(tickets, lambda: _respond(outcomes), call.deadline_ms(request.timeout_ms))
+    return in_slices(call, _work(request, call))
 
 
 def refuse(request: DeleteTopicsRequest, version: int, error: BaseException) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(responses=[_result(named, error) for named in dict.fromkeys(_asked(request, version))])
+
+
+def _work(request: DeleteTopicsRequest, call: Call) -> Work[DeleteTopicsResponse | Wait[DeleteTopicsResponse]]:
+    counts = Counter(_asked(request, call.api_version))
+    outcomes = yield from collect(lambda one: _delete(one, call, once=counts[one] == 1), list(counts))
+    tickets = tuple(one[1] for one in outcomes if isinstance(one, tuple))
+    return wait_for_all(tickets, lambda: in_slices(call, _respond(outcomes)), call.change_deadline_ms(request.timeout_ms))
 
 
 def _asked(request: DeleteTopicsRequest, version: int) -> list[Named]:
@@ -58,13 +63,14 @@ def _delete(named: Named, call: Call, *, once: bool) -> Outcome:
         named = Named(topic.name, topic.id)
         return named, topics.delete(topic.name)
     except TopicDeletionDisabled as error:
-        return named, error if call.api_version >= VERSION_DELETION_DISABLED else InvalidRequest(str(error))
+        return _result(named, error if call.api_version >= VERSION_DELETION_DISABLED else InvalidRequest(str(error)))
     except KqueueError as error:
-        return named, error
+        return _result(named, error)
 
 
-def _respond(outcomes: list[Outcome]) -> DeleteTopicsResponse:
-    return DeleteTopicsResponse(responses=[_result(named, error_of(what, LATE)) for named, what in outcomes])
+def _respond(outcomes: list[Outcome]) -> Work[DeleteTopicsResponse]:
+    results = yield from collect(lambda one: _result(one[0], error_of(one[1], LATE)) if isinstance(one, tuple) else one, outcomes)
+    return DeleteTopicsResponse(responses=results)
 
 
 def _result(named: Named, error: BaseException | None) -> DeletableTopicResult:

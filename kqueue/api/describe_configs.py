@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kqueue.api.call import Call
-from kqueue.api.configs import ConfigRow, broker_rows, topic_rows
+from kqueue.api.configs import ConfigRow, TopicRows, broker_rows
 from kqueue.api.errors import code_of, message_of
+from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, UnsupportedVersion
 from kqueue.base.names import check_topic
 from kqueue.base.settings import Source
+from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -21,6 +23,9 @@ from kqueue.wire.messages.describe_configs import (
 
 VERSIONS = (0, 4)
 VERSION_SOURCES = 1  # from here on it is told where a value comes from, before only whether it is the default
+ITEM_WEIGHT = 4
+ROWS_MAX = 100_000
+"""Settings in one answer, some 150 bytes each (400 with documentation): what passes it is refused, resource by resource."""
 TOPIC = 2
 BROKER = 4
 BROKER_LOGGER = 8
@@ -28,31 +33,112 @@ CLIENT_METRICS = 16
 GROUP = 32
 
 
-def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_describe(request, resource, call) for resource in request.resources])
+def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse | Wait[DescribeConfigsResponse]:
+    """A resource that is named twice with the same keys is answered once."""
+    return in_slices(call, _work(request, call))
 
 
 def refuse(request: DescribeConfigsRequest, version: int, error: BaseException) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(results=[_refused(resource, error) for resource in request.resources])
 
 
-def _describe(request: DescribeConfigsRequest, resource: DescribeConfigsResource, call: Call) -> DescribeConfigsResult:
-    rows = _ROWS.get(resource.resource_type, _unknown)
-    asked = resource.configuration_keys or None  # none named is all, as well as null
-    try:
-        found = rows(call, resource.resource_name)
-    except KqueueError as error:
-        return _refused(resource, error)
-    # topics' settings may be given at any time, brokers' when they start
-    read_only = resource.resource_type == BROKER
-    return DescribeConfigsResult(
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-        error_message="",
-        configs=[
-            _config(row, request, call.api_version, read_only=read_only) for row in found if asked is None or row.setting.name in asked
-        ],
-    )
+def _work(request: DescribeConfigsRequest, call: Call) -> Work[DescribeConfigsResponse]:
+    once = {(one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one for one in request.resources}
+    results = yield from collect(_Describer(request, call).describe, once.values())
+    return DescribeConfigsResponse(results=results)
+
+
+class _Describer:
+    """One request's answers. Rows that several resources have in common are built once."""
+
+    def __init__(self, request: DescribeConfigsRequest, call: Call) -> None:
+        self.request = request
+        self.call = call
+        self._topics = TopicRows(call.broker.config)
+        self._broker: list[ConfigRow] = []
+        self._shared: dict[tuple[int, bool], tuple[ConfigRow, DescribeConfigsResourceResult]] = {}
+        self._rows_left = ROWS_MAX
+
+    def describe(self, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+        asked = frozenset(resource.configuration_keys or ())  # none named is all, as well as null
+        try:
+            found = _ROWS.get(resource.resource_type, _unknown)(self, resource.resource_name)
+            rows = [row for row in found if row.setting.name in asked] if asked else found
+            self._count(rows)
+        except KqueueError as error:
+            return _refused(resource, error)
+        # topics' settings may be given at any time, brokers' when they start
+        read_only = resource.resource_type == BROKER
+        return DescribeConfigsResult(
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            error_message="",
+            configs=[self._config(row, read_only=read_only) for row in rows],
+        )
+
+    def _count(self, rows: list[ConfigRow]) -> None:
+        if len(rows) > self._rows_left:
+            raise InvalidRequest(f"an answer holds at most {ROWS_MAX} settings: ask for fewer resources at once, or name the settings")
+        self._rows_left -= len(rows)
+
+    def _config(self, row: ConfigRow, *, read_only: bool) -> DescribeConfigsResourceResult:
+        key = id(row), read_only
+        found = self._shared.get(key)
+        if found is None:
+            found = self._shared[key] = row, self._build(row, read_only=read_only)  # with the row, so that its id stays its own
+        return found[1]
+
+    def _build(self, row: ConfigRow, *, read_only: bool) -> DescribeConfigsResourceResult:
+        request = self.request
+        synonyms = [DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source.value) for one in row.synonyms]
+        return DescribeConfigsResourceResult(
+            name=row.setting.name,
+            value=row.value,
+            read_only=read_only,
+            is_default=self.call.api_version < VERSION_SOURCES and row.source is Source.DEFAULT,
+            config_source=row.source.value,
+            is_sensitive=row.is_sensitive,
+            synonyms=synonyms if request.include_synonyms else [],
+            config_type=row.setting.kind.value,
+            documentation=row.setting.doc if request.include_documentation else None,
+        )
+
+    # --- what each type of resource has
+
+    def of_topic(self, name: str) -> list[ConfigRow]:
+        return self._topics.of(self.call.broker.topics.get(check_topic(name)).config)
+
+    def of_broker(self, name: str) -> list[ConfigRow]:
+        broker = self.call.broker
+        if name == "":
+            return []  # the defaults that a cluster's brokers share and that can be altered at run time: there are none
+        if name != str(broker.node_id):
+            raise InvalidRequest(f"this is broker {broker.node_id}, settings of {name!r} are not known here")
+        if not self._broker:
+            self._broker = broker_rows(broker.config)
+        return self._broker
+
+    def of_clients(self, name: str) -> list[ConfigRow]:
+        """Groups and subscriptions to clients' metrics: they may be asked about, but none has settings of its own here."""
+        if name == "":
+            raise InvalidRequest("the name must not be empty")
+        return []
+
+    def of_loggers(self, name: str) -> list[ConfigRow]:
+        raise UnsupportedVersion("log levels are not told over the wire")
+
+
+def _unknown(describer: _Describer, name: str) -> list[ConfigRow]:
+    raise InvalidRequest("unknown type of resource")
+
+
+_ROWS: dict[int, Callable[[_Describer, str], list[ConfigRow]]] = {
+    TOPIC: _Describer.of_topic,
+    BROKER: _Describer.of_broker,
+    BROKER_LOGGER: _Describer.of_loggers,
+    CLIENT_METRICS: _Describer.of_clients,
+    GROUP: _Describer.of_clients,
+}
 
 
 def _refused(resource: DescribeConfigsResource, error: BaseException) -> DescribeConfigsResult:
@@ -62,54 +148,3 @@ def _refused(resource: DescribeConfigsResource, error: BaseException) -> Describ
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
-
-
-def _config(row: ConfigRow, request: DescribeConfigsRequest, version: int, *, read_only: bool) -> DescribeConfigsResourceResult:
-    synonyms = [DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source.value) for one in row.synonyms]
-    return DescribeConfigsResourceResult(
-        name=row.setting.name,
-        value=row.value,
-        read_only=read_only,
-        is_default=version < VERSION_SOURCES and row.source is Source.DEFAULT,
-        config_source=row.source.value,
-        is_sensitive=row.is_sensitive,
-        synonyms=synonyms if request.include_synonyms else [],
-        config_type=row.setting.kind.value,
-        documentation=row.setting.doc if request.include_documentation else None,
-    )
-
-
-def _of_topic(call: Call, name: str) -> list[ConfigRow]:
-    return topic_rows(call.broker.topics.get(check_topic(name)).config)
-
-
-def _of_broker(call: Call, name: str) -> list[ConfigRow]:
-    if name == "":
-        return []  # the defaults that a cluster's brokers share and that can be altered at run time: there are none
-    if name != str(call.broker.node_id):
-        raise InvalidRequest(f"this is broker {call.broker.node_id}, settings of {name!r} are not known here")
-    return broker_rows(call.broker.config)
-
-
-def _of_nobody(call: Call, name: str) -> list[ConfigRow]:
-    """Groups and subscriptions to clients' metrics: they may be asked about, but none has settings of its own here."""
-    if name == "":
-        raise InvalidRequest("the name must not be empty")
-    return []
-
-
-def _of_loggers(call: Call, name: str) -> list[ConfigRow]:
-    raise UnsupportedVersion("log levels are not told over the wire")
-
-
-def _unknown(call: Call, name: str) -> list[ConfigRow]:
-    raise InvalidRequest("unknown type of resource")
-
-
-_ROWS: dict[int, Callable[[Call, str], list[ConfigRow]]] = {
-    TOPIC: _of_topic,
-    BROKER: _of_broker,
-    BROKER_LOGGER: _of_loggers,
-    CLIENT_METRICS: _of_nobody,
-    GROUP: _of_nobody,
-}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from kqueue.api.call import Call
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.operations import GROUP_OPERATIONS, NOT_ASKED
+from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import GroupIdNotFound
+from kqueue.broker.waiting import Wait
 from kqueue.groups.states import State
 from kqueue.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest, DescribeGroupsResponse
 
@@ -13,10 +15,15 @@ VERSIONS = (0, 6)
 VERSION_NOT_FOUND = 6
 
 
-def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse | Wait[DescribeGroupsResponse]:
     """Each group once, so that a small request can't ask for a large group ever so often."""
+    return in_slices(call, _work(request, call))
+
+
+def _work(request: DescribeGroupsRequest, call: Call) -> Work[DescribeGroupsResponse]:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    return DescribeGroupsResponse(groups=[_describe(group_id, call, operations) for group_id in dict.fromkeys(request.groups)])
+    groups = yield from collect(lambda group_id: _describe(group_id, call, operations), dict.fromkeys(request.groups))
+    return DescribeGroupsResponse(groups=groups)
 
 
 def refuse(request: DescribeGroupsRequest, version: int, error: BaseException) -> DescribeGroupsResponse:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kqueue.api.call import Call
 from kqueue.api.errors import code_of
+from kqueue.api.slices import Work, in_slices
+from kqueue.broker.waiting import Wait
 from kqueue.log.manager import LogDir
 from kqueue.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -19,10 +21,17 @@ UNKNOWN = -1
 Wanted = set[tuple[str, int]]
 
 
-def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
+def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse | Wait[DescribeLogDirsResponse]:
     """`topics` None: all partitions. A folder that is offline says so, and tells nothing else."""
+    return in_slices(call, _work(request, call))
+
+
+def _work(request: DescribeLogDirsRequest, call: Call) -> Work[DescribeLogDirsResponse]:
     wanted = None if request.topics is None else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(results=[_result(folder, wanted) for folder in call.broker.logs.log_dirs()])
+    results = []
+    for folder in call.broker.logs.log_dirs():
+        results.append((yield from _result(folder, wanted)))
+    return DescribeLogDirsResponse(results=results)
 
 
 def refuse(request: DescribeLogDirsRequest, version: int, error: BaseException) -> DescribeLogDirsResponse:
@@ -32,20 +41,21 @@ def refuse(request: DescribeLogDirsRequest, version: int, error: BaseException) 
     return DescribeLogDirsResponse(results=[DescribeLogDirsResult(error_code=code_of(error))])
 
 
-def _result(folder: LogDir, wanted: Wanted | None) -> DescribeLogDirsResult:
+def _result(folder: LogDir, wanted: Wanted | None) -> Work[DescribeLogDirsResult]:
     if folder.error is not None:
         return DescribeLogDirsResult(error_code=code_of(folder.error), log_dir=folder.place)
     return DescribeLogDirsResult(
         log_dir=folder.place,
-        topics=_topics(folder, wanted),
+        topics=(yield from _topics(folder, wanted)),
         total_bytes=UNKNOWN if folder.total_bytes is None else folder.total_bytes,
         usable_bytes=UNKNOWN if folder.usable_bytes is None else folder.usable_bytes,
     )
 
 
-def _topics(folder: LogDir, wanted: Wanted | None) -> list[DescribeLogDirsTopic]:
+def _topics(folder: LogDir, wanted: Wanted | None) -> Work[list[DescribeLogDirsTopic]]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for (name, index), size in sorted(folder.partitions.items()):
+        yield
         if wanted is None or (name, index) in wanted:
             topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
             # a leader's log never ends before its high watermark, so nothing is behind; and no replica is on its way from another folder

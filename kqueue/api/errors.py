@@ -201,6 +201,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.FolderInUse: ErrorCode.KAFKA_STORAGE_ERROR,
     # the caller is wrong
     errors.InvalidRequest: ErrorCode.INVALID_REQUEST,
+    errors.TooManyItems: ErrorCode.INVALID_REQUEST,
     errors.UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     errors.UnknownTopicOrPartition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -5,9 +5,13 @@ The refusal is here and not in InitProducerId alone, because this response carri
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kqueue.api.call import Call
 from kqueue.api.errors import ErrorCode, code_of, message_of
+from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import InvalidRequest, TransactionsNotServed
+from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 VERSIONS = (0, 6)
@@ -19,7 +23,7 @@ TRANSACTION = 1
 NOBODY = -1
 
 
-def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse | Wait[FindCoordinatorResponse]:
     """This broker, for every group. Raises TransactionsNotServed."""
     if request.key_type == TRANSACTION:
         raise TransactionsNotServed(", ".join(request.coordinator_keys or [request.key]))
@@ -28,9 +32,12 @@ def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorRespon
     node_id, (host, port) = call.broker.node_id, call.endpoint()
     if call.api_version < VERSION_BATCHES:
         return FindCoordinatorResponse(node_id=node_id, host=host, port=port)
-    return FindCoordinatorResponse(
-        coordinators=[Coordinator(key=key, node_id=node_id, host=host, port=port) for key in request.coordinator_keys]
-    )
+    return in_slices(call, _coordinators(dict.fromkeys(request.coordinator_keys), Coordinator(node_id=node_id, host=host, port=port)))
+
+
+def _coordinators(keys: Iterable[str], here: Coordinator) -> Work[FindCoordinatorResponse]:
+    coordinators = yield from collect(lambda key: Coordinator(key=key, node_id=here.node_id, host=here.host, port=here.port), keys)
+    return FindCoordinatorResponse(coordinators=coordinators)
 
 
 def refuse(request: FindCoordinatorRequest, version: int, error: BaseException) -> FindCoordinatorResponse:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from kqueue.api.call import Call
-from kqueue.groups.coordinator import GROUP_TYPE
+from kqueue.api.slices import Work, collect, in_slices
+from kqueue.broker.waiting import Wait
+from kqueue.groups.coordinator import GROUP_TYPE, Listed
 from kqueue.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 VERSIONS = (0, 5)
 
 
-def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
-    return ListGroupsResponse(
-        groups=[
-            ListedGroup(group_id=group.group_id, protocol_type=group.protocol_type, group_state=group.state.value, group_type=GROUP_TYPE)
-            for group in call.broker.groups.groups(request.states_filter, request.types_filter)
-        ]
-    )
+def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse | Wait[ListGroupsResponse]:
+    return in_slices(call, _work(request, call))
+
+
+def _work(request: ListGroupsRequest, call: Call) -> Work[ListGroupsResponse]:
+    groups = yield from collect(_listed, call.broker.groups.groups(request.states_filter, request.types_filter))
+    return ListGroupsResponse(groups=groups)
+
+
+def _listed(group: Listed) -> ListedGroup:
+    return ListedGroup(group_id=group.group_id, protocol_type=group.protocol_type, group_state=group.state.value, group_type=GROUP_TYPE)

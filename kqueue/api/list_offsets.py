@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kqueue.api.call import Call
 from kqueue.api.errors import ErrorCode, code_of
+from kqueue.api.slices import Work, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, OffsetNotAvailable, UnsupportedVersion
 from kqueue.broker.partition import Partition
 from kqueue.broker.visibility import AppendedEnds
@@ -47,13 +48,21 @@ class Place(NamedTuple):
 
 
 def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse | Wait[ListOffsetsResponse]:
-    ends = AppendedEnds(_bounded_by_high_watermark(request, call) if call.broker.flush_before_visible else ())
+    return in_slices(call, _work(request, call))
+
+
+def _work(request: ListOffsetsRequest, call: Call) -> Work[ListOffsetsResponse | Wait[ListOffsetsResponse]]:
+    ends = AppendedEnds(())
+    if call.broker.flush_before_visible:
+        for partition in _bounded_by_high_watermark(request, call):
+            ends.add(partition)
+            yield
     if ends.are_visible():
-        return _respond(request, call, ends)
+        return (yield from _respond(request, call, ends))
     return Wait(
         ends.keys,
         call.deadline_ms(request.timeout_ms if request.timeout_ms > 0 else FLUSH_WAIT_MS),
-        lambda expired: _respond(request, call, ends) if expired or ends.are_visible() else None,
+        lambda expired: in_slices(call, _respond(request, call, ends)) if expired or ends.are_visible() else None,
     )
 
 
@@ -67,8 +76,12 @@ def _bounded_by_high_watermark(request: ListOffsetsRequest, call: Call) -> Itera
                 yield found.partitions[one.partition_index]
 
 
-def _respond(request: ListOffsetsRequest, call: Call, ends: AppendedEnds) -> ListOffsetsResponse:
-    return ListOffsetsResponse(topics=[_topic(topic, request, call, ends) for topic in request.topics])
+def _respond(request: ListOffsetsRequest, call: Call, ends: AppendedEnds) -> Work[ListOffsetsResponse]:
+    topics = []
+    for topic in request.topics:
+        topics.append((yield from _topic(topic, request, call, ends)))
+        yield
+    return ListOffsetsResponse(topics=topics)
 
 
 def refuse(request: ListOffsetsRequest, version: int, error: BaseException) -> ListOffsetsResponse:
@@ -84,7 +97,7 @@ def _failed(asked: ListOffsetsPartition, error: BaseException) -> ListOffsetsPar
     return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code_of(error))
 
 
-def _topic(topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call, ends: AppendedEnds) -> ListOffsetsTopicResponse:
+def _topic(topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call, ends: AppendedEnds) -> Work[ListOffsetsTopicResponse]:
     counts = Counter(one.partition_index for one in topic.partitions)
     answers = []
     for one in topic.partitions:
@@ -98,6 +111,7 @@ def _topic(topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call, end
                 answers[-1].error_code = ErrorCode.LEADER_NOT_AVAILABLE
         except KqueueError as error:
             answers.append(_failed(one, error))
+        yield
     return ListOffsetsTopicResponse(name=topic.name, partitions=answers)
 
 

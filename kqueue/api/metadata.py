@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from kqueue.api.call import Call, wait_for_all
 from kqueue.api.errors import ErrorCode, code_of
 from kqueue.api.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from kqueue.base.errors import InvalidRequest, KqueueError, UnknownTopicOrPartition
+from kqueue.api.slices import Work, collect, in_slices
+from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.names import INTERNAL_TOPICS, UUID_ZERO, check_topic
 from kqueue.base.tickets import Ticket
 from kqueue.broker.partition import Partition
@@ -28,14 +29,13 @@ VERSION_IDS = 12  # 10 and 11 have the field, but nobody may use it
 CREATION_WAIT_MS = 5_000
 NO_LEADER = -1
 
-Found = Topic | Ticket[Topic] | KqueueError
+Found = Topic | Ticket[Topic] | ErrorCode
+"""Errors are not kept: each holds its traceback, and with it the frames of the request."""
 
 
 def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Wait[MetadataResponse]:
     """Topics that are created on demand are waited for, so that the answer already names their leaders."""
-    found = _find_all(request, call)
-    tickets = tuple(what for _, what in found if isinstance(what, Ticket))
-    return wait_for_all(tickets, lambda: _respond(request, call, found), call.deadline_ms(CREATION_WAIT_MS))
+    return in_slices(call, _work(request, call))
 
 
 def refuse(request: MetadataRequest, version: int, error: BaseException) -> MetadataResponse:
@@ -43,14 +43,22 @@ def refuse(request: MetadataRequest, version: int, error: BaseException) -> Meta
     return MetadataResponse(topics=topics, error_code=code_of(error))
 
 
-def _find_all(request: MetadataRequest, call: Call) -> list[tuple[MetadataRequestTopic, Found]]:
+def _work(request: MetadataRequest, call: Call) -> Work[MetadataResponse | Wait[MetadataResponse]]:
+    found = yield from _find_all(request, call)
+    tickets = tuple(what for _, what in found if isinstance(what, Ticket))
+    if not tickets:
+        return (yield from _respond(request, call, found))
+    return wait_for_all(tickets, lambda: in_slices(call, _respond(request, call, found)), call.deadline_ms(CREATION_WAIT_MS))
+
+
+def _find_all(request: MetadataRequest, call: Call) -> Work[list[tuple[MetadataRequestTopic, Found]]]:
     if request.topics is None or (call.api_version == 0 and not request.topics):
         return [(MetadataRequestTopic(name=topic.name), topic) for topic in call.broker.topics]
     if call.api_version < VERSION_IDS and any(one.topic_id != UUID_ZERO or one.name is None for one in request.topics):
         raise InvalidRequest(f"topics are asked for by id from version {VERSION_IDS} on, this is {call.api_version}")
     creates = request.allow_auto_topic_creation or call.api_version < VERSION_AUTO_CREATION_FLAG
     once = {(one.name, one.topic_id): one for one in request.topics}
-    return [(one, _find(one, call, creates=creates)) for one in once.values()]
+    return (yield from collect(lambda one: (one, _find(one, call, creates=creates)), once.values()))
 
 
 def _find(asked: MetadataRequestTopic, call: Call, *, creates: bool) -> Found:
@@ -64,36 +72,41 @@ def _find(asked: MetadataRequestTopic, call: Call, *, creates: bool) -> Found:
         name = check_topic(asked.name)
         if creates and call.broker.config["auto.create.topics.enable"] and (name == OFFSETS_TOPIC or name not in INTERNAL_TOPICS):
             return topics.create_on_demand(name)
-        return UnknownTopicOrPartition(f"there is no topic {name!r}")
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     except KqueueError as error:
-        return error
+        return code_of(error)
 
 
-def _respond(request: MetadataRequest, call: Call, found: Iterable[tuple[MetadataRequestTopic, Found]]) -> MetadataResponse:
+def _respond(request: MetadataRequest, call: Call, found: Iterable[tuple[MetadataRequestTopic, Found]]) -> Work[MetadataResponse]:
     broker = call.broker
     host, port = call.endpoint()
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    topics = []
+    for asked, what in found:
+        topics.append((yield from _topic(asked, what, operations)))
+        yield
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
-        topics=[_topic(asked, what, operations) for asked, what in found],
+        topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED,
     )
 
 
-def _topic(asked: MetadataRequestTopic, what: Found, operations: int) -> MetadataResponseTopic:
+def _topic(asked: MetadataRequestTopic, what: Found, operations: int) -> Work[MetadataResponseTopic]:
     if isinstance(what, Ticket):
         if not what.done:
             return _without(asked, ErrorCode.LEADER_NOT_AVAILABLE)
-        what = what.error or what.result()
-    if isinstance(what, KqueueError):
-        return _without(asked, code_of(what))
+        what = code_of(what.error) if what.error is not None else what.result()
+    if isinstance(what, ErrorCode):
+        return _without(asked, what)
+    partitions = yield from collect(_partition, what.partitions)
     return MetadataResponseTopic(
         name=what.name,
         topic_id=what.id,
         is_internal=what.is_internal,
-        partitions=[_partition(partition) for partition in what.partitions],
+        partitions=partitions,
         topic_authorized_operations=operations,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kqueue.api.call import Call, wait_for
 from kqueue.api.errors import ErrorCode, code_of
+from kqueue.api.slices import Work, in_slices
 from kqueue.base.errors import GroupIdNotFound, IllegalGeneration, KqueueError, RequestRefused, UnknownTopicId
 from kqueue.base.tickets import Ticket
 from kqueue.broker.topics import Topic
@@ -27,6 +28,10 @@ Answers = list[RequestRefused | None]
 
 def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | Wait[OffsetCommitResponse]:
     """Partitions that don't exist are refused one by one; the others are committed together, all or none."""
+    return in_slices(call, _work(request, call))
+
+
+def _work(request: OffsetCommitRequest, call: Call) -> Work[OffsetCommitResponse | Wait[OffsetCommitResponse]]:
     response = OffsetCommitResponse()
     commits: list[Commit] = []
     places: list[OffsetCommitResponsePartition] = []  # where the answers to `commits` go
@@ -42,6 +47,8 @@ def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | W
             else:
                 commits.append(_commit(topic, one))
                 places.append(place)
+            yield
+        yield
     if not commits:
         return response
     try:

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from kqueue.api.call import Call
 from kqueue.api.errors import ErrorCode, code_of
+from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import UnknownTopicId
 from kqueue.base.names import UUID_ZERO
 from kqueue.broker.topics import Topic
+from kqueue.broker.waiting import Wait
 from kqueue.groups.records import CommittedOffset
 from kqueue.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -42,32 +44,35 @@ class Found(NamedTuple):
     code: ErrorCode = ErrorCode.NONE
 
 
-def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
-    if call.api_version < VERSION_GROUPS:
-        return _respond_one(request, call)
-    groups = [
-        OffsetFetchResponseGroup(
-            group_id=asked.group_id,
-            topics=[
-                OffsetFetchResponseTopics(
-                    name=found.name,
-                    topic_id=found.topic_id,
-                    partitions=[
-                        OffsetFetchResponsePartitions(
-                            partition_index=index,
-                            committed_offset=committed.offset,
-                            committed_leader_epoch=committed.leader_epoch,
-                            metadata=committed.metadata,
-                            error_code=found.code,
-                        )
-                        for index, committed in found.offsets.items()
-                    ],
+def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse | Wait[OffsetFetchResponse]:
+    """A group is asked for all of its offsets once, however often it is named."""
+    return in_slices(call, _respond_one(request, call) if call.api_version < VERSION_GROUPS else _respond(request, call))
+
+
+def _respond(request: OffsetFetchRequest, call: Call) -> Work[OffsetFetchResponse]:
+    groups = []
+    asked_for_all: set[str] = set()
+    for asked in request.groups:
+        yield
+        if asked.topics is None and asked.group_id in asked_for_all:
+            continue
+        if asked.topics is None:
+            asked_for_all.add(asked.group_id)
+        group = OffsetFetchResponseGroup(group_id=asked.group_id)
+        groups.append(group)
+        for found in (yield from _find(asked, call)):
+            topic = OffsetFetchResponseTopics(name=found.name, topic_id=found.topic_id)
+            group.topics.append(topic)
+            for index, committed in found.offsets.items():
+                answer = OffsetFetchResponsePartitions(
+                    partition_index=index,
+                    committed_offset=committed.offset,
+                    committed_leader_epoch=committed.leader_epoch,
+                    metadata=committed.metadata,
+                    error_code=found.code,
                 )
-                for found in _find(asked, call)
-            ],
-        )
-        for asked in request.groups
-    ]
+                topic.partitions.append(answer)
+                yield
     return OffsetFetchResponse(groups=groups)
 
 
@@ -94,7 +99,7 @@ def refuse(request: OffsetFetchRequest, version: int, error: BaseException) -> O
     )
 
 
-def _respond_one(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+def _respond_one(request: OffsetFetchRequest, call: Call) -> Work[OffsetFetchResponse]:
     topics = request.topics
     asked = OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -104,37 +109,37 @@ def _respond_one(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse
     )
     # Version 0 knows no offset -1: what is not there is unknown.
     none_code = ErrorCode.NONE if call.api_version >= VERSION_NONE_IS_NO_ERROR else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return OffsetFetchResponse(
-        topics=[
-            OffsetFetchResponseTopic(
-                name=found.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=index,
-                        committed_offset=committed.offset,
-                        committed_leader_epoch=committed.leader_epoch,
-                        metadata=committed.metadata,
-                        error_code=none_code if committed is NONE else ErrorCode.NONE,
-                    )
-                    for index, committed in found.offsets.items()
-                ],
+    response = OffsetFetchResponse()
+    for found in (yield from _find(asked, call)):
+        topic = OffsetFetchResponseTopic(name=found.name)
+        response.topics.append(topic)
+        for index, committed in found.offsets.items():
+            answer = OffsetFetchResponsePartition(
+                partition_index=index,
+                committed_offset=committed.offset,
+                committed_leader_epoch=committed.leader_epoch,
+                metadata=committed.metadata,
+                error_code=none_code if committed is NONE else ErrorCode.NONE,
             )
-            for found in _find(asked, call)
-        ]
-    )
+            topic.partitions.append(answer)
+            yield
+    return response
 
 
-def _find(asked: OffsetFetchRequestGroup, call: Call) -> list[Found]:
+def _find(asked: OffsetFetchRequestGroup, call: Call) -> Work[list[Found]]:
     """What the group has committed of what was asked for; all of it where no topics are named."""
-    committed = call.broker.groups.offsets(asked.group_id)
     if asked.topics is not None:
-        return [_find_topic(topic, committed, call) for topic in asked.topics]
-    return [
-        Found(name, UUID_ZERO if topic is None else topic.id, present)
-        for name, partitions in committed.items()
-        if (topic := call.broker.topics.find(name)) is not None or call.api_version < VERSION_IDS
-        if (present := {index: one for index, one in partitions.items() if _is_of(topic, one)})
-    ]
+        # the group's offsets are looked up for each topic, because they are a view that lives until the next change
+        return (yield from collect(lambda topic: _find_topic(topic, call.broker.groups.offsets(asked.group_id), call), asked.topics))
+    found = []
+    for name in list(call.broker.groups.offsets(asked.group_id)):
+        partitions = call.broker.groups.offsets(asked.group_id).get(name, {})
+        topic = call.broker.topics.find(name)
+        present = {index: one for index, one in partitions.items() if _is_of(topic, one)}
+        if present and (topic is not None or call.api_version < VERSION_IDS):
+            found.append(Found(name, UUID_ZERO if topic is None else topic.id, present))
+        yield
+    return found
 
 
 def _find_topic(asked: OffsetFetchRequestTopics, committed: Committed, call: Call) -> Found:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kqueue.api.call import Call
 from kqueue.api.errors import code_of
+from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import KqueueError
+from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -16,13 +20,17 @@ from kqueue.wire.messages.offset_for_leader_epoch import (
 VERSIONS = (0, 4)
 
 
-def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(topic=topic.topic, partitions=[_end(topic.topic, one, call) for one in topic.partitions])
-            for topic in request.topics
-        ]
-    )
+def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse | Wait[OffsetForLeaderEpochResponse]:
+    return in_slices(call, _work(request, call))
+
+
+def _work(request: OffsetForLeaderEpochRequest, call: Call) -> Work[OffsetForLeaderEpochResponse]:
+    topics = []
+    for topic in request.topics:
+        partitions = yield from collect(partial(_end, topic.topic, call), topic.partitions)
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+        yield
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def refuse(request: OffsetForLeaderEpochRequest, version: int, error: BaseException) -> OffsetForLeaderEpochResponse:
@@ -37,7 +45,7 @@ def refuse(request: OffsetForLeaderEpochRequest, version: int, error: BaseExcept
     )
 
 
-def _end(topic: str, asked: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
+def _end(topic: str, call: Call, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         partition = call.broker.topics.partition(topic, asked.partition)
         partition.check_leader_epoch(asked.current_leader_epoch)

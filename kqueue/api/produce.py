@@ -27,7 +27,7 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Wait[Produc
         return None
     if work.pending and not work.is_committed():
         keys = tuple(pending.partition for pending in work.pending)
-        return Wait(keys, call.deadline_ms(request.timeout_ms), work.retry)
+        return Wait(keys, call.change_deadline_ms(request.timeout_ms), work.retry)
     return work.response
 
 

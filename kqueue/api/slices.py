@@ -46,6 +46,16 @@ def collect(function: Callable[[T], U], items: Iterable[T]) -> Work[list[U]]:
     return results
 
 
+def run_to_end(work: Work[R]) -> R:
+    """What `work` returns, in one go."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            result: R = done.value
+            return result
+
+
 class _Slices(Generic[R]):
     """Work under way; the key of its own wait."""
 
@@ -56,8 +66,10 @@ class _Slices(Generic[R]):
         self._work = work
 
     def go_on(self, expired: bool) -> R | Wait[R] | None:
-        """Do one slice; None: there is more to do, in a later turn."""
+        """Do one slice; None: there is more to do, in a later turn. `expired`: do all that is left."""
         clock, work = self._call.broker.clock, self._work
+        if expired:
+            return run_to_end(work)
         end_ms = clock.monotonic_ms() + SLICE_MS
         try:
             for count in range(1, SLICE_ITEMS):

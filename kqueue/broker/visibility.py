@@ -23,13 +23,18 @@ class AppendedEnds:
     def __init__(self, partitions: Iterable[Partition]) -> None:
         """`partitions`: those whose log can't be opened are left out."""
         self._ends: dict[Partition, int] = {}
+        self._unseen: list[Partition] = []
         for partition in partitions:
-            try:
-                if not partition.is_committed(end := partition.log_end_offset):
-                    self._ends[partition] = end
-            except KqueueError:
-                continue
-        self._unseen = list(self._ends)
+            self.add(partition)
+
+    def add(self, partition: Partition) -> None:
+        """Add the end that the partition's log has now; once for each. One whose log can't be opened is left out."""
+        try:
+            if partition not in self._ends and not partition.is_committed(end := partition.log_end_offset):
+                self._ends[partition] = end
+                self._unseen.append(partition)
+        except KqueueError:
+            pass
 
     @property
     def keys(self) -> tuple[Partition, ...]:

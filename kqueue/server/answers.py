@@ -76,6 +76,8 @@ class Later:
         waiter.cancel()
         try:
             response = waiter.wait.retry(True)
+            while isinstance(response, Wait):
+                response = response.retry(True)
         except Exception as error:
             self._failed(error)
         else:

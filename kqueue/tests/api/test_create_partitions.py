@@ -68,6 +68,6 @@ def test_what_is_not_stored_in_time_is_told() -> None:
     asker = Asker()
     asker.sim.topic("a", 1)
     asker.sim.jobs.submit = lambda job: None
-    started = asker.start(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a", count=2, assignments=None)], timeout_ms=100), 1)
-    asker.sim.advance(100)
+    started = asker.start(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a", count=2, assignments=None)], timeout_ms=1500), 1)
+    asker.sim.advance(1500)
     assert started.response.results[0].error_code == ErrorCode.REQUEST_TIMED_OUT

@@ -68,8 +68,8 @@ def test_what_is_not_flushed_in_time_is_told_with_its_offset() -> None:
     asker.sim.topic("t")
     asker.sim.settle()
     asker.sim.jobs.submit = lambda job: None  # a disk that never answers
-    started = asker.start(produce_request(asker, "t", batch(b"a"), timeout_ms=30), 9)
-    asker.sim.advance(29)
+    started = asker.start(produce_request(asker, "t", batch(b"a"), timeout_ms=1530), 9)
+    asker.sim.advance(1529)
     assert started.response is None
     asker.sim.advance(1)
     (answer,) = started.response.responses[0].partition_responses
@@ -81,7 +81,7 @@ def test_of_two_partitions_only_the_one_that_is_late_is_told_so() -> None:
     asker = Asker(ON_DISK)
     topic = asker.sim.topic("t", 2)
     asker.sim.settle()
-    request = produce_request(asker, "t", batch(b"a"), timeout_ms=30)
+    request = produce_request(asker, "t", batch(b"a"), timeout_ms=1530)
     request.topic_data[0].partition_data.append(PartitionProduceData(index=1, records=batch(b"b")))
     submit = asker.sim.jobs.submit
     started = asker.start(request, 9)
@@ -90,7 +90,7 @@ def test_of_two_partitions_only_the_one_that_is_late_is_told_so() -> None:
     asker.sim.jobs.submit = lambda job: None
     topic.partition(1).flush()
     asker.sim.jobs.submit = submit
-    asker.sim.advance(30)
+    asker.sim.advance(1530)
     codes = [one.error_code for one in started.response.responses[0].partition_responses]
     assert codes == [0, ErrorCode.REQUEST_TIMED_OUT]
 

@@ -1,0 +1,117 @@
+"""A request that gives no time at all is served like any other, at every API whose requests carry a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kqueue.api import table
+from kqueue.api.call import CHANGE_WAIT_MS_MIN
+from kqueue.api.errors import ErrorCode
+from kqueue.schema.structs import message_schema_of, schema_of
+from kqueue.testing.simulation import Simulation
+from kqueue.tests.api.grouping import join_request
+from kqueue.tests.api.harness import Asker, batch, produce_request
+from kqueue.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kqueue.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kqueue.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kqueue.wire.messages.init_producer_id import InitProducerIdRequest
+from kqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+
+def _create(asker: Asker, version: int) -> Any:
+    return CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)])
+
+
+def _delete(asker: Asker, version: int) -> Any:
+    return DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]) if version >= 6 else DeleteTopicsRequest(topic_names=["t"])
+
+
+def _delete_records(asker: Asker, version: int) -> Any:
+    return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])])
+
+
+def _fetch(asker: Asker, version: int) -> Any:
+    topic = FetchTopic(partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)])
+    if version >= 13:
+        topic.topic_id = asker.sim.broker.topics.get("t").id
+    else:
+        topic.topic = "t"
+    return FetchRequest(topics=[topic], min_bytes=1000)
+
+
+def _list_offsets(asker: Asker, version: int) -> Any:
+    return ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])])
+
+
+REQUESTS: dict[str, Callable[[Asker, int], Any]] = {
+    "CreatePartitions": lambda asker, version: CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=2, assignments=None)]),
+    "CreateTopics": _create,
+    "DeleteRecords": _delete_records,
+    "DeleteTopics": _delete,
+    "Fetch": _fetch,
+    "InitProducerId": lambda asker, version: InitProducerIdRequest(transactional_id=None),
+    "JoinGroup": lambda asker, version: join_request(version),
+    "ListOffsets": _list_offsets,
+    "Produce": lambda asker, version: produce_request(asker, "t", batch(b"c"), version),
+}
+DONE: dict[str, Callable[[Asker], object]] = {
+    "CreatePartitions": lambda asker: len(asker.sim.broker.topics.get("t").partitions) == 2,
+    "CreateTopics": lambda asker: asker.sim.broker.topics.find("new"),
+    "DeleteRecords": lambda asker: asker.sim.broker.topics.partition("t", 0).log_start_offset == 1,
+    "DeleteTopics": lambda asker: not asker.sim.broker.topics.find("t"),
+    "Produce": lambda asker: asker.sim.broker.topics.partition("t", 0).high_watermark == 3,
+}
+REFUSED_BY_KAFKA = {"session_timeout_ms"}
+"""Checked against the broker's bounds."""
+
+
+def times(row: table.Served, version: int) -> Iterator[str]:
+    for each in message_schema_of(row.api.request_class).fields_at(version):
+        if each.name.endswith("_ms") and ("timeout" in each.name or "wait" in each.name) and each.name not in REFUSED_BY_KAFKA:
+            yield each.name
+
+
+CASES = [
+    (row, version, name)
+    for row in table.advertised()
+    for version in range(row.versions[0], row.versions[1] + 1)
+    for name in times(row, version)
+]
+
+
+def codes(part: Any) -> Iterator[int]:
+    """Every error code of a response."""
+    for each in schema_of(type(part)).fields:
+        value = getattr(part, each.name)
+        if each.name == "error_code":
+            yield value
+        for one in value if isinstance(value, list) else [value]:
+            if hasattr(one, "__schema__"):
+                yield from codes(one)
+
+
+@pytest.mark.parametrize("time_ms", [0, -1, 1])
+@pytest.mark.parametrize(("row", "version", "field"), CASES, ids=lambda value: getattr(getattr(value, "api", None), "name", str(value)))
+def test_a_request_without_time_is_served(row: table.Served, version: int, field: str, time_ms: int) -> None:
+    asker = Asker(sim=Simulation({"group.initial.rebalance.delay.ms": 0}))
+    asker.sim.topic("t")
+    asker.produce("t", batch(b"a", b"b"))
+    request = REQUESTS[row.api.name](asker, version)
+    setattr(request, field, time_ms)
+    started = asker.start(request, version)
+    asker.sim.clock.advance(CHANGE_WAIT_MS_MIN / 2)  # what the disk takes
+    asker.sim.broker.timers.run_due(asker.sim.clock.monotonic_ms())
+    asker.sim.settle()
+    asker.sim.advance(0)
+    assert started.response is not None
+    assert set(codes(started.response)) <= {ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED}
+    assert DONE.get(row.api.name, lambda asker: True)(asker)
+
+
+def test_every_field_of_time_is_covered() -> None:
+    assert {row.api.name for row, _, _ in CASES} == set(REQUESTS)
