@@ -3,7 +3,7 @@
 Workers share a consumer group. A worker acknowledges a job by committing its offset after the work is done; one that
 dies before that has acknowledged nothing, and its jobs go to the others.
 
-Run it with: python examples/acknowledged_queue.py        (needs: pip install 'kqueue[cli]')
+Run it with: python examples/acknowledged_queue.py        (needs kqueue with the extra `cli`)
 """
 
 from __future__ import annotations

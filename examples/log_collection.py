@@ -3,7 +3,7 @@
 The program knows nothing of queues: it writes a file, which is rotated under way. The agent (`kqueue collect`) is killed in the middle and
 started again, and goes on where it stood. The consumer counts what went wrong, by service; no line is missing and none counts twice.
 
-Run it with: python examples/log_collection.py        (needs: pip install 'kqueue[cli]')
+Run it with: python examples/log_collection.py        (needs kqueue with the extra `cli`)
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Orders go into a queue, and the shop works through it at its own pace. Past a bo
 new orders with a clear error, instead of letting everybody wait without end. How long the queue is, the broker knows:
 the end of the log less what the shop's group has committed.
 
-Run it with: python examples/peak_shaving.py        (needs: pip install 'kqueue[cli]')
+Run it with: python examples/peak_shaving.py        (needs kqueue with the extra `cli`)
 """
 
 from __future__ import annotations

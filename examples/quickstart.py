@@ -1,6 +1,6 @@
 """A broker inside this process, a producer and a consumer: no server to install, nothing left behind.
 
-Run it with: python examples/quickstart.py        (needs: pip install 'kqueue[cli]')
+Run it with: python examples/quickstart.py        (needs kqueue with the extra `cli`)
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The service under test reads orders and writes bills. Its data is seeded once and kept as a snapshot; each run begins with a copy of
 it, as another version of Kafka, so that an upgrade is tried before it is made.
 
-Run it with: python examples/seeded_tests.py        (needs: pip install 'kqueue[cli]')
+Run it with: python examples/seeded_tests.py        (needs kqueue with the extra `cli`)
 """
 
 from __future__ import annotations

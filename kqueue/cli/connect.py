@@ -14,6 +14,7 @@ import click
 
 from kqueue.base.addresses import Address, parse_addresses
 from kqueue.base.errors import InvalidTopic
+from kqueue.base.extras import install_hint
 from kqueue.base.names import check_topic
 
 if TYPE_CHECKING:
@@ -76,10 +77,10 @@ def name_values(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
     return found
 
 
-def need(module: str, extra: str) -> None:
-    """Stop with a plain sentence if `module` is not installed. Raises ClickException: names the extra that brings it."""
+def need(module: str, *extras: str) -> None:
+    """Stop with a plain sentence if `module` is not installed. Raises ClickException: names the extras that bring it."""
     if importlib.util.find_spec(module) is None:
-        raise click.ClickException(f"this command needs packages that are not installed; get them with: pip install 'kqueue[{extra}]'")
+        raise click.ClickException(f"this command needs packages that are not installed; get them with: {install_hint(*extras)}")
 
 
 def need_client() -> None:
@@ -88,7 +89,7 @@ def need_client() -> None:
     from kafka.version import __version__
 
     if tuple(map(int, re.findall(r"\d+", __version__)[:3])) < OLDEST_CLIENT:
-        raise click.ClickException(f"kafka-python {__version__} is too old for this command; get it with: pip install 'kqueue[cli]'")
+        raise click.ClickException(f"kafka-python {__version__} is too old for this command; get it with: {install_hint('cli')}")
 
 
 def addresses(bootstrap: str) -> list[Address]:

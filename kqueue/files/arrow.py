@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kqueue.base.errors import ExtraNeeded
+from kqueue.base.extras import install_hint
 from kqueue.files.columns import can_take, column_batches
 from kqueue.files.rows import ROW_BYTES, Partition, Row, Selection, rows, size_of
 from kqueue.records.columns import contract
@@ -36,7 +37,7 @@ _TYPES = {
 def need_pyarrow() -> None:
     """Raises ExtraNeeded: pyarrow is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
-        raise ExtraNeeded("Arrow and Parquet need pyarrow, which is not installed; get it with: pip install 'kqueue[arrow]'")
+        raise ExtraNeeded(f"Arrow and Parquet need pyarrow, which is not installed; get it with: {install_hint('arrow')}")
 
 
 def schema(key_as: str = "binary", value_as: str = "binary") -> pa.Schema:

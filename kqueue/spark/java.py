@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kqueue.base.errors import ExtraNeeded
+from kqueue.base.extras import install_hint
 
 JAVA_MIN = 17
 ASK_TIMEOUT_S = 30
@@ -67,7 +68,7 @@ def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = Non
             return found
     raise ExtraNeeded(
         f"Spark needs a Java, version {JAVA_MIN} or later, and there is none: {'; '.join(seen)}. "
-        "Install one and put it on the PATH or set JAVA_HOME, or let pip bring one: pip install 'kqueue[spark-jdk]'"
+        "Install one and put it on the PATH or set JAVA_HOME, or let pip bring one: " + install_hint("spark-jdk")
     )
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kqueue.base.errors import ExtraNeeded
+from kqueue.base.extras import install_hint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,7 +77,7 @@ def need_pictures() -> None:
     try:
         importlib.import_module("matplotlib")
     except ImportError as error:
-        raise ExtraNeeded(f"pictures need matplotlib ({error}): pip install 'kqueue[spark]'") from None
+        raise ExtraNeeded(f"pictures need matplotlib ({error}): {install_hint('spark')}") from None
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kqueue.base.errors import ExtraNeeded, PipelineFailed
+from kqueue.base.extras import install_hint
 from kqueue.spark.java import find_java
 from kqueue.spark.quiet import bridge_unheard
 
@@ -51,7 +52,7 @@ def session(app: str = "kqueue", master: str = LOCAL, *, settings: Mapping[str, 
     try:
         sql = importlib.import_module("pyspark.sql")
     except ImportError as error:
-        raise ExtraNeeded(f"jobs on Spark need pyspark ({error}): pip install 'kqueue[spark]'") from None
+        raise ExtraNeeded(f"jobs on Spark need pyspark ({error}): {install_hint('spark')}") from None
     if not _is_running():
         java = find_java()
         if java.origin != "JAVA_HOME":

@@ -105,9 +105,21 @@ def test_the_demo(tmp_path: Path) -> None:
 def test_what_is_to_be_installed_exists() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
-    named = set(re.findall(r"pip install '(?:\.|kqueue)\[(\w+)\]'", README.read_text()))
-    assert named == {"arrow", "cli", "demo", "fast", "spark"}
-    assert named <= set(extras)
+    named = set(re.findall(r"extras? `([\w-]+)`|^\| `([\w-]+)` \| ", README.read_text().partition("## Settings")[0], re.MULTILINE))
+    named = {one or other for one, other in named} - {"kafka_broker"}
+    assert {"arrow", "cli", "delta", "demo", "fast", "spark"} <= named <= set(extras)
+
+
+INSTALLS = re.compile(r"pip install '?(?:kqueue\b|\.\[(?!test\]))")
+TEXTS = [path for pattern in ("*.md", "docs/*.md", "examples/*", "plugins/**/*.md", "kqueue/**/*.py", "kqueue/**/*.txt")
+         for path in sorted(ROOT.glob(pattern)) if "tests" not in path.relative_to(ROOT).parts]  # fmt: skip
+
+
+def test_how_to_install_is_said_in_one_place_of_the_code_and_one_of_the_documents() -> None:
+    """kqueue is on no package index: what is said works in a checkout, and is changed there once it is published."""
+    where = {str(path.relative_to(ROOT)) for path in TEXTS if INSTALLS.search(path.read_text())}
+    assert where == {"README.md", "kqueue/base/extras.py"}
+    assert {line for line in README.read_text().splitlines() if INSTALLS.search(line)} == {DEMO, "pip install '.[cli]'"}
 
 
 def test_tox_is_what_the_ci_script_runs_first() -> None:

@@ -59,7 +59,7 @@ def export(
       kqueue log export kqueue-data/orders-* --to orders.jsonl --since 2026-01-31T12:00:00Z
 
     Columns: topic, partition, offset, timestamp, timestamp_type, key, value, headers, leader_epoch, producer_id, producer_epoch, sequence.
-    The file appears under its name when it is whole. Parquet and Arrow need: pip install 'kqueue[arrow]'.
+    The file appears under its name when it is whole. Parquet and Arrow need the extra `arrow` (the README says how to install it).
     """
     from kqueue.files.rows import Selection
 

@@ -18,7 +18,7 @@ EXAMPLES = """\b
   kqueue pipeline archive kept --topic orders
   kqueue pipeline replay kept --topic orders-again
 
-They need pip install 'kqueue[spark]' and a Java 17 (kqueue[spark-jdk] brings one)."""
+They need the extra `spark` and a Java 17 (the extra `spark-jdk` brings one); the README says how to install them."""
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, entry_points="kqueue.pipeline_commands", epilog=EXAMPLES)

@@ -17,9 +17,10 @@ from urllib.parse import quote
 import pyarrow.parquet as pq
 
 from kqueue.base.errors import ExtraNeeded, PipelineFailed
+from kqueue.base.extras import install_hint
 
 NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
-NEEDED = "Delta tables need the package deltalake ({}): pip install 'kqueue[delta]'"
+NEEDED = f"Delta tables need the package deltalake ({{}}): {install_hint('delta')}"
 
 
 def check_installed() -> None:

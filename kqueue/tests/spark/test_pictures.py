@@ -56,5 +56,5 @@ def test_the_style_ends_with_the_picture(tmp_path: Path) -> None:
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ExtraNeeded, match=r"pip install 'kqueue\[spark\]'"), picture(tmp_path / "made.png", "Title"):
+    with pytest.raises(ExtraNeeded, match=r"pip install '\.\[spark\]'"), picture(tmp_path / "made.png", "Title"):
         pass

@@ -11,7 +11,7 @@ from kqueue.spark import session as module
 def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(ExtraNeeded, match=r"pip install 'kqueue\[spark\]'"):
+    with pytest.raises(ExtraNeeded, match=r"pip install '\.\[spark\]'"):
         module.session()
 
 

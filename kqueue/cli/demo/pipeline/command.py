@@ -49,7 +49,7 @@ def pipeline(picture: Path, folder: Path | None, keep: bool, limit: int | None, 
     from kqueue.spark.java import find_java
 
     for module in NEEDED:
-        need(module, "demo,spark")
+        need(module, "demo", "spark")
     if folder is not None and folder.is_dir() and any(folder.iterdir()):
         raise click.ClickException(f"the folder {folder} is not empty; name a new one")
     if not os.access(picture.absolute().parent, os.W_OK):

@@ -60,4 +60,4 @@ def test_without_its_packages_it_says_how_to_get_them(monkeypatch: pytest.Monkey
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     result = run()
     assert result.exit_code == 1
-    assert "pip install 'kqueue[demo]'" in result.output
+    assert "pip install '.[demo]'" in result.output

@@ -91,5 +91,5 @@ def test_without_pyarrow_lines_still_work(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     result = run(FOLDER / "v2-none-0", "--to", tmp_path / "x.parquet")
     assert result.exit_code == 1
-    assert "pip install 'kqueue[arrow]'" in result.stderr
+    assert "pip install '.[arrow]'" in result.stderr
     assert run(FOLDER / "v2-none-0", "--to", tmp_path / "x.jsonl").exit_code == 0

