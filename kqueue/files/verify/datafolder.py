@@ -22,14 +22,13 @@ from kqueue.log.formats.checkpoints import (
     decode_partition_metadata,
     decode_properties,
 )
-from kqueue.log.formats.filenames import FOLDER_DELETED, PARTITION_METADATA
+from kqueue.log.formats.filenames import PARTITION_METADATA
 from kqueue.storage import Storage
 from kqueue.storage.paths import TEMPORARY_SUFFIX
 
 CLEANED_TO = "cleaner-offset-checkpoint"
 CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED_TO)
 FOLDERS_SET_ASIDE = {
-    FOLDER_DELETED: "a partition that was deleted; the next start removes it",
     "-stray": "a partition that no topic claimed, set aside",
     "-future": "a copy of a partition on its way from another data folder",
 }
@@ -145,6 +144,8 @@ def check_checkpoints(folder: DataFolder, bounds: Mapping[Key, Bounds | None], r
     for name in CHECKPOINTS:
         for key, offset in folder.offsets[name].items():
             who = f"{key[0]}-{key[1]}"
+            if key not in bounds and not folder.clean:
+                continue  # its topic was deleted after the checkpoint
             if key not in bounds:
                 report.add(Finding(name, None, f"partitions of this folder, unlike {who}", f"offset {offset}", NOTE))
                 continue

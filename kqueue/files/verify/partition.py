@@ -48,7 +48,6 @@ STATE_BYTES_MAX = 256 * 1024 * 1024  # no snapshot, checkpoint or txnindex is an
 LEFT_OVERS = {
     SWAP: "part of a compaction that was cut short; the next start completes it",
     CLEANED: "part of a compaction that was cut short; the next start removes it",
-    DELETED: "a file that was deleted already; the next start removes it",
     TEMPORARY_SUFFIX: "a file that was never finished; the next start removes it",
     DAMAGED: "what a start set aside because it was damaged",
 }
@@ -162,6 +161,8 @@ class PartitionCheck:
                 folder.segments.setdefault(parsed[0], {})[parsed[1]] = entry.size
             elif parsed and parsed[1] == SNAPSHOT:
                 folder.snapshots.append(parsed[0])
+            elif name.endswith(DELETED):
+                continue  # waits for `file.delete.delay.ms`, as after every deletion
             elif kind := next((suffix for suffix in LEFT_OVERS if name.endswith(suffix)), None):
                 left_over.setdefault(kind, []).append(name)
             elif name not in KAFKAS_OWN and not name.endswith(_KAFKAS_SUFFIX):

@@ -84,7 +84,7 @@ def test_what_is_set_aside_is_no_partition() -> None:
     folder, told = read(storage)
     assert set(folder.partitions) == {("t", 0), ("t", 1)}
     assert {(severity, file) for severity, file, _ in told} == {
-        (NOTE, "t-2.0123-delete"), (NOTE, "t-3.0123-stray"), (NOTE, "t-4.0123-future"), (NOTE, "left.tmp")
+        (NOTE, "t-3.0123-stray"), (NOTE, "t-4.0123-future"), (NOTE, "left.tmp")
     }  # fmt: skip
 
 

@@ -129,11 +129,19 @@ def test_bytes_that_are_gone_are_no_reason_to_doubt_what_was_counted_from_them()
     assert report.batches == 11
 
 
-def test_files_that_a_deletion_left_are_named_up_to_three() -> None:
+def test_files_that_wait_for_their_deletion_are_as_they_should_be() -> None:
     storage, _ = made()
     for number in range(5):
         replace(storage, file_name(number, LOG) + DELETED, b"")
     _, report = checked(storage)
+    assert report.findings == []
+
+
+def test_files_that_were_set_aside_are_named_up_to_three() -> None:
+    storage, _ = made()
+    for number in range(5):
+        replace(storage, file_name(number, LOG) + ".damaged", b"")
+    _, report = checked(storage)
     assert len(report.findings) == 4
     assert report.is_sound
-    assert report.findings[-1] == Finding(FOLDER, None, "nothing left over", "2 more .deleted files", NOTE)
+    assert report.findings[-1] == Finding(FOLDER, None, "nothing left over", "2 more .damaged files", NOTE)
