@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kqueue.api.call import Call
 from kqueue.api.errors import ErrorCode, code_of, message_of
-from kqueue.base.errors import AnswerNotExpected, InvalidRecord, InvalidTopic, KqueueError, NotLeader, RequestTimedOut
+from kqueue.base.errors import AnswerNotExpected, InvalidRecord, InvalidTimestamp, InvalidTopic, KqueueError, NotLeader, RequestTimedOut
 from kqueue.broker.partition import Partition
 from kqueue.broker.producing import intake_of
 from kqueue.broker.topics import Topic
@@ -129,7 +129,9 @@ def failed(index: int, error: BaseException) -> PartitionProduceResponse:
     """What is told of a partition where nothing was appended."""
     words = message_of(error)
     answer = PartitionProduceResponse(index=index, error_code=code_of(error), base_offset=NO_OFFSET, error_message=words)
-    if isinstance(error, InvalidRecord) and error.record_index is not None:
-        # clients then blame this one record, and say of the others that they were only in its company
-        answer.record_errors = [BatchIndexAndErrorMessage(batch_index=error.record_index, batch_index_error_message=words)]
+    if isinstance(error, (InvalidRecord, InvalidTimestamp)):
+        # clients then blame these records, and say of the others that they were only in their company
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=one.batch_index, batch_index_error_message=one.message) for one in error.record_errors
+        ]
     return answer

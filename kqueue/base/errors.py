@@ -7,8 +7,8 @@ and where. `kqueue.api.errors` holds the one table from these classes to the pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 
 class KqueueError(Exception):
@@ -34,23 +34,41 @@ class CorruptIndex(CorruptData):
     """An index, snapshot or checkpoint file that can't be what its log needs; always rebuildable."""
 
 
+class DecompressedTooLarge(CorruptBatch):
+    """The records of a batch come to more bytes than the caller allows."""
+
+
 class RecordTooLarge(KqueueError):
     """A batch or record above the limit that the topic sets (`max.message.bytes`)."""
+
+
+class RecordError(NamedTuple):
+    """What is wrong with one record of a batch; `batch_index` counts from 0."""
+
+    batch_index: int
+    message: str
 
 
 class InvalidRecord(KqueueError):
     """A well-formed batch that this topic refuses: no key on a compacted topic, a control batch from a client, ...
 
-    `record_index`: which record of the batch it is about, counted from 0; None: the batch as a whole.
+    `record_errors`: the records that it is about; empty: the batch as a whole.
     """
 
-    def __init__(self, message: str, record_index: int | None = None) -> None:
+    def __init__(self, message: str, record_errors: Sequence[RecordError] = ()) -> None:
         super().__init__(message)
-        self.record_index = record_index
+        self.record_errors = record_errors
 
 
 class InvalidTimestamp(KqueueError):
-    """A record's time lies outside `message.timestamp.before/after.max.ms`."""
+    """A timestamp outside the bounds of the topic (`message.timestamp.*.max.ms`), or of the wrong type.
+
+    `record_errors`: as those of `InvalidRecord`.
+    """
+
+    def __init__(self, message: str, record_errors: Sequence[RecordError] = ()) -> None:
+        super().__init__(message)
+        self.record_errors = record_errors
 
 
 class UnsupportedCodec(KqueueError):

@@ -12,7 +12,7 @@ from kqueue.records.batch import BatchHeader, iter_records, read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.codecs import CODECS
 from kqueue.records.legacy import up_convert
-from kqueue.records.validate import Rules, check_produced
+from kqueue.records.validate import Level, Rules, check_produced
 
 PRODUCE_VERSION_BATCHES = 3
 """From here on each partition gets exactly one batch of magic 2; before, message sets of any format."""
@@ -30,6 +30,7 @@ class Intake:
         level = f"compression.{codec}.level"
         self._level: int | None = config[level] if level in config.broker.catalog.topic else None
         self.rules = Rules(
+            level=Level(config["kqueue.records.validation"]),
             max_batch_bytes=config["max.message.bytes"],
             keys_required="compact" in config["cleanup.policy"],
             log_append_time=config["message.timestamp.type"] == "LogAppendTime",

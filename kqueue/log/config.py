@@ -240,6 +240,15 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "With cleanup.policy=consumed: drop sealed segments once all these groups have committed offsets beyond them. A group that "
         "has no offset holds everything; without any group named here nothing is dropped.",
     ),
+    _row(
+        "kqueue.records.validation",
+        Kind.STRING,
+        "quick",
+        one_of("header", "quick", "full"),
+        "What is checked of a produced batch beside its header and checksum. quick: that it holds as many records as it counts, by the "
+        "first and the last of them, or by the codec's frame where they are compressed. full: every record, as Kafka does. A compacted "
+        "topic and one with message.timestamp.before.max.ms have every record read in any case.",
+    ),
     # replicas
     _row(
         "min.insync.replicas",

@@ -21,26 +21,27 @@ from kqueue.records.batch import (
     MAGIC_POSITION,
     BatchHeader,
     decompressed,
-    read_header,
-    set_max_timestamp,
 )
 from kqueue.records.codecs import CODECS
 from kqueue.records.record import decode_records
+from kqueue.records.record_checks import RecordChecker
+from kqueue.records.structure import check_structure
 
 ZSTD_ID = 4
 PRODUCE_VERSION_ZSTD = 7
 PRODUCE_VERSION_NEWEST = 13
-NO_TIMESTAMP = -1
 _LONG_MAX = 2**63 - 1
 _KAFKAS_CODECS_MAX = 4
 _FORBIDDEN = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
 
 
 class Level(enum.Enum):
-    """How deep a produced batch is looked into. `HEADER`: lengths, counts, flags and checksum; `RECORDS`: each record as well."""
+    """What is checked of a produced batch. `HEADER`: lengths, counts, flags and checksum; `QUICK`: that the records look as the header
+    says (see `structure`); `FULL`: each record, as Kafka does."""
 
     HEADER = "header"
-    RECORDS = "records"
+    QUICK = "quick"
+    FULL = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Rules:
 
     Times in ms; the bounds hold for CreateTime topics, `*_max_ms` of 2**63 - 1 = no bound. `every_record` follows from the
     others: a compacted topic needs its keys looked at, and a bound on the past the oldest record, whatever the level says.
+    `quick`: what `structure` checks is to be done.
     """
 
     level: Level = Level.HEADER
@@ -59,24 +61,36 @@ class Rules:
     after_max_ms: int = 3_600_000
     limit_bytes: int = DECOMPRESSED_BYTES_MAX
     every_record: bool = field(init=False)
+    quick: bool = field(init=False)
 
     def __post_init__(self) -> None:
         bounded = self.before_max_ms < _LONG_MAX and not self.log_append_time
-        object.__setattr__(self, "every_record", self.level is Level.RECORDS or self.keys_required or bounded)
+        every_record = self.level is Level.FULL or self.keys_required or bounded
+        object.__setattr__(self, "every_record", every_record)
+        object.__setattr__(self, "quick", self.level is Level.QUICK and not every_record)
 
 
 def check_produced(buf: memoryview, rules: Rules, *, now_ms: int, produce_version: int = PRODUCE_VERSION_NEWEST) -> BatchHeader:
     """Check what a client sent for one partition (Produce 3 and above): exactly one batch of magic 2.
 
-    Where every record is read, a max timestamp that is not the records' greatest is replaced in place, as in Kafka; `buf` must be
-    writable then. That is at level RECORDS, and wherever the header's own times contradict each other: base timestamp
-    negative or above the max timestamp, as from producers whose records have no time. Returns: the header, of all of `buf`.
+    Where every record is read (see `reads_records`), a max timestamp that is not the records' greatest is replaced in place, as in Kafka;
+    `buf` must be writable then. Returns: the header of the batch, which is all of `buf`.
+    Raises: what `check_header` and `check_records` raise.
+    """
+    header = check_header(buf, rules, produce_version)
+    return check_records(buf, header, rules, now_ms) if reads_records(header, rules, now_ms) else header
+
+
+def check_header(buf: memoryview, rules: Rules, produce_version: int = PRODUCE_VERSION_NEWEST) -> BatchHeader:
+    """Check that `buf` is exactly one batch of magic 2 that a client may send, its checksum, and at level QUICK what `structure` finds.
+
+    Returns: its header.
     Raises:
-        CorruptBatch: cut off, a wrong checksum, records that don't follow their format.
-        InvalidRecord: not exactly one batch, another magic, counts that contradict, flags that only a broker may set, no key
-            where one is needed.
+        CorruptBatch: cut off, or a wrong checksum.
+        InvalidRecord: not exactly one batch, another magic, counts that contradict, flags that only a broker may set, other records than
+            the header counts.
         RecordTooLarge: above `rules.max_batch_bytes`. UnsupportedCodec: unknown, or zstd before Produce 7.
-        InvalidTimestamp: outside the topic's bounds, or set to LogAppendTime by the client.
+        InvalidTimestamp: LogAppendTime set by the client.
     """
     size = len(buf)
     if size <= MAGIC_POSITION:
@@ -86,7 +100,7 @@ def check_produced(buf: memoryview, rules: Rules, *, now_ms: int, produce_versio
     if size < BATCH_OVERHEAD:
         raise CorruptBatch(f"a batch header has {BATCH_OVERHEAD} bytes, found {size}")
     fields = HEADER.unpack_from(buf)  # in place, and no calls but this one and the checksum's: every Produce comes by here
-    base_offset, length, _, _, crc, attributes, last_delta, base_time, max_timestamp, producer_id, _, base_sequence, count = fields
+    base_offset, length, _, _, crc, attributes, last_delta, _, _, producer_id, _, base_sequence, count = fields
     if length + LENGTH_FIELD_END != size:
         raise _wrong_size(length + LENGTH_FIELD_END, size)
     if size > rules.max_batch_bytes:
@@ -102,14 +116,20 @@ def check_produced(buf: memoryview, rules: Rules, *, now_ms: int, produce_versio
     codec_id = attributes & CODEC_MASK
     if codec_id >= ZSTD_ID:
         _check_codec(codec_id, produce_version)
-    if not rules.log_append_time and max_timestamp > now_ms + rules.after_max_ms:
-        raise _too_late(max_timestamp, now_ms, rules)
     if crc32c(buf[CRC_START:]) != crc:
         raise CorruptBatch(f"checksum {crc:#010x} stands in the batch, but its bytes give {crc32c(buf[CRC_START:]):#010x}")
     header: BatchHeader = tuple.__new__(BatchHeader, fields)
-    if rules.every_record or not 0 <= base_time <= max_timestamp:  # no producer that gives its records times writes such a header
-        return _check_records(buf, header, rules, now_ms)
+    if rules.quick:
+        check_structure(buf, attributes, count, rules.limit_bytes)
     return header
+
+
+def reads_records(header: BatchHeader, rules: Rules, now_ms: int) -> bool:
+    """Whether every record of the batch has to be read: the rules ask for it, or the header's times are not what a producer writes
+    that gives its records times, or are beyond the topic's bound."""
+    return rules.every_record or (
+        not 0 <= header.base_timestamp <= header.max_timestamp <= now_ms + rules.after_max_ms and not rules.log_append_time
+    )
 
 
 def _wrong_size(batch_size: int, size: int) -> CorruptBatch | InvalidRecord:
@@ -135,30 +155,19 @@ def _check_codec(codec_id: int, produce_version: int) -> None:
         raise UnsupportedCodec(f"no codec has the id {codec_id}")
 
 
-def _check_records(buf: memoryview, header: BatchHeader, rules: Rules, now_ms: int) -> BatchHeader:
-    greatest, least, keys_required = NO_TIMESTAMP, _LONG_MAX, rules.keys_required
-    for record in decode_records(decompressed(buf, 0, header, rules.limit_bytes), header):
-        offset, time, key, _, _, _ = record
-        if keys_required and key is None:
-            raise InvalidRecord(f"record {offset} of the batch has no key, which a compacted topic needs", record_index=offset)
-        if time > greatest:
-            greatest = time
-        if time < least and time != NO_TIMESTAMP:
-            least = time
-    if not rules.log_append_time:
-        _check_times(least, greatest, rules, now_ms)
-    if greatest == header.max_timestamp:
-        return header
-    set_max_timestamp(buf, 0, greatest)
-    return read_header(buf)
+def check_records(buf: memoryview, header: BatchHeader, rules: Rules, now_ms: int) -> BatchHeader:
+    """Check every record of a batch whose header was checked; returns the header with the records' greatest time.
+
+    Raises: InvalidRecord, InvalidTimestamp: as `RecordChecker.finish`, or the records don't follow their format. UnsupportedCodec.
+    """
+    checker = RecordChecker(header, rules, now_ms)
+    try:
+        checker.take(decode_records(decompressed(buf, 0, header, rules.limit_bytes), header))
+    except CorruptBatch as error:
+        raise unreadable(error) from None
+    return checker.finish(buf)
 
 
-def _check_times(least: int, greatest: int, rules: Rules, now_ms: int) -> None:
-    if greatest > now_ms + rules.after_max_ms:
-        raise _too_late(greatest, now_ms, rules)
-    if now_ms - least > rules.before_max_ms:
-        raise InvalidTimestamp(f"{least} lies more than {rules.before_max_ms} ms before {now_ms} (message.timestamp.before.max.ms)")
-
-
-def _too_late(time_ms: int, now_ms: int, rules: Rules) -> InvalidTimestamp:
-    return InvalidTimestamp(f"{time_ms} lies more than {rules.after_max_ms} ms after {now_ms} (message.timestamp.after.max.ms)")
+def unreadable(error: CorruptBatch) -> InvalidRecord:
+    """The checksum was right, so the producer sent it so and would send it so again: no error that clients retry."""
+    return InvalidRecord(f"the records of the batch can't be read: {error}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from kqueue.base.errors import CorruptBatch
+from kqueue.base.errors import CorruptBatch, DecompressedTooLarge
 
 Buffer = bytes | bytearray | memoryview
 
@@ -50,8 +50,8 @@ class Codec(Protocol):
         ...
 
 
-def above_limit(name: str, limit: int) -> CorruptBatch:
-    return CorruptBatch(f"{name}: the records come to more than the limit of {limit} bytes")
+def above_limit(name: str, limit: int) -> DecompressedTooLarge:
+    return DecompressedTooLarge(f"{name}: the records come to more than the limit of {limit} bytes")
 
 
 def damaged(name: str, why: object) -> CorruptBatch:

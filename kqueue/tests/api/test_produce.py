@@ -124,10 +124,12 @@ def test_a_compacted_topic_wants_keys(version: int) -> None:
     builder = BatchBuilder()
     builder.append(NOW_MS, b"k", b"a")
     builder.append(NOW_MS, None, b"b")
+    builder.append(NOW_MS, None, b"c")
     answer = asker.produce("t", bytes(builder.build()), version=version)
     assert answer.error_code == ErrorCode.INVALID_RECORD
-    blamed = [(one.batch_index, "no key" in (one.batch_index_error_message or "")) for one in answer.record_errors]
-    assert blamed == ([(1, True)] if version >= 8 else [])
+    message = "Compacted topic cannot accept message without key"
+    blamed = [(one.batch_index, one.batch_index_error_message == message) for one in answer.record_errors]
+    assert blamed == ([(1, True), (2, True)] if version >= 8 else [])
     assert asker.produce("t", batch(b"a"), version=version).error_code == 0
 
 

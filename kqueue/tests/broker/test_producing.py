@@ -6,13 +6,13 @@ import gc
 
 import pytest
 
-from kqueue.base.errors import CorruptBatch, InvalidRecord, TransactionsNotServed
+from kqueue.base.errors import InvalidRecord, TransactionsNotServed
 from kqueue.broker import producing
 from kqueue.broker.producing import intake_of
 from kqueue.broker.topics import Topic
 from kqueue.log.log import Appended
 from kqueue.records.builder import BatchBuilder
-from kqueue.records.validate import Rules
+from kqueue.records.validate import Level, Rules
 from kqueue.testing.simulation import Simulation
 
 NOW_MS = 1_700_000_000_000
@@ -40,7 +40,13 @@ def test_the_rules_are_the_topics_settings() -> None:
         message_timestamp_after_max_ms="6",
     )
     assert intake_of(topic.config).rules == Rules(
-        max_batch_bytes=77, keys_required=True, log_append_time=True, before_max_ms=5, after_max_ms=6, limit_bytes=32 << 20
+        level=Level.QUICK,
+        max_batch_bytes=77,
+        keys_required=True,
+        log_append_time=True,
+        before_max_ms=5,
+        after_max_ms=6,
+        limit_bytes=32 << 20,
     )
 
 
@@ -48,7 +54,7 @@ def test_a_bomb_is_refused_where_its_records_have_to_be_looked_at() -> None:
     sim = Simulation({"kqueue.max.decompressed.bytes": 5000})
     topic = sim.topic("t", cleanup_policy="compact")
     append(topic, raw(b"x" * 4000, codec="zstd"))
-    with pytest.raises(CorruptBatch, match="5000"):
+    with pytest.raises(InvalidRecord, match="5000"):
         append(topic, raw(b"x" * 6000, codec="zstd"))
 
 

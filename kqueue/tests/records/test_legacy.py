@@ -74,7 +74,7 @@ def test_up(magic: int, codec_id: int) -> None:
     assert (header.codec_id, header.base_offset, header.last_offset) == (codec_id, 0, 2)
     time = None if magic else -1
     assert list(iter_records(batch)) == from_zero([bare(record, time=time) for record in RECORDS])
-    check_produced(memoryview(batch), Rules(Level.RECORDS), now_ms=2000)
+    check_produced(memoryview(batch), Rules(Level.FULL), now_ms=2000)
 
 
 def test_wrappers_and_runs_of_messages_become_batches_in_their_order() -> None:
