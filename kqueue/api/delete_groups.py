@@ -11,6 +11,7 @@ from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 VERSIONS = (0, 2)
+ITEM_WEIGHT = 4
 Answer = Ticket[None] | ErrorCode
 
 

@@ -12,6 +12,7 @@ from kqueue.groups.states import State
 from kqueue.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest, DescribeGroupsResponse
 
 VERSIONS = (0, 6)
+ITEM_WEIGHT = 4
 VERSION_NOT_FOUND = 6
 
 

@@ -28,10 +28,11 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsRespon
 
 def _work(request: DescribeLogDirsRequest, call: Call) -> Work[DescribeLogDirsResponse]:
     wanted = None if request.topics is None else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    results = []
+    response = DescribeLogDirsResponse()
     for folder in call.broker.logs.log_dirs():
-        results.append((yield from _result(folder, wanted)))
-    return DescribeLogDirsResponse(results=results)
+        result = yield from _result(folder, wanted)
+        response.results.append(result)
+    return response
 
 
 def refuse(request: DescribeLogDirsRequest, version: int, error: BaseException) -> DescribeLogDirsResponse:

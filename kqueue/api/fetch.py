@@ -9,6 +9,7 @@ from kqueue.api.call import Call
 from kqueue.api.errors import code_of
 from kqueue.api.fetch_answer import UNKNOWN, Answer
 from kqueue.api.old_fetch import VERSION_SOFT_LIMITS
+from kqueue.api.slices import SLICE_ITEMS, Work, in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.broker.fetch_sessions import FetchContext, Key, Wanted
 from kqueue.broker.fetching import Harvest, Limits, take
@@ -20,6 +21,8 @@ VERSIONS = (0, 18)
 VERSION_SESSIONS = 7
 VERSION_IDS = 13
 READ_COMMITTED = 1
+TAKEN_AT_ONCE = 8
+"""Partitions that are read between two looks at the time, in a fetch of very many."""
 CHECKS_WAIT_MS = 10_000
 """How long an answer waits for checksums to be compared, where the client itself would wait less."""
 
@@ -90,7 +93,22 @@ class _Work:
         self.checks: _Checks | None = None
 
     def start(self) -> FetchResponse | Wait[FetchResponse]:
-        harvest = self._take()
+        if len(self.context.wanted) > SLICE_ITEMS:
+            return in_slices(self.call, self._start_in_slices())
+        return self._started(self._take())
+
+    def _start_in_slices(self) -> Work[FetchResponse | Wait[FetchResponse]]:
+        topics, wanted = self.call.broker.topics, self.context.wanted
+        harvest = take(topics, wanted[:TAKEN_AT_ONCE], self.limits)
+        for index in range(TAKEN_AT_ONCE, len(wanted), TAKEN_AT_ONCE):
+            yield
+            harvest = harvest.extended(take(topics, wanted[index : index + TAKEN_AT_ONCE], self.limits, harvest.size))
+        if self.max_wait_ms > 0 and not harvest.size:
+            # What was appended between the slices woke nobody. This pass is short: it finds each partition where the first one left it.
+            harvest = self._take()
+        return self._started(harvest)
+
+    def _started(self, harvest: Harvest) -> FetchResponse | Wait[FetchResponse]:
         self.missing = harvest.missing
         if not harvest.unchecked and (self.max_wait_ms <= 0 or self._is_enough(harvest)):
             return self._respond(harvest)
@@ -99,7 +117,7 @@ class _Work:
         self._check(harvest)
         return self.wait
 
-    def _retry(self, expired: bool) -> FetchResponse | None:
+    def _retry(self, expired: bool) -> FetchResponse | Wait[FetchResponse] | None:
         harvest = self._take()
         if not expired and self._check(harvest):
             return None
@@ -129,15 +147,26 @@ class _Work:
         failed = self.checks is not None and bool(self.checks.failed)
         return harvest.size >= self.min_bytes or harvest.urgent or failed or all_missing or harvest.missing != self.missing
 
-    def _respond(self, harvest: Harvest) -> FetchResponse:
+    def _respond(self, harvest: Harvest) -> FetchResponse | Wait[FetchResponse]:
         try:
             self.context.check()
         except KqueueError as error:
             return FetchResponse(error_code=code_of(error))
         harvest.leave_unchecked()
         answer = Answer(self.call, self.context, read_committed=self.limits.read_committed)
+        if len(harvest.taken) > SLICE_ITEMS:
+            return in_slices(self.call, self._respond_in_slices(harvest, answer))
         for taken in harvest.taken:
             answer.add(taken)
+        return self._finish(harvest, answer)
+
+    def _respond_in_slices(self, harvest: Harvest, answer: Answer) -> Work[FetchResponse]:
+        for taken in harvest.taken:
+            answer.add(taken)
+            yield
+        return self._finish(harvest, answer)
+
+    def _finish(self, harvest: Harvest, answer: Answer) -> FetchResponse:
         for wanted, partition in harvest.idle:
             answer.add_idle(wanted, partition)
         return answer.finish()

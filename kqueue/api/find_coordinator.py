@@ -15,6 +15,7 @@ from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 VERSIONS = (0, 6)
+ITEM_WEIGHT = 4
 VERSION_BATCHES = 4
 VERSION_OF_LIBRDKAFKA = 2
 """librdkafka ends at once, and prints the error message, only for an authorization code; it retries all others for two minutes."""

@@ -11,6 +11,7 @@ from kqueue.groups.member import Joined, Joining
 from kqueue.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
 VERSIONS = (0, 9)
+ITEM_WEIGHT = 100
 VERSION_REBALANCE_TIMEOUT = 1
 VERSION_ID_REQUIRED = 4
 VERSION_NULL_PROTOCOL = 7

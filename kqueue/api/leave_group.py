@@ -9,6 +9,7 @@ from kqueue.groups.member import Leaving
 from kqueue.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 VERSIONS = (0, 5)
+ITEM_WEIGHT = 20
 VERSION_SEVERAL = 3
 
 

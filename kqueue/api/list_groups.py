@@ -9,6 +9,7 @@ from kqueue.groups.coordinator import GROUP_TYPE, Listed
 from kqueue.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 VERSIONS = (0, 5)
+ITEM_WEIGHT = 20
 
 
 def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse | Wait[ListGroupsResponse]:

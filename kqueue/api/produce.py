@@ -9,6 +9,7 @@ from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.produce import ProduceRequest, ProduceResponse, TopicProduceResponse
 
 VERSIONS = (0, 13)
+ITEM_WEIGHT = 4
 ACKS_NONE = 0
 ACKS_LEADER = 1
 ACKS_ALL = -1

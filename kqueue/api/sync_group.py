@@ -11,6 +11,7 @@ from kqueue.groups.member import Synced
 from kqueue.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 VERSIONS = (0, 5)
+ITEM_WEIGHT = 10
 VERSION_PROTOCOL = 5
 
 

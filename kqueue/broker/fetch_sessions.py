@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import FetchSessionNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
+from kqueue.base.names import TOPIC_LENGTH_MAX
 
 if TYPE_CHECKING:
     from kqueue.broker.partition import Partition
@@ -26,8 +27,8 @@ EPOCH_FULL = 0
 EPOCH_NONE = -1
 EPOCH_MAX = 2**31 - 1
 EVICTABLE_AFTER_MS = 120_000
-PARTITIONS_MAX = 500_000
-"""Partitions that all sessions together remember: past it, fetches are served without a session."""
+PARTITIONS_MAX = 250_000
+"""Partitions that all sessions together remember, some 350 bytes each. Past it stale sessions go, then fetches are served without one."""
 
 Key = tuple[str | bytes, int]
 
@@ -53,6 +54,11 @@ class Wanted:
     @property
     def key(self) -> Key:
         return self.topic, self.index
+
+
+def _is_impossible(wanted: Wanted) -> bool:
+    """Whether the name is longer than that of any topic: sessions remember none of up to 32 KB, which a client could fill them with."""
+    return len(wanted.topic) > TOPIC_LENGTH_MAX
 
 
 @dataclass(slots=True, eq=False)
@@ -176,11 +182,12 @@ class FetchSessions:
         return self._go_on(session, wanted, forgotten)
 
     def _go_on(self, session: Session, wanted: Iterable[Wanted], forgotten: Iterable[Key]) -> FetchContext:
-        partitions = session.partitions
+        partitions, impossible = session.partitions, False
         for one in wanted:
             there = partitions.get(one.key)
             if there is None:
                 partitions[one.key] = one
+                impossible = impossible or _is_impossible(one)
             else:
                 there.offset, there.max_bytes = one.offset, one.max_bytes
                 there.leader_epoch, there.last_fetched_epoch = one.leader_epoch, one.last_fetched_epoch
@@ -188,7 +195,7 @@ class FetchSessions:
             partitions.pop(key, None)
         self._partition_count += len(partitions) - session.counted
         session.counted = len(partitions)
-        if not partitions or self._partition_count > PARTITIONS_MAX:
+        if not partitions or impossible or self._partition_count > PARTITIONS_MAX:
             self._remove(session.id)
             return FetchContext(list(partitions.values()))
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
@@ -198,7 +205,10 @@ class FetchSessions:
 
     def _create(self, wanted: list[Wanted], by_id: bool) -> int:
         now = self._clock.monotonic_ms()
-        if not wanted or self._partition_count + len(wanted) > PARTITIONS_MAX or not self._make_room(len(wanted), now):
+        if not wanted or any(map(_is_impossible, wanted)):
+            return NO_SESSION
+        self._drop_stale(len(wanted), now)
+        if self._partition_count + len(wanted) > PARTITIONS_MAX or not self._make_room(len(wanted), now):
             return NO_SESSION
         id = self._rng.randrange(1, EPOCH_MAX)
         while id in self._sessions:
@@ -207,6 +217,14 @@ class FetchSessions:
         self._sessions[id] = Session(id, by_id, now, now, 1, partitions, len(partitions))
         self._partition_count += len(partitions)
         return id
+
+    def _drop_stale(self, size: int, now: float) -> None:
+        """Let the longest unused sessions go, as far as they are stale and `size` partitions need their room."""
+        while self._partition_count + size > PARTITIONS_MAX:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now - oldest.used_ms <= EVICTABLE_AFTER_MS:
+                return
+            self._remove(oldest.id)
 
     def _make_room(self, size: int, now: float) -> bool:
         """Whether a session of `size` partitions may come in: there is room, or one goes that is stale, or settled and smaller."""

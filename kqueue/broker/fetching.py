@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kqueue.base.errors import KqueueError, OffsetOutOfRange
+from kqueue.base.errors import KqueueError, OffsetOutOfRange, UnknownTopicId, UnknownTopicOrPartition
 from kqueue.broker.fetch_sessions import Key, Wanted
 from kqueue.broker.partition import Partition, PartitionRead
 from kqueue.broker.topics import Topics
@@ -15,6 +15,8 @@ from kqueue.log.recovery.verifying import Check
 
 NO_EPOCH = -1
 NO_OFFSET = -1
+UNKNOWN_PARTITION = UnknownTopicOrPartition("there is no such topic, or it has no such partition")
+UNKNOWN_ID = UnknownTopicId("no topic has this id")
 
 
 class Limits(NamedTuple):
@@ -81,13 +83,25 @@ class Harvest(NamedTuple):
 
     def fail_unchecked(self, failed: Mapping[Key, KqueueError]) -> None:
         """Those of them that could not be checked give an error."""
-        for one in [one for one in self.unchecked if one.wanted.key in failed]:
-            self.unchecked.remove(one)
-            one.read, one.error = None, failed[one.wanted.key]
+        for one in self.unchecked:
+            if one.wanted.key in failed:
+                one.read, one.error = None, failed[one.wanted.key]
+        self.unchecked[:] = [one for one in self.unchecked if one.error is None]
+
+    def extended(self, later: Harvest) -> Harvest:
+        """This pass and `later`, which went on where this one ended; their lists are joined in place."""
+        self.taken.extend(later.taken)
+        self.idle.extend(later.idle)
+        self.unchecked.extend(later.unchecked)
+        urgent = self.urgent or later.urgent
+        return self._replace(size=self.size + later.size, missing=self.missing + later.missing, urgent=urgent)
 
 
-def take(topics: Topics, wanted: Sequence[Wanted], limits: Limits) -> Harvest:
-    """Read each partition from the offset where its client is. Never raises a KqueueError: each stands with its partition."""
+def take(topics: Topics, wanted: Sequence[Wanted], limits: Limits, size_before: int = 0) -> Harvest:
+    """Read each partition from the offset where its client is. Never raises a KqueueError: each stands with its partition.
+
+    `size_before`: bytes that were read before for the same fetch, and count against `limits`.
+    """
     taken: list[Taken] = []
     idle: list[tuple[Wanted, Partition]] = []
     unchecked: list[Taken] = []
@@ -97,7 +111,7 @@ def take(topics: Topics, wanted: Sequence[Wanted], limits: Limits) -> Harvest:
         if partition is not None and _is_idle(one, partition):
             idle.append((one, partition))
             continue
-        found = _take_one(topics, one, limits, size)
+        found = _take_one(topics, one, limits, size_before + size)
         taken.append(found)
         if found.read is not None:
             size += len(found.read.fetched)
@@ -122,9 +136,11 @@ def _is_idle(one: Wanted, partition: Partition) -> bool:
 
 
 def _take_one(topics: Topics, one: Wanted, limits: Limits, size: int) -> Taken:
-    partition = None
+    partition = find(topics, one)
+    if partition is None:
+        is_unknown_id = isinstance(one.topic, bytes) and topics.find_by_id(one.topic) is None
+        return Taken(one, None, error=UNKNOWN_ID if is_unknown_id else UNKNOWN_PARTITION)
     try:
-        partition = find(topics, one)
         partition.check_leader_epoch(one.leader_epoch)
         if one.last_fetched_epoch != NO_EPOCH:
             diverging = _divergence(partition, one)
@@ -135,15 +151,18 @@ def _take_one(topics: Topics, one: Wanted, limits: Limits, size: int) -> Taken:
         read = partition.read(one.offset, max_bytes, read_committed=limits.read_committed, min_one_batch=min_one_batch)
         return Taken(one, partition, read)
     except KqueueError as error:
-        return Taken(one, partition, error=error)
+        # without its traceback, which would hold the whole pass in a reference cycle
+        return Taken(one, partition, error=error.with_traceback(None))
 
 
-def find(topics: Topics, one: Wanted) -> Partition:
-    """The partition, which `one` remembers for the next time. Raises UnknownTopicOrPartition, UnknownTopicId."""
+def find(topics: Topics, one: Wanted) -> Partition | None:
+    """The partition, which `one` remembers for the next time; None: there is no such topic, or it has no such partition."""
     partition = one.partition
     if partition is None or partition.deleted:
-        topic = topics.by_id(one.topic) if isinstance(one.topic, bytes) else topics.get(one.topic)
-        partition = one.partition = topic.partition(one.index)
+        topic = topics.find_by_id(one.topic) if isinstance(one.topic, bytes) else topics.find(one.topic)
+        if topic is None or not 0 <= one.index < len(topic.partitions):
+            return None
+        partition = one.partition = topic.partitions[one.index]
     return partition
 
 

@@ -146,6 +146,9 @@ class Topics:
             raise UnknownTopicOrPartition(f"there is no topic {name!r}")
         return topic
 
+    def find_by_id(self, id: bytes) -> Topic | None:
+        return self._by_id.get(id)
+
     def by_id(self, id: bytes) -> Topic:
         """The topic with this 16-byte id. Raises UnknownTopicId."""
         topic = self._by_id.get(id)

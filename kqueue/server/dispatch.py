@@ -91,6 +91,7 @@ class Dispatcher:
         self._items_max = items_max
         self._hooks = hooks
         self._routes: dict[tuple[int, int], Route] = {}
+        self._counted_routes: dict[tuple[int, int], Route] = {}
 
     def start(self, frame: memoryview, connection: Connection) -> Chunks | Later | None:
         """Decode one request and hand it to its handler; None is an answer too: nothing is to be sent.
@@ -107,7 +108,7 @@ class Dispatcher:
             raise MalformedMessage(f"expected {bound} for a request without records, found {len(frame)}")
         route = self._routes.get(key_and_version) or self._find(*key_and_version)
         if len(frame) > route.items_max:
-            route = route.counted()
+            route = self._counted_routes.get(key_and_version) or self._count_items(route)
         header, position = route.read_header(frame, 0)
         version, client_id = header.api_version, header.client_id
         hooks, note = self._hooks, None
@@ -149,6 +150,13 @@ class Dispatcher:
         if low <= version <= high:  # others would let a client fill the memory with versions
             self._routes[api_key, version] = route
         return route
+
+    def _count_items(self, route: Route) -> Route:
+        key = route.served.api.key, route.version
+        counted = route.counted()
+        if key in self._routes:
+            self._counted_routes[key] = counted
+        return counted
 
     def _encode(self, route: Route, correlation_id: int, request: Any, response: Any, connection: Connection, note: Note | None) -> Chunks:
         try:

@@ -194,6 +194,31 @@ def test_all_sessions_together_remember_a_bounded_number_of_partitions(monkeypat
     assert sessions.partition_count == 0
 
 
+def test_stale_sessions_give_room_for_the_partitions_of_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 10)
+    sessions, clock = make()
+    stale, also_stale = begin(sessions, 5), begin(sessions, 5)
+    clock.advance(EVICTABLE_AFTER_MS)
+    assert begin(sessions, 1) == 0
+    clock.advance(1)
+    assert begin(sessions, 4) > 0
+    assert sessions.partition_count == 9
+    with pytest.raises(FetchSessionNotFound):
+        sessions.open(stale, 1, [], by_id=False)
+    sessions.open(also_stale, 1, [], by_id=False)
+
+
+def test_names_that_no_topic_can_have_are_not_remembered() -> None:
+    sessions, _ = make()
+    context = sessions.open(0, 0, [Wanted("n" * 250, 0, 0, 100)], by_id=False)
+    assert context.finish() == 0
+    id = begin(sessions, 1)
+    context = sessions.open(id, 1, [Wanted("n" * 250, 0, 0, 100)], by_id=False)
+    assert len(context.wanted) == 2, "it is answered, as the last of its session"
+    assert context.finish() == 0
+    assert sessions.partition_count == 0
+
+
 class ClientAndBroker(RuleBasedStateMachine):
     """A client that keeps what it was told knows, after each answer, the high watermark of every partition it fetches."""
 
