@@ -233,6 +233,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.InvalidGroupId: ErrorCode.INVALID_GROUP_ID,
     errors.GroupIdNotFound: ErrorCode.GROUP_ID_NOT_FOUND,
     errors.NonEmptyGroup: ErrorCode.NON_EMPTY_GROUP,
+    errors.GroupSubscribedToTopic: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
     errors.UnknownMember: ErrorCode.UNKNOWN_MEMBER_ID,
     errors.MemberIdRequired: ErrorCode.MEMBER_ID_REQUIRED,
     errors.FencedInstanceId: ErrorCode.FENCED_INSTANCE_ID,

@@ -29,6 +29,7 @@ NAMING = frozenset(
         "ListOffsets",
         "Metadata",
         "OffsetCommit",
+        "OffsetDelete",
         "OffsetFetch",
         "OffsetForLeaderEpoch",
         "Produce",

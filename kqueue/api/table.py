@@ -44,6 +44,7 @@ MODULES: tuple[str, ...] = (
     "list_offsets",
     "metadata",
     "offset_commit",
+    "offset_delete",
     "offset_fetch",
     "offset_for_leader_epoch",
     "produce",

@@ -277,6 +277,10 @@ class NonEmptyGroup(RequestRefused):
     """The group has members."""
 
 
+class GroupSubscribedToTopic(RequestRefused):
+    """Members of the group read the topic, so its offsets can't be deleted."""
+
+
 class UnknownMember(RequestRefused):
     """The group has no such member."""
 

@@ -15,6 +15,7 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
+    GroupSubscribedToTopic,
     InvalidGroupId,
     KqueueError,
     MalformedMessage,
@@ -316,6 +317,40 @@ class GroupCoordinator:
         """
         self._check_readable(group_id)
         return self._offsets.of(group_id)
+
+    def delete_offsets(self, group_id: str, keys: Sequence[TopicPartition]) -> Ticket[list[RequestRefused | None]]:
+        """Delete committed offsets; the ticket has None for each of `keys`, also where nothing was committed, or why it was refused.
+
+        Raises: GroupIdNotFound; NonEmptyGroup: members of another protocol than consumers'. The ticket fails as `answer_to` says.
+        Source: KIP-496, Kafka's OffsetMetadataManager.deleteOffsets.
+        """
+        self._check_readable(group_id)
+        group = self._groups.get(group_id)
+        if group is None or group.state is State.DEAD:
+            raise GroupIdNotFound(f"there is no group {group_id!r}")
+        if group.state is not State.EMPTY and not group.is_consumer:
+            raise NonEmptyGroup(f"group {group_id!r} has members")
+        is_read = {topic: group.reads_topic(topic) for topic, _ in keys}
+        answers: list[RequestRefused | None] = [
+            GroupSubscribedToTopic(f"members of group {group_id!r} read topic {topic}") if is_read[topic] else None for topic, _ in keys
+        ]
+        gone = [(group_id, key) for key in sorted(self._offsets.keys(group_id).intersection(keys)) if not is_read[key[0]]]
+        ticket: Ticket[list[RequestRefused | None]] = Ticket()
+        if not gone:
+            ticket.resolve(answers)
+            return ticket
+        forget = self._forget(gone)
+
+        def done(error: KqueueError | None) -> None:
+            forget(error)
+            if error is None:
+                ticket.resolve(answers)
+            else:
+                ticket.fail(answer_to(error))
+            self._wake(ticket)
+
+        self._write(group_id, [(records.offset_key(group_id, *key), None) for _, key in gone], done)
+        return ticket
 
     def delete_topic(self, topic: str) -> None:
         """A topic is gone: take back what groups have committed for it."""
