@@ -190,6 +190,11 @@ class Log:
         append_time_ms = batch.timestamp if self.config.log_append_time else -1
         return Appended(batch.first_offset, batch.last_offset, append_time_ms, self.start_offset, True, self.end_offset)
 
+    @property
+    def active(self) -> Segment:
+        """The segment that is appended to."""
+        return self._active
+
     def roll(self) -> None:
         """End the active segment and begin a new one at the end of the log; nothing happens while it is empty.
 

@@ -123,9 +123,7 @@ class Segment:
             self._max_timestamp_offset = last_offset
         if self._unindexed > interval_bytes:
             with contextlib.suppress(TooManyOpenFiles):  # the batch is written, and the next one can have the entry as well
-                self.index.append(last_offset, position)
-                self._unindexed = 0
-                self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+                self._add_entries(last_offset, position)
             self._note_full(index_bytes_max)
         self._unindexed += size
         self.size = position + size
@@ -144,12 +142,32 @@ class Segment:
     def seal(self) -> None:
         """End the segment: the last entry of the time index is written, and memory let go. Crash: see the module. Raises StorageFailed."""
         self.finish_timeindex()
-        self.index.entries.unload()
-        self.timeindex.entries.unload()
+        wrong = [found for entries in (self.index.entries, self.timeindex.entries) if (found := entries.unload()) is not None]
+        if wrong and not self._is_astray:
+            logger.error("%r: %s; its indexes have been written again", self, "; ".join(wrong))
 
     def finish_timeindex(self) -> None:
         """Put the segment's greatest timestamp into the time index. Raises StorageFailed."""
-        if self._max_timestamp != _UNREAD:
+        if self._max_timestamp == _UNREAD:
+            return
+        try:
+            self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+        except CorruptIndex as error:
+            self._note_astray(error)
+            self.timeindex.restart()
+            self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+
+    def _add_entries(self, last_offset: int, position: int) -> None:
+        """Index the batch at `position`. Indexes that can't be read any more begin again with it, until they are rebuilt."""
+        try:
+            self.index.append(last_offset, position)
+            self._unindexed = 0
+            self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+        except CorruptIndex as error:
+            self._note_astray(error)
+            self.index.entries.restart(INDEX_ENTRY.pack(last_offset - self.base, position))
+            self._unindexed = 0
+            self.timeindex.restart()
             self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
 
     def names(self) -> list[str]:
@@ -299,13 +317,21 @@ class Segment:
 
         Raises CorruptBatch, CorruptIndex, StorageFailed.
         """
-        entry = self.timeindex.lookup(timestamp)
+        entry = self._time_entry(timestamp)
         with contextlib.suppress(CorruptBatch):  # if what it names is damaged, it helps nobody
             if entry.timestamp != NO_TIMESTAMP and entry.offset > start_offset and self._fits(entry):
                 start_offset = entry.offset
         for position, unit in self._scan(self.anchor(start_offset), self.size, None):
             if unit.max_timestamp >= timestamp and unit.last_offset >= start_offset:
                 yield Found(position, unit)
+
+    def _time_entry(self, timestamp: int) -> TimeEntry:
+        """The last entry of the time index at or before `timestamp`; (-1, base): none, or the index can't be read."""
+        try:
+            return self.timeindex.lookup(timestamp)
+        except CorruptIndex as error:
+            self._note_astray(error)
+            return TimeEntry(NO_TIMESTAMP, self.base)
 
     # --- what is known of the bytes that were found
 
@@ -418,14 +444,26 @@ class Segment:
         return False
 
     def _load_max_timestamp(self) -> None:
-        last = self.timeindex.last()
-        with contextlib.suppress(CorruptBatch):
-            if self.timeindex.entries.count and not self._fits(last):
-                last = TimeEntry(NO_TIMESTAMP, self.base)
-                for _, unit in self._scan(0, self.size, None):
-                    if unit.max_timestamp > last.timestamp:
-                        last = TimeEntry(unit.max_timestamp, unit.last_offset)
+        try:
+            last = self.timeindex.last()
+            is_right = self.timeindex.entries.count == 0 or self._fits(last)
+        except CorruptBatch:
+            is_right = True  # what it names is damaged: nothing says that the time is wrong
+        except CorruptIndex as error:
+            self._note_astray(error)
+            is_right = False
+        if not is_right:
+            last = self._greatest_time()
         self._max_timestamp, self._max_timestamp_offset = last.timestamp, last.offset
+
+    def _greatest_time(self) -> TimeEntry:
+        """The greatest time of all batches, which are walked over; as far as they are whole."""
+        last = TimeEntry(NO_TIMESTAMP, self.base)
+        with contextlib.suppress(CorruptBatch):
+            for _, unit in self._scan(0, self.size, None):
+                if unit.max_timestamp > last.timestamp:
+                    last = TimeEntry(unit.max_timestamp, unit.last_offset)
+        return last
 
     def _load_rolling_timestamp(self) -> int:
         found = self.at(0)

@@ -74,10 +74,6 @@ class File(Protocol):
         """
         ...
 
-    def map(self) -> memoryview:
-        """A read-only view of the whole file as it is now, cheap to ask for again; for files that no longer change."""
-        ...
-
     def region(self, position: int, size: int) -> Region:
         """A stretch of the file to send later."""
         ...
@@ -90,7 +86,7 @@ class File(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of descriptor and map; regions and views live on. Twice is harmless, and a later use opens it again."""
+        """Let go of the descriptor; regions live on. Twice is harmless, and a later use opens it again."""
         ...
 
 

@@ -143,10 +143,6 @@ class GuardedFile:
     def sync(self) -> None:
         self._call("sync", _NONE, self._file.sync)
 
-    def map(self) -> memoryview:
-        found: memoryview = self._call("map", memoryview, self._file.map)
-        return found
-
     def region(self, position: int, size: int) -> Region:
         found: Region = self._call("region", Region, self._file.region, position, size)
         return Region(_GuardedSource(found.source, self._call), found.position, found.size)

@@ -54,7 +54,7 @@ class StorageHooks:
 class HookedFile:
     """A `File` of a `HookedStorage`."""
 
-    __slots__ = ("_failure", "_file", "_hooks", "_path", "age_ms", "close", "map", "read_at", "region")
+    __slots__ = ("_failure", "_file", "_hooks", "_path", "age_ms", "close", "read_at", "region")
 
     def __init__(self, file: File, path: str, hooks: StorageHooks) -> None:
         self._file = file
@@ -63,7 +63,6 @@ class HookedFile:
         self._failure: StorageFailed | None = None  # of a sync that a hook let fail
         self.read_at: Callable[[int, int], bytes] = file.read_at
         self.region: Callable[[int, int], Region] = file.region
-        self.map: Callable[[], memoryview] = file.map
         self.close: Callable[[], None] = file.close
         self.age_ms: Callable[[], int | None] = file.age_ms
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import mmap
 import os
 import threading
 import time
@@ -29,7 +28,6 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
-_EMPTY = memoryview(b"")
 
 
 def _sync_descriptor(fd: int) -> None:
@@ -48,7 +46,7 @@ class LocalFile:
     """
 
     __slots__ = (
-        "__weakref__", "_descriptor", "_descriptors", "_failure", "_map", "_path", "_shared", "_size", "_sync_lock", "kept", "unsynced",
+        "__weakref__", "_descriptor", "_descriptors", "_failure", "_path", "_shared", "_size", "_sync_lock", "kept", "unsynced",
         "used",
     )  # fmt: skip
 
@@ -58,7 +56,6 @@ class LocalFile:
         self._size = size
         self._descriptor: Descriptor | None = None
         self._shared: weakref.ref[Descriptor] | None = None  # the last descriptor, as long as a region holds it
-        self._map: memoryview | None = None
         self._failure: str | None = None  # of a sync or close: raised by each later change
         self._sync_lock: threading.Lock | None = None
         self.unsynced = False
@@ -80,7 +77,6 @@ class LocalFile:
         position = self._size if self._size is not None else self.size
         if not self.unsynced:
             self._begin_change()
-        self._map = None
         try:
             written = os.pwrite(descriptor.fd, data, position)
             while written < len(data):  # a full disk takes a part first
@@ -103,7 +99,6 @@ class LocalFile:
         descriptor = self._descriptor or self._open()
         if not self.unsynced:
             self._begin_change()
-        self._map = None
         try:
             os.ftruncate(descriptor.fd, size)
         except OSError as error:
@@ -134,22 +129,6 @@ class LocalFile:
             with contextlib.suppress(StorageFailed):
                 self.sync()
 
-    def map(self) -> memoryview:
-        if self._map is None:
-            if self.size == 0:
-                return _EMPTY
-            descriptor = self._descriptor or self._open()
-            try:
-                self._map = memoryview(mmap.mmap(descriptor.fd, self.size, access=mmap.ACCESS_READ))
-            except OSError as error:
-                fail("map", self._path, error)
-            except ValueError as error:
-                raise StorageFailed(f"can't map {self._path}: {error}") from error
-            if not self.unsynced:
-                self._descriptor = None  # the map has a descriptor of its own, and stands in its place
-        self.used = True
-        return self._map
-
     def region(self, position: int, size: int) -> Region:
         descriptor = self._descriptor or self._open(for_region=True)
         self.used = True
@@ -164,15 +143,13 @@ class LocalFile:
 
     def close(self) -> None:
         self._descriptor = self._shared = None
-        self._map = None
 
     def evict(self) -> bool:
-        """Give up descriptor and map if they were not used since the last call; False: still in use."""
+        """Give up the descriptor if it was not used since the last call; False: still in use."""
         if self.used or (self.unsynced and self._descriptor is not None):
             self.used = False
             return False
         self._descriptor = None
-        self._map = None
         return True
 
     def close_failed(self, error: OSError) -> None:

@@ -16,8 +16,7 @@ class MemoryFile:
     def __init__(self, data: bytes = b"", clock: Clock = SystemClock()) -> None:  # noqa: B008  it has no state
         self._clock = clock
         self._modified_ms = clock.monotonic_ms()
-        # a bytes object while mapped, so that views of it never stand in the way of an append
-        self._data: bytes | bytearray = bytearray(data)
+        self._data = bytearray(data)
 
     @property
     def size(self) -> int:
@@ -25,27 +24,21 @@ class MemoryFile:
 
     def append(self, data: bytes | bytearray | memoryview) -> int:
         position = len(self._data)
-        self._writable().extend(data)
+        self._data.extend(data)
         self._modified_ms = self._clock.monotonic_ms()
         return position
 
     def read_at(self, position: int, size: int) -> bytes:
         # a copy in one step: a view of it would stand in the way of an append, when another thread reads
-        data = self._data[position : position + size]
-        return data if isinstance(data, bytes) else bytes(data)
+        return bytes(self._data[position : position + size])
 
     def truncate(self, size: int) -> None:
         assert size <= len(self._data), "truncate never grows a file"
-        del self._writable()[size:]
+        del self._data[size:]
         self._modified_ms = self._clock.monotonic_ms()
 
     def sync(self) -> None:
         pass
-
-    def map(self) -> memoryview:
-        if not isinstance(self._data, bytes):
-            self._data = bytes(self._data)
-        return memoryview(self._data)
 
     def region(self, position: int, size: int) -> Region:
         return Region(self, position, size)
@@ -61,11 +54,6 @@ class MemoryFile:
 
     def close(self) -> None:
         pass
-
-    def _writable(self) -> bytearray:
-        if not isinstance(self._data, bytearray):
-            self._data = bytearray(self._data)
-        return self._data
 
 
 class MemoryLock:

@@ -196,10 +196,6 @@ class FaultyFile:
             self._inode.fail_sync()
             raise
 
-    def map(self) -> memoryview:
-        self._storage.check_power()
-        return memoryview(bytes(self._inode.data))
-
     def region(self, position: int, size: int) -> Region:
         return Region(self, position, size)
 

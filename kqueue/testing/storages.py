@@ -127,21 +127,6 @@ def _compare(file: File, model: bytearray, rng: random.Random, about: str) -> No
     assert region.read() == expected, f"{about}: region({position}, {len(expected)}) gave other bytes than were written"
 
 
-def maps_show_the_whole_file(storage: Storage) -> None:
-    file = storage.open("a.index", create=True)
-    same("map of an empty file", bytes(file.map()), b"")
-    file.append(b"0123")
-    view = file.map()
-    same("map of a file", bytes(view), b"0123")
-    assert view.readonly, "map gave a view that can be written to"
-    file.append(b"45")
-    same("map after an append", bytes(file.map()), b"012345")
-    file.truncate(1)
-    same("map after truncate(1)", bytes(file.map()), b"0")
-    file.close()
-    same("map after close", bytes(file.map()), b"0")
-
-
 def regions_outlive_their_file(storage: Storage) -> None:
     file = storage.open("a.log", create=True)
     file.append(b"0123456789")
@@ -315,7 +300,6 @@ STORAGE_CHECKS = Checks(
         Check("files stay after they were closed", partial(_on_a_new_one, files_stay_after_closing)),
         Check("truncation cuts the end", partial(_on_a_new_one, truncation_cuts_the_end)),
         Check("no byte is lost or changed", _no_byte_is_lost),
-        Check("maps show the whole file", partial(_on_a_new_one, maps_show_the_whole_file)),
         Check("regions outlive their file", partial(_on_a_new_one, regions_outlive_their_file)),
         Check("missing files raise FileNotFoundError", partial(_on_a_new_one, missing_files_are_reported)),
         Check("folders hold names", partial(_on_a_new_one, folders_hold_names)),

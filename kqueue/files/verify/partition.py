@@ -380,8 +380,8 @@ class _SegmentPass:
     def run(self, expected: int) -> int:
         """Check all; returns the offset at which the segment ends. Raises StorageFailed, FileNotFoundError."""
         partition = self.partition
-        index = IndexCheck(self._map(INDEX), self.base, self._finder(INDEX), partition._loose(file_name(self.base, INDEX)))
-        times = TimeCheck(self._map(TIMEINDEX), self.base, self._finder(TIMEINDEX))
+        index = IndexCheck(self._entries(INDEX), self.base, self._finder(INDEX), partition._loose(file_name(self.base, INDEX)))
+        times = TimeCheck(self._entries(TIMEINDEX), self.base, self._finder(TIMEINDEX))
         self._padding(INDEX, index.padded)
         self._padding(TIMEINDEX, times.padded)
         file = partition.storage.open(partition._path(self.name))  # after its indexes, which never know of more than it holds
@@ -425,14 +425,14 @@ class _SegmentPass:
         partition._find(self.name, one.position, one.expected, what + lost)
         return False
 
-    def _map(self, suffix: str) -> memoryview:
+    def _entries(self, suffix: str) -> memoryview:
         name = file_name(self.base, suffix)
         if suffix not in self.files:
             if name + SWAP not in self.found.names:
                 self.partition._find(name, None, "an index", "no such file", NOTE if self.lenient else ERROR)
             return memoryview(b"")
         try:
-            return self.partition.storage.open(self.partition._path(name)).map()
+            return memoryview(self.partition.storage.read(self.partition._path(name)))
         except (StorageFailed, FileNotFoundError) as error:
             self.partition._unreadable(name, error)
             return memoryview(b"")

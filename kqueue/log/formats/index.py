@@ -9,15 +9,13 @@ log. Source: Kafka OffsetIndex.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 from kqueue.base.errors import CorruptIndex
-from kqueue.log.formats.entryfile import EntryFile
+from kqueue.log.formats.entryfile import EntryFile, Fields
 from kqueue.storage import Storage
 
 ENTRY = struct.Struct(">ii")
-_FIRST = struct.Struct(">i")
 RELATIVE_OFFSET_MAX = 2**31 - 1
 
 
@@ -39,44 +37,41 @@ class OffsetIndex:
 
     def check(self) -> None:
         """Look whether this can be an index of its segment. Raises CorruptIndex: size, or the last entry lies before the first."""
-        count = self.entries.count
-        if count and not 0 <= self.entries.at(0)[0] <= self.entries.at(count - 1)[0]:
+        number, last = self.entries.last()
+        if number >= 0 and not 0 <= self.entries.first()[0] <= last[0]:
             raise CorruptIndex(f"the last entry of the index of {self.base} lies before the first")
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry beyond the last. Raises StorageFailed."""
+        """Add an entry beyond the last. Raises StorageFailed; CorruptIndex: the entries that are there can't be read."""
         self.entries.append(ENTRY.pack(offset - self.base, position))
 
     def lookup(self, offset: int) -> IndexEntry:
         """Find the last indexed batch that ends at or before `offset`.
 
         Returns: the entry; (base, 0) if none does: then the batch that holds `offset` lies between the segment's start and the first entry.
-        Raises CorruptIndex: the size is no multiple of 8. Source: Kafka OffsetIndex.lookup.
+        Raises CorruptIndex: it can't be read, or its entries do not rise. Source: Kafka OffsetIndex.lookup.
         """
-        relative = offset - self.base
-        count = self.entries.count
-        data = self.entries.view()
-        found = bisect_right(range(count), relative, key=lambda number: _FIRST.unpack_from(data, number * 8)[0])
-        return self._at(found - 1)
+        return self._entry(*self.entries.search(0, offset - self.base))
 
     def by_position(self, position: int) -> IndexEntry:
         """Find the last indexed batch that begins at or before `position`; (base, 0) if none does. Raises as `lookup`."""
-        count = self.entries.count
-        data = self.entries.view()
-        found = bisect_right(range(count), position, key=lambda number: _FIRST.unpack_from(data, number * 8 + 4)[0])
-        return self._at(found - 1)
+        return self._entry(*self.entries.search(1, position))
 
     def last(self) -> IndexEntry:
         """The last entry, (base, 0) if there is none. Raises as `lookup`."""
-        return self._at(self.entries.count - 1)
+        return self._entry(*self.entries.last())
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries from `offset` on. Raises StorageFailed."""
-        count = self.entries.count
-        self.entries.cut(bisect_left(range(count), offset - self.base, key=lambda number: self.entries.at(number)[0]))
+        """Drop the entries from `offset` on. Raises StorageFailed, CorruptIndex."""
+        self.entries.cut(self.entries.search(0, offset - self.base - 1)[0] + 1)
 
     def _at(self, number: int) -> IndexEntry:
+        return self._entry(number, self.entries.at(number) if number >= 0 else ())
+
+    def _entry(self, number: int, fields: Fields) -> IndexEntry:
         if number < 0:
             return IndexEntry(self.base, 0)
-        relative, position = self.entries.at(number)
+        relative, position = fields
+        if number > 0 and (relative <= 0 or position <= 0):  # zeros: the file was cut, and appended to behind the cut
+            raise CorruptIndex(f"entry {number} of the index of {self.base} is {relative}, {position}, expected more than those before it")
         return IndexEntry(self.base + relative, position)

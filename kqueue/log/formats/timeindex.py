@@ -10,11 +10,10 @@ since, and at the end of the segment. Source: Kafka TimeIndex.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 from kqueue.base.errors import CorruptIndex
-from kqueue.log.formats.entryfile import EntryFile
+from kqueue.log.formats.entryfile import EntryFile, Fields
 from kqueue.storage import Storage
 
 ENTRY = struct.Struct(">qi")
@@ -40,12 +39,12 @@ class TimeIndex:
 
     def check(self) -> None:
         """Look whether this can be an index of its segment. Raises CorruptIndex: size, or the last entry lies before the first."""
-        count = self.entries.count
-        if count and not (self.entries.at(0)[0] <= self.entries.at(count - 1)[0] and self.entries.at(count - 1)[1] >= 0):
+        number, last = self.entries.last()
+        if number >= 0 and not (self.entries.first()[0] <= last[0] and last[1] >= 0):
             raise CorruptIndex(f"the last entry of the time index of {self.base} lies before the first")
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add an entry if `timestamp` is greater than the last entry's. Raises StorageFailed."""
+        """Add an entry if `timestamp` is greater than the last entry's. Raises StorageFailed; CorruptIndex: that can't be read."""
         if self._last_timestamp is None:
             self._last_timestamp = self.last().timestamp
         if timestamp > self._last_timestamp:
@@ -55,20 +54,17 @@ class TimeIndex:
     def lookup(self, timestamp: int) -> TimeEntry:
         """The last entry at or before `timestamp`; (-1, base) if there is none.
 
-        Raises CorruptIndex: the size is no multiple of 12. Source: Kafka TimeIndex.lookup.
+        Raises CorruptIndex: it can't be read, or its entries do not rise. Source: Kafka TimeIndex.lookup.
         """
-        count = self.entries.count
-        found = bisect_right(range(count), timestamp, key=lambda number: self.entries.at(number)[0])
-        return self._at(found - 1)
+        return self._entry(*self.entries.search(0, timestamp))
 
     def last(self) -> TimeEntry:
         """The last entry, (-1, base) if there is none. Raises as `lookup`."""
-        return self._at(self.entries.count - 1)
+        return self._entry(*self.entries.last())
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries from `offset` on. Raises StorageFailed."""
-        count = self.entries.count
-        self.entries.cut(bisect_left(range(count), offset - self.base, key=lambda number: self.entries.at(number)[1]))
+        """Drop the entries from `offset` on. Raises StorageFailed, CorruptIndex."""
+        self.entries.cut(self.entries.search(1, offset - self.base - 1)[0] + 1)
         self._last_timestamp = None
 
     def replace(self, data: bytes) -> None:
@@ -76,8 +72,18 @@ class TimeIndex:
         self.entries.replace(data)
         self._last_timestamp = None
 
+    def restart(self) -> None:
+        """Begin again without an entry: those that were there could not be read. Raises StorageFailed."""
+        self.entries.restart(b"")
+        self._last_timestamp = None
+
     def _at(self, number: int) -> TimeEntry:
+        return self._entry(number, self.entries.at(number) if number >= 0 else ())
+
+    def _entry(self, number: int, fields: Fields) -> TimeEntry:
         if number < 0:
             return TimeEntry(NO_TIMESTAMP, self.base)
-        timestamp, relative = self.entries.at(number)
+        timestamp, relative = fields
+        if number > 0 and relative <= 0:  # zeros: the file was cut, and appended to behind the cut
+            raise CorruptIndex(f"entry {number} of the time index of {self.base} is {timestamp}, {relative}, expected a later offset")
         return TimeEntry(timestamp, self.base + relative)

@@ -49,8 +49,17 @@ class TransactionIndex:
         self.file: File | None = storage.open(path) if exists else None
 
     def read(self) -> list[AbortedTransaction]:
-        """All entries. Raises CorruptIndex, StorageFailed."""
-        return list(decode_aborted(self.file.read_at(0, self.file.size))) if self.file is not None else []
+        """All entries. Raises CorruptIndex: it was cut, or is no such index. StorageFailed.
+
+        Unlike the other indexes this one is no hint: a transaction that is missing from it would be served as if it was committed.
+        """
+        if self.file is None:
+            return []
+        size = self.file.size
+        data = self.file.read_at(0, size)
+        if len(data) < size:
+            raise CorruptIndex(f"{self._path} was cut: expected {size} bytes, found {len(data)}")
+        return list(decode_aborted(data))
 
     def prepare(self) -> None:
         """Open the file, so that the next `append` needs no descriptor. Raises TooManyOpenFiles, StorageFailed."""

@@ -5,9 +5,10 @@ Reads go on meanwhile, from further back. Crash: an index that is half written i
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
-from kqueue.base.errors import StorageFailed
+from kqueue.base.errors import CorruptData, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.log.formats.epochs import LeaderEpochs
 from kqueue.log.log import Log
@@ -22,8 +23,12 @@ logger = logging.getLogger("kqueue.log")
 def mend(log: Log, jobs: Jobs) -> bool:
     """Begin to mend the first sealed segment of `log` whose index leads astray, if there is one; it is read whole, in a job.
 
-    Belongs to the owner thread. A segment that is gone, or was replaced, when the job ends is left alone.
+    The active segment is sealed first where its index leads astray. Belongs to the owner thread. A segment that is gone, or was replaced,
+    when the job ends is left alone.
     """
+    if log.offline is None and log.active.is_astray:
+        with contextlib.suppress(StorageFailed):  # the log is offline then, and has reported it
+            log.roll()
     segments = log.sealed_below(log.end_offset)
     for number, segment in enumerate(segments):
         if segment.is_astray and log.offline is None:
@@ -46,7 +51,7 @@ def _job(log: Log, segment: Segment, limit: int | None, jobs: Jobs) -> IoJob[Non
             return
         try:
             rebuild.write_indexes()
-        except StorageFailed as failed:
+        except (StorageFailed, CorruptData, FileNotFoundError) as failed:
             logger.error("%r: its index could not be written: %s", segment, failed)
             return
         segment.is_mended()

@@ -84,7 +84,6 @@ FILE_CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("read_at", (0, 1)),
     ("truncate", (0,)),
     ("sync", ()),
-    ("map", ()),
     ("region", (0, 1)),
     ("close", ()),
 ]

@@ -2,34 +2,11 @@ from __future__ import annotations
 
 import sys
 import threading
-import tracemalloc
 
 import pytest
 
 from kqueue.base.errors import StorageFailed
 from kqueue.storage import MemoryStorage
-
-
-def test_a_view_of_a_mapped_file_stands_in_nobodys_way() -> None:
-    file = MemoryStorage().open("a", create=True)
-    file.append(b"0123")
-    view = file.map()
-    file.append(b"45")
-    file.truncate(1)
-    assert bytes(view) == b"0123"
-    assert file.read_at(0, 9) == b"0"
-
-
-def test_mapping_twice_copies_once() -> None:
-    file = MemoryStorage().open("a", create=True)
-    file.append(bytes(100_000))
-    file.map()
-    tracemalloc.start()
-    views = [file.map() for _ in range(50)]
-    grown, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(views) == 50
-    assert grown < 50_000
 
 
 def test_an_open_file_lives_on_when_its_name_is_gone() -> None:

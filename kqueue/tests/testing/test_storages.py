@@ -157,7 +157,6 @@ BROKEN: list[tuple[Any, str, str]] = [
     (type("Broken", (Storage,), {"kind": Flushing}), "no byte is lost", r"step \d+, after (close|reopen) at \d+ bytes: size gave"),
     (type("Broken", (Storage,), {"kind": Wandering}), "big appends|no byte is lost", "gave other bytes"),
     (with_files(sync=lambda self: 1 / 0), "truncation cuts the end", r"open\('a.log', create=True\).sync\(\) raised ZeroDivisionError"),
-    (with_files(map=lambda self: memoryview(bytearray(self.file.map()))), "maps show the whole file", "can be written to"),
     (with_files(region=lambda self, at, size: self.file.region(0, size)), "no byte is lost", r"region\(.* gave other bytes"),
     (ByName, "regions outlive their file", "raised FileNotFoundError: a.log"),
     (broken(remove=lambda self, path: None), "regions outlive|missing files", r"remove\('none'\) gave None, expected FileNotFoundError"),

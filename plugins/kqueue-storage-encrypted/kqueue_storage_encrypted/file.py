@@ -8,11 +8,9 @@ from kqueue.storage.contract import Source
 from kqueue_storage_encrypted.format import BLOCK_BYTES, CHUNK_BYTES, CUT, DATA, HEADER, OVERHEAD, Buffer, FileKey, padding, room
 from kqueue_storage_encrypted.keys import FolderKey
 from kqueue_storage_encrypted.layout import CutLost, Run, Table, cut_runs, find_runs
-from kqueue_storage_encrypted.maps import Maps
 from kqueue_storage_encrypted.reading import FILL, Known, Reader
 
 _NO_RUNS = (Run(0, 0, HEADER.size, HEADER.size, 0),)
-_EMPTY = memoryview(b"")
 
 
 def pack(key: FileKey, place: int, position: int, cut: int, data: Buffer) -> tuple[bytes, list[tuple[int, int, int]]]:
@@ -72,12 +70,11 @@ class State:
 class EncryptedFile:
     """One file over an `inner` one. One thread writes; `sync` and regions may be used beside it."""
 
-    __slots__ = ("_folder", "_inner", "_maps", "_name", "_size", "_state")
+    __slots__ = ("_folder", "_inner", "_name", "_size", "_state")
 
-    def __init__(self, inner: File, folder: FolderKey, maps: Maps, name: str, size: int | None) -> None:
+    def __init__(self, inner: File, folder: FolderKey, name: str, size: int | None) -> None:
         self._inner = inner
         self._folder = folder
-        self._maps = maps
         self._name = name
         self._size = size  # as long as nothing else was asked
         self._state: State | None = None
@@ -137,16 +134,6 @@ class EncryptedFile:
     def sync(self) -> None:
         self._inner.sync()
 
-    def map(self) -> memoryview:
-        found = self._maps.get(self)
-        if found is None:
-            size = self.size
-            if not size:
-                return _EMPTY
-            found = memoryview(self.read_at(0, size))
-            self._maps.keep(self, found)
-        return found
-
     def region(self, position: int, size: int) -> Region:
         state = self._loaded()
         inner = self._inner.region(0, 0).source
@@ -157,7 +144,6 @@ class EncryptedFile:
 
     def close(self) -> None:
         self._inner.close()
-        self._maps.drop(self)
         if self._state is not None:
             self._state.known.forget()
 
@@ -172,7 +158,6 @@ class EncryptedFile:
         state = self._loaded()
         if state.broken is not None:
             raise StorageFailed(f"can't write to {state.broken}")
-        self._maps.drop(self)
         if state.key is None and self._inner.size:
             self._inner.truncate(0)  # a part of a header
         return state
@@ -182,7 +167,6 @@ class EncryptedFile:
         return Reader(self._inner.read_at, state.key, state.runs, state.known, self._name, owns_tail=True)
 
     def _replace(self, state: State) -> None:
-        self._maps.drop(self)
         if self._state is not None:
             self._state.known.is_cut = True
         self._state = state

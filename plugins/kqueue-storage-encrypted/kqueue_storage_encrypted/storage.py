@@ -10,7 +10,6 @@ from kqueue.storage import Entry, LocalStorage, Lock, Storage
 from kqueue_storage_encrypted.file import EncryptedFile, State, pack
 from kqueue_storage_encrypted.format import HEADER, FileKey
 from kqueue_storage_encrypted.keys import KEY_CHECK, KeySource, key_source, open_folder
-from kqueue_storage_encrypted.maps import Maps
 
 
 def open_encrypted(path: str) -> EncryptedStorage:
@@ -36,7 +35,6 @@ class EncryptedStorage:
         self._inner = inner
         self._source = source
         self._folder = open_folder(inner, source)
-        self._maps = Maps()
 
     @property
     def place(self) -> str:
@@ -51,7 +49,7 @@ class EncryptedStorage:
     def open(self, path: str, *, create: bool = False, size: int | None = None) -> EncryptedFile:
         name = f"{self._inner.place}/{path}"
         inner = self._inner.open(_ours(path), create=create)
-        return EncryptedFile(inner, self._folder, self._maps, name, None if create else size)
+        return EncryptedFile(inner, self._folder, name, None if create else size)
 
     def read(self, path: str) -> bytes:
         """All bytes of a file. Raises FileNotFoundError. StorageFailed: also where some are damaged."""

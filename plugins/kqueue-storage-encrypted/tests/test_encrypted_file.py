@@ -99,10 +99,6 @@ class FileMachine(RuleBasedStateMachine):
     def close(self) -> None:
         self.file.close()
 
-    @rule()
-    def map(self) -> None:
-        assert bytes(self.file.map()) == self.plain
-
     @invariant()
     def has_its_size(self) -> None:
         assert self.file.size == len(self.plain)
