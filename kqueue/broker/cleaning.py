@@ -137,7 +137,7 @@ class Cleaning:
         """The log start is on the disk before anybody sees it, so that it never goes back. `done`: the drop was made, or given up."""
         key, log, high = (topic.name, partition.index), partition.log, partition.high_watermark
         if drop.roll_active and log.end_offset <= min(drop.before_offset, high):
-            log.roll()
+            partition.roll()
         start = log.start_without(min(drop.before_offset, high))
         if start is None:
             done()

@@ -203,7 +203,7 @@ def _cut_out(partition: Partition, topic: Topic, policy: str, drop: Drop, now_ms
     # until a transaction is ended nobody knows whether its records count
     high = min(partition.high_watermark, partition.last_stable_offset)
     if drop.roll_active and log.end_offset <= min(drop.before_offset, high):
-        log.roll()
+        partition.roll()
     segments = log.sealed_below(min(drop.before_offset, high))
     views = log.segment_views()[: len(segments)]
     count, size = 0, 0

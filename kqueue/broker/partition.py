@@ -8,10 +8,18 @@ and `flush.ms` say. Single node: the leader's log is the only replica.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kqueue.base.errors import FencedLeaderEpoch, KqueueError, OffsetOutOfRange, UnknownLeaderEpoch, UnknownTopicOrPartition
+from kqueue.base.errors import (
+    FencedLeaderEpoch,
+    KqueueError,
+    OffsetOutOfRange,
+    StorageFailed,
+    UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
+)
 from kqueue.base.timers import Timer
 from kqueue.log.log import Appended, Fetched, Log
 from kqueue.log.recovery.verifying import Check
@@ -59,7 +67,9 @@ class Partition:
     when the log fails, and when the partition is deleted.
     """
 
-    __slots__ = ("_after_flush", "_flush_due", "_flush_timer", "_high_watermark", "_host", "_log", "_topic", "deleted", "index")
+    __slots__ = (
+        "_after_flush", "_flush_due", "_flush_timer", "_high_watermark", "_host", "_log", "_topic", "deleted", "index",
+    )  # fmt: skip
 
     def __init__(self, topic: str, index: int, host: Host) -> None:
         self._topic = topic
@@ -100,6 +110,7 @@ class Partition:
                 raise UnknownTopicOrPartition(f"partition {self._topic}-{self.index} was deleted")
             log = self._host.open_log(self._topic, self.index)
             log.on_flushed = self._flushed
+            log.defers_rolls = self._host.flush_before_visible or self._host.flush_by_policy
             if not self._host.verify_reads:
                 log.serve_unchecked()
             # what a single replica found on its disk when it opened is all there is, and it is flushed
@@ -205,6 +216,11 @@ class Partition:
         if job is not None:
             self._host.jobs.submit(job)
 
+    def roll(self) -> None:
+        """End the active segment, at once or after the flush that it has to wait for. Raises StorageFailed."""
+        if not self.log.roll_soon():
+            self.flush()
+
     def after_flush(self, offset: int, call: Callable[[], None]) -> None:
         """Call `call` once all below `offset` survives a power cut (at once where memory is all there is), or the log is offline."""
         on_disk = self._host.flush_before_visible or self._host.flush_by_policy
@@ -264,6 +280,11 @@ class Partition:
             self._advance(log.flushed_offset)  # first: what waits for the flush may move the log start up to it
             if log.needs_flush:
                 self._flush_soon()
+        elif log.has_unflushed_segments:  # ended while that flush was under way
+            self._flush_soon()
+        if log.roll_due and log.offline is None:
+            with contextlib.suppress(StorageFailed):  # the next append meets it too
+                log.roll_soon()
         if self._after_flush:
             self._call_after_flush()
 

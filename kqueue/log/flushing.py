@@ -41,8 +41,13 @@ class Flusher:
 
     @property
     def has_files(self) -> bool:
-        """Whether any that were added wait for a flush."""
-        return bool(self._files)
+        """Whether files or names that were added wait for a flush."""
+        return bool(self._files) or self._names
+
+    @property
+    def may_begin_segment(self) -> bool:
+        """Whether all but the active segment is durable, names too: only then may another one begin (see `before_new_name`)."""
+        return not (self._files or self._in_flight or self._names or self._names_in_flight)
 
     def names_changed(self, *, parent: bool = False) -> None:
         """Files were made in the folder, or (`parent`) the folder itself was."""
@@ -52,7 +57,7 @@ class Flusher:
     def before_new_name(self) -> None:
         """Make all but the active segment durable before the name of a new one is made: so only the last two of a log can be torn.
 
-        Blocks, but costs nothing unless two segments are made between two flushes. Raises StorageFailed.
+        Costs nothing where `may_begin_segment`, else blocks. Raises StorageFailed.
         """
         for file in [*self._in_flight, *self._files]:  # what is in flight may be on the disk later than the new name
             file.sync()
@@ -74,7 +79,7 @@ class Flusher:
 
         After TooManyOpenFiles all is due again, as if there had been no job.
         """
-        if self._target >= 0 or self.flushed_offset >= end_offset:
+        if self._target >= 0 or (self.flushed_offset >= end_offset and not self.has_files):
             return None
         self._target = end_offset
         run, put_back = self._take(active, epochs)

@@ -44,13 +44,15 @@ class Log:
     `config` may be replaced at any time. `on_flushed` is called when `flushed_offset` has moved, the log went offline, or a flush could not
     open its files (`flush_refused`, until the next one): nothing is lost then, and it is to be tried again a little later.
     `on_truncate(offset)` is called before anything is cut off: the recovery point on disk must not lie above `offset` when it returns.
+    `defers_rolls`: somebody flushes it in jobs, so a segment goes on beyond its size until the one before is durable, instead of waiting
+    for the disk (`roll_due`: it does now); else a roll syncs that one at once.
     `damage`: flushed bytes that were found wrong, when the log was opened or when they were first read; empty: none.
     """
 
     __slots__ = (
         "_active", "_clock", "_flusher", "_jitter_ms", "_list", "_producer_expiration_ms", "_reader", "_rng", "_segments",
-        "_snapshots", "_storage", "config", "damage", "end_offset", "epochs", "flush_refused", "folder", "offline", "on_flushed",
-        "on_truncate", "producers", "start_intended", "start_offset", "topic_id",
+        "_snapshots", "_storage", "config", "damage", "defers_rolls", "end_offset", "epochs", "flush_refused", "folder", "offline",
+        "on_flushed", "on_truncate", "producers", "roll_due", "start_intended", "start_offset", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +78,7 @@ class Log:
         self.damage: list[Damage | str] = [*loaded.damage]
         self.offline: StorageFailed | None = None
         self.flush_refused = False
+        self.defers_rolls = self.roll_due = False
         self.on_flushed: Callable[[], None] | None = None
         self.on_truncate: Callable[[int], None] | None = None
         self._storage = storage
@@ -172,9 +175,13 @@ class Log:
         active = self._active
         max_timestamp = header.max_timestamp
         age_max_ms = config.segment_ms - self._jitter_ms
-        if active.must_roll(len(buf), last_offset, max_timestamp, self._clock, config.segment_bytes, age_max_ms):
-            self._roll()
-            active = self._active
+        is_due = active.must_roll(len(buf), last_offset, max_timestamp, self._clock, config.segment_bytes, age_max_ms)
+        if is_due:
+            if self._may_roll or not active.has_room(len(buf), last_offset):
+                self._roll()
+                active = self._active
+            else:
+                self.roll_due = True
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, self.end_offset)
         if marker is not None and marker.kind == ABORT:
@@ -194,6 +201,18 @@ class Log:
     def active(self) -> Segment:
         """The segment that is appended to."""
         return self._active
+
+    @property
+    def _may_roll(self) -> bool:
+        """Whether a segment could begin now without waiting for the disk."""
+        return not self.defers_rolls or self._flusher.may_begin_segment
+
+    def roll_soon(self) -> bool:
+        """`roll`; False: that has to wait for a flush, after which this is to be called again (`roll_due`)."""
+        self.roll_due = not self._may_roll
+        if not self.roll_due:
+            self.roll()
+        return not self.roll_due
 
     def roll(self) -> None:
         """End the active segment and begin a new one at the end of the log; nothing happens while it is empty.
@@ -223,6 +242,7 @@ class Log:
         self._flusher.names_changed()
         self._segments.append(new)
         self._active = new
+        self.roll_due = False
         self._jitter_ms = self._draw_jitter()
 
     def _take_snapshot(self) -> None:

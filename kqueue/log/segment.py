@@ -27,6 +27,7 @@ from kqueue.storage import File, Storage
 
 SEARCH_CHUNK_BYTES = 8 * 1024
 ENTRIES_TRIED = 3
+POSITION_MAX = 2**31 - 1
 _UNREAD = -(2**63) - 1  # of a timestamp that stands in a file and was not read yet; no timestamp is that small
 logger = logging.getLogger("kqueue.log")
 
@@ -138,6 +139,10 @@ class Segment:
         first = self.first_timestamp
         waited_ms = max_timestamp - first if first >= 0 else clock.wall_ms() - self.created_ms
         return waited_ms > age_max_ms
+
+    def has_room(self, size: int, last_offset: int) -> bool:
+        """Whether the formats of the log and its indexes allow such a batch: positions and relative offsets are int32."""
+        return self.size + size <= POSITION_MAX and last_offset - self.base <= RELATIVE_OFFSET_MAX
 
     def seal(self) -> None:
         """End the segment: the last entry of the time index is written, and memory let go. Crash: see the module. Raises StorageFailed."""

@@ -218,3 +218,23 @@ def test_what_was_flushed_outlives_a_restart_and_the_high_watermark_does_not_go_
     again = sim.restarted().broker.topics.partition("orders", 0)
     assert again.high_watermark == 2
     assert values(again) == [b"a", b"b"]
+
+
+def test_kafka_mode_flushes_a_segment_that_was_ended_while_another_was_flushed() -> None:
+    sim = Simulation({"kqueue.flush": "kafka", "log.segment.bytes": 300})
+    partition = sim.topic("orders").partition(0)
+    append(partition, b"w" * 200)
+    sim.settle()
+    append(partition, b"x" * 200)  # a second segment
+    sim.broker.waiting.run_ready()
+    assert sim.jobs.pending
+    job = sim.jobs.pending.popleft()
+    job.run()  # type: ignore[union-attr]
+    assert len(partition.log.segments()) == 2
+    append(partition, b"y" * 200)
+    job.finish(None, None)
+    append(partition, b"z" * 200)
+    sim.settle()
+    assert [segment.base for segment in partition.log.segments()] == [0, 1, 3]
+    assert not partition.log.has_unflushed_segments
+    assert partition.log.flushed_offset == partition.log_end_offset

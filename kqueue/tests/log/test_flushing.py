@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from kqueue.records.batch import ABORT
 from kqueue.storage import LocalStorage
 from kqueue.storage.descriptors import Descriptors
 from kqueue.testing.clock import ManualClock
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 from kqueue.tests.log.helpers import START_MS, append, check_log, end_transaction, flush, open_log, read_values, run_job
 
 
@@ -208,3 +209,75 @@ def test_closing_flushes_what_is_left_and_touches_nothing_where_nothing_is() -> 
     again = open_log(storage, clean=True)
     again.close()
     assert storage.steps == []
+
+
+# --- rolls that do not wait for the disk (`Log.defers_rolls`)
+
+
+def deferring_log() -> tuple[FaultyStorage, Log]:
+    storage, log = flushed_log()
+    log.defers_rolls = True
+    return storage, log
+
+
+def test_a_segment_goes_on_until_the_one_before_is_durable() -> None:
+    storage, log = deferring_log()
+    for _ in range(10):
+        append(log, b"x" * 100)
+    assert [segment.base for segment in log.segments()] == [0, 1], "a third is not begun before the first is on the disk"
+    assert synced(storage) == [], "and no append waits for that"
+    job = log.flush_job()
+    assert job is not None
+    append(log, b"x" * 100)
+    job.run()
+    append(log, b"x" * 100)
+    assert len(log.segments()) == 2, "the job's end is not known yet"
+    job.finish(None, None)
+    append(log, b"x" * 100)
+    assert [segment.base for segment in log.segments()] == [0, 1, 13]
+    check_log(log)
+
+
+def test_a_roll_that_the_formats_ask_for_waits_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, log = deferring_log()
+    append(log, b"x" * 100)
+    monkeypatch.setattr("kqueue.log.segment.POSITION_MAX", 400)
+    for _ in range(3):
+        append(log, b"x" * 100)
+    assert [segment.base for segment in log.segments()] == [0, 1, 3]
+    assert "00000000000000000000.log" in synced(storage)
+
+
+def live_with_slow_flushes(storage: FaultyStorage, confirmed: list[int]) -> None:
+    """Segments of two batches, flushes that take three appends; `confirmed`: what was flushed, as it grows."""
+    log = open_log(storage, segment_bytes=300, index_interval_bytes=0)
+    log.defers_rolls = True
+    log.on_flushed = lambda: confirmed.append(log.flushed_offset)
+    job = None
+    for number in range(24):
+        append(log, b"%03d" % number * 30, producer_id=1, epoch=0, base_sequence=number)
+        if job is None:
+            job = log.flush_job()
+        elif number % 3 == 1:
+            job.run()
+        elif number % 3 == 2:
+            job.finish(None, None)
+            job = None
+    assert len(log.segments()) >= 4
+
+
+@pytest.mark.parametrize("remains", Remains)
+def test_a_power_cut_between_rolls_and_slow_flushes_takes_nothing_that_was_flushed(remains: Remains) -> None:
+    """At every step in turn, and only the last two segments may be torn."""
+    whole = FaultyStorage()
+    live_with_slow_flushes(whole, [])
+    for cut_at in range(1, len(whole.steps) + 1):
+        storage, confirmed = FaultyStorage(cut_at=cut_at), list[int]()
+        with pytest.raises(PowerCut):
+            live_with_slow_flushes(storage, confirmed)
+        found = open_log(storage.after_cut(remains, random.Random(cut_at)), segment_bytes=300, index_interval_bytes=0)
+        values = read_values(found)
+        assert values == [b"%03d" % number * 30 for number in range(len(values))]
+        assert len(values) >= max(confirmed, default=0)
+        assert found.damage == []
+        check_log(found)

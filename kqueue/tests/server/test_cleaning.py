@@ -26,11 +26,17 @@ async def topic(server: Server, name: str, **configs: str) -> Partition:
     return (await server.result(server.broker.topics.create(NewTopic(name, 1, configs={**SEGMENT, **configs})))).partition(0)
 
 
-def fill(server: Server, partition: Partition, count: int) -> None:
+async def fill(server: Server, partition: Partition, count: int) -> None:
+    """Each record is flushed before the next one comes, so that segments are no larger than they are set to be."""
     for _ in range(count):
         number = partition.log_end_offset
         data = build_batch([Record(0, server.clock.wall_ms(), b"key-%d" % (number % 10), b"%d" % number + b"." * 300)])
-        partition.append(memoryview(data), read_header(data))
+        await append(partition, data)
+
+
+async def append(partition: Partition, data: bytearray) -> None:
+    end_offset = partition.append(memoryview(data), read_header(data)).last_offset + 1
+    await until(lambda: partition.high_watermark >= end_offset)
 
 
 def records(partition: Partition) -> list[Record]:
@@ -49,8 +55,8 @@ def test_segments_go_and_keys_keep_their_last_values_beside_a_reader(tmp_path: P
         async with serving(tmp_path, **SETTINGS) as server:
             compacted = await topic(server, "compacted", **{"cleanup.policy": "compact"})
             kept = await topic(server, "kept", **{"retention.bytes": "5000"})
-            fill(server, compacted, 100)
-            fill(server, kept, 100)
+            await fill(server, compacted, 100)
+            await fill(server, kept, 100)
             await until(lambda: kept.high_watermark == compacted.high_watermark == 100)
             under_way = compacted.read_now(0, 1 << 20)
             before = under_way.read()
@@ -90,7 +96,7 @@ def test_a_plugins_filter_goes_to_the_process(tmp_path: Path) -> None:
     async def test() -> None:
         async with serving(tmp_path, **SETTINGS) as server:
             partition = await topic(server, "t", **{"cleanup.policy": "even-only"})
-            fill(server, partition, 21)
+            await fill(server, partition, 21)
             await until(lambda: (server.broker.logs.cleaner_offset(("t", 0)) or 0) == partition.log.segments()[-1].base)
             active = partition.log.segments()[-1].base
             assert [record.offset for record in records(partition) if record.offset < active] == list(range(0, active, 2))
@@ -145,7 +151,7 @@ def test_work_before_a_drop_runs_in_a_process_of_its_own_and_one_that_dies_costs
     async def test() -> None:
         async with serving(tmp_path / "data", **SETTINGS) as server:
             partition = await topic(server, "t", **{"cleanup.policy": "all-with"})
-            fill(server, partition, 21)
+            await fill(server, partition, 21)
             await until(lambda: len(list(copies.glob("0-*"))) > 1)  # it was tried again
             assert partition.log_start_offset == 0
             (copies / "die").unlink()
@@ -166,7 +172,7 @@ def test_a_broker_that_stops_does_not_wait_for_work_before_a_drop(tmp_path: Path
     async def test() -> None:
         async with serving(tmp_path / "data", **SETTINGS, **{"kqueue.storage": storage}) as server:
             partition = await topic(server, "t", **{"cleanup.policy": "all-with"})
-            fill(server, partition, 21)
+            await fill(server, partition, 21)
             await until((tmp_path / "begun").exists)
             assert partition.log_start_offset == 0
 
@@ -185,7 +191,7 @@ def test_codecs_that_settings_bring_go_to_the_process(tmp_path: Path) -> None:
                     keys = (b"key", b"once-%d" % turn)
                     data = build_batch([Record(at, server.clock.wall_ms(), key, b"." * 300) for at, key in enumerate(keys)], codec=codec)
                     assert mark in data
-                    partition.append(memoryview(data), read_header(data))
+                    await append(partition, data)
                 active = partition.log.segments()[-1].base
                 await until(lambda: (server.broker.logs.cleaner_offset((name, 0)) or 0) == active)  # noqa: B023
                 found = [record.key for record in records(partition)]
