@@ -100,10 +100,15 @@ class Timers:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def run_due(self, now_ms: float) -> int:
-        """Run what is due at `now_ms` (not what these calls add for later); returns how many ran."""
+    def run_due(self, now_ms: float, is_over: Callable[[], bool] | None = None) -> int:
+        """Run what is due at `now_ms` (not what these calls add for later), but after the first only until `is_over()`.
+
+        Returns how many ran.
+        """
         count = 0
         while (first := self.next_deadline_ms()) is not None and first <= now_ms:
+            if count and is_over is not None and is_over():
+                break
             timer = heapq.heappop(self._heap)[2]
             run, timer._run = timer._run, None
             assert run is not None

@@ -115,13 +115,13 @@ class Waiting:
         """Call `run` once, at the next `run_ready`: work that is better done once for all requests of a turn."""
         self._push(run)
 
-    def run_ready(self) -> int:
-        """Run what is due now, what it makes due in turn included; returns how many ran."""
+    def run_ready(self, is_over: Callable[[], bool] | None = None) -> int:
+        """Run what is due now, what it makes due in turn included, but after the first only until `is_over()`; returns how many ran."""
         count = 0
         if self._later:
             self.wake(self._later.popleft())
             count = 1
-        while self._ready:
+        while self._ready and not (count and is_over is not None and is_over()):
             item = self._ready.popleft()
             count += 1
             if isinstance(item, Waiter):

@@ -13,6 +13,7 @@ from kqueue.base.timers import Series, Timer, Timers
 from kqueue.server.answers import Chunks, Connection, Later
 from kqueue.server.intake import RECEIVE_BYTES, Buffers
 from kqueue.server.limits import Budget, ClientLog
+from kqueue.server.turns import PASS_S, Turns
 
 if TYPE_CHECKING:
     from kqueue.server.session import Session
@@ -77,6 +78,7 @@ class Hub:
         self.budget = budget
         self.client_log = client_log
         self.start = start
+        self.turns = Turns(loop)
         self.buffers = Buffers()
         self.received = memoryview(bytearray(RECEIVE_BYTES))
         self.sessions: set[Session] = set()
@@ -101,9 +103,17 @@ class Hub:
         self._answered.add(session)
 
     def flush(self) -> None:
-        """Send what became answerable in this turn: once for each connection, however many answers it got."""
+        """Send what became answerable in this turn: once for each connection, however many answers it got.
+
+        After one pass the rest is sent in the loop's next turn.
+        """
+        now = self.turns.now
+        until = now() + PASS_S if self._answered else 0.0
         while self._answered:
             self._answered.pop().flush()
+            if self._answered and now() >= until:
+                self.loop.call_soon(self.flush)
+                break
 
     def unsent(self) -> int:
         """How many connections have answers that they did not take yet."""
@@ -113,6 +123,7 @@ class Hub:
         """Close every connection."""
         for session in list(self.sessions):
             session.close()
+        self.turns.close()
         self._stop_sweeping()
 
     def later(self, ms: float, run: Callable[[], object]) -> Timer:

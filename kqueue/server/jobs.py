@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 from kqueue.base.errors import JobCancelled, JobFailed
 from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.server.processes import Processes
+from kqueue.server.turns import PASS_S
 
 T = TypeVar("T")
 logger = logging.getLogger("kqueue.server")
@@ -49,6 +51,8 @@ class ThreadJobs:
         self._in_threads: dict[int, Any] = {}  # tasks that can be cancelled, by identity
         self._is_cancelled = False
         self._idle: asyncio.Event | None = None
+        self._rest: asyncio.Handle | None = None
+        self._now = time.monotonic
         self._names: Counter[str] = Counter()
         self.under_way = 0
 
@@ -111,6 +115,19 @@ class ThreadJobs:
             self._idle = None
         return True
 
+    def _finish_some(self) -> None:
+        """Finish what has ended, for one pass at most: many that end at once do not keep the loop from its sockets."""
+        if self._rest is None:
+            until = self._now() + PASS_S
+            while self.finish_next(0):
+                if self._now() >= until:
+                    self._rest = self._loop.call_soon(self._finish_rest)
+                    break
+
+    def _finish_rest(self) -> None:
+        self._rest = None
+        self._finish_some()
+
     def stop(self) -> None:
         """End the threads, after what they have begun and what was submitted; call `drain` first to have the results."""
         for queue in self._queues.values():
@@ -159,7 +176,7 @@ class ThreadJobs:
     def _end(self, job: IoJob[Any] | CpuJob[Any], result: Any, error: BaseException | None) -> None:
         self._ended.put((job, result, error))
         with contextlib.suppress(RuntimeError):  # the loop was closed without a drain: nobody is left to hear of it
-            self._loop.call_soon_threadsafe(self.finish_next, 0)  # finds nothing where another call was first
+            self._loop.call_soon_threadsafe(self._finish_some)  # finds nothing where another call was first
 
 
 def _work(todo: SimpleQueue[IoJob[Any] | None], run: Callable[[IoJob[Any], Callable[[], Any]], None]) -> None:

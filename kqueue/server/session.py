@@ -3,6 +3,8 @@
 A request begins when all before it are answered, as in Kafka, so it sees all that they changed. One exception: a Produce that
 follows only unanswered Produces begins at once, so that a pipeline of them shares one flush. "Answered" means that the response
 is known, not that it is sent. A request that may not begin yet stays in the receive buffer, and the socket is not read meanwhile.
+
+Requests begin in turns (`server.turns`): a connection that has more to do than fits into one queues for the next.
 All connections of a server receive into one buffer, because one is read at a time; a connection that is idle owns none.
 A handler gets a view of the request that it may write into, and that is gone when it returns.
 """
@@ -20,9 +22,11 @@ from kqueue.server.answers import Chunks, Later
 from kqueue.server.hub import Hub
 from kqueue.server.intake import Intake
 from kqueue.server.pump import Pump, memory_of
+from kqueue.server.turns import UNKNOWN_TURN_S
 
 PRODUCE = b"\0\0"
 """The first two bytes of a Produce request: its API key."""
+_EMPTY = memoryview(b"")
 CROWDED_BYTES_MIN = 1024
 """While others wait for room, who is in the middle of a large request sends at least so much from one sweep to the next."""
 
@@ -45,6 +49,7 @@ class Session:
         "_overlapping",
         "_owed_bytes_max",
         "_pump",
+        "_queued",
         "_reading",
         "_sent_ms",
         "_sent_seen",
@@ -56,6 +61,8 @@ class Session:
         "client_host",
         "host",
         "listener",
+        "served_s",
+        "turn_s",
     )
 
     def __init__(self, hub: Hub, sock: socket.socket, host: str, port: int, listener: str) -> None:
@@ -73,6 +80,8 @@ class Session:
         self._owed_bytes_max = hub.bounds.response_bytes // 2
         self._closed = self._stopping = self._crowded = self._held = self._silent = False
         self._blocked = False  # see _block
+        self._queued = False  # in the queue of `Turns`
+        self.served_s, self.turn_s = 0.0, UNKNOWN_TURN_S
         self._overlapping = False  # all unanswered requests are Produces
         self._heard_bytes = self._heard_seen = self._sent_seen = 0
         self._heard_ms = self._sent_ms = hub.clock.monotonic_ms()
@@ -109,16 +118,46 @@ class Session:
             self._ended()
             return
         self._heard_bytes += count
+        turns = self._hub.turns
+        until = turns.begin(self)
         intake.add(count)
-        self._take_in()
+        self._take_in(until)
+        turns.end(self)
 
-    def _take_in(self) -> None:
-        """Start the requests that are whole, as long as the client is not owed too many answers; then send what is answered."""
-        intake = self._intake
+    def turn(self) -> None:
+        """Go on with what has come: the next requests, for as long as a turn lasts."""
+        self._queued = False
+        if self._closed:
+            return
+        turns = self._hub.turns
+        until = turns.begin(self)
+        took_all = False
+        if not self._busy:
+            self._intake.again()
+            took_all = self._take_in(until)
+        else:
+            self._pump.flush()
+        turns.end(self)
+        if not took_all:
+            self._resume()
+        elif not (self._reading or self._crowded or self._busy):
+            self._read_on()
+
+    def _take_in(self, until: float) -> bool:
+        """Start the requests that are whole, as long as the client is not owed too many answers; then send what is answered.
+
+        Returns whether it started all that were.
+        """
+        intake, now = self._intake, self._hub.turns.now
+        frame: memoryview | None = _EMPTY
         try:
             while not self._busy:
                 frame = intake.next()
                 if frame is None:
+                    break
+                if now() >= until:
+                    intake.put_back(frame)
+                    self._queue()
                     break
                 if self._answers and not (self._overlapping and frame[:2] == PRODUCE):
                     intake.put_back(frame)
@@ -137,14 +176,14 @@ class Session:
         except Exception as error:
             self.cut_off("its request met an error that nobody expected", error)
         self._pump.flush()
+        return frame is None
 
     def _start(self, frame: memoryview) -> None:
         answer = self._hub.start(frame, self)
         if answer is None:
             return
         if isinstance(answer, Later):
-            if not self._answers:
-                self._overlapping = answer.overlaps
+            self._overlapping = answer.overlaps and (self._overlapping or not self._answers)
             self._answers.append(answer)
             self._hub.waiting_requests += 1
         elif self._answers:
@@ -153,6 +192,13 @@ class Session:
             self._answers_bytes += memory_of(answer)
         else:
             self._pump.push(answer)
+
+    def _queue(self) -> None:
+        """Have another turn, and read no more before."""
+        self._pause()
+        if not self._queued:
+            self._queued = True
+            self._hub.turns.add(self)
 
     def _block(self) -> None:
         """The next request has come, in part or whole, and may not begin before all others are answered."""
@@ -168,7 +214,7 @@ class Session:
             if len(self._answers) >= bounds.requests or self._hub.waiting_requests >= bounds.requests_of_all:
                 return True
         owes_much = self._pump.queued_bytes + self._answers_bytes > self._owed_bytes_max
-        return owes_much or self._held or self._silent or self._stopping or self._closed
+        return owes_much or self._queued or self._held or self._silent or self._stopping or self._closed
 
     # --- answers go out
 
@@ -208,17 +254,18 @@ class Session:
             self._hub.loop.remove_reader(self._socket)
 
     def _resume(self) -> None:
-        """Read on after a pause, if nothing stands against it; requests that had come already are started in the next turn."""
-        if not self._reading and not self._crowded and not self._busy:
-            self._reading = True
-            self._blocked = False
-            self._hub.loop.add_reader(self._socket, self._readable)
-            self._hub.loop.call_soon(self._take_in_again)
+        """Read on after a pause, if nothing prevents it; requests that had come already begin first, in a turn."""
+        if self._reading or self._crowded or self._busy:
+            return
+        self._blocked = False
+        if self._intake.in_request:
+            self._queue()
+        else:
+            self._read_on()
 
-    def _take_in_again(self) -> None:
-        if not self._closed:
-            self._intake.again()
-            self._take_in()
+    def _read_on(self) -> None:
+        self._reading = True
+        self._hub.loop.add_reader(self._socket, self._readable)
 
     def go_on(self) -> None:
         """There is room for requests again (see `Budget`)."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 from kqueue.base.clock import Clock
 from kqueue.base.timers import Timers
 from kqueue.broker.waiting import Waiting
+from kqueue.server.turns import PASS_S
 
 logger = logging.getLogger("kqueue.server")
 
@@ -16,11 +18,22 @@ logger = logging.getLogger("kqueue.server")
 class Ticker:
     """Sleeps until the first deadline of `timers` by the given clock; runs ready waits once per turn of the loop.
 
+    What is due runs for `PASS_S` at most before the loop polls its sockets again; the methods that are public run all of it.
+
     `after` is called after either, to send what became answerable. An alarm that is set too early (its timer was cancelled)
     is left alone and finds nothing to do: re-arming for each cancelled timer would cost more.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, timers: Timers, waiting: Waiting, after: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        timers: Timers,
+        waiting: Waiting,
+        after: Callable[[], None],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._now = now
         self._loop = loop
         self._clock = clock
         self._timers = timers
@@ -47,28 +60,30 @@ class Ticker:
 
     def run_now(self) -> None:
         """Run everything that is due at this moment."""
-        self._tick()
+        self._disarm()
+        self.run_due(self._clock.monotonic_ms())
+        self._arm()
         self.run_ready()
 
-    def run_due(self, now_ms: float) -> None:
+    def run_due(self, now_ms: float, is_over: Callable[[], bool] | None = None) -> None:
         """Run the timers that are due; one that fails is logged, and those behind it have their turn with the next call."""
         try:
-            self._timers.run_due(now_ms)
+            self._timers.run_due(now_ms, is_over)
         except Exception:
             logger.exception("a timer failed")
         self._after()
 
-    def run_ready(self) -> None:
+    def run_ready(self, is_over: Callable[[], bool] | None = None) -> None:
         """Run the waits that are ready; one that fails is logged, and the rest have their turn with the next call."""
         try:
-            self._waiting.run_ready()
+            self._waiting.run_ready(is_over)
         except Exception:
             logger.exception("work that was put off failed")
         if self._soon is not None:
             self._soon.cancel()
             self._soon = None
         self._after()
-        if self._waiting.ready:  # a failure left the rest of the queue, and nothing else would come back for it
+        if self._waiting.ready:  # a failure or the time left the rest of the queue, and nothing else would come back for it
             self._run_soon()
 
     @property
@@ -95,8 +110,15 @@ class Ticker:
 
     def _tick(self) -> None:
         self._disarm()
-        self.run_due(self._clock.monotonic_ms())
+        self.run_due(self._clock.monotonic_ms(), self._one_pass())
         self._arm()
+
+    def _run_some(self) -> None:
+        self.run_ready(self._one_pass())
+
+    def _one_pass(self) -> Callable[[], bool]:
+        now, until = self._now, self._now() + PASS_S
+        return lambda: now() >= until
 
     def _disarm(self) -> None:
         if self._alarm is not None:
@@ -105,4 +127,4 @@ class Ticker:
 
     def _run_soon(self) -> None:
         if self._soon is None and not self._stopped:
-            self._soon = self._loop.call_soon(self.run_ready)
+            self._soon = self._loop.call_soon(self._run_some)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from kqueue.server.hub import SWEEP_MS, Bounds
+from kqueue.server.turns import PASS_S
 from kqueue.tests.server.test_session import heartbeat
 from kqueue.tests.server.wiring import BOUNDS, until, wired
 
@@ -49,5 +50,29 @@ def test_close_ends_every_connection_and_the_sweep() -> None:
             assert len(wiring.gone) == 5
             assert not wiring.hub.sessions
             assert wiring.timers.next_deadline_ms() is None
+
+    asyncio.run(test())
+
+
+def test_answers_to_many_connections_are_sent_in_passes() -> None:
+    async def test() -> None:
+        async with wired() as wiring:
+            now_s, sent = 0.0, list[int]()
+            wiring.hub.turns.now = lambda: now_s
+
+            class Slow:
+                def flush(self) -> None:
+                    nonlocal now_s
+                    now_s += PASS_S / 4
+                    sent.append(1)
+
+            for _ in range(10):
+                wiring.hub.will_send(Slow())  # type: ignore[arg-type]
+            wiring.hub.flush()
+            assert len(sent) == 4
+            await asyncio.sleep(0)
+            assert len(sent) == 8
+            await asyncio.sleep(0)
+            assert len(sent) == 10
 
     asyncio.run(test())

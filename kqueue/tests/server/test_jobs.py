@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import threading
 from collections.abc import Awaitable, Callable
@@ -10,6 +11,7 @@ import pytest
 from kqueue.base.errors import JobCancelled
 from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.server.jobs import ThreadJobs
+from kqueue.server.turns import PASS_S
 from kqueue.tests.server.wiring import until
 
 
@@ -211,3 +213,30 @@ def test_each_queue_has_as_many_threads_as_the_setting_says() -> None:
         await jobs.drain()
 
     with_jobs(test, threads_max=3)
+
+
+def test_many_jobs_that_end_at_once_let_the_loop_poll_in_between() -> None:
+    async def test(jobs: ThreadJobs) -> None:
+        now_s, finished, finished_at_poll = 0.0, 0, list[int]()
+        jobs._now = lambda: now_s
+        ended = threading.Semaphore(0)
+
+        def finish(result: object, error: object) -> None:
+            nonlocal now_s, finished
+            now_s += PASS_S / 4
+            finished += 1
+
+        def poll() -> None:
+            finished_at_poll.append(finished)
+            if finished < 20:
+                asyncio.get_running_loop().call_soon(poll)
+
+        for _ in range(20):
+            jobs.submit(IoJob("work", ended.release, finish))
+        for _ in range(20):
+            ended.acquire()
+        poll()
+        await jobs.drain()
+        assert max(later - earlier for earlier, later in itertools.pairwise([*finished_at_poll, 20])) <= 2 * 5, "two passes"
+
+    with_jobs(test)

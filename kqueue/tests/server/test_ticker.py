@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -10,6 +11,7 @@ from kqueue.base.clock import SystemClock
 from kqueue.base.timers import Timers
 from kqueue.broker.waiting import Wait, Waiting
 from kqueue.server.ticker import Ticker
+from kqueue.server.turns import PASS_S
 from kqueue.testing.clock import ManualClock
 from kqueue.tests.server.wiring import until
 
@@ -161,3 +163,36 @@ def test_what_is_due_before_the_ticker_comes_is_not_forgotten() -> None:
         ticker.stop()
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize("kind", ["waits", "timers"])
+def test_what_takes_longer_than_a_pass_lets_the_loop_poll_in_between(kind: str) -> None:
+    async def test(room: Room) -> None:
+        now_s, ran, ran_at_poll = 0.0, 0, list[int]()
+        room.ticker._now = lambda: now_s
+
+        def work() -> None:
+            nonlocal now_s, ran
+            now_s += PASS_S / 4
+            ran += 1
+
+        def poll() -> None:
+            ran_at_poll.append(ran)
+            if ran < 20:
+                asyncio.get_running_loop().call_soon(poll)
+
+        for _ in range(20):
+            if kind == "waits":
+                room.waiting.defer(work)
+            else:
+                room.timers.at(room.clock.monotonic_ms(), work)
+        poll()
+        await until(lambda: ran == 20)
+        assert max(later - earlier for earlier, later in itertools.pairwise([*ran_at_poll, 20])) <= 2 * 5, "two passes"
+
+        for _ in range(20):
+            room.waiting.defer(work)
+        room.ticker.run_now()
+        assert ran == 40, "whoever asks for all gets all"
+
+    ticking(test)
