@@ -102,7 +102,7 @@ class _Work:
         harvest = take(topics, wanted[:TAKEN_AT_ONCE], self.limits)
         for index in range(TAKEN_AT_ONCE, len(wanted), TAKEN_AT_ONCE):
             yield
-            harvest = harvest.extended(take(topics, wanted[index : index + TAKEN_AT_ONCE], self.limits, harvest.size))
+            harvest = harvest.extended(take(topics, wanted[index : index + TAKEN_AT_ONCE], self.limits, harvest))
         if self.max_wait_ms > 0 and not harvest.size:
             # What was appended between the slices woke nobody. This pass is short: it finds each partition where the first one left it.
             harvest = self._take()

@@ -6,13 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kqueue.base.errors import KqueueError, OffsetOutOfRange, UnknownTopicId, UnknownTopicOrPartition
+from kqueue.base.errors import KqueueError, OffsetOutOfRange, TooManyOpenFiles, UnknownTopicId, UnknownTopicOrPartition
 from kqueue.broker.fetch_sessions import Key, Wanted
 from kqueue.broker.partition import Partition, PartitionRead
 from kqueue.broker.topics import Topics
 from kqueue.log.log import Fetched
 from kqueue.log.recovery.verifying import Check
 
+REGIONS_MAX = 64
+"""So many partitions give records to one answer: each may hold a descriptor until the client has read it. The others have their turn with
+the next fetch, as where `max_bytes` is reached."""
 NO_EPOCH = -1
 NO_OFFSET = -1
 UNKNOWN_PARTITION = UnknownTopicOrPartition("there is no such topic, or it has no such partition")
@@ -27,6 +30,10 @@ class Limits(NamedTuple):
     max_bytes: int
     each_one_batch: bool = False
     read_committed: bool = False
+
+    def without_records(self) -> Limits:
+        """For the rest of a fetch that has enough: partitions give their offsets, and no records."""
+        return Limits(0, read_committed=self.read_committed)
 
 
 class EpochEnd(NamedTuple):
@@ -50,8 +57,8 @@ class Taken:
 class Harvest(NamedTuple):
     """One pass. `idle`: partitions that are where their client is, with nothing new to read; the others are `taken`.
 
-    `size`: bytes of records. `missing`: how many partitions there are not. `unchecked`: those among `taken` whose checksums have to be
-    compared before their records may be served; once that was done the pass is to be repeated.
+    `size`: bytes of records; `regions`: how many partitions gave any. `missing`: how many partitions there are not. `unchecked`: those
+    among `taken` whose checksums have to be compared before their records may be served; once that was done the pass is to be repeated.
 
     `urgent`: a partition that there is has news that must not wait: an error, or a divergence. That one is not there can wait:
     its client would only ask again at once, until it has heard where its topics are.
@@ -63,6 +70,7 @@ class Harvest(NamedTuple):
     missing: int
     urgent: bool
     unchecked: list[Taken]
+    regions: int
 
     def partitions(self) -> tuple[Partition, ...]:
         """Those to wait for."""
@@ -94,34 +102,48 @@ class Harvest(NamedTuple):
         self.idle.extend(later.idle)
         self.unchecked.extend(later.unchecked)
         urgent = self.urgent or later.urgent
-        return self._replace(size=self.size + later.size, missing=self.missing + later.missing, urgent=urgent)
+        return self._replace(
+            size=self.size + later.size,
+            missing=self.missing + later.missing,
+            urgent=urgent,
+            regions=self.regions + later.regions,
+        )
 
 
-def take(topics: Topics, wanted: Sequence[Wanted], limits: Limits, size_before: int = 0) -> Harvest:
+def take(topics: Topics, wanted: Sequence[Wanted], limits: Limits, before: Harvest | None = None) -> Harvest:
     """Read each partition from the offset where its client is. Never raises a KqueueError: each stands with its partition.
 
-    `size_before`: bytes that were read before for the same fetch, and count against `limits`.
+    `before`: what was read before for the same fetch, and counts against its limits.
     """
     taken: list[Taken] = []
     idle: list[tuple[Wanted, Partition]] = []
     unchecked: list[Taken] = []
-    size, missing, urgent = 0, 0, False
+    size_before, regions = (before.size, before.regions) if before is not None else (0, 0)
+    size, regions_before, missing, urgent = size_before, regions, 0, False
+    if regions >= REGIONS_MAX:
+        limits = limits.without_records()
     for one in wanted:
         partition = one.partition
         if partition is not None and _is_idle(one, partition):
             idle.append((one, partition))
             continue
-        found = _take_one(topics, one, limits, size_before + size)
+        found = _take_one(topics, one, limits, size)
+        if regions and isinstance(found.error, TooManyOpenFiles):  # what has been found is enough for this time
+            limits = limits.without_records()
+            found = _take_one(topics, one, limits, size)
         taken.append(found)
         if found.read is not None:
             size += len(found.read.fetched)
+            regions += found.read.fetched.region is not None
+            if regions == REGIONS_MAX:
+                limits = limits.without_records()
             if found.read.fetched.check is not None:
                 unchecked.append(found)
         elif found.partition is None:
             missing += 1
         else:
             urgent = True
-    return Harvest(taken, idle, size, missing, urgent, unchecked)
+    return Harvest(taken, idle, size - size_before, missing, urgent, unchecked, regions - regions_before)
 
 
 def _is_idle(one: Wanted, partition: Partition) -> bool:

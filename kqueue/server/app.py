@@ -31,13 +31,14 @@ from kqueue.server.hub import Bounds, Hub
 from kqueue.server.jobs import ThreadJobs
 from kqueue.server.limits import Budget, ClientLog, ConnectionLimits, Rate, connections_within, open_files_max
 from kqueue.server.listener import Listener, bind
+from kqueue.server.open_files import OpenFilesWatch
 from kqueue.server.push import push
 from kqueue.server.session import Session
 from kqueue.server.snapshots import Snapshot, take
 from kqueue.server.ticker import Ticker
 from kqueue.server.watchdog import Watchdog
 from kqueue.storage import LocalStorage, Storage
-from kqueue.storage.descriptors import Descriptors
+from kqueue.storage.descriptors import LIMIT_MIN, Descriptors, default_limit
 from kqueue.storage.hooked import HookedStorage
 
 T = TypeVar("T")
@@ -211,6 +212,9 @@ class Server:
         self.broker = Broker(config, logs, store, clock=self.clock, jobs=self.jobs, rng=self._rng)
         self._make_hub(loop, limits)
         cleanup.callback(self.hub.close)
+        watch = OpenFilesWatch(loop, self.hub)
+        cleanup.callback(watch.stop)
+        watch.start()
         self._open_listeners(plans, limits, cleanup)
         self.broker.endpoints = self.endpoint
         self.broker.start()
@@ -281,17 +285,21 @@ class Server:
         make = plugins.storage_maker(self.config, self._objects)
         if self.config["kqueue.storage"] == "memory":
             return [make("")], []
-        descriptors = Descriptors()
-        descriptors.sync_with(lambda run: self.jobs.submit(IoJob("write back unsynced files", run, _written_back, "write-back")))
         storages: list[Storage] = []
         offline = []
         for folder in self._folders():
             try:
-                storages.append(LocalStorage(folder, descriptors) if make is LocalStorage else make(folder))
+                storages.append(LocalStorage(folder, self._descriptors(folder)) if make is LocalStorage else make(folder))
             except StorageFailed as error:
                 offline.append(Offline(str(Path(folder).absolute()), error))
         check_distinct(storages)
         return storages, offline
+
+    def _descriptors(self, folder: str) -> Descriptors:
+        descriptors = Descriptors(max(default_limit() // len(self._folders()), LIMIT_MIN))
+        queue = str(Path(folder).absolute())
+        descriptors.sync_with(lambda run: self.jobs.submit(IoJob("write back unsynced files", run, _written_back, queue)))
+        return descriptors
 
     def _open_store(self, offline: Sequence[Offline], cleanup: ExitStack) -> MetadataStore:
         open_store = plugins.store_opener(self.config, self._objects)

@@ -14,6 +14,7 @@ from kqueue.server.addresses import Address, ListenerPlan
 from kqueue.server.hub import Hub
 from kqueue.server.limits import ConnectionLimits, Rate
 from kqueue.server.session import Session
+from kqueue.storage.descriptors import PROCESS
 
 ACCEPTS_MAX = 100
 """So many connections are accepted before those that are there have their turn."""
@@ -91,6 +92,7 @@ class Listener:
         except _CLIENT_GONE:
             return False
         except OSError as error:  # no descriptors left, most likely
+            PROCESS.scarce()
             logger.error("no more connections can be accepted for now: %s", error.strerror)
             self._pause(REST_AFTER_TROUBLE_S)
             return False

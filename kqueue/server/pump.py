@@ -23,6 +23,8 @@ JOIN_BYTES_MAX = 256 * KiB
 READ_BYTES_MAX = 16 * KiB
 """A smaller region is read and joined to its neighbours: one call for all costs less than one sendfile for each."""
 MEMORY = (bytes, bytearray, memoryview)
+REGIONS_MAX = 128
+"""A connection with so many parts of log files unsent begins no request: each may hold a descriptor."""
 TURN_BYTES_MAX = 4 * MiB
 """After so much the other connections have their turn, however fast this client reads."""
 
@@ -43,6 +45,7 @@ class Pump:
         "_jobs",
         "_loop",
         "_reading_ahead",
+        "_regions",
         "_registered",
         "_socket",
         "closed",
@@ -66,6 +69,7 @@ class Pump:
         self._drained = drained
         self._chunks: deque[Chunk] = deque()
         self._current: memoryview | RegionSender | None = None
+        self._regions = 0
         self._reading_ahead = False
         self._registered = False
         self._held = False
@@ -79,6 +83,16 @@ class Pump:
         return self._current is None and not self._chunks
 
     @property
+    def backlogged(self) -> bool:
+        """Whether so many parts of log files wait that no more requests should be answered."""
+        return self._regions >= REGIONS_MAX
+
+    @property
+    def held_regions(self) -> int:
+        """Parts of log files that are not sent yet; each may hold a descriptor."""
+        return self._regions + isinstance(self._current, RegionSender)
+
+    @property
     def waits_for_room(self) -> bool:
         """Whether it is the client's turn: its socket is full."""
         return self._registered
@@ -86,6 +100,8 @@ class Pump:
     def push(self, chunks: Sequence[Chunk]) -> None:
         """Take one answer; it goes out with the next `flush`. The chunks must not change any more."""
         self._chunks.extend(chunks)
+        if len(chunks) > 1:  # what holds regions begins with bytes
+            self._regions += sum([not isinstance(chunk, MEMORY) for chunk in chunks])
         self.queued_bytes += memory_of(chunks)
 
     def flush(self) -> None:
@@ -107,6 +123,7 @@ class Pump:
         """Drop what is not sent; the socket itself is its owner's to close, after this."""
         self.closed = True
         self._chunks.clear()
+        self._regions = 0
         self._current = None
         self.queued_bytes = 0
         self._wait_for_room(False)
@@ -150,6 +167,7 @@ class Pump:
                 assert isinstance(chunk, Region)
                 if len(chunk) > READ_BYTES_MAX or (len(chunk) and not chunk.is_cached()):
                     break
+                self._regions -= 1
                 chunk = self._read_small(chunk) if len(chunk) else b""
             joined.append(chunk)
             size += len(chunk)
@@ -164,6 +182,7 @@ class Pump:
             self._current = memoryview(chunk)
         else:
             assert isinstance(chunk, Region)
+            self._regions -= 1
             self._current = RegionSender(chunk)
 
     def _read_small(self, region: Region) -> bytes:

@@ -99,6 +99,16 @@ class Session:
         """Whether there are answers that the client did not take yet."""
         return not (self._pump.idle or self._silent)
 
+    @property
+    def held_regions(self) -> int:
+        """Parts of log files that the client did not take yet; see `Pump`."""
+        return self._pump.held_regions
+
+    @property
+    def taken_since_sweep(self) -> int:
+        """Bytes of answers that the client took since the last sweep."""
+        return self._pump.sent_bytes - self._sent_seen
+
     # --- requests come in
 
     def _readable(self) -> None:
@@ -214,6 +224,7 @@ class Session:
             if len(self._answers) >= bounds.requests or self._hub.waiting_requests >= bounds.requests_of_all:
                 return True
         owes_much = self._pump.queued_bytes + self._answers_bytes > self._owed_bytes_max
+        owes_much |= self._pump.backlogged
         return owes_much or self._queued or self._held or self._silent or self._stopping or self._closed
 
     # --- answers go out

@@ -5,7 +5,7 @@ that leaves room for connections. `Descriptors` is the cache of one or more stor
 
     clean files      at most `limit` keep their descriptor; the longest unused are closed first (second chance)
     unsynced files   always keep theirs, because the kernel reports an error of write-back to a descriptor that was open then;
-                     beyond `unsynced_max` the oldest are synced in jobs
+                     where more than `limit` are, and half of the bound is in use, the oldest are synced in jobs
     regions          a region and its file share one descriptor; at three quarters of the bound no more are opened for regions,
                      so that readers can't keep writers from their files
 
@@ -46,6 +46,7 @@ BOUND_MAX = 65_536
 RESERVED_MIN, RESERVED_MAX = 32, 256
 """Descriptors that are left to everything else: listeners, jobs, the metadata store, the program around an embedded broker."""
 UNSYNCED_MAX = 16_384
+"""Of one cache; beyond it the oldest are synced in any case."""
 WRITE_BACK_FILES = 32
 """Files that are synced in one job."""
 EXAMINED_MAX = 64
@@ -231,11 +232,6 @@ class Descriptors:
         """Files in the cache."""
         return len(self._clean)
 
-    @property
-    def unsynced_max(self) -> int:
-        """How many files may be unsynced before the oldest are synced."""
-        return max(self.limit, min(self.open_files.bound // 2, UNSYNCED_MAX))
-
     def sync_with(self, submit: Callable[[Callable[[], None]], None]) -> None:
         """Have files synced by `submit(run)`, which is called by this thread alone; `run` may be called in any."""
         self._submitter = threading.get_ident()
@@ -294,7 +290,9 @@ class Descriptors:
     def wrote(self, file: CachedFile) -> None:
         """`file` was clean, and is written to."""
         self._unsynced[file] = None
-        if len(self._unsynced) > self.limit and len(self._unsynced) > self.unsynced_max:
+        if len(self._unsynced) > self.limit and (
+            len(self._unsynced) > UNSYNCED_MAX or len(self.open_files.live) > self.open_files.bound // 2
+        ):
             self._write_back()
 
     def syncing(self, file: CachedFile) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kqueue.base.errors import StorageFailed
 from kqueue.schema import Chunk
 from kqueue.server.jobs import ThreadJobs
-from kqueue.server.pump import JOIN_BYTES_MAX, READ_BYTES_MAX, Pump, memory_of
+from kqueue.server.pump import JOIN_BYTES_MAX, READ_BYTES_MAX, REGIONS_MAX, Pump, memory_of
 from kqueue.server.regions import STEP_BYTES
 from kqueue.storage import LocalStorage, MemoryStorage, Region
 from kqueue.testing.jobs import SteppedJobs
@@ -310,3 +310,26 @@ def test_a_file_that_fell_out_of_memory_is_read_ahead_and_then_sent(tmp_path: Pa
         assert await reading == data
 
     piped(test, jobs)
+
+
+def test_the_parts_of_files_that_wait_are_counted_until_they_are_sent() -> None:
+    file = MemoryStorage().open("a", create=True)
+    file.append(bytes(1 << 20))
+    sizes = [0, 100, READ_BYTES_MAX + 1, 100, 1 << 19] * (REGIONS_MAX // 5 + 1)
+
+    async def test(pipe: Pipe) -> None:
+        pump = pipe.pump
+        pump.push([b"header"])
+        assert (pump.held_regions, pump.backlogged) == (0, False)
+        pump.push([b"header", *(file.region(0, size) for size in sizes)])
+        assert (pump.held_regions, pump.backlogged) == (len(sizes), True)
+        pump.flush()
+        assert 0 < pump.held_regions < len(sizes)
+        await pipe.read(12 + sum(sizes))
+        await until(lambda: pump.idle)
+        assert (pump.held_regions, pump.backlogged) == (0, False)
+        pump.push([b"header", file.region(0, 5)])
+        pump.close()
+        assert pump.held_regions == 0
+
+    piped(test)

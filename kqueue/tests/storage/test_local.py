@@ -73,7 +73,6 @@ def test_files_in_use_stay_open_and_idle_ones_go(tmp_path: Path) -> None:
 @needs_proc
 def test_unsynced_files_keep_their_descriptor_and_the_oldest_are_synced_in_jobs(tmp_path: Path) -> None:
     cache = Descriptors(4, OpenFiles(bound=100))
-    assert cache.unsynced_max == 50
     jobs: list[Callable[[], None]] = []
     cache.sync_with(jobs.append)
     storage = LocalStorage(tmp_path, cache)
