@@ -94,16 +94,20 @@ def _topics_of_kafka(
     return taken
 
 
-def set_strays_aside(topics: Topics, logs: LogManager) -> None:
+def set_strays_aside(topics: Topics, logs: LogManager, deleted: Mapping[bytes, str]) -> None:
     """Rename folders that belong to no topic (``…-stray``, as Kafka does), so that no new topic of the same name finds them.
 
-    They come of a deletion that a crash cut short, or of a store older than the logs; as nobody can tell which, nothing is deleted.
+    Folders of `deleted` topics (names by id) are removed: a crash cut their deletion short. Others may come of a store older than the
+    logs, so they are kept.
     """
     for (name, index), folder in logs.found().items():
         if name in NO_TOPICS:
             continue
         topic = topics.find(name)
         if topic is None or index >= len(topic.partitions) or not is_meant(folder.topic_id, topic.id):
+            if folder.topic_id in deleted or (folder.topic_id is None and name in deleted.values()):
+                logs.delete(name, index)
+                continue
             aside = logs.set_aside(name, index)
             logger.warning("folder %s belongs to no topic that the metadata store knows: set aside as %s", folder.path, aside)
 

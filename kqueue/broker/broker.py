@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptData, StorageFailed, TooManyOpenFiles
@@ -18,12 +18,14 @@ from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timers
 from kqueue.broker import adoption
 from kqueue.broker.cleaning import Cleaning
+from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
 from kqueue.broker.deleting import RecordDeletion
 from kqueue.broker.fetch_sessions import FetchSessions
 from kqueue.broker.group_log import OffsetsTopicLog
 from kqueue.broker.metadata import Metadata
 from kqueue.broker.partition import Partition
 from kqueue.broker.producer_ids import ProducerIds
+from kqueue.broker.slices import Slices
 from kqueue.broker.topics import Topic, Topics
 from kqueue.broker.waiting import Waiting
 from kqueue.groups.coordinator import GroupCoordinator
@@ -70,11 +72,16 @@ class Broker:
         self.verify_reads = bool(config["kqueue.verify.reads"])
         self.endpoints: Endpoints = _no_endpoints
         self.metadata = Metadata(store, jobs, self.waiting)
+        self._stopping = False
+        self._slices = Slices(self.timers, clock)
+        self._leaving: dict[str, list[Topic]] = {}  # deleted topics, by name, until all of their partitions are let go
         self.topics = Topics(config, self.metadata, self, rng, made=self._made, gone=self._gone)
         self.producer_ids = ProducerIds(self.metadata)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
         self._group_log = OffsetsTopicLog(config, self.topics, self.waiting, clock)
         self.groups = GroupCoordinator(config, clock, self.timers, rng, self._group_log, self._wake)
+        self._deleted_topics = DeletedTopics(self.metadata, logs)
+        logs.on_removed = self._forget_deleted_topics
         self.cleaning = Cleaning(config, self.topics, logs, self.groups.offsets, self.waiting, jobs, self.timers, clock)
         self.deletion = RecordDeletion(logs, self.waiting, self.cleaning.drop_below_start)
 
@@ -89,7 +96,8 @@ class Broker:
         adoption.adopt(self.metadata, self.logs, self.config)
         self._begin_epoch()
         self.topics.load()
-        adoption.set_strays_aside(self.topics, self.logs)
+        adoption.set_strays_aside(self.topics, self.logs, deleted_topics(self.metadata))
+        self._forget_deleted_topics()
         if self.logs.was_unclean:
             self._recover()
         self._load_groups()
@@ -97,12 +105,23 @@ class Broker:
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.mend_indexes)
         self._every("producer.id.expiration.check.interval.ms", self.logs.expire_producers)
         self._every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
-        self._every("replica.high.watermark.checkpoint.interval.ms", self.logs.check_locks)
+        self.timers.every(self.config["replica.high.watermark.checkpoint.interval.ms"], self.logs.check_locks)
         self.cleaning.start()
 
+    def prepare_stop(self) -> None:
+        """Finish what is done in slices; call it before the last jobs are waited for.
+
+        Folders that are not made yet are left to the first use of their partitions.
+        """
+        self._stopping = True
+        self._slices.finish()
+        self.logs.stop_making()
+
     def stop(self) -> None:
-        """Flush, write the checkpoints and mark the stop as clean. No job may be under way. Twice is harmless."""
-        self.logs.close(self._high_watermarks())
+        """Flush, write the checkpoints and mark the stop as clean. No job may be under way: see `prepare_stop`. Twice is harmless."""
+        for _ in self._note_high_watermarks():
+            pass
+        self.logs.close()
 
     def erase(self) -> None:
         """Delete all topics, records, groups and offsets, for a stop; `stop` is next, once the jobs are done. Ids go on.
@@ -110,16 +129,16 @@ class Broker:
         Producer ids and the leader epoch stay above those that clients know. Blocks. Raises StorageFailed: nothing is deleted.
         """
         for topic in self.topics.clear():
-            self._delete_logs(topic)
+            for partition in topic.partitions:
+                self._let_go(partition)
 
     def open_log(self, topic: str, index: int) -> Log:
         """The log of a partition, for `Partition` alone. Raises StorageFailed."""
         found = self.topics.get(topic)
+        for old in self._leaving.get(topic, ()):
+            if index < len(old.partitions):
+                self._let_go(old.partitions[index])
         return self.logs.open(topic, index, found.id, found.log_config)
-
-    def open_partitions(self) -> list[Partition]:
-        """The partitions whose log is open."""
-        return [partition for topic in self.topics for partition in topic.partitions if partition.is_open]
 
     def _begin_epoch(self) -> None:
         stored = self.metadata.get(EPOCH_KEY)
@@ -155,42 +174,61 @@ class Broker:
         return self.logs.has(topic, index) or self.logs.is_out_of_reach(topic, index) is not None
 
     def _made(self, topic: Topic, partitions: Sequence[Partition]) -> None:
-        for partition in partitions:
+        for partition in partitions if self.logs.offline else ():
             self.logs.expect(topic.name, partition.index)
-            if topic.is_internal:
-                continue  # a folder comes when it is first written to
-            try:
+        if not topic.is_internal:  # there a folder comes when it is first written to
+            self._slices.add(self._make_folders(topic, list(partitions)))
+
+    def _make_folders(self, topic: Topic, partitions: Sequence[Partition]) -> Iterator[None]:
+        for partition in partitions:
+            if self._stopping or self.topics.find(topic.name) is not topic:
+                return  # a topic that was deleted meanwhile
+            if not self.logs.has(topic.name, partition.index):
                 self.logs.create(topic.name, partition.index, topic.id)
-            except StorageFailed as error:
-                logger.error("no folder could be made for %s-%d, the next use tries again: %s", topic.name, partition.index, error)
+            yield
 
     def _gone(self, topic: Topic) -> None:
-        self._delete_logs(topic)
+        self._leaving.setdefault(topic.name, []).append(topic)
+        self._slices.add(self._remove_folders(topic))
         self.groups.delete_topic(topic.name)
 
-    def _delete_logs(self, topic: Topic) -> None:
+    def _remove_folders(self, topic: Topic) -> Iterator[None]:
         for partition in topic.partitions:
+            self._let_go(partition)
+            yield
+        self._leaving[topic.name].remove(topic)
+        if not self._leaving[topic.name]:
+            del self._leaving[topic.name]
+        self._forget_deleted_topics()
+
+    def _forget_deleted_topics(self) -> None:
+        if not self._leaving:
+            self._deleted_topics.forget()
+
+    def _let_go(self, partition: Partition) -> None:
+        if not partition.deleted:
             partition.mark_deleted()
-            try:
-                job = self.logs.delete(topic.name, partition.index)
-            except (StorageFailed, FileNotFoundError) as error:
-                logger.error("the folder of %s-%d can't be removed: %s", topic.name, partition.index, error)
-                continue
-            if job is not None:
-                self.jobs.submit(job)
-        self.cleaning.forget(topic)
+            self.logs.delete(partition.topic, partition.index)
+            self.cleaning.forget(partition)
 
     def _wake(self, ticket: Ticket[object]) -> None:
         self.waiting.wake(ticket)
 
-    def _every(self, setting: str, run: Callable[[], object]) -> None:
-        self.timers.every(self.config[setting], run)
+    def _every(self, setting: str, steps: Callable[[], Iterator[object]]) -> None:
+        """Do upkeep of all logs in slices. What is not over when it is due again is not begun twice."""
+        name = f"{setting} {steps.__name__}"
+        self.timers.every(self.config[setting], lambda: self._slices.add_once(name, steps()))
 
-    def _checkpoint_high_watermarks(self) -> None:
-        self.logs.checkpoint_high_watermarks(self._high_watermarks())
+    def _checkpoint_high_watermarks(self) -> Iterator[None]:
+        yield from self._note_high_watermarks()
+        self.logs.save_high_watermarks()
 
-    def _high_watermarks(self) -> dict[tuple[str, int], int]:
-        return {(partition.topic, partition.index): partition.high_watermark for partition in self.open_partitions()}
+    def _note_high_watermarks(self) -> Iterator[None]:
+        for topic in self.topics:
+            for partition in topic.partitions:
+                if partition.is_open:
+                    self.logs.note_high_watermark(topic.name, partition.index, partition.high_watermark)
+                    yield
 
 
 def node_id(config: Config) -> int:

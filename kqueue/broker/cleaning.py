@@ -68,7 +68,7 @@ class Cleaning:
         self._timers = timers
         self._clock = clock
         self._disposal = Disposal(jobs, timers, clock, logs.save_log_starts)
-        self._told: set[tuple[Key, str]] = set()
+        self._told: dict[Key, set[str]] = {}
         self._round: deque[Partition] = deque()
         self._on_disk = config["kqueue.storage"] != "memory"
         self.cleaner = LogCleaner(config, logs, jobs, self._disposal, clock)
@@ -82,13 +82,12 @@ class Cleaning:
             self.cleaner.on_idle = self._compact
             self._timers.every(self._config["log.cleaner.backoff.ms"], self._compact)
 
-    def forget(self, topic: Topic) -> None:
-        """The topic is gone."""
-        for partition in topic.partitions:
-            key = (topic.name, partition.index)
-            self.cleaner.forget(key)
-            self.handovers.forget(key)
-            self._told = {(told, what) for told, what in self._told if told != key}
+    def forget(self, partition: Partition) -> None:
+        """The partition is gone."""
+        key = (partition.topic, partition.index)
+        self.cleaner.forget(key)
+        self.handovers.forget(key)
+        self._told.pop(key, None)
 
     # --- dropping
 
@@ -114,8 +113,8 @@ class Cleaning:
         topic = self._topics.find(partition.topic)
         if topic is None or partition.deleted or self.cleaner.is_busy(key):
             return
-        if not partition.is_open and not self._logs.has(*key):
-            return  # of an internal topic, never written to
+        if not partition.is_open and not self._logs.may_have_batches(*key):
+            return  # there is nothing to drop, so the log is not opened for it
         try:
             log = partition.log
             if log.offline is not None:
@@ -247,8 +246,9 @@ class Cleaning:
         )
 
     def _tell_once(self, key: Key, what: str) -> None:
-        if (key, what) not in self._told:
-            self._told.add((key, what))
+        told = self._told.setdefault(key, set())
+        if what not in told:
+            told.add(what)
             logger.error("%s-%d: %s", *key, what)
 
 

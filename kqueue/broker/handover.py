@@ -98,7 +98,8 @@ class Handovers:
     def forget(self, key: Key) -> None:
         """The partition is gone. What is under way for it ends without any effect."""
         self._waiting.pop(key, None)
-        self._told = {(told, policy): what for (told, policy), what in self._told.items() if told != key}
+        if self._told:
+            self._told = {(told, policy): what for (told, policy), what in self._told.items() if told != key}
 
     def begin(self, partition: Partition, topic: Topic, policy: str, drop: Drop) -> None:
         """Have `drop.first` done, and then the drop; where there is no room, when there is.

@@ -80,7 +80,7 @@ class Partition:
         self._high_watermark = 0
         self._flush_due = False
         self._flush_timer: Timer | None = None
-        self._after_flush: list[tuple[int, Callable[[], None]]] = []
+        self._after_flush: tuple[tuple[int, Callable[[], None]], ...] = ()  # nearly always empty: no list for each partition
 
     def __repr__(self) -> str:
         return f"Partition({self._topic}-{self.index})"
@@ -227,11 +227,11 @@ class Partition:
         if self.log.flushed_offset >= offset or self.log.offline is not None or not on_disk:
             call()
         else:
-            self._after_flush.append((offset, call))
+            self._after_flush += ((offset, call),)
             self.flush()
 
     def _call_after_flush(self) -> None:
-        waiting, self._after_flush = self._after_flush, []
+        waiting, self._after_flush = self._after_flush, ()
         for offset, call in waiting:
             self.after_flush(offset, call)
 
@@ -241,7 +241,7 @@ class Partition:
         log, self._log = self._log, None
         if self._flush_timer is not None:
             self._flush_timer.cancel()
-        waiting, self._after_flush = self._after_flush, []
+        waiting, self._after_flush = self._after_flush, ()
         for _, call in waiting:
             call()
         self._host.waiting.wake(self)

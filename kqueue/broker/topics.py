@@ -27,6 +27,7 @@ from kqueue.base.errors import (
 from kqueue.base.names import INTERNAL_TOPICS, check_topic, collision_key, parse_uuid, random_uuid, uuid_text
 from kqueue.base.settings import Config, TopicConfig, format_value
 from kqueue.base.tickets import Ticket
+from kqueue.broker import deleted_topics
 from kqueue.broker.metadata import Metadata
 from kqueue.broker.partition import Host, Partition
 from kqueue.log.config import LogConfig
@@ -104,6 +105,7 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self._collisions: dict[str, str] = {}
         self._creating: dict[str, Ticket[Topic]] = {}
+        self._growing = 0
         self._partition_count = 0
 
     def load(self) -> None:
@@ -235,7 +237,8 @@ class Topics:
             self._gone(topic)
             self._metadata.resolve(ticket, None)
 
-        self._metadata.commit(f"delete topic {name}", {PREFIX + name: None}, done)
+        note = {deleted_topics.key_of(topic.id): name.encode()}
+        self._metadata.commit(f"delete topic {name}", {PREFIX + name: None, **note}, done)
         return ticket
 
     def clear(self) -> list[Topic]:
@@ -245,7 +248,9 @@ class Topics:
         """
         topics = list(self)
         if topics:
-            self._metadata.commit_now({PREFIX + topic.name: None for topic in topics})
+            puts: dict[str, bytes | None] = {PREFIX + topic.name: None for topic in topics}
+            puts |= {deleted_topics.key_of(topic.id): topic.name.encode() for topic in topics}
+            self._metadata.commit_now(puts)
         for topic in topics:
             self._remove(topic)
         return topics
@@ -272,8 +277,10 @@ class Topics:
         grown = Topic(name, topic.id, topic.config)
         self._grow(grown, count)
         ticket: Ticket[Topic] = Ticket()
+        self._growing += count - have
 
         def done(error: KqueueError | None) -> None:
+            self._growing -= count - have
             if error is not None:
                 self._metadata.fail(ticket, error)
                 return
@@ -326,9 +333,10 @@ class Topics:
 
     def _check_room(self, name: str, count: int) -> None:
         limit = self._config["kqueue.max.partitions"]
-        if self._partition_count + count > limit:
+        have = self._partition_count + self._growing
+        if have + count > limit:
             raise PolicyViolation(
-                f"topic {name}: {count} partitions more than the {self._partition_count} there are would pass kqueue.max.partitions={limit}"
+                f"topic {name}: {count} partitions more than the {have} there are would pass kqueue.max.partitions={limit}"
             )
 
     def _grow(self, topic: Topic, count: int) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import StorageFailed
-from kqueue.log.folders.data_folder import DataFolder, Found, Key
+from kqueue.log.folders.data_folder import DataFolder
+from kqueue.log.folders.folder_work import Found, Key
 from kqueue.log.formats import checkpoints
 from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, META_PROPERTIES, RECOVERY_POINTS, Offsets
 from kqueue.log.formats.epochs import encode_epochs

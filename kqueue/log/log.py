@@ -43,6 +43,7 @@ class Log:
 
     `config` may be replaced at any time. `on_flushed` is called when `flushed_offset` has moved, the log went offline, or a flush could not
     open its files (`flush_refused`, until the next one): nothing is lost then, and it is to be tried again a little later.
+    `on_offline` is called when it went offline by a failure.
     `on_truncate(offset)` is called before anything is cut off: the recovery point on disk must not lie above `offset` when it returns.
     `defers_rolls`: somebody flushes it in jobs, so a segment goes on beyond its size until the one before is durable, instead of waiting
     for the disk (`roll_due`: it does now); else a roll syncs that one at once.
@@ -52,7 +53,7 @@ class Log:
     __slots__ = (
         "_active", "_clock", "_flusher", "_jitter_ms", "_list", "_producer_expiration_ms", "_reader", "_rng", "_segments",
         "_snapshots", "_storage", "config", "damage", "defers_rolls", "end_offset", "epochs", "flush_refused", "folder", "offline",
-        "on_flushed", "on_truncate", "producers", "roll_due", "start_intended", "start_offset", "topic_id",
+        "on_flushed", "on_offline", "on_truncate", "producers", "roll_due", "start_intended", "start_offset", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +81,7 @@ class Log:
         self.flush_refused = False
         self.defers_rolls = self.roll_due = False
         self.on_flushed: Callable[[], None] | None = None
+        self.on_offline: Callable[[], None] | None = None
         self.on_truncate: Callable[[int], None] | None = None
         self._storage = storage
         self._clock = clock
@@ -493,6 +495,8 @@ class Log:
             place = f"{self._storage.place}: {self.folder}"
             self.take_offline(error if isinstance(error, StorageFailed) else StorageFailed(f"{place}: {error!r}"))
             logger.error("%s is offline until the next start: %s", place, self.offline)
+            if self.on_offline is not None:
+                self.on_offline()
 
     def take_offline(self, error: StorageFailed) -> None:
         """Refuse every use with `error` from now on, and write nothing more; the caller has logged why. Harmless if it is offline."""
@@ -525,9 +529,13 @@ class Log:
         """Put the greatest time so far into the active segment's time index, for whoever copies the files. Raises StorageFailed."""
         self._active.finish_timeindex()
 
+    def retire(self) -> None:
+        """The log was deleted: it is offline from now on. Its files stay open until `abandon`."""
+        self.take_offline(StorageFailed(f"{self.folder} was deleted"))
+
     def abandon(self) -> None:
         """Let go of the files without flushing, before they are deleted; the log is offline then."""
-        self.take_offline(StorageFailed(f"{self.folder} was deleted"))
+        self.retire()
         self._close_files()
 
     def _close_files(self) -> None:

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import FolderLost, StorageFailed, TooManyOpenFiles
-from kqueue.base.jobs import IoJob, Jobs
+from kqueue.base.jobs import Jobs
 from kqueue.base.names import random_uuid, uuid_text
 from kqueue.log.config import LogConfig
 from kqueue.log.copying import Copy
-from kqueue.log.folders.data_folder import DataFolder, Found, Key, is_meant
-from kqueue.log.folders.data_folders import DataFolders, Offline
+from kqueue.log.folders.data_folder import DataFolder, is_meant
+from kqueue.log.folders.data_folders import DataFolders, Offline, has_batches
+from kqueue.log.folders.folder_work import Found, Key
 from kqueue.log.folders.log_dirs import LogDir, log_dir
 from kqueue.log.folders.saving import Done
 from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from kqueue.log.formats.filenames import FOLDER_DELETED, PARTITION_METADATA
-from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log, remove_folder
+from kqueue.log.formats.filenames import PARTITION_METADATA
+from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log
 from kqueue.log.recovery.mending import mend
 from kqueue.storage import Storage
 
@@ -63,12 +64,15 @@ class LogManager:
         self._jobs = jobs
         self._producer_expiration_ms = producer_expiration_ms
         self._logs: dict[Key, Log] = {}
-        self._new: set[Key] = set()  # made, and not flushed since
+        self._failed: dict[DataFolder, dict[Key, Log]] = {}  # the open logs that have gone offline; others may be in it still
         self._closed = False
         self._folders = DataFolders(
             storages, offline, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng, jobs=jobs
         )
         self.cluster_id = next(iter(self._folders)).cluster_id
+        self.on_removed: Callable[[], None] | None = None
+        for folder in self._folders:
+            folder.on_removed = self._removed
         # a partition of an unclean folder stays in here until it was opened, and so recovered
         self._unrecovered = {key for folder in self._folders if not folder.clean for key in folder.found if key[0] not in NOT_OURS}
 
@@ -94,6 +98,17 @@ class LogManager:
         """Whether the partition has a folder."""
         return self._folder_of((topic, partition)) is not None
 
+    def may_have_batches(self, topic: str, partition: int) -> bool:
+        """Whether the partition's folder holds a batch; True where that can't be told. Lists the folder, unless it is new. Blocks."""
+        key = (topic, partition)
+        folder = self._folder_of(key)
+        if folder is None or key in folder.new:
+            return False
+        try:
+            return has_batches(folder.storage, folder.found[key])
+        except (StorageFailed, FileNotFoundError):
+            return True
+
     def place_of(self, topic: str, partition: int) -> tuple[Storage, str] | None:
         """Where the partition's folder is: in which storage, under which path; None: there is none."""
         folder = self._folder_of((topic, partition))
@@ -113,10 +128,19 @@ class LogManager:
     def create(self, topic: str, partition: int, topic_id: bytes) -> None:
         """Make the folder of a new partition, in the emptiest data folder that is in order; the log is made when it is opened.
 
-        Crash: gone unless its log was flushed. Raises StorageFailed.
+        In a job, and at once if the partition is opened before it. A folder that can't be made is logged, and left to `open`.
+        Crash: gone unless its log was flushed. Raises StorageFailed: only without jobs.
         """
         assert not self.has(topic, partition), f"{topic}-{partition} is there"
-        self._make((topic, partition), topic_id)
+        if self._jobs is None:
+            self._make((topic, partition), topic_id)
+        else:
+            self._folders.make_soon((topic, partition), topic_id, self._is_impaired)
+
+    def stop_making(self) -> None:
+        """Make no more folders in jobs; each is made when its partition is first opened."""
+        for folder in self._folders:
+            folder.stop_making()
 
     def expect(self, topic: str, partition: int) -> None:
         """A partition is new to the broker, and its folder will be made when it is first opened."""
@@ -131,12 +155,17 @@ class LogManager:
         return None
 
     def _make(self, key: Key, topic_id: bytes) -> DataFolder:
-        folder = self._folders.make(key, topic_id, self._is_impaired)
-        self._new.add(key)
-        return folder
+        return self._folders.make(key, topic_id, self._is_impaired)
 
     def _is_impaired(self, folder: DataFolder) -> bool:
-        return folder.error is not None or any(key in self._logs and self._logs[key].offline is not None for key in folder.found)
+        """Whether something of the folder has failed. Costs the same however many partitions there are."""
+        failed = self._failed.get(folder, {})
+        while failed:
+            key, log = next(iter(failed.items()))
+            if log.offline is not None and self._logs.get(key) is log:
+                return True
+            del failed[key]
+        return folder.error is not None
 
     def open(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
         """The partition's log; made if there is none. Opened once, and then kept. Blocks while a log is recovered.
@@ -157,7 +186,7 @@ class LogManager:
         return log
 
     def _find_and_open(self, key: Key, topic_id: bytes, config: LogConfig) -> Log:
-        folder = self._folders.of(key) or self._make(key, topic_id)
+        folder = self._folders.of(key) or self._settled(key) or self._make(key, topic_id)
         if folder.lost is not None:
             raise folder.lost
         found = folder.found[key]
@@ -165,11 +194,14 @@ class LogManager:
             raise StorageFailed(f"{folder.storage.place}: the folder {found.path} was there and is gone")
         if found.topic_id != topic_id and is_meant(found.topic_id, topic_id):
             found = folder.identify(key, found.path, topic_id)
-            self._new.add(key)
         if found.topic_id != topic_id:
             theirs = uuid_text(found.topic_id) if found.topic_id else "none"
             raise StorageFailed(f"{folder.storage.place}: {found.path} is of topic id {theirs}, not {uuid_text(topic_id)}")
         return self._open(folder, key, found, topic_id, config)
+
+    def _settled(self, key: Key) -> DataFolder | None:
+        self._folders.settle(key)
+        return self._folders.of(key)
 
     def _open(self, folder: DataFolder, key: Key, found: Found, topic_id: bytes, config: LogConfig) -> Log:
         log = Log.open(
@@ -184,36 +216,34 @@ class LogManager:
             high_watermark=folder.high_watermarks.get(key),
             producer_expiration_ms=self._producer_expiration_ms,
             rng=self._rng,
-            files_to_sync=(PARTITION_METADATA,) if key in self._new or not folder.clean else (),
+            files_to_sync=(PARTITION_METADATA,) if key in folder.new or not folder.clean else (),
         )
-        self._new.discard(key)
+        folder.new.discard(key)
         log.on_truncate = lambda offset: self._lower_recovery_point(folder, key, offset)
+        log.on_offline = lambda: self._failed.setdefault(folder, {}).__setitem__(key, log)
         return log
 
-    def delete(self, topic: str, partition: int) -> IoJob[None] | None:
-        """Take the partition away at once; the job then removes its files. None: there is no such folder.
+    def delete(self, topic: str, partition: int) -> bool:
+        """Take the partition away at once; jobs then close its log and remove its files. False: there is no such folder.
 
-        Crash: before the job has run, the folder may be back (under either name); those named for deletion go at the next start.
-        Raises StorageFailed: it can't be renamed.
+        Crash: before the job has run, the folder may be back (under either name); those named for deletion go at the next start. A
+        failure is logged; where the folder could not even be renamed, no partition of its name can be opened until the next start.
         """
         key = (topic, partition)
-        folder = self._folder_of(key)
-        if folder is None:
-            return None
-        self._forget(key)
-        path = folder.rename(key, FOLDER_DELETED, random_uuid(self._rng).hex())
-        storage = folder.storage
+        log = self._forget(key)
+        if log is not None:
+            log.retire()
+        unique = random_uuid(self._rng).hex()
+        return any(folder.remove_soon(key, unique, log) for folder in self._folders)
 
-        def run() -> None:
-            storage.sync_folder("")
-            remove_folder(storage, path)
-            storage.sync_folder("")
+    @property
+    def is_removing(self) -> bool:
+        """Whether folders that `delete` took away may still be on the disk; `on_removed` is called when they are not any more."""
+        return any(folder.is_removing() for folder in self._folders)
 
-        def finish(_: None, error: BaseException | None) -> None:
-            if error is not None:
-                logger.error("%s: %s could not be removed, the next start tries again: %s", storage.place, path, error)
-
-        return IoJob(f"delete {path}", run, finish, storage.place)
+    def _removed(self) -> None:
+        if self.on_removed is not None:
+            self.on_removed()
 
     def set_aside(self, topic: str, partition: int) -> str:
         """Rename a folder that nobody knows to ``…-stray``, out of the way of a new one; returns the new path.
@@ -223,32 +253,39 @@ class LogManager:
         key = (topic, partition)
         folder = self._folder_of(key)
         assert folder is not None, f"{topic}-{partition} is not there"
-        self._forget(key)
-        return folder.rename(key, FOLDER_STRAY, random_uuid(self._rng).hex())
-
-    def _forget(self, key: Key) -> None:
-        log = self._logs.pop(key, None)
+        log = self._forget(key)
         if log is not None:
             log.abandon()
-        self._new.discard(key)
+        return folder.rename(key, FOLDER_STRAY, random_uuid(self._rng).hex())
+
+    def _forget(self, key: Key) -> Log | None:
         self._unrecovered.discard(key)
+        return self._logs.pop(key, None)
 
     def _folder_of(self, key: Key) -> DataFolder | None:
         return self._folders.of(key)
 
     # --- checkpoints
 
-    def checkpoint_recovery_points(self) -> None:
-        """Write how far logs are flushed, and where they start, in jobs. Crash: old or new, which costs time alone."""
-        self.save_recovery_points(lambda error: None)
-        for folder in self._folders:
-            folder.save(LOG_STARTS, self._told(folder, LOG_STARTS))
+    def checkpoint_recovery_points(self) -> Iterator[None]:
+        """Write how far logs are flushed, and where they start, in jobs; one step per open log.
 
-    def mend_indexes(self) -> None:
-        """Make the indexes anew that reads found wrong, in jobs; see `mending`."""
-        if self._jobs is not None:
-            for log in self._logs.values():
-                mend(log, self._jobs)
+        Crash: old or new, which costs time alone.
+        """
+        for key, log in list(self._logs.items()):
+            if self._logs.get(key) is log:
+                self._note_offsets(key)
+            yield
+        for folder in self._folders:
+            for name in (RECOVERY_POINTS, LOG_STARTS):
+                folder.save(name, self._told(folder, name))
+
+    def mend_indexes(self) -> Iterator[None]:
+        """Make the indexes anew that reads found wrong, in jobs; see `mending`. One step per open log."""
+        for log in list(self._logs.values()) if self._jobs is not None else ():
+            assert self._jobs is not None
+            mend(log, self._jobs)
+            yield
 
     def check_locks(self) -> None:
         """Verify in jobs that the data folders are still locked; the logs of one that is not are offline from then on. See `check_lock`."""
@@ -260,46 +297,38 @@ class LogManager:
             if key in self._logs:
                 self._logs[key].take_offline(error)
 
-    def checkpoint_high_watermarks(self, high_watermarks: Mapping[Key, int]) -> None:
-        """Write the high watermarks of these partitions, in jobs; others keep theirs. Crash: old or new."""
+    def note_high_watermark(self, topic: str, partition: int, offset: int) -> None:
+        """What `save_high_watermarks` is to write; a partition that is gone is fine."""
+        folder = self._folder_of((topic, partition))
+        if folder is not None:
+            folder.high_watermarks[topic, partition] = offset
+
+    def save_high_watermarks(self) -> None:
+        """Write the high watermarks that were noted, in jobs. Crash: old or new."""
         for folder in self._folders:
-            for key in folder.found:
-                if key in high_watermarks:
-                    folder.high_watermarks[key] = high_watermarks[key]
             folder.save(HIGH_WATERMARKS, self._told(folder, HIGH_WATERMARKS))
 
-    def save_recovery_points(self, done: Done) -> None:
-        """Write how far all logs are flushed, in jobs.
-
-        `done(error or None)` is called on the owner thread once all folders have it, or the first that could not; at once where nothing
-        is new. Crash: old or new, which costs time alone.
-        """
-        finish = _all_of(len(self._folders), done)
-        for folder in self._folders:
-            self._save_recovery_points_of(folder, finish)
-
     def save_recovery_point(self, key: Key, done: Done) -> None:
-        """`save_recovery_points` of the partition's data folder alone: no other disk is waited for. A partition that is gone is fine."""
-        folder = self._folder_of(key)
+        """Write how far the partition's log is flushed, in a job.
+
+        `done(error or None)` is called on the owner thread once the file has it, or could not be written; at once where nothing is new.
+        Crash: old or new, which costs time alone. A partition that is gone is fine.
+        """
+        folder = self._note_offsets(key)
         if folder is None:
             done(None)
         else:
-            self._save_recovery_points_of(folder, done)
-
-    def _save_recovery_points_of(self, folder: DataFolder, done: Done) -> None:
-        self._note_offsets(folder)
-        folder.save(RECOVERY_POINTS, self._told(folder, RECOVERY_POINTS, done))
+            folder.save(RECOVERY_POINTS, self._told(folder, RECOVERY_POINTS, done))
 
     def save_log_starts(self, key: Key, done: Done) -> None:
-        """Write where the partition's log (and its neighbours) start, in a job; `done` as in `save_recovery_points`.
+        """Write where the partition's log starts, in a job; `done` as in `save_recovery_point`.
 
         Crash: old or new; once `done(None)` is called the start that the log has now is never forgotten. A partition that is gone is fine.
         """
-        folder = self._folder_of(key)
+        folder = self._note_offsets(key)
         if folder is None:
             done(None)
             return
-        self._note_offsets(folder)
 
         def then(error: BaseException | None) -> None:
             if error is not None:
@@ -316,7 +345,7 @@ class LogManager:
         return folder.cleaner_offsets.get(key) if folder is not None else None
 
     def save_cleaner_offset(self, key: Key, offset: int | None, done: Done) -> None:
-        """Write how far a partition is compacted (None: not at all), in a job; `done` as in `save_recovery_points`.
+        """Write how far a partition is compacted (None: not at all), in a job; `done` as in `save_recovery_point`.
 
         Crash: old or new; the old one costs another look at what is clean. A partition that is gone is fine.
         """
@@ -343,17 +372,18 @@ class LogManager:
 
         return tell
 
-    def _note_offsets(self, folder: DataFolder) -> None:
-        for key in folder.found:
-            log = self._logs.get(key)
-            if log is not None:
-                # what lies below the log start need not be whole any more
-                folder.recovery_points[key] = max(log.flushed_offset, log.start_intended)
-                if log.start_intended > 0:
-                    # also where the first segment begins there: the files before it may not be gone for good
-                    folder.log_starts[key] = log.start_intended
-                else:
-                    folder.log_starts.pop(key, None)
+    def _note_offsets(self, key: Key) -> DataFolder | None:
+        """Note what the checkpoints are to say of a partition; returns its folder."""
+        folder, log = self._folder_of(key), self._logs.get(key)
+        if folder is not None and log is not None:
+            # what lies below the log start need not be whole any more
+            folder.recovery_points[key] = max(log.flushed_offset, log.start_intended)
+            if log.start_intended > 0:
+                # also where the first segment begins there: the files before it may not be gone for good
+                folder.log_starts[key] = log.start_intended
+            else:
+                folder.log_starts.pop(key, None)
+        return folder
 
     def _lower_recovery_point(self, folder: DataFolder, key: Key, offset: int) -> None:
         if folder.recovery_points.get(key, 0) > offset:
@@ -365,9 +395,9 @@ class LogManager:
         offline = [LogDir(place, None, error, None, None, {}) for place, error in self._folders.offline]
         return [log_dir(folder, self._logs) for folder in self._folders] + offline
 
-    def expire_producers(self) -> int:
-        """Forget silent producers of all open logs; returns how many."""
-        return sum(log.expire_producers() for log in self._logs.values())
+    def expire_producers(self) -> Iterator[int]:
+        """Forget silent producers of all open logs; one step per log, which yields how many."""
+        return (log.expire_producers() for log in list(self._logs.values()))
 
     def copy_to(self, target: Storage) -> None:
         """Copy all logs as they are at this moment into `target`, which must be empty, to be as after a clean stop. Blocks.
@@ -383,7 +413,7 @@ class LogManager:
 
     # --- the end
 
-    def close(self, high_watermarks: Mapping[Key, int] | None = None) -> None:
+    def close(self) -> None:
         """Flush and close all logs, write the checkpoints, mark the stop as clean, unlock. Blocks. Twice is harmless.
 
         A folder is marked clean only if all its logs could be closed, and none waits to be recovered still. No flush may be under way.
@@ -397,8 +427,8 @@ class LogManager:
             folder.check_lock(None, partial(self._lose, folder))
             try:
                 clean = self._close_logs(folder)
-                self._note_offsets(folder)
-                folder.high_watermarks.update({key: high for key, high in (high_watermarks or {}).items() if key in folder.found})
+                for key in folder.found:
+                    self._note_offsets(key)
                 for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
                     folder.save_now(name)
             except StorageFailed as error:
@@ -421,18 +451,6 @@ class LogManager:
                 logger.error("%s: %s", folder.storage.place, error)
             clean &= log.offline is None
         return clean
-
-
-def _all_of(count: int, done: Done) -> Done:
-    """Calls `done` once it was called `count` times itself, with the first error."""
-    errors: list[BaseException | None] = []
-
-    def one(error: BaseException | None) -> None:
-        errors.append(error)
-        if len(errors) == count:
-            done(next((error for error in errors if error is not None), None))
-
-    return one
 
 
 __all__ = ["Found", "LogDir", "LogManager", "Offline"]

@@ -120,6 +120,7 @@ class Server:
             for session in list(self.hub.sessions):
                 session.stop_reading()
             self.jobs.cancel_cpu()
+            self.broker.prepare_stop()
             await self._finish_jobs()
             await self._send_answers()
             self.hub.close()

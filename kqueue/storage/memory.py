@@ -136,6 +136,8 @@ class MemoryStorage:
         if check_path(new) in self._folders:
             raise StorageFailed(f"{new} is a folder")
         if check_path(old) in self._folders:
+            if parent_of(new) not in self._folders:
+                raise FileNotFoundError(parent_of(new))
             self._rename_folder(old, new)
         elif old in self._files:
             self._files[new] = self._files.pop(old)
@@ -177,9 +179,10 @@ class MemoryStorage:
         self._folders[parent_of(path)].discard(path.rpartition("/")[2])
 
     def _rename_folder(self, old: str, new: str) -> None:
-        if parent_of(new) not in self._folders:
-            raise FileNotFoundError(parent_of(new))
-        for path in [path for path in self._files if path.startswith(old + "/")]:
-            self._files[new + path[len(old) :]] = self._files.pop(path)
-        for path in [path for path in self._folders if path == old or path.startswith(old + "/")]:
-            self._folders[new + path[len(old) :]] = self._folders.pop(path)
+        for name in list(self._folders[old]):
+            path, moved = f"{old}/{name}", f"{new}/{name}"
+            if path in self._folders:
+                self._rename_folder(path, moved)
+            else:
+                self._files[moved] = self._files.pop(path)
+        self._folders[new] = self._folders.pop(old)

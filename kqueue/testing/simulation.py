@@ -94,6 +94,7 @@ class Simulation:
 
     def stop(self) -> None:
         """A clean stop."""
+        self.broker.prepare_stop()
         self.settle()
         self.broker.stop()
 

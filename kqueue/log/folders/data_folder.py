@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import random
 from collections.abc import Callable
-from typing import NamedTuple
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import CorruptIndex, FolderLost, StorageFailed
+from kqueue.base.errors import CorruptIndex, FolderLost, StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import parse_partition_folder, parse_uuid, partition_folder, random_uuid, uuid_text
-from kqueue.log.folders.saving import CheckpointFile, Done, run_or_submit
+from kqueue.log.folders.folder_work import FolderMaker, FolderRemover, Found, Key, Removal, make_partition_folder, write_topic_id
+from kqueue.log.folders.saving import CheckpointFile, Done, all_of, run_or_submit
 from kqueue.log.formats import checkpoints
 from kqueue.log.formats.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -27,19 +26,11 @@ from kqueue.log.formats.checkpoints import (
 )
 from kqueue.log.formats.epochs import UNKNOWN, decode_epochs
 from kqueue.log.formats.filenames import EPOCHS, FOLDER_DELETED, PARTITION_METADATA
-from kqueue.log.log import remove_folder
+from kqueue.log.log import Log, remove_folder
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
-Key = tuple[str, int]
 FLIPPED_BITS_MAX = 12
-
-
-class Found(NamedTuple):
-    """A partition's folder: its path under the data folder, and the 16-byte id of its topic; None: it does not say."""
-
-    path: str
-    topic_id: bytes | None
 
 
 class DataFolder:
@@ -48,6 +39,7 @@ class DataFolder:
     `recovery_points`, `high_watermarks`, `log_starts`, `cleaner_offsets`: what the checkpoints say; `save` puts them back.
     `error`: what failed last at the top of the folder, None once a checkpoint could be written again.
     `lost`: why the folder is no longer ours (`check_lock`); from then on nothing is written to it until the next start. None: it is ours.
+    `new`: the partitions that were made and not flushed since.
     Raises FolderInUse, StorageFailed (another node's folder, a file that can't be read or written).
     """
 
@@ -67,9 +59,21 @@ class DataFolder:
             self.high_watermarks = self._read_offsets(HIGH_WATERMARKS)
             self.log_starts = self._read_offsets(LOG_STARTS)
             self.cleaner_offsets = self._read_offsets(CLEANER_OFFSETS)
-            self._files = {name: CheckpointFile(storage, name, jobs) for name in OFFSET_CHECKPOINTS}
+            self._files = {name: CheckpointFile(storage, name, jobs, checkpoints.encode_offsets) for name in OFFSET_CHECKPOINTS}
             self.found: dict[Key, Found] = {}
+            self.new: set[Key] = set()
             self._stale: set[Key] = set()
+            self.on_removed: Callable[[], None] | None = None
+            self._remover = FolderRemover(storage, jobs, self._check_ours, self._not_removed, self._removed)
+            self._maker = FolderMaker(
+                storage,
+                jobs,
+                self._remover,
+                check=self._check_ours,
+                before=self._when_checkpoints_are_clean,
+                made=self._made,
+                failed=self._not_made,
+            )
             self._list()
             for key in {key for name in OFFSET_CHECKPOINTS for key in self._table(name)} - self.found.keys():
                 self._forget(key)
@@ -189,34 +193,80 @@ class DataFolder:
 
     # --- partitions
 
+    @property
+    def count(self) -> int:
+        """How many partitions are here, or will be."""
+        return len(self.found) + len(self._maker)
+
     def make(self, key: Key, topic_id: bytes) -> Found:
-        """Make a partition's folder, with its topic's id. Raises StorageFailed: also where the data folder itself is gone.
+        """Make a partition's folder, with its topic's id. Blocks. Raises StorageFailed: also where the data folder itself is gone.
 
         Crash: the first flush of its log makes it durable; before, it may be gone.
         """
         self._check_ours()
-        if not self.storage.exists(META_PROPERTIES):
-            # else a folder that was unmounted would be made again on the disk below
-            raise StorageFailed(f"{self.storage.place}: {META_PROPERTIES} was there and is gone")
+        self.settle(key)
         self._forget_for_good(key)
-        path = partition_folder(*key)
-        self.storage.make_folder(path)
-        try:
-            return self.identify(key, path, topic_id)
-        except StorageFailed:
-            with contextlib.suppress(StorageFailed, FileNotFoundError):
-                remove_folder(self.storage, path)
-            raise
+        make_partition_folder(self.storage, partition_folder(*key), topic_id)
+        return self._made(key, topic_id)
+
+    def make_soon(self, key: Key, topic_id: bytes) -> None:
+        """`make`, in a job. What can't be made is logged, and left to the first use of the partition. Crash: as `make`."""
+        self._maker.add(key, topic_id)
+
+    def stop_making(self) -> None:
+        """Take back what `make_soon` has not begun."""
+        self._maker.cancel_waiting()
+
+    def settle(self, key: Key) -> None:
+        """Leave nothing of the partition to jobs: afterwards it is in `found`, or `make` may be called. Blocks for a rename at most."""
+        self._remover.settle(key)
+        self._maker.cancel(key)
+
+    def is_removing(self, key: Key | None = None) -> bool:
+        """Whether a deleted partition of this name may still have its old name; None: whether any deleted folder may be there."""
+        return self._remover.is_pending(key) if key is not None else not self._remover.is_idle or self._remover.has_failed
 
     def identify(self, key: Key, path: str, topic_id: bytes) -> Found:
         """Write a topic's id into a partition's folder. Crash: as `make`."""
         self._check_ours()
-        file = self.storage.open(f"{path}/{PARTITION_METADATA}", create=True)
-        file.truncate(0)
-        file.append(checkpoints.encode_partition_metadata(topic_id))
-        file.close()
-        found = self.found[key] = Found(path, topic_id)
+        write_topic_id(self.storage, path, topic_id)
+        return self._made(key, topic_id, path)
+
+    def _made(self, key: Key, topic_id: bytes, path: str | None = None) -> Found:
+        found = self.found[key] = Found(path or partition_folder(*key), topic_id)
+        self.new.add(key)
         return found
+
+    def _not_made(self, error: BaseException) -> None:
+        if isinstance(error, TooManyOpenFiles):
+            return  # the disk is well
+        self.error = error if isinstance(error, StorageFailed) else StorageFailed(f"{self.storage.place}: {error}")
+
+    def remove_soon(self, key: Key, unique: str, log: Log | None) -> bool:
+        """Take a partition away at once; its folder is renamed for deletion, and then removed, in jobs. False: there is none.
+
+        Args: log: its log if that is open; it is closed then. unique: see `rename`.
+        Crash: the folder may be back under either name, whole or in part; those named for deletion go at the next start.
+        """
+        if self._maker.cancel(key):
+            return True
+        found = self.found.pop(key, None)
+        if found is None:
+            return False
+        self.new.discard(key)
+        self._forget(key)
+        self._remover.add(key, Removal(found, _renamed(key, FOLDER_DELETED, unique), log))
+        return True
+
+    def _removed(self) -> None:
+        self._maker.go_on()
+        if self.on_removed is not None:
+            self.on_removed()
+
+    def _not_removed(self, key: Key, removal: Removal, error: BaseException) -> None:
+        # else a new partition of the name would get the old one's files
+        self._maker.cancel(key)
+        self.found.setdefault(key, removal.found)
 
     def rename(self, key: Key, suffix: str, unique: str) -> str:
         """Take a partition out of the way under the name `<topic>-<partition>.<unique><suffix>`; returns the path. Raises StorageFailed.
@@ -225,17 +275,17 @@ class DataFolder:
         """
         self._check_ours()
         found = self.found.pop(key)
-        tail = f"-{key[1]}.{unique}{suffix}"
-        path = key[0][: 255 - len(tail)] + tail  # the longest name that file systems take
+        self.new.discard(key)
+        path = _renamed(key, suffix, unique)
         self.storage.rename(found.path, path)
         self._forget(key)
         return path
 
     def _forget(self, key: Key) -> None:
         """Let no checkpoint say anything of a partition that is not there. On disk they may still, until they are written again."""
-        self._stale.add(key)
         for name in OFFSET_CHECKPOINTS:
-            self._table(name).pop(key, None)
+            if self._table(name).pop(key, None) is not None:
+                self._stale.add(key)
 
     def _forget_for_good(self, key: Key) -> None:
         """Before a new partition of the name is made: after a crash it would be thought to have lost what another one had flushed."""
@@ -243,6 +293,24 @@ class DataFolder:
             for name in OFFSET_CHECKPOINTS:
                 self.save_now(name)
             self._stale.clear()
+
+    def _when_checkpoints_are_clean(self, begin: Callable[[], None]) -> None:
+        """`_forget_for_good` in jobs, for all; then calls `begin`, also where they can't be written: that is found out again there."""
+        if not self._stale:
+            begin()
+            return
+        stale = set(self._stale)
+
+        def done(error: BaseException | None) -> None:
+            if error is None:
+                self._stale -= stale
+            else:
+                self._maker.give_up(error)
+            begin()
+
+        finish = all_of(len(OFFSET_CHECKPOINTS), done)
+        for name in OFFSET_CHECKPOINTS:
+            self.save(name, finish)
 
     def newest_epoch(self, found: Found) -> int:
         """The newest leader epoch that a partition's checkpoint names; -1: none."""
@@ -262,12 +330,12 @@ class DataFolder:
         if self._lost is not None:
             done(self._lost)
         else:
-            self._files[name].save(checkpoints.encode_offsets(self._table(name)), done)
+            self._files[name].save(lambda: dict(self._table(name)), done)
 
     def save_now(self, name: str) -> None:
         """Write a checkpoint, if it says anything new. Blocks. Crash: old or new. Raises StorageFailed."""
         self._check_ours()
-        self._files[name].save_now(checkpoints.encode_offsets(self._table(name)))
+        self._files[name].save_now(dict(self._table(name)))
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
         """Leave the folder; `clean`: all logs were flushed and closed, or were not touched since the last clean stop.
@@ -301,10 +369,13 @@ def is_meant(found: bytes | None, topic_id: bytes) -> bool:
     return found is None or (int.from_bytes(found) ^ int.from_bytes(topic_id)).bit_count() <= FLIPPED_BITS_MAX
 
 
+def _renamed(key: Key, suffix: str, unique: str) -> str:
+    tail = f"-{key[1]}.{unique}{suffix}"
+    return key[0][: 255 - len(tail)] + tail  # the longest name that file systems take
+
+
 def _uuid_of(text: str | None) -> str | None:
     try:
         return text if text and parse_uuid(text) else None
     except ValueError:
         return None
-
-

@@ -18,7 +18,8 @@ from typing import NamedTuple
 from kqueue.base.clock import Clock
 from kqueue.base.errors import StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import Jobs
-from kqueue.log.folders.data_folder import DataFolder, Found, Key, read_properties
+from kqueue.log.folders.data_folder import DataFolder, read_properties
+from kqueue.log.folders.folder_work import Found, Key
 from kqueue.log.formats.filenames import LOG
 from kqueue.storage import Storage
 
@@ -95,7 +96,7 @@ class DataFolders:
         for key, folders in homes.items():
             if len(folders) == 1:
                 continue
-            full = [folder for folder in folders if _has_batches(folder.storage, folder.found[key])]
+            full = [folder for folder in folders if has_batches(folder.storage, folder.found[key])]
             places = " and in ".join(folder.storage.place for folder in full or folders)
             if len(full) > 1:
                 self._blocked[key] = StorageFailed(f"partition {key[0]}-{key[1]} is in {places}: take one of them away")
@@ -123,15 +124,29 @@ class DataFolders:
 
     def is_new(self, key: Key) -> None:
         """The broker never had this partition before: whatever is offline does not have it either."""
-        self._unmade.add(key)
+        if self.offline:
+            self._unmade.add(key)
+
+    def settle(self, key: Key) -> None:
+        """Leave nothing of the partition to jobs; see `DataFolder.settle`."""
+        for folder in self._folders:
+            folder.settle(key)
+
+    def make_soon(self, key: Key, topic_id: bytes, is_impaired: Callable[[DataFolder], bool]) -> None:
+        """`make`, in a job; a failure is logged, and leaves the partition to its first use. Crash: as `DataFolder.make`."""
+        # beside a deleted partition of the name, which has to go first: it must never be in two data folders
+        removing = next((folder for folder in self._folders if folder.is_removing(key)), None)
+        folder = removing or min(self._folders, key=lambda folder: (is_impaired(folder), folder.count))
+        folder.make_soon(key, topic_id)
 
     def make(self, key: Key, topic_id: bytes, is_impaired: Callable[[DataFolder], bool]) -> DataFolder:
         """Make a folder for a partition, where the fewest are; where something has failed (`is_impaired`) only if it has to be.
 
-        Crash: as `DataFolder.make`. Raises StorageFailed: no data folder takes it. TooManyOpenFiles: the same would be true of any.
+        Blocks. Crash: as `DataFolder.make`. Raises StorageFailed: no data folder takes it. TooManyOpenFiles: the same would be true of any.
         """
         failed: StorageFailed | None = None
-        for folder in sorted(self._folders, key=lambda folder: (is_impaired(folder), len(folder.found))):
+        self.settle(key)
+        for folder in sorted(self._folders, key=lambda folder: (is_impaired(folder), folder.count)):
             try:
                 folder.make(key, topic_id)
             except TooManyOpenFiles:
@@ -157,5 +172,6 @@ def _as_failure(storage: Storage, error: Exception) -> StorageFailed:
     return error if isinstance(error, StorageFailed) else StorageFailed(f"{storage.place}: {error}")
 
 
-def _has_batches(storage: Storage, found: Found) -> bool:
+def has_batches(storage: Storage, found: Found) -> bool:
+    """Whether a partition's folder holds a batch. Lists it. Raises StorageFailed, FileNotFoundError."""
     return any(entry.name.endswith(LOG) and entry.size for entry in storage.list(found.path))

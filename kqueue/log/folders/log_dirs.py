@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kqueue.base.errors import StorageFailed
-from kqueue.log.folders.data_folder import DataFolder, Key
+from kqueue.log.folders.data_folder import DataFolder
+from kqueue.log.folders.folder_work import Key
 from kqueue.log.formats.filenames import LOG
 from kqueue.log.log import Log
 from kqueue.storage import Storage
@@ -32,9 +33,7 @@ def log_dir(folder: DataFolder, logs: Mapping[Key, Log]) -> LogDir:
     storage = folder.storage
     directory_id = folder.properties["directory.id"]
     try:
-        sizes = {
-            key: logs[key].size if key in logs else _batch_bytes(storage, found.path) for key, found in folder.found.items()
-        }
+        sizes = {key: logs[key].size if key in logs else _batch_bytes(storage, found.path) for key, found in folder.found.items()}
     except StorageFailed as error:
         return LogDir(storage.place, directory_id, error, None, None, {})
     return LogDir(storage.place, directory_id, None, storage.total_bytes(), storage.free_bytes(), sizes)

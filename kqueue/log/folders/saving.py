@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from kqueue.base.errors import StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
@@ -19,53 +19,60 @@ T = TypeVar("T")
 Done = Callable[[BaseException | None], None]
 
 
-class CheckpointFile:
-    """The file `name` at the top of `storage`. Belongs to the owner thread. `jobs` None: every write blocks, and is done at once."""
+class CheckpointFile(Generic[T]):
+    """The file `name` at the top of `storage`. Belongs to the owner thread. `jobs` None: every write blocks, and is done at once.
 
-    def __init__(self, storage: Storage, name: str, jobs: Jobs | None) -> None:
+    `encode(content)` gives the bytes, in the job: a content that was given away is never changed.
+    """
+
+    def __init__(self, storage: Storage, name: str, jobs: Jobs | None, encode: Callable[[T], bytes]) -> None:
         self._storage = storage
         self._name = name
         self._jobs = jobs
+        self._encode = encode
         self._number = 0  # of the newest content
-        self._durable: bytes | None = None  # None: not known
+        self._durable: T | None = None  # None: not known
         self._under_way = False
-        self._next: bytes | None = None
+        self._next: Callable[[], T] | None = None
         self._next_waiting: list[Done] = []
         self._lock = threading.Lock()
         self._written = 0  # number of the newest content on the disk; under the lock, as `_closed`
         self._closed = False
 
-    def save(self, data: bytes, done: Done) -> None:
-        """Have this content in the file, or one that is saved later.
+    def save(self, take: Callable[[], T], done: Done) -> None:
+        """Have the content that `take` returns in the file, or one that is saved later.
 
-        `done` is called on the owner thread once it survives a power cut, at once where it does already, or with the error: then
+        `take` is called when the write begins, so that many saves during one write cost a single copy.
+        `done` is called on the owner thread once the content survives a power cut, at once where it does already, or with the error: then
         the file may hold the old content or this.
         """
         if self._under_way:
-            self._next = data
+            self._next = take
             self._next_waiting.append(done)
-        elif data == self._durable:
+            return
+        content = take()
+        if content == self._durable:
             done(None)
         else:
-            self._begin(data, [done])
+            self._begin(content, [done])
 
-    def save_now(self, data: bytes) -> None:
+    def save_now(self, content: T) -> None:
         """Have this content in the file on return. Blocks. Raises StorageFailed."""
         if self._next is not None:
-            self._next = data
-        if data == self._durable and not self._under_way:
+            self._next = lambda: content
+        if content == self._durable and not self._under_way:
             return
         self._number += 1
         self._durable = None
-        self._write(self._number, data)
-        self._durable = data
+        self._write(self._number, content)
+        self._durable = content
 
     def close(self) -> None:
         """Nothing is written any more: jobs that have not run find the folder closed."""
         with self._lock:
             self._closed = True
 
-    def _begin(self, data: bytes, waiting: list[Done]) -> None:
+    def _begin(self, content: T, waiting: list[Done]) -> None:
         self._under_way = True
         self._number += 1
         number = self._number
@@ -73,20 +80,21 @@ class CheckpointFile:
         def finish(_: None, error: BaseException | None) -> None:
             self._under_way = False
             if number == self._number:
-                self._durable = data if error is None else None
+                self._durable = content if error is None else None
             self._go_on()
             for done in waiting:
                 done(error)
 
-        run_or_submit(IoJob(f"write {self._name}", lambda: self._write(number, data), finish, self._storage.place), self._jobs)
+        run_or_submit(IoJob(f"write {self._name}", lambda: self._write(number, content), finish, self._storage.place), self._jobs)
 
     def _go_on(self) -> None:
         if self._next is not None:
-            data, waiting = self._next, self._next_waiting
+            take, waiting = self._next, self._next_waiting
             self._next, self._next_waiting = None, []
-            self._begin(data, waiting)
+            self._begin(take(), waiting)
 
-    def _write(self, number: int, data: bytes) -> None:
+    def _write(self, number: int, content: T) -> None:
+        data = self._encode(content)
         with self._lock:
             if self._closed:
                 raise StorageFailed(f"{self._storage.place}: {self._name} is not written: the data folder was closed")
@@ -110,3 +118,15 @@ def run_or_submit(job: IoJob[T], jobs: Jobs | None) -> None:
         job.finish(None, error)
     else:
         job.finish(result, None)
+
+
+def all_of(count: int, done: Done) -> Done:
+    """Returns what calls `done` once it was called `count` times itself, with the first error."""
+    errors: list[BaseException | None] = []
+
+    def one(error: BaseException | None) -> None:
+        errors.append(error)
+        if len(errors) == count:
+            done(next((error for error in errors if error is not None), None))
+
+    return one

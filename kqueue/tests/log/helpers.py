@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kqueue.base.jobs import IoJob
@@ -10,6 +11,7 @@ from kqueue.log.config import LogConfig
 from kqueue.log.formats.scan import scan
 from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.log import Appended, Fetched, Log
+from kqueue.log.manager import LogManager
 from kqueue.log.producers import Producer, Producers
 from kqueue.log.recovery.replay import count_batch
 from kqueue.records.batch import BatchHeader, Record, check_crc, control_key_value, iter_batches, iter_records, read_header
@@ -168,3 +170,15 @@ def _check_producers(found: Producers, expected: Producers) -> None:
 
     assert facts(found) == facts(expected)
     assert found.first_open() == expected.first_open()
+
+
+def run_through(steps: Iterable[object]) -> None:
+    """Take all steps of work that is done in slices."""
+    for _ in steps:
+        pass
+
+
+def note_high_watermarks(manager: LogManager, high_watermarks: Mapping[tuple[str, int], int]) -> LogManager:
+    for (topic, partition), offset in high_watermarks.items():
+        manager.note_high_watermark(topic, partition, offset)
+    return manager

@@ -20,7 +20,7 @@ from kqueue.log.manager import LogManager
 from kqueue.records.batch import ABORT, COMMIT, Record, check_crc, iter_batches, iter_records
 from kqueue.storage import MemoryStorage
 from kqueue.testing.clock import ManualClock
-from kqueue.tests.log.helpers import START_MS, append, end_transaction, flush
+from kqueue.tests.log.helpers import START_MS, append, end_transaction, flush, note_high_watermarks
 
 TOPIC_ID = bytes(range(16))
 CONFIG = LogConfig.of(segment_bytes=900, index_interval_bytes=150)
@@ -62,7 +62,7 @@ def filled() -> MemoryStorage:
         append(other, b"%d" % number)
     flush(other)
     other.advance_start(4)
-    manager.close({KEY: log.end_offset, ("other", 0): other.end_offset})
+    note_high_watermarks(manager, {KEY: log.end_offset, ("other", 0): other.end_offset}).close()
     return storage
 
 
@@ -193,7 +193,7 @@ def check_flipped(name: str, storage: MemoryStorage) -> None:
         assert [seen.epochs[0][0], *seen.epochs[1:]] == [EXPECTED.epochs[0][0], *EXPECTED.epochs[1:]]
     append(log, b"more", leader_epoch=9)
     flush(log)
-    manager.close({})
+    manager.close()
 
 
 def check_identity(storage: MemoryStorage) -> None:

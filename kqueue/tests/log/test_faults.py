@@ -16,7 +16,7 @@ from kqueue.log.manager import LogManager
 from kqueue.storage import LocalStorage, Storage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.storage import FaultyStorage, Remains
-from kqueue.tests.log.helpers import START_MS, append, batch, check_log, flush, read_values
+from kqueue.tests.log.helpers import START_MS, append, batch, check_log, flush, note_high_watermarks, read_values
 
 ID = bytes(range(16))
 CONFIG = LogConfig.of(segment_bytes=400, index_interval_bytes=100)
@@ -45,7 +45,7 @@ def two_folders() -> tuple[FaultyStorage, FaultyStorage, list[bytes | None]]:
     storages = FaultyStorage(), FaultyStorage()
     manager = start(*storages)
     values = [fill(log_of(manager, number)) for number in range(2)]
-    manager.close({("t", number): 12 for number in range(2)})
+    note_high_watermarks(manager, {("t", number): 12 for number in range(2)}).close()
     return *storages, values[0]
 
 
@@ -60,7 +60,7 @@ def test_a_full_disk_costs_only_what_did_not_fit(room: int) -> None:
     assert log_of(manager).offline is not None
     more = fill(log_of(manager, 1), 2)
     with pytest.raises(StorageFailed, match="recovery-point-offset-checkpoint.tmp: ENOSPC"):
-        manager.close({})
+        manager.close()
     first.capacity_bytes = None
     manager = start(first, second)
     assert manager.was_unclean
@@ -156,7 +156,7 @@ def test_what_does_not_belong_in_a_folder_is_left_alone() -> None:
         manager = start(first, second)
         assert read_values(log_of(manager)) == values
         assert log_of(manager).damage == []
-        manager.close({})
+        manager.close()
     assert all(first.read(path) == b"mine" for path in strange)
     assert first.exists("t-0/sub.deleted/inside")
 
@@ -167,7 +167,7 @@ def test_a_partition_that_was_restored_from_an_old_copy_goes_on_after_what_was_l
     copy = {entry.name: first.read(f"t-0/{entry.name}") for entry in first.list("t-0")}
     manager = start(first, second)
     fill(log_of(manager), 6)
-    manager.close({("t", 0): 18})
+    note_high_watermarks(manager, {("t", 0): 18}).close()
     for entry in first.list("t-0"):
         first.remove(f"t-0/{entry.name}")
     for name, data in copy.items():
@@ -185,7 +185,7 @@ def test_a_data_folder_that_was_restored_as_a_whole_is_an_earlier_day() -> None:
     copy = first.after_cut(Remains.KEPT, random.Random(1))
     manager = start(first)
     fill(log_of(manager), 6)
-    manager.close({})
+    manager.close()
     manager = start(copy)
     assert not manager.was_unclean
     assert read_values(log_of(manager)) == values

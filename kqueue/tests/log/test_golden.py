@@ -54,7 +54,7 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = copy_folder(request.param, tmp_path_factory.mktemp("golden"))
     manager = open_manager(request.param, folder)
     yield request.param, open_logs(manager)
-    manager.close({})
+    manager.close()
 
 
 def test_every_partition_opens_and_reads_as_clients_of_kafka_read_it(opened: tuple[str, dict[tuple[str, int], Log]]) -> None:
@@ -239,5 +239,5 @@ def test_a_folder_of_kafka_that_was_opened_and_closed_opens_again(version: str, 
         manager = open_manager(version, folder)
         assert not manager.was_unclean
         assert {key: log.end_offset for key, log in open_logs(manager).items() if key[0] == "txn"} == {("txn", 0): 267}
-        manager.close({})
+        manager.close()
     assert not list(folder.rglob("*.deleted"))

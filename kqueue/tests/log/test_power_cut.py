@@ -14,7 +14,7 @@ from kqueue.log.manager import LogManager
 from kqueue.records.batch import ABORT, COMMIT, Record
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
-from kqueue.tests.log.helpers import START_MS, append, check_log, end_transaction, flush, read_records
+from kqueue.tests.log.helpers import START_MS, append, check_log, end_transaction, flush, note_high_watermarks, read_records, run_through
 
 TOPIC_ID = bytes(range(16))
 CONFIG = LogConfig.of(segment_bytes=1200, index_interval_bytes=150)
@@ -92,12 +92,12 @@ def script(world: World) -> None:
     world.append(3, producer_id=9, epoch=0, base_sequence=0, transactional=True)
     world.end(ABORT, 9)
     flush(world.log)
-    manager.checkpoint_recovery_points()
+    run_through(manager.checkpoint_recovery_points())
     for number in range(8):  # rolls on the way
         world.append(2, producer_id=7, epoch=0, base_sequence=1 + 2 * number, leader_epoch=number // 3)
         if number % 3 == 1:
             flush(world.log)
-    manager.checkpoint_recovery_points()
+    run_through(manager.checkpoint_recovery_points())
     world.append(4, producer_id=9, epoch=1, base_sequence=0, transactional=True, leader_epoch=3)
     world.append(1, leader_epoch=3)
     flush(world.log)
@@ -122,8 +122,8 @@ def script(world: World) -> None:
     world.log.roll()
     world.append(1, leader_epoch=5)
     manager.save_cleaner_offset(KEY, world.log.start_offset, lambda error: None)
-    manager.checkpoint_high_watermarks({KEY: world.log.flushed_offset})
-    manager.close({KEY: world.log.end_offset})
+    note_high_watermarks(manager, {KEY: world.log.flushed_offset}).save_high_watermarks()
+    note_high_watermarks(manager, {KEY: world.log.end_offset}).close()
     manager = world.start()
     world.append(3, leader_epoch=5)
     flush(world.log)
@@ -161,7 +161,7 @@ def check_goes_on(world: World) -> None:
     flush(world.log)
     assert world.flushed == len(world.records)
     assert world.manager is not None
-    world.manager.close({})
+    world.manager.close()
     world.storage.steps.clear()
     manager = world.start()
     assert not manager.was_unclean
@@ -229,10 +229,7 @@ def test_a_power_cut_during_recovery_is_as_harmless(seed: int) -> None:
 def test_a_deleted_partition_is_gone_or_back_whole_at_every_step() -> None:
     def run(storage: FaultyStorage) -> None:
         manager = LogManager([storage], clock=ManualClock(START_MS), rng=random.Random(6))
-        job = manager.delete(*KEY)
-        assert job is not None
-        job.run()
-        job.finish(None, None)
+        assert manager.delete(*KEY)
 
     world = World(FaultyStorage())
     world.start().create(*KEY, TOPIC_ID)

@@ -108,6 +108,7 @@ def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:
             names = [f"t{number}" for number in range(26)]
             for name in names:
                 await create_topic(client, name)
+            await server.jobs.drain()
             slow = [name for name in names if (tmp_path / "two" / f"{name}-0").exists()]
             healthy = [name for name in names if name not in slow]
             assert len(slow) == 13

@@ -16,7 +16,7 @@ from kqueue.storage import MemoryStorage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.storage import FaultyStorage, Remains
 from kqueue.tests.log.compaction.helpers import DAY_MS, compact, open_compacted, put
-from kqueue.tests.log.helpers import START_MS, append, end_transaction, flush
+from kqueue.tests.log.helpers import START_MS, append, end_transaction, flush, run_through
 
 SMALL = LogConfig.of(**{"segment.bytes": 2000, "index.interval.bytes": 200})
 
@@ -73,7 +73,7 @@ def test_after_a_power_cut_and_the_start_that_follows(seed: int, remains: Remain
     log = logs.open("t", 0, bytes(15) + b"\x01", SMALL)
     fill(log, rng, 30)
     flush(log)
-    logs.checkpoint_recovery_points()
+    run_through(logs.checkpoint_recovery_points())
     fill(log, rng, 15, (8, 9))
     disk = storage.after_cut(remains, rng)
     report = verify_storage(disk)  # whatever it is, it must not end in an exception

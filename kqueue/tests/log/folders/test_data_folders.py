@@ -14,7 +14,7 @@ from kqueue.log.manager import LogManager, Offline
 from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.storage import FaultyStorage
-from kqueue.tests.log.helpers import START_MS, append, flush, read_values
+from kqueue.tests.log.helpers import START_MS, append, flush, note_high_watermarks, read_values, run_through
 
 ID = bytes(range(16))
 CONFIG = LogConfig.of()
@@ -35,7 +35,7 @@ def two_folders() -> tuple[FaultyStorage, FaultyStorage]:
     manager = start(*storages)
     for number in range(2):
         append(log_of(manager, number), b"%d" % number)
-    manager.close({("t", number): 1 for number in range(2)})
+    note_high_watermarks(manager, {("t", number): 1 for number in range(2)}).close()
     return storages
 
 
@@ -51,7 +51,7 @@ def test_a_folder_that_cant_be_opened_leaves_the_others_serving(kind: str, caplo
     assert (serving.error, list(serving.partitions)) == (None, [("t", 0)])
     assert isinstance(offline.error, StorageFailed)
     assert (offline.partitions, offline.directory_id) == ({}, None)
-    manager.close({})
+    manager.close()
     second.mend()
     manager = start(first, second)
     assert [read_values(log_of(manager, number)) for number in range(2)] == [[b"0"], [b"1"]]
@@ -86,15 +86,15 @@ def test_a_folder_that_another_broker_has_is_no_failure_of_the_disk() -> None:
     start(theirs)
     with pytest.raises(FolderInUse):
         start(mine, theirs)
-    start(mine).close({})
+    start(mine).close()
 
 
 def test_another_nodes_folder_is_named_and_left_alone() -> None:
     mine, theirs = MemoryStorage(), MemoryStorage()
-    start(theirs, node_id=7).close({})
+    start(theirs, node_id=7).close()
     manager = start(mine, theirs, node_id=1)
     assert "folder of node 7; node.id is 1" in str(manager.log_dirs()[1].error)
-    manager.close({})
+    manager.close()
     assert not start(theirs, node_id=7).was_unclean
 
 
@@ -148,7 +148,7 @@ def test_a_folder_that_takes_no_new_partition_is_passed_over(caplog: pytest.LogC
     first.mend()
     append(log_of(manager, 0), b"x")
     flush(log_of(manager, 0))
-    manager.checkpoint_recovery_points()
+    run_through(manager.checkpoint_recovery_points())
     manager.create("t", 10, ID)
     assert ("t", 10) in manager.log_dirs()[0].partitions, "a checkpoint that was written shows that the folder is well again"
 
@@ -161,12 +161,12 @@ def test_a_checkpoint_that_fails_leaves_the_old_one_and_the_partitions_alone(cap
     for number in range(2):
         append(log_of(manager, number), b"x")
         flush(log_of(manager, number))
-    manager.checkpoint_recovery_points()
+    run_through(manager.checkpoint_recovery_points())
     assert "could not be written, the old one still holds" in caplog.text
     assert first.read(RECOVERY_POINTS) == before
     assert read_values(log_of(manager, 0)) == [b"0", b"x"]
     with pytest.raises(StorageFailed):
-        manager.close({})
+        manager.close()
     first.mend()
     manager = start(first, second)
     assert manager.was_unclean

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -27,20 +28,20 @@ class Told:
 def test_without_jobs_a_write_is_done_at_once_and_nothing_is_written_twice() -> None:
     """S5.3"""
     storage, told = FaultyStorage(), Told()
-    file = CheckpointFile(storage, NAME, None)
-    file.save(b"1", told.by("first"))
+    file = CheckpointFile(storage, NAME, None, bytes)
+    file.save(lambda: b"1", told.by("first"))
     assert storage.read(NAME) == b"1"
     steps = len(storage.steps)
-    file.save(b"1", told.by("again"))
+    file.save(lambda: b"1", told.by("again"))
     assert len(storage.steps) == steps
     assert told.news == [("first", None), ("again", None)]
 
 
 def test_what_comes_while_a_write_is_under_way_is_written_once_and_newest() -> None:
     storage, jobs, told = FaultyStorage(), SteppedJobs(), Told()
-    file = CheckpointFile(storage, NAME, jobs)
+    file = CheckpointFile(storage, NAME, jobs, bytes)
     for number in range(4):
-        file.save(b"%d" % number, told.by(f"{number}"))
+        file.save(partial(bytes, b"%d" % number), told.by(f"{number}"))
     assert len(jobs.pending) == 1
     assert not told.news
     jobs.step()
@@ -53,9 +54,9 @@ def test_what_comes_while_a_write_is_under_way_is_written_once_and_newest() -> N
 
 def test_a_job_never_overtakes_a_write_that_came_after_it() -> None:
     storage, jobs, told = FaultyStorage(), SteppedJobs(), Told()
-    file = CheckpointFile(storage, NAME, jobs)
-    file.save(b"old", told.by("old"))
-    file.save(b"older than now", told.by("next"))
+    file = CheckpointFile(storage, NAME, jobs, bytes)
+    file.save(lambda: b"old", told.by("old"))
+    file.save(lambda: b"older than now", told.by("next"))
     file.save_now(b"now")
     assert storage.read(NAME) == b"now"
     jobs.run_all()
@@ -65,14 +66,14 @@ def test_a_job_never_overtakes_a_write_that_came_after_it() -> None:
 
 def test_a_write_that_fails_is_told_and_the_next_one_is_tried() -> None:
     storage, jobs, told = FaultyStorage(), SteppedJobs(), Told()
-    file = CheckpointFile(storage, NAME, jobs)
+    file = CheckpointFile(storage, NAME, jobs, bytes)
     storage.fail("append")
-    file.save(b"1", told.by("first"))
+    file.save(lambda: b"1", told.by("first"))
     jobs.run_all()
     with pytest.raises(StorageFailed):
         file.save_now(b"2")
     storage.mend()
-    file.save(b"1", told.by("second"))
+    file.save(lambda: b"1", told.by("second"))
     jobs.run_all()
     assert storage.read(NAME) == b"1"
     assert isinstance(told.news[0][1], StorageFailed)
@@ -81,8 +82,8 @@ def test_a_write_that_fails_is_told_and_the_next_one_is_tried() -> None:
 
 def test_a_job_that_is_late_leaves_a_closed_folder_alone() -> None:
     storage, jobs, told = FaultyStorage(), SteppedJobs(), Told()
-    file = CheckpointFile(storage, NAME, jobs)
-    file.save(b"1", told.by("late"))
+    file = CheckpointFile(storage, NAME, jobs, bytes)
+    file.save(lambda: b"1", told.by("late"))
     file.close()
     jobs.run_all()
     assert not storage.exists(NAME)
@@ -95,7 +96,7 @@ def test_after_a_power_cut_what_was_told_is_there_or_something_newer(calls: list
     def run(cut_at: int | None) -> tuple[FaultyStorage, list[int], int]:
         storage, jobs, number = FaultyStorage(cut_at=cut_at), SteppedJobs(), 0
         safe: list[int] = [0]
-        file = CheckpointFile(storage, NAME, jobs)
+        file = CheckpointFile(storage, NAME, jobs, bytes)
         try:
             for call in calls:
                 if call == "step":
@@ -103,7 +104,7 @@ def test_after_a_power_cut_what_was_told_is_there_or_something_newer(calls: list
                     continue
                 number += 1
                 if call == "save":
-                    file.save(b"%d" % number, lambda error, number=number: safe.append(number))  # type: ignore[misc]
+                    file.save(partial(bytes, b"%d" % number), lambda error, number=number: safe.append(number))  # type: ignore[misc]
                 else:
                     file.save_now(b"%d" % number)
                     safe.append(number)
