@@ -43,6 +43,10 @@ EXPLAINED = {
 }
 
 
+class NoBroker(click.ClickException):
+    """Nothing listens at any of the addresses, or what does is no broker."""
+
+
 def bootstrap_option(command: F) -> F:
     """Add ``-b/--bootstrap-server`` to a command; it arrives as the argument `bootstrap`."""
     return click.option(
@@ -112,8 +116,8 @@ def find_broker(bootstrap: str) -> None:
     raise no_broker(bootstrap, "; ".join(reasons))
 
 
-def no_broker(bootstrap: str, reason: str) -> click.ClickException:
-    return click.ClickException(
+def no_broker(bootstrap: str, reason: str) -> NoBroker:
+    return NoBroker(
         f"no broker answers at {bootstrap} ({reason}). Start one with `kqueue serve`, or name another with --bootstrap-server HOST:PORT."
     )
 

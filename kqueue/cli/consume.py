@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from kqueue.cli.connect import (
-    BOOTSTRAP_TIMEOUT_MS,
+    addresses,
     bootstrap_option,
     checked_topic,
-    find_broker,
     need_client,
     plain_errors,
 )
 from kqueue.cli.formats import formatter, parse_time
+from kqueue.cli.reaching import await_broker, timeout_option, waiting
 from kqueue.cli.reading import Reading, Start
 from kqueue.cli.signals import ending
 
@@ -28,12 +28,13 @@ DEFAULT_GROUP = "kqueue-default"
 @click.option("-g", "--group", help=f"The group to read as; {DEFAULT_GROUP} if none is named.")
 @click.option("--from-beginning", is_flag=True, help="Start at the oldest record, whatever the group has read before.")
 @click.option("-p", "--partition", "partitions", type=click.IntRange(min=0), metavar="N", multiple=True, help="Read it alone, in no group.")
-@click.option("-o", "--offset", metavar="N|earliest|latest", help="Where to start in --partition.  [default: latest]")
+@click.option("-o", "--offset", metavar="[-]N|earliest|latest", help="Where to start in --partition; -N: the last N.  [default: latest]")
 @click.option("--timestamp", metavar="TIME", help="Start at the first record of this time (ISO or milliseconds) or later.")
 @click.option("-n", "--max-messages", type=click.IntRange(min=1), metavar="N", help="End after so many records.")
 @click.option("--timeout-ms", type=click.IntRange(min=1), metavar="N", help="End when no record has come for so long.")
 @click.option("--format", "form", default="value", show_default=True, help="value, json, or a template such as '{key}={value}'.")
 @click.option("--read-committed", is_flag=True, help="Leave out records of transactions that are open or were aborted.")
+@timeout_option
 @bootstrap_option
 def consume(
     topic: str,
@@ -46,6 +47,7 @@ def consume(
     timeout_ms: int | None,
     form: str,
     read_committed: bool,
+    timeout_s: float,
     bootstrap: str,
 ) -> None:
     """Print the records of TOPIC, one per line, until Ctrl-C.
@@ -66,13 +68,17 @@ def consume(
     at_ms = _checked(parse_time, timestamp, "--timestamp") if timestamp is not None else None
     _check_start(group, from_beginning, partitions, offset, timestamp)
     need_client()
-    find_broker(bootstrap)
+    start = _start_of(offset)
+    addresses(bootstrap)
     reading = Reading(topic, write, sys.stdout.buffer, max_messages, timeout_ms)
+    options = _client_options(bootstrap, None if partitions else group or DEFAULT_GROUP, read_committed)
+    with plain_errors(bootstrap), waiting(bootstrap):
+        answer_ms = await_broker(bootstrap, timeout_s)
+        reading.open({**options, "bootstrap_timeout_ms": answer_ms})
     with plain_errors(bootstrap), ending(reading.stop):
-        reading.open(_client_options(bootstrap, None if partitions else group or DEFAULT_GROUP, read_committed))
         try:
             if partitions:
-                reading.assign(partitions, _start_of(offset), at_ms)
+                reading.assign(partitions, start, at_ms)
             else:
                 reading.subscribe("earliest" if from_beginning else None, at_ms)
             _hint(topic, group, partitions)
@@ -104,7 +110,7 @@ def _check_start(
 def _start_of(offset: str | None) -> Start:
     if offset is None or offset in ("earliest", "latest"):
         return offset or "latest"
-    if not offset.isdecimal():
+    if not offset.removeprefix("-").isdecimal():
         raise click.BadParameter(f"{offset!r} is no offset; write a number, earliest or latest", param_hint="--offset")
     return int(offset)
 
@@ -113,7 +119,6 @@ def _client_options(bootstrap: str, group: str | None, read_committed: bool) -> 
     return {
         "bootstrap_servers": bootstrap.split(","),
         "client_id": "kqueue-consume",
-        "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
         "group_id": group,
         "auto_offset_reset": "latest",
         "enable_auto_commit": False,  # committed is what has been printed, not what has been fetched

@@ -101,7 +101,7 @@ def time_text(timestamp_ms: int) -> str:
 
 def parse_time(text: str) -> int:
     """Milliseconds since 1970 out of a number, or of ISO text (local time unless it names a zone). Raises ValueError."""
-    if text.lstrip("-").isdecimal():
+    if text.isdecimal():
         return int(text)
     try:
         moment = datetime.fromisoformat(text)

@@ -79,7 +79,7 @@ def describe(names: tuple[str, ...], bootstrap: str) -> None:
 @click.option("--all-topics", is_flag=True, help="Reset everything that the group has committed.")
 @click.option("--to-earliest", is_flag=True, help="Back to the oldest record.")
 @click.option("--to-latest", is_flag=True, help="To the end: only new records are read.")
-@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset.")
+@click.option("--to-offset", type=int, metavar="N", help="To this offset; -N: N before the end.")
 @click.option("--to-datetime", metavar="TIME", help="To the first record of this time (ISO or milliseconds) or later.")
 @click.option("--shift-by", type=int, metavar="N", help="By so many records, forward or (negative) back.")
 @click.option("--execute", is_flag=True, help="Do it. Without this the command only shows what it would do.")
@@ -216,7 +216,7 @@ def _target(
     if to_latest:
         chosen.append(lambda client, wanted, committed: _offsets_at(client, wanted, LATEST))
     if to_offset is not None:
-        chosen.append(lambda client, wanted, committed: dict.fromkeys(wanted, to_offset))
+        chosen.append(lambda client, wanted, committed: _to_offset(client, wanted, to_offset))
     if to_datetime is not None:
         chosen.append(_at_time(to_datetime))
     if shift_by is not None:
@@ -224,6 +224,12 @@ def _target(
     if len(chosen) != 1:
         raise click.UsageError("choose one of --to-earliest, --to-latest, --to-offset, --to-datetime, --shift-by")
     return chosen[0]
+
+
+def _to_offset(client: KafkaAdminClient, wanted: list[TopicPartition], offset: int) -> Offsets:
+    if offset >= 0:
+        return dict.fromkeys(wanted, offset)
+    return {place: max(end + offset, 0) for place, end in _offsets_at(client, wanted, LATEST).items()}
 
 
 def _at_time(text: str) -> Target:

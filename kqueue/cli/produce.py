@@ -11,19 +11,20 @@ import click
 
 from kqueue.base.errors import PluginError
 from kqueue.cli.connect import (
-    BOOTSTRAP_TIMEOUT_MS,
+    addresses,
     bootstrap_option,
     checked_topic,
     explain,
-    find_broker,
     flush,
     name_values,
     need_client,
     plain_errors,
 )
 from kqueue.cli.formats import Outgoing, parse_json, parse_line
+from kqueue.cli.new_topics import TopicWatch
 from kqueue.cli.output import Counter, counted
 from kqueue.cli.partitioning import follow_topic, named
+from kqueue.cli.reaching import await_broker, timeout_option, waiting
 from kqueue.records.partitioners import ClientPartitioner, as_client_partitioner
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 )
 @click.option("--codec", type=click.Choice(CODECS), default="none", show_default=True, help="How batches are compressed.")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True, help="Whose confirmation to wait for.")
+@timeout_option
 @bootstrap_option
 def produce(
     topic: str,
@@ -62,6 +64,7 @@ def produce(
     partitioner: str | None,
     codec: str,
     acks: str,
+    timeout_s: float,
     bootstrap: str,
 ) -> None:
     """Send each line of standard input (or of a file) to TOPIC as a record.
@@ -80,17 +83,20 @@ def produce(
     need_client()
     placing = as_client_partitioner() if partitioner is None else named(partitioner)
     options = _client_options(bootstrap, codec, acks, placing, interactive=source.isatty())
+    addresses(bootstrap)
     common = tuple((name, value.encode()) for name, value in name_values(headers, "--header"))
-    find_broker(bootstrap)
-    if source.isatty():
-        click.echo(f"Each line goes to {topic} as you end it; Ctrl-D ends.", err=True)
     from kafka import KafkaProducer
 
     with plain_errors(bootstrap):
-        producer = KafkaProducer(**options)
+        with waiting(bootstrap):
+            answer_ms = await_broker(bootstrap, timeout_s)
+            watch = TopicWatch(bootstrap, topic)
+            producer = KafkaProducer(**options, bootstrap_timeout_ms=answer_ms)
         try:
             sending = _Sending(producer, topic, common, partition)
-            sending.check_topic()
+            if source.isatty():
+                click.echo(f"Each line goes to {topic} as you end it; Ctrl-D ends.", err=True)
+            sending.check_topic(watch)
             if partitioner is None and partition is None:
                 follow_topic(placing, bootstrap, topic)
             sending.run(_records(source, form, key_separator))
@@ -103,7 +109,6 @@ def _client_options(bootstrap: str, codec: str, acks: str, placing: ClientPartit
     return {
         "bootstrap_servers": bootstrap.split(","),
         "client_id": "kqueue-produce",
-        "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
         "max_block_ms": METADATA_TIMEOUT_MS,
         "compression_type": None if codec == "none" else codec,
         "acks": acks if acks == "all" else int(acks),
@@ -145,7 +150,7 @@ class _Sending:
         self.reason: BaseException | None = None
         self.interrupted = False
 
-    def check_topic(self) -> None:
+    def check_topic(self, watch: TopicWatch) -> None:
         """Wait until the client knows the topic (the broker may create it now). Raises ClickException: it isn't there."""
         from kafka.errors import KafkaTimeoutError
 
@@ -153,8 +158,10 @@ class _Sending:
             partitions = self.producer.partitions_for(self.topic)
         except KafkaTimeoutError:
             raise click.ClickException(
-                f"there is no topic {self.topic!r}, and the broker makes none by itself; make it with: kqueue topics create {self.topic}"
+                f"there is no topic {self.topic!r}, and the broker makes none by itself; make it with: "
+                f"kqueue topics create {self.topic}{watch.nearest}"
             ) from None
+        watch.say_if_created(len(partitions))
         if self.partition is not None and self.partition not in partitions:
             raise click.BadParameter(f"{self.topic} has the partitions 0 to {len(partitions) - 1}", param_hint="--partition")
 

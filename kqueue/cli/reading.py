@@ -18,7 +18,8 @@ from kqueue.cli.formats import Incoming
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
 
-Start = int | str  # an offset, "earliest" or "latest"
+Start = int | str
+"""An offset, "earliest" or "latest"; a negative number counts back from the end."""
 
 POLL_MS = 200
 POLL_RECORDS = 1000
@@ -200,6 +201,9 @@ class Reading:
             self.consumer.seek_to_beginning(partition)
         elif start == "latest":
             self.consumer.seek_to_end(partition)
+        elif isinstance(start, int) and start < 0:
+            first, end = self.consumer.beginning_offsets([partition]), self.consumer.end_offsets([partition])
+            self.consumer.seek(partition, max(first[partition], end[partition] + start))
         elif start is not None:
             self.consumer.seek(partition, start)
 

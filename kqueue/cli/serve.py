@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kqueue.base.errors import FolderInUse, KqueueError, ListenFailed, SettingError
+from kqueue.base.errors import FolderInUse, InvalidTopic, KqueueError, ListenFailed, SettingError, TopicAlreadyExists
+from kqueue.base.names import check_topic
+from kqueue.base.settings import INT_MAX
 from kqueue.cli.signals import ending
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kqueue.base.settings import Config
+    from kqueue.server.app import Server
 
 REMEDIES: dict[type[Exception], str] = {
     FolderInUse: "Stop the broker that uses it, or name another folder: kqueue serve --set log.dirs=FOLDER",
@@ -33,13 +38,16 @@ class BadSetting(click.ClickException):
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting that wins over file and environment; may be repeated.")
 @click.option("--as-version", metavar="VERSION", help="Serve the API versions of this Kafka alone: 2.8, 3.9 or 4.3.")
+@click.option("-t", "--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Create this topic if it is not there; may be "
+              "repeated.")  # fmt: skip
 @click.pass_context
-def serve(ctx: click.Context, file: Path | None, pairs: tuple[str, ...], as_version: str | None) -> None:
+def serve(ctx: click.Context, file: Path | None, pairs: tuple[str, ...], as_version: str | None, topics: tuple[str, ...]) -> None:
     """Run a broker until Ctrl-C or TERM, which end it cleanly.
 
     \b
       kqueue serve
       kqueue serve server.properties
+      kqueue serve --topic orders:3 --topic payments
       kqueue serve --set log.dirs=/var/lib/kqueue --set num.partitions=4
       KQUEUE_LISTENERS=PLAINTEXT://127.0.0.1:9093 kqueue serve
 
@@ -47,6 +55,7 @@ def serve(ctx: click.Context, file: Path | None, pairs: tuple[str, ...], as_vers
     file (log.dirs is KQUEUE_LOG_DIRS), --set wins over both. Without any of them the broker listens on
     127.0.0.1:9092 and keeps its data in ./kqueue-data.
     """
+    wanted = dict(map(parse_topic, topics))
     _log_to_stderr(verbose=bool(ctx.find_root().params.get("verbose")))
     try:
         from kqueue.server.properties import read_config
@@ -55,7 +64,7 @@ def serve(ctx: click.Context, file: Path | None, pairs: tuple[str, ...], as_vers
             pairs = (*pairs, f"kqueue.as.version={as_version}")
         config = read_config(file, os.environ, pairs)
         with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:  # Windows would take one without add_reader
-            runner.run(_serve(config))
+            runner.run(_serve(config, wanted))
     except SettingError as error:
         raise BadSetting(str(error)) from None
     except (KqueueError, OSError) as error:
@@ -63,7 +72,30 @@ def serve(ctx: click.Context, file: Path | None, pairs: tuple[str, ...], as_vers
         raise click.ClickException(f"{error}. {remedy}" if remedy else str(error)) from None
 
 
-async def _serve(config: Config) -> None:
+def parse_topic(text: str) -> tuple[str, int | None]:
+    """Name and partitions of ``orders`` or ``orders:3``; None: num.partitions. Raises BadParameter."""
+    name, colon, count = text.partition(":")
+    if colon and not (count.isdecimal() and 0 < int(count) <= INT_MAX):
+        raise click.BadParameter(f"{text!r}: write NAME or NAME:PARTITIONS, with 1 partition or more", param_hint="--topic")
+    try:
+        return check_topic(name), int(count) if colon else None
+    except InvalidTopic as error:
+        raise click.BadParameter(str(error), param_hint="--topic") from None
+
+
+async def _create(server: Server, topics: Mapping[str, int | None]) -> None:
+    """Create those that are not there. Raises KqueueError: one can't be created."""
+    from kqueue.broker.topics import NO_COUNT, NewTopic
+
+    for name, count in topics.items():
+        try:
+            await server.result(server.broker.topics.create(NewTopic(name, NO_COUNT if count is None else count)))
+        except TopicAlreadyExists:
+            continue
+        logging.getLogger("kqueue.server").info("created topic %s", name)
+
+
+async def _serve(config: Config, topics: Mapping[str, int | None]) -> None:
     from kqueue.server.app import Server
     from kqueue.server.process import raise_open_files_limit, settle_garbage_collector
 
@@ -75,6 +107,7 @@ async def _serve(config: Config) -> None:
         await server.start()
         settle_garbage_collector()
         try:
+            await _create(server, topics)
             await stop.wait()
         finally:
             await server.stop()

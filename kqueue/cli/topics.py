@@ -17,6 +17,7 @@ Topic = dict[str, Any]
 UNKNOWN_TOPIC = 3
 ALREADY_EXISTS = 36
 TO_THE_END = -1
+LATEST = -1
 _REFUSED_DELETION = {
     "OffsetOutOfRangeError": "the partition ends before that offset",
     "PolicyViolationError": "the topic keeps the last record of each key (cleanup.policy=compact); none can be deleted",
@@ -169,7 +170,7 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
 
 @topics.command("delete-records")
 @click.argument("name", metavar="TOPIC")
-@click.option("--before-offset", type=click.IntRange(min=0), metavar="N", help="Delete the records below this offset; N itself stays.")
+@click.option("--before-offset", type=int, metavar="N", help="Delete the records below this offset; -N: all but the last N.")
 @click.option("--all", "everything", is_flag=True, help="Delete all records that are there now.")
 @click.option("-p", "--partition", "chosen", type=click.IntRange(min=0), multiple=True, metavar="P", help="Only here; may be repeated.")
 @bootstrap_option
@@ -192,13 +193,20 @@ def delete_records(name: str, before_offset: int | None, everything: bool, chose
         for index in chosen or _partitions_of(client, name):
             try:
                 place = TopicPartition(name, index)
-                found = client.delete_records({place: TO_THE_END if before_offset is None else before_offset})
+                found = client.delete_records({place: _before(client, place, before_offset)})
             except KafkaError as error:
                 refused = True
                 _complain(f"{name}-{index}", _REFUSED_DELETION.get(type(error).__name__) or explain(error))
             else:
                 click.echo(f"{name}-{index} begins at offset {found[place]['low_watermark']} now.")
     _finish(refused)
+
+
+def _before(client: KafkaAdminClient, place: Any, offset: int | None) -> int:
+    """What DeleteRecords is asked for: a negative offset counts back from the end, None is all."""
+    if offset is None or offset >= 0:
+        return TO_THE_END if offset is None else offset
+    return max(0, int(client.list_partition_offsets({place: LATEST})[place].offset) + offset)
 
 
 def describe_text(topic: Topic, settings: dict[str, str]) -> str:

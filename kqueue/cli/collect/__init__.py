@@ -46,6 +46,8 @@ KiB = 1024
               help="Where the positions are kept.  [default: kqueue-collect-TOPIC.json]")  # fmt: skip
 @click.option("--host", default=None, help="The header `host` of each record.  [default: this machine's name]")
 @click.option("--codec", type=click.Choice(CODECS), default="none", show_default=True, help="How batches are compressed.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="SECONDS",
+              help="End when the broker has not answered for so long.  [default: never]")  # fmt: skip
 @bootstrap_option
 def collect(files: tuple[str, ...], topic: str, **options: Any) -> None:
     """Follow FILEs and send each line that is added to them to a topic, until Ctrl-C.
@@ -86,6 +88,7 @@ def _run(
     state: Path | None,
     host: str | None,
     codec: str,
+    timeout_s: float | None,
     bootstrap: str,
 ) -> None:
     from kqueue.cli.collect.agent import Agent, resume
@@ -102,6 +105,7 @@ def _run(
         stopped=stop.is_set,
         wait=stop.wait,
         tell=_tell,
+        timeout_s=timeout_s,
     )
     follower = Follower(
         [str(Path(file).absolute()) for file in files],

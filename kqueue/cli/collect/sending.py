@@ -11,6 +11,7 @@ import click
 
 from kqueue.cli.collect.source import Line
 from kqueue.cli.connect import FLUSH_AGAIN_S, explain, find_broker
+from kqueue.cli.new_topics import TopicWatch
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer
@@ -53,11 +54,16 @@ class Refused(Exception):
     """The broker will never take a record; the message is a sentence."""
 
 
+class Unanswered(Refused):
+    """The broker was silent for longer than it may be."""
+
+
 class Sender:
     """Sends lines to a topic and waits until they are confirmed, however long that takes.
 
     Args: host, key: what the records bear (`KEYS`). options: of the client. stopped: whether to give up as soon as possible.
-    wait: sleeps for so many seconds, or until it is stopped. tell: takes a sentence for people.
+    wait: sleeps for so many seconds, or until it is stopped. tell: takes a sentence for people. timeout_s: how long the broker may be
+    silent before `Unanswered` is raised; None: for ever.
     """
 
     def __init__(
@@ -71,6 +77,7 @@ class Sender:
         wait: Callable[[float], object],
         tell: Callable[[str], None],
         now_s: Callable[[], float] = time.monotonic,
+        timeout_s: float | None = None,
     ) -> None:
         self.topic = topic
         self.sent = 0
@@ -85,6 +92,8 @@ class Sender:
         self._now_s = now_s
         self._producer: KafkaProducer | None = None
         self._silent = False
+        self._silent_since_s = 0.0
+        self._timeout_s = timeout_s
 
     def close(self) -> None:
         """Let go of the connection; nothing is waited for."""
@@ -109,7 +118,7 @@ class Sender:
                 break
             if not self._stopped():
                 self._tell_silence(reason)
-                self._wait(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
+                self._rest(attempt)
             if self._stopped():
                 return False
         if self._silent:
@@ -164,18 +173,23 @@ class Sender:
         for attempt in range(1_000_000_000):
             try:
                 producer = self._connected()
+                self._silent_since_s = self._now_s()
                 break
             except (KafkaError, OSError, click.ClickException) as error:
                 self._tell_silence(error.message if isinstance(error, click.ClickException) else explain(error))
-            self._wait(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
+            self._rest(attempt)
             if self._stopped():
                 return False
+        watch = TopicWatch(",".join(self._options["bootstrap_servers"]), self.topic)
         try:
-            producer.partitions_for(self.topic)
+            partitions = producer.partitions_for(self.topic)
         except KafkaTimeoutError:
             raise Refused(
-                f"there is no topic {self.topic!r}, and the broker makes none by itself; make it with: kqueue topics create {self.topic}"
+                f"there is no topic {self.topic!r}, and the broker makes none by itself; make it with: "
+                f"kqueue topics create {self.topic}{watch.nearest}"
             ) from None
+        if watch.is_missing:
+            self._tell(watch.created(len(partitions)))
         return True
 
     def _send(self, producer: KafkaProducer, line: Line) -> Any:
@@ -203,9 +217,21 @@ class Sender:
                     return
 
     def _tell_silence(self, reason: str) -> None:
+        """Say once that the broker is silent. Raises Unanswered: it has been for too long."""
+        now_s = self._now_s()
         if not self._silent:
-            self._silent = True
-            self._tell(f"waiting for the broker: {reason}")
+            self._silent, self._silent_since_s = True, now_s
+            if self._timeout_s != 0:
+                self._tell(f"waiting for the broker: {reason}")
+        if self._timeout_s is not None and now_s - self._silent_since_s >= self._timeout_s:
+            raise Unanswered(f"the broker did not answer within {self._timeout_s:g} s (--timeout): {reason}")
+
+    def _rest(self, attempt: int) -> None:
+        """Wait before the next attempt, but not beyond the timeout."""
+        rest_s = BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)]
+        if self._timeout_s is not None:
+            rest_s = min(rest_s, max(self._silent_since_s + self._timeout_s - self._now_s(), 0.0))
+        self._wait(rest_s)
 
     def _refusal(self, line: Line, error: BaseException) -> str:
         where = f"byte {line.offset:,} of {line.name}"

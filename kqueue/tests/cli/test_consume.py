@@ -105,7 +105,6 @@ def test_formats(done: Done, topic: str) -> None:
         (["-o", "3"], "--offset needs --partition"),
         (["-p", "0", "-g", "x"], "--partition reads in no group"),
         (["-p", "0", "-o", "x"], "'x' is no offset"),
-        (["-p", "0", "-o", "-1"], "'-1' is no offset"),
         (["--from-beginning", "--timestamp", "1"], "exclude each other"),
         (["-p", "0", "--from-beginning"], "--offset earliest"),
         (["--timestamp", "soon"], "'soon' is no time"),
@@ -215,3 +214,15 @@ def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, 
             assert process.stderr.read() == ""
     assert numbers("".join(found)) == list(range(90))
     assert committed(done, topic) == 90
+
+
+@pytest.mark.parametrize(("offset", "values"), [("-2", ["3", "4"]), ("-99", ["0", "1", "2", "3", "4"]), ("2", ["2", "3", "4"])])
+def test_a_negative_offset_counts_back_from_the_end(done: Done, topic: str, offset: str, values: list[str]) -> None:
+    done("produce", topic, "--partition", "0", input="".join(f"{number}\n" for number in range(5)))
+    assert done("consume", topic, "-p", "0", "--offset", offset, "-n", str(len(values))).split() == values
+
+
+def test_a_time_before_1970_is_no_time(kq: Kq, topic: str) -> None:
+    result = kq("consume", topic, "--timestamp", "-1")
+    assert result.exit_code == 2
+    assert "'-1' is no time" in result.stderr

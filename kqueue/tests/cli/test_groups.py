@@ -166,3 +166,13 @@ def test_owners_are_read_from_consumers_assignments_only() -> None:
 
 def test_lag_is_never_negative() -> None:
     assert Row("t", 0, 9, 7, None).lag == 0
+
+
+def test_offsets_can_be_reset_to_the_last_records(done: Done, topic: str, fresh: str) -> None:
+    done("produce", topic, "--partition", "0", input="a\nb\nc\n")
+    for wanted, offset in (("-1", 2), ("-99", 0)):
+        told = done("groups", "reset-offsets", fresh + "-g", "--topic", f"{topic}:0", "--to-offset", wanted)
+        assert told.splitlines()[1].split()[-1] == str(offset)
+    done("groups", "reset-offsets", fresh + "-g", "--topic", f"{topic}:0", "--to-latest", "--execute")
+    told = done("groups", "reset-offsets", fresh + "-g", "--topic", f"{topic}:0", "--shift-by", "-2")
+    assert told.splitlines()[1].split()[-1] == "1"

@@ -233,3 +233,19 @@ def test_a_busy_port_leaves_no_new_folder(tmp_path: Path) -> None:
         code, told = refused("--set", f"listeners=PLAINTEXT://127.0.0.1:{port}", "--set", f"log.dirs={tmp_path / 'a' / 'b'}")
     assert (code, "Address already in use" in told) == (1, True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_topics_are_made_at_the_start_where_they_are_not_there(tmp_path: Path) -> None:
+    place = ("--set", ANY_PORT, "--set", f"log.dirs={tmp_path / 'data'}")
+    for topics in (("--topic", "orders:3", "-t", "payments"), ("--topic", "orders:5")):
+        with serving(*place, *topics) as served:
+            end = served.end()
+            assert ("created topic orders" in end) is (topics[0] == "--topic" and topics[1] == "orders:3")
+    assert {path.name for path in (tmp_path / "data").iterdir() if path.is_dir()} == {"orders-0", "orders-1", "orders-2", "payments-0"}
+
+
+@pytest.mark.parametrize("wrong", ["orders:0", "orders:x", "orders:", "orders:-1", "or ders", ":3", "__consumer_offsets"])
+def test_a_wrong_topic_is_one_sentence(wrong: str, tmp_path: Path) -> None:
+    code, told = refused("--topic", wrong, "--set", ANY_PORT, "--set", f"log.dirs={tmp_path / 'data'}")
+    assert code in (1, 2)
+    assert "Error: " in told

@@ -167,3 +167,9 @@ def test_topics_say_how_they_are_cleaned_and_unknown_ways_are_refused(kq: Kq, do
     assert result.exit_code == 1
     assert "no cleanup policy is called 'shred'" in result.stderr
     assert "compact, consumed, delete" in result.stderr
+
+
+def test_all_but_the_last_records_can_be_deleted(done: Done, topic: str) -> None:
+    done("produce", topic, "--partition", "0", input="a\nb\nc\n")
+    assert done("topics", "delete-records", topic, "-p", "0", "--before-offset", "-1") == f"{topic}-0 begins at offset 2 now.\n"
+    assert done("topics", "delete-records", topic, "-p", "0", "--before-offset", "-5") == f"{topic}-0 begins at offset 2 now.\n"

@@ -1,0 +1,48 @@
+"""Says when a broker made a topic because a command named it: the name may be mistyped."""
+
+from __future__ import annotations
+
+import click
+
+from kqueue.base.errors import KqueueError
+from kqueue.base.names import did_you_mean
+from kqueue.cli.output import counted
+
+ANSWER_TIMEOUT_MS = 5_000
+
+
+class TopicWatch:
+    """Looks whether `topic` is there before a command makes the broker create it; `created` says so afterwards."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.topic = topic
+        self._bootstrap = bootstrap
+        self._known = self._names()
+
+    @property
+    def is_missing(self) -> bool:
+        """It was not there; False where that could not be found out."""
+        return self._known is not None and self.topic not in self._known
+
+    @property
+    def nearest(self) -> str:
+        """``; did you mean 'orders'?``, or nothing."""
+        return did_you_mean(self.topic, self._known or ())
+
+    def created(self, partitions: int) -> str:
+        """The sentence for a topic that was missing and is there now, with so many partitions."""
+        return f"there was no topic {self.topic!r}: the broker created it with {counted(partitions, 'partition')}{self.nearest}"
+
+    def say_if_created(self, partitions: int) -> None:
+        """Print `created` on standard error if it applies."""
+        if self.is_missing:
+            click.echo(self.created(partitions), err=True)
+
+    def _names(self) -> set[str] | None:
+        from kqueue.client import Client
+
+        try:
+            with Client(self._bootstrap, client_id="kqueue-cli") as client:
+                return {name for name, topic in client.metadata(timeout_ms=ANSWER_TIMEOUT_MS).topics.items() if not topic.is_internal}
+        except (KqueueError, ValueError):  # the command itself reports what is wrong with the broker
+            return None

@@ -1,0 +1,52 @@
+"""A topic that a mistyped name made is told, with the name that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+import kqueue
+from kqueue.cli import new_topics
+from kqueue.cli.new_topics import TopicWatch
+
+Kq = Callable[..., Result]
+CREATED = "there was no topic 'ordres': the broker created it with 2 partitions; did you mean 'orders'?\n"
+
+
+@pytest.fixture
+def broker() -> Iterator[kqueue.Broker]:
+    with kqueue.Broker(num_partitions=2) as broker:
+        broker.create_topic("orders")
+        yield broker
+
+
+def test_produce_says_that_the_broker_made_the_topic(kq: Kq, broker: kqueue.Broker) -> None:
+    result = kq("produce", "ordres", "-b", broker.bootstrap, input="one\n")
+    assert result.stderr.startswith(CREATED)
+    again = kq("produce", "ordres", "-b", broker.bootstrap, input="two\n")
+    assert "created" not in again.stderr
+    broker.assert_produced("ordres", ["one", "two"])
+
+
+def test_so_does_collect(kq: Kq, broker: kqueue.Broker, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("one\n")
+    state = str(tmp_path / "state.json")
+    result = kq("collect", "--once", "-t", "ordres", "--state", state, "-b", broker.bootstrap, str(tmp_path / "a.log"))
+    assert CREATED in result.stderr
+
+
+def test_where_the_broker_makes_none_the_name_is_offered_too(kq: Kq) -> None:
+    with kqueue.Broker(auto_create_topics_enable=False) as broker:
+        broker.create_topic("orders")
+        watch = TopicWatch(broker.bootstrap, "ordres")
+        assert (watch.is_missing, watch.nearest) == (True, "; did you mean 'orders'?")
+        assert "ordres" not in broker.topics
+
+
+def test_without_an_answer_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(new_topics, "ANSWER_TIMEOUT_MS", 50)
+    watch = TopicWatch("127.0.0.1:1", "orders")
+    assert (watch.is_missing, watch.nearest) == (False, "")

@@ -1,0 +1,92 @@
+"""Commands that meet no broker: they say that they wait, and end in time with a sentence."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import Result
+
+import kqueue
+from kqueue.cli import reaching
+from kqueue.cli.connect import NoBroker
+from kqueue.cli.reaching import await_broker, waiting
+
+Kq = Callable[..., Result]
+COMMANDS = {
+    "produce": ("produce", "orders"),
+    "consume": ("consume", "orders", "--max-messages", "1"),
+    "collect": ("collect", "--once", "--topic", "orders"),
+}
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def arguments(command: str, folder: Path) -> tuple[str, ...]:
+    if command != "collect":
+        return COMMANDS[command]
+    (folder / "app.log").write_text("a line\n")
+    return (*COMMANDS[command], str(folder / "app.log"), "--state", str(folder / "state.json"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_a_broker_it_says_that_it_waits_and_ends(kq: Kq, free_port: int, command: str, tmp_path: Path,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.setattr(reaching, "SAID_AFTER_S", 0.02)
+    result = kq(*arguments(command, tmp_path), "-b", f"127.0.0.1:{free_port}", "--timeout", "0.3", input="x\n")
+    assert result.exit_code == 1
+    said, *_, error = result.stderr.splitlines()
+    assert said.startswith("waiting for the broker")
+    assert f"127.0.0.1:{free_port}" in said
+    assert error.startswith("Error: ")
+    assert "--timeout" in error
+    assert "kqueue serve" in error
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_timeout_of_0_tries_once_and_says_nothing_of_waiting(kq: Kq, free_port: int, command: str, tmp_path: Path) -> None:
+    result = kq(*arguments(command, tmp_path), "-b", f"127.0.0.1:{free_port}", "--timeout", "0", input="x\n")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+
+
+def test_a_broker_that_comes_in_time_is_used(kq: Kq, free_port: int) -> None:
+    broker = kqueue.Broker(port=free_port)
+    starting = threading.Timer(0.2, broker.start)
+    starting.start()
+    try:
+        result = kq("produce", "orders", "-b", f"127.0.0.1:{free_port}", "--timeout", "60", input="one\n")
+        assert result.exit_code == 0, result.output
+        starting.join()
+        broker.assert_produced("orders", ["one"])
+    finally:
+        starting.join()
+        broker.stop()
+
+
+def test_what_is_quick_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with waiting("here:1"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_a_wrong_address_is_not_waited_for() -> None:
+    with pytest.raises(click.BadParameter):
+        await_broker("no-port:x", 60)
+
+
+def test_the_time_that_is_left_is_for_the_first_answer(free_port: int) -> None:
+    with kqueue.Broker() as broker:
+        assert 1000 <= await_broker(broker.bootstrap, 0) <= 60_000
+        assert 50_000 <= await_broker(broker.bootstrap, 60) <= 60_000
+    with pytest.raises(NoBroker, match="Connection refused"):
+        await_broker(f"127.0.0.1:{free_port}", 0)
