@@ -26,6 +26,8 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Wait[Produc
     if request.acks == ACKS_NONE:
         work.raise_failure()
         return None
+    if work.late:
+        return work.wait_until(request.timeout_ms)
     if work.pending and not work.is_committed():
         keys = tuple(pending.partition for pending in work.pending)
         return Wait(keys, call.change_deadline_ms(request.timeout_ms), work.retry)

@@ -7,9 +7,12 @@ from typing import NamedTuple
 from kqueue.api.call import Call
 from kqueue.api.errors import ErrorCode, code_of, message_of
 from kqueue.base.errors import AnswerNotExpected, InvalidRecord, InvalidTimestamp, InvalidTopic, KqueueError, NotLeader, RequestTimedOut
+from kqueue.base.tickets import Ticket
 from kqueue.broker.partition import Partition
 from kqueue.broker.producing import intake_of
 from kqueue.broker.topics import Topic
+from kqueue.broker.waiting import Wait
+from kqueue.log.log import Appended
 from kqueue.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -34,10 +37,18 @@ class Pending(NamedTuple):
     answer: PartitionProduceResponse
 
 
-class Work:
-    """`response` is complete once `is_committed`. `waits`: the answer does; else nothing is `pending`."""
+class Late(NamedTuple):
+    """A partition whose records are still being read: nothing is appended yet."""
 
-    __slots__ = ("call", "now_ms", "pending", "response", "waits")
+    ticket: Ticket[Appended]
+    partition: Partition
+    answer: PartitionProduceResponse
+
+
+class Work:
+    """`response` is complete once `is_committed`. `waits`: the answer does; else nothing is `pending`. `late`: what is not appended yet."""
+
+    __slots__ = ("call", "late", "now_ms", "pending", "response", "wait", "waits")
 
     def __init__(self, call: Call, *, waits: bool) -> None:
         self.call = call
@@ -45,6 +56,7 @@ class Work:
         self.now_ms = call.broker.clock.wall_ms()
         self.response = ProduceResponse()
         self.pending: list[Pending] = []
+        self.late: list[Late] = []
 
     def append_topic(self, data: TopicProduceData) -> None:
         answers: list[PartitionProduceResponse] = []
@@ -72,6 +84,10 @@ class Work:
             return self._not_leader(topic.partition(data.index), error)
         except KqueueError as error:
             return failed(data.index, error)
+        if isinstance(appended, Ticket):
+            answer = PartitionProduceResponse(index=data.index)
+            self.late.append(Late(appended, partition, answer))
+            return answer
         answer = PartitionProduceResponse(
             index=data.index,
             base_offset=appended.base_offset,
@@ -97,6 +113,40 @@ class Work:
             for answer in topic.partition_responses:
                 if answer.error_code != ErrorCode.NONE:
                     raise AnswerNotExpected(f"a request with acks=0 failed: {answer.error_message}")
+
+    def wait_until(self, timeout_ms: int) -> Wait[ProduceResponse]:
+        """Wait for what is late, and from the end of that on for `timeout_ms` at most for what is pending."""
+        tickets, partitions = [one.ticket for one in self.late], [one.partition for one in self.late]
+        keys = (*tickets, *partitions, *(one.partition for one in self.pending))
+        self.wait = Wait(keys, None, lambda expired: self._retry_late(expired, timeout_ms))
+        return self.wait
+
+    def _retry_late(self, expired: bool, timeout_ms: int) -> ProduceResponse | None:
+        if self.late:
+            self.late = [one for one in self.late if not self._is_appended(one)]
+            if self.late:
+                return None
+            self.wait.deadline_ms = self.call.change_deadline_ms(timeout_ms)
+        return self.retry(expired)
+
+    def _is_appended(self, late: Late) -> bool:
+        """Fill in the answer if the outcome is there. Kafka too reads all records before the time of the request begins to count."""
+        if not late.ticket.done:
+            return False
+        answer = late.answer
+        try:
+            appended = late.ticket.result()
+        except KqueueError as error:
+            _turn_into(answer, error)
+            answer.base_offset = NO_OFFSET
+            answer.record_errors = _record_errors(error)
+            return True
+        answer.base_offset = appended.base_offset
+        answer.log_append_time_ms = appended.log_append_time_ms
+        answer.log_start_offset = appended.log_start_offset
+        if self.waits:
+            self.pending.append(Pending(late.partition, appended.last_offset + 1, answer))
+        return True
 
     def is_committed(self) -> bool:
         """Whether all that was appended is committed, or never will be."""
@@ -129,9 +179,12 @@ def failed(index: int, error: BaseException) -> PartitionProduceResponse:
     """What is told of a partition where nothing was appended."""
     words = message_of(error)
     answer = PartitionProduceResponse(index=index, error_code=code_of(error), base_offset=NO_OFFSET, error_message=words)
-    if isinstance(error, (InvalidRecord, InvalidTimestamp)):
-        # clients then blame these records, and say of the others that they were only in their company
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=one.batch_index, batch_index_error_message=one.message) for one in error.record_errors
-        ]
+    answer.record_errors = _record_errors(error)
     return answer
+
+
+def _record_errors(error: BaseException) -> list[BatchIndexAndErrorMessage]:
+    """The records that are refused. Clients blame them, and report the others as rejected along with them."""
+    if not isinstance(error, (InvalidRecord, InvalidTimestamp)):
+        return []
+    return [BatchIndexAndErrorMessage(batch_index=one.batch_index, batch_index_error_message=one.message) for one in error.record_errors]

@@ -22,6 +22,7 @@ from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
 from kqueue.broker.deleting import RecordDeletion
 from kqueue.broker.fetch_sessions import FetchSessions
 from kqueue.broker.group_log import OffsetsTopicLog
+from kqueue.broker.long_work import LongWork
 from kqueue.broker.metadata import Metadata
 from kqueue.broker.partition import Partition
 from kqueue.broker.producer_ids import ProducerIds
@@ -62,6 +63,7 @@ class Broker:
         self.logs = logs
         self.timers = timers or Timers(clock)
         self.waiting = Waiting(self.timers, clock)
+        self.long_work = LongWork(self.waiting, jobs, clock)
         self.node_id = node_id(config)
         self.rack: str | None = config["broker.rack"]
         self.leader_epoch = 0

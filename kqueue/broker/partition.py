@@ -20,7 +20,10 @@ from kqueue.base.errors import (
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
+from kqueue.base.steps import Steps
+from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timer
+from kqueue.broker.long_work import InOrder, LongWork
 from kqueue.log.log import Appended, Fetched, Log
 from kqueue.log.recovery.verifying import Check
 from kqueue.records.batch import BatchHeader
@@ -44,6 +47,7 @@ class Host(Protocol):
     timers: Timers
     waiting: Waiting
     jobs: Jobs
+    long_work: LongWork
     node_id: int
     leader_epoch: int
     flush_before_visible: bool  # group mode
@@ -68,7 +72,8 @@ class Partition:
     """
 
     __slots__ = (
-        "_after_flush", "_flush_due", "_flush_timer", "_high_watermark", "_host", "_log", "_topic", "deleted", "index",
+        "_after_flush", "_flush_due", "_flush_timer", "_high_watermark", "_host", "_log", "_topic", "appends", "deleted",
+        "index",
     )  # fmt: skip
 
     def __init__(self, topic: str, index: int, host: Host) -> None:
@@ -81,6 +86,7 @@ class Partition:
         self._flush_due = False
         self._flush_timer: Timer | None = None
         self._after_flush: tuple[tuple[int, Callable[[], None]], ...] = ()  # nearly always empty: no list for each partition
+        self.appends: InOrder | None = None  # appends whose batches take long to check; what comes later waits behind them
 
     def __repr__(self) -> str:
         return f"Partition({self._topic}-{self.index})"
@@ -161,6 +167,15 @@ class Partition:
             if self._host.flush_by_policy:
                 self._flush_by_policy(log)
         return appended
+
+    def append_later(self, steps: Steps[Appended]) -> Ticket[Appended]:
+        """Have an append made by `steps`, after all others that were put off; the ticket is settled and woken at its end."""
+        if self.appends is None:
+            self.appends = InOrder(self._host.long_work, self._no_appends_left)
+        return self.appends.add(steps)
+
+    def _no_appends_left(self) -> None:
+        self.appends = None
 
     def is_committed(self, offset: int) -> bool:
         """Whether all records below `offset` are below the high watermark. Raises StorageFailed: the log went offline meanwhile."""

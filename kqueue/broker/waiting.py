@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from kqueue.base.clock import Clock
 from kqueue.base.timers import Timer, Timers
@@ -29,6 +29,12 @@ class Wait(Generic[R]):
     keys: tuple[Hashable, ...]
     deadline_ms: float | None
     retry: Callable[[bool], R | Wait[R] | None]
+
+
+class _Run(NamedTuple):
+    """Work of a later turn."""
+
+    run: Callable[[], None]
 
 
 class Waiter:
@@ -70,7 +76,7 @@ class Waiting:
         self._clock = clock
         self._by_key: dict[Hashable, dict[Waiter, None]] = {}
         self._ready: deque[Waiter | Callable[[], None]] = deque()
-        self._later: deque[Hashable] = deque()
+        self._later: deque[Hashable | _Run] = deque()
         self.on_ready: Callable[[], None] | None = None
 
     def add(self, wait: Wait[R], done: Callable[[R], None], failed: Callable[[Exception], None] | None = None) -> Waiter:
@@ -111,6 +117,12 @@ class Waiting:
         if self.on_ready is not None:
             self.on_ready()
 
+    def run_in_later_turn(self, run: Callable[[], None]) -> None:
+        """Call `run` once, in a later `run_ready`; takes its turn among the keys of `wake_in_later_turn`."""
+        self._later.append(_Run(run))
+        if self.on_ready is not None:
+            self.on_ready()
+
     def defer(self, run: Callable[[], None]) -> None:
         """Call `run` once, at the next `run_ready`: work that is better done once for all requests of a turn."""
         self._push(run)
@@ -119,7 +131,11 @@ class Waiting:
         """Run what is due now, what it makes due in turn included, but after the first only until `is_over()`; returns how many ran."""
         count = 0
         if self._later:
-            self.wake(self._later.popleft())
+            later = self._later.popleft()
+            if isinstance(later, _Run):
+                later.run()
+            else:
+                self.wake(later)
             count = 1
         while self._ready and not (count and is_over is not None and is_over()):
             item = self._ready.popleft()

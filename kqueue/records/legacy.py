@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kqueue.base.errors import CorruptBatch, InvalidRecord, InvalidTimestamp
+from kqueue.base.steps import Steps, run_steps
 from kqueue.records.batch import (
     BATCH_OVERHEAD,
     DECOMPRESSED_BYTES_MAX,
@@ -19,12 +20,13 @@ from kqueue.records.codecs import CODECS
 from kqueue.records.codecs.contract import Buffer
 from kqueue.records.message_set import (
     LEGACY_CODEC_MAX,
+    STEP_MESSAGES,
     LegacyEntry,
     check_entry,
     encode_entry,
     encode_set,
     entry_records,
-    inner_entries,
+    inner_entries_steps,
     iter_entries,
     read_entry,
 )
@@ -82,19 +84,29 @@ def up_convert(message_set: Buffer, *, max_batch_bytes: int = 2**31 - 1, limit_b
     Raises: CorruptBatch: checksums, lengths, bytes left over. InvalidRecord: magics mixed. InvalidTimestamp: a producer
     claims LogAppendTime. UnsupportedCodec: one that the format does not have.
     """
+    return run_steps(up_convert_steps(message_set, max_batch_bytes=max_batch_bytes, limit_bytes=limit_bytes))
+
+
+def up_convert_steps(message_set: Buffer, *, max_batch_bytes: int, limit_bytes: int) -> Steps[list[bytearray]]:
+    """`up_convert` in steps; `message_set` is read until the end."""
     if len(message_set) > MAGIC_POSITION and message_set[MAGIC_POSITION] == 2:
         return _whole_batches(message_set)
     runs: list[tuple[int, list[LegacyEntry]]] = []  # codec, messages that share a batch
-    for entry in _produced_entries(message_set):
+    for number, entry in enumerate(_produced_entries(message_set)):
+        if not number % STEP_MESSAGES:
+            yield None
         if entry.codec_id:
-            inside = inner_entries(entry, limit_bytes)
+            inside = yield from inner_entries_steps(entry, limit_bytes)
             limit_bytes -= inside[-1].position + inside[-1].size
             runs.append((entry.codec_id, inside))
         elif runs and not runs[-1][0]:
             runs[-1][1].append(entry)
         else:
             runs.append((0, [entry]))
-    return [batch for codec_id, messages in runs for batch in _build(codec_id, messages, max_batch_bytes)]
+    batches: list[bytearray] = []
+    for codec_id, messages in runs:
+        batches += yield from _build_steps(codec_id, messages, max_batch_bytes)
+    return batches
 
 
 def _whole_batches(buf: Buffer) -> list[bytearray]:
@@ -121,16 +133,19 @@ def _check_nothing_left(buf: Buffer, end: int) -> None:
         raise CorruptBatch(f"the message set is cut off: its last {len(buf) - end} bytes are no whole message")
 
 
-def _build(codec_id: int, messages: list[LegacyEntry], max_batch_bytes: int) -> Iterator[bytearray]:
+def _build_steps(codec_id: int, messages: list[LegacyEntry], max_batch_bytes: int) -> Steps[list[bytearray]]:
     codec = CODECS.by_id(codec_id)
     assert codec is not None, "its messages were read with it"
-    builder = BatchBuilder(codec.name)
-    for message in messages:
+    builder, batches = BatchBuilder(codec.name), list[bytearray]()
+    for number, message in enumerate(messages):
+        if not number % STEP_MESSAGES:
+            yield None
         if not codec_id and builder.count and builder.size_estimate + message.size > max_batch_bytes:
-            yield builder.build()
+            batches.append(builder.build())
             builder = BatchBuilder(codec.name)
         builder.append(message.timestamp, message.key, message.value)
-    yield builder.build()
+    batches.append((yield builder.build))
+    return batches
 
 
 # --- down: what old consumers can read

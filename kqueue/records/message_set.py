@@ -14,9 +14,12 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from kqueue.base.errors import CorruptBatch, UnsupportedCodec
+from kqueue.base.steps import Steps, run_steps
 from kqueue.records.codecs import CODECS, Codec
 from kqueue.records.codecs.contract import Buffer
 from kqueue.records.codecs.lz4 import Lz4V0Codec
@@ -25,6 +28,7 @@ from kqueue.records.record import Record
 ENTRY_OVERHEAD = 12
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
+STEP_MESSAGES = 100  # in one step of long work
 LEGACY_CODEC_MAX = 3  # zstd came with magic 2
 
 _START = struct.Struct(">qiIbb")  # offset, size, crc, magic, attributes
@@ -145,13 +149,24 @@ def entry_records(entry: LegacyEntry, limit_bytes: int) -> list[Record]:
 
 def inner_entries(wrapper: LegacyEntry, limit_bytes: int) -> list[LegacyEntry]:
     """The messages inside of a wrapper, with the offsets that stand there. Raises: as `entry_records`."""
+    return run_steps(inner_entries_steps(wrapper, limit_bytes))
+
+
+def inner_entries_steps(wrapper: LegacyEntry, limit_bytes: int) -> Steps[list[LegacyEntry]]:
+    """`inner_entries` in steps."""
     if wrapper.value is None:
         raise CorruptBatch(f"the compressed message at position {wrapper.position} has no value")
-    content = legacy_codec(wrapper.codec_id, wrapper.magic).decompress(wrapper.value, limit_bytes)
-    inside = list(iter_entries(content))
+    content: bytes = yield partial(legacy_codec(wrapper.codec_id, wrapper.magic).decompress, wrapper.value, limit_bytes)
+    inside: list[LegacyEntry] = []
+    entries = iter_entries(content)
+    while some := list(islice(entries, STEP_MESSAGES)):
+        inside += some
+        yield None
     if not inside or inside[-1].position + inside[-1].size != len(content):
         raise CorruptBatch(f"the compressed message at position {wrapper.position} holds no whole messages, or bytes after them")
-    for inner in inside:
+    for number, inner in enumerate(inside):
+        if not number % STEP_MESSAGES:
+            yield None
         check_entry(content, inner)
         if inner.magic != wrapper.magic or inner.codec_id:
             raise CorruptBatch(

@@ -113,7 +113,7 @@ def _append_to(topic: Topic, partition: Partition, seeds: list[Seed], numbers: l
 
     def write() -> None:
         batch = memoryview(builder.build())
-        done = intake.append(partition, batch, now_ms=now_ms, produce_version=PRODUCE_VERSION_BATCHES)
+        done = intake.append_now(partition, batch, now_ms=now_ms, produce_version=PRODUCE_VERSION_BATCHES)
         appended.append(_Appended(partition, held, done.base_offset, done.last_offset + 1, done.log_append_time_ms))
 
     for number in numbers:

@@ -150,3 +150,51 @@ def test_who_leads_instead_is_told_where_the_version_can(asker: Asker, version: 
         assert [(node.node_id, node.host, node.port) for node in response.node_endpoints] == [(1, "127.0.0.1", 9092)]
     else:
         assert response.node_endpoints == []
+
+
+# --- batches that take long to read
+
+
+def long_batch(count: int = 1001, key: bytes | None = b"k") -> bytes:
+    return batch(*(b"v" for _ in range(count)), key=key)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("settings", [{}, ON_DISK], ids=["memory", "disk"])
+def test_a_long_batch_is_answered_once_it_is_appended(acks: int, settings: dict[str, object]) -> None:
+    asker = Asker(settings)
+    asker.sim.topic("t", cleanup_policy="compact")
+    started = asker.start(produce_request(asker, "t", long_batch(), acks=acks, timeout_ms=0), 9)
+    after = asker.start(produce_request(asker, "t", batch(b"after"), acks=acks), 9)
+    started.frame[:] = bytes(len(started.frame))
+    assert started.response is None
+    assert after.response is None
+    asker.sim.settle()
+    answers = [one.response.responses[0].partition_responses[0] for one in (started, after)]
+    assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 0), (0, 1001)]
+    assert len(values(asker)) == 1002
+
+
+def test_a_long_batch_that_is_refused_names_its_records() -> None:
+    asker = Asker()
+    asker.sim.topic("t", cleanup_policy="compact")
+    answer = asker.produce("t", long_batch(key=None))
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_RECORD, -1)
+    assert len(answer.record_errors) > 500
+    assert values(asker) == []
+
+
+def test_a_long_batch_with_acks_0_is_appended(asker: Asker) -> None:
+    asker.sim.topic("c", cleanup_policy="compact")
+    assert asker.produce("c", long_batch(), acks=0) is None
+    assert len(values(asker, "c")) == 1001
+
+
+def test_a_client_that_is_gone_leaves_its_long_batch_and_those_behind_it(asker: Asker) -> None:
+    topic = asker.sim.topic("c", cleanup_policy="compact")
+    asker.start(produce_request(asker, "c", long_batch()), 9)
+    for waiters in list(asker.sim.broker.waiting._by_key.values()):
+        for waiter in list(waiters):
+            waiter.cancel()
+    assert asker.produce("c", batch(b"after")).base_offset == 1001
+    assert topic.partition(0).appends is None

@@ -26,7 +26,9 @@ def raw(*values: bytes, **settings: object) -> memoryview:
 
 
 def append(topic: Topic, records: memoryview | None, version: int = 9) -> Appended:
-    return intake_of(topic.config).append(topic.partition(0), records, now_ms=NOW_MS, produce_version=version)
+    appended = intake_of(topic.config).append(topic.partition(0), records, now_ms=NOW_MS, produce_version=version)
+    assert isinstance(appended, Appended), "what is small is appended at once"
+    return appended
 
 
 def test_the_rules_are_the_topics_settings() -> None:
@@ -108,5 +110,6 @@ def test_a_recompressed_batch_keeps_headers_and_its_own_level() -> None:
 
 
 def append_size(topic: Topic) -> int:
-    append(topic, raw(*(b"%d" % (number * number) for number in range(3000))))
+    batch = raw(*(b"%d" % (number * number) for number in range(3000)))
+    intake_of(topic.config).append_now(topic.partition(0), batch, now_ms=NOW_MS, produce_version=9)
     return topic.partition(0).log.size

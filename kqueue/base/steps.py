@@ -1,0 +1,32 @@
+"""Long work as a generator, so that it can be done in parts: who drives it decides when it goes on, and in which thread.
+
+It yields None where others may have their turn, or a callable that computes without touching shared state, such as a decompression:
+that may run in another thread, and its result is sent back. It returns its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Steps = Generator[Callable[[], Any] | None, Any, T]
+
+
+def run_steps(steps: Steps[T]) -> T:
+    """Do all of it in one go. Returns and raises what `steps` does."""
+    try:
+        todo = next(steps)
+        while True:
+            if todo is None:
+                todo = steps.send(None)
+                continue
+            try:
+                found = todo()
+            except Exception as error:
+                todo = steps.throw(error)
+            else:
+                todo = steps.send(found)
+    except StopIteration as done:
+        result: T = done.value
+        return result

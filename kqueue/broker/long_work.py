@@ -1,0 +1,91 @@
+"""Work on many records that does not hold up the owner thread: one slice in a turn of the event loop, and threads for what they can do."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import KqueueError
+from kqueue.base.jobs import IoJob, Jobs
+from kqueue.base.steps import Steps
+from kqueue.base.tickets import Ticket
+from kqueue.broker.waiting import Waiting
+
+T = TypeVar("T")
+SLICE_MS = 4
+QUEUE = "records"
+logger = logging.getLogger("kqueue.broker")
+
+
+class _Run(NamedTuple):
+    steps: Steps[Any]
+    ticket: Ticket[Any]
+    then: Callable[[], None]
+
+
+class LongWork:
+    """Drives the steps of one broker. Belongs to the owner thread."""
+
+    def __init__(self, waiting: Waiting, jobs: Jobs, clock: Clock) -> None:
+        self._waiting = waiting
+        self._jobs = jobs
+        self._clock = clock
+
+    def start(self, steps: Steps[T], ticket: Ticket[T], then: Callable[[], None]) -> None:
+        """Do the work, beginning in a later turn; at its end the ticket is settled and woken, and `then` called."""
+        self._waiting.run_in_later_turn(partial(self._go_on, _Run(steps, ticket, then), None, None))
+
+    def _go_on(self, run: _Run, found: Any, error: BaseException | None) -> None:
+        end_ms = self._clock.monotonic_ms() + SLICE_MS
+        try:
+            todo = run.steps.send(found) if error is None else run.steps.throw(error)
+            while todo is None and self._clock.monotonic_ms() < end_ms:
+                todo = run.steps.send(None)
+        except StopIteration as done:
+            run.ticket.resolve(done.value)
+        except Exception as failed:
+            if not isinstance(failed, KqueueError):
+                logger.exception("work on records failed")
+            run.ticket.fail(failed if isinstance(failed, KqueueError) else KqueueError(repr(failed)))
+        else:
+            go_on = partial(self._go_on, run)
+            if todo is None:
+                self._waiting.run_in_later_turn(partial(go_on, None, None))
+            else:
+                self._jobs.submit(IoJob("records of a batch", todo, go_on, QUEUE))
+            return
+        self._waiting.wake(run.ticket)
+        run.then()
+
+
+class InOrder:
+    """Works one after another, as the appends to one partition are. `on_empty` is called when the last one has ended."""
+
+    __slots__ = ("_on_empty", "_todo", "_work")
+
+    def __init__(self, work: LongWork, on_empty: Callable[[], None]) -> None:
+        self._work = work
+        self._on_empty = on_empty
+        self._todo: deque[tuple[Steps[Any], Ticket[Any]]] = deque()
+
+    def add(self, steps: Steps[T]) -> Ticket[T]:
+        """Do the work after all that was added before; the ticket is settled and woken at its end."""
+        ticket: Ticket[T] = Ticket()
+        self._todo.append((steps, ticket))
+        if len(self._todo) == 1:
+            self._begin()
+        return ticket
+
+    def _begin(self) -> None:
+        self._work.start(*self._todo[0], self._ended)
+
+    def _ended(self) -> None:
+        self._todo.popleft()
+        if self._todo:
+            self._begin()
+        else:
+            self._on_empty()
