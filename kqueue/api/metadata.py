@@ -14,6 +14,7 @@ from kqueue.base.tickets import Ticket
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic
 from kqueue.broker.waiting import Wait
+from kqueue.log.log import LogState
 from kqueue.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -117,7 +118,7 @@ def _without(asked: MetadataRequestTopic, code: ErrorCode) -> MetadataResponseTo
 
 def _partition(partition: Partition) -> MetadataResponsePartition:
     leader = partition.leader
-    if partition.is_open and partition.log.offline is not None:
+    if partition.is_open and partition.log.state is LogState.OFFLINE:
         return MetadataResponsePartition(
             error_code=ErrorCode.LEADER_NOT_AVAILABLE,
             partition_index=partition.index,

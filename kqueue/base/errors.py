@@ -97,7 +97,7 @@ class PluginError(KqueueError):
 
 
 class StorageFailed(KqueueError):
-    """A disk operation failed and the log is offline: it is never retried, restart after mending the disk (but see TooManyOpenFiles).
+    """A disk operation failed and the log is offline: it is never retried, restart after mending the disk (but see StorageUnavailable).
 
     `summary`: the message without `detail`, a plugin's own words, which stay in the broker's log: a stranger may not read them.
     """
@@ -107,7 +107,18 @@ class StorageFailed(KqueueError):
         self.summary = message
 
 
-class TooManyOpenFiles(StorageFailed):
+class StorageUnavailable(StorageFailed):
+    """Nothing was written and nothing is lost: no log goes offline, and the operation may be repeated later."""
+
+
+class DiskFull(StorageUnavailable):
+    """The disk, a quota or the limit on file sizes has no room, or what is left is reserved (`kqueue.disk.reserve.bytes`).
+
+    Only for errors of writing: an fsync that fails for want of room has lost bytes, as any other that fails.
+    """
+
+
+class TooManyOpenFiles(StorageUnavailable):
     """The process or the system can open no more files (EMFILE, ENFILE), or kqueue's own bound on them is reached.
 
     No fault of a disk and nothing was written: no log or data folder goes offline, and the operation may be repeated.

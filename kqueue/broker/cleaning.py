@@ -24,7 +24,7 @@ from kqueue.broker.waiting import Waiting
 from kqueue.groups.records import CommittedOffset
 from kqueue.log.cleaner import Candidate, LogCleaner
 from kqueue.log.dropping import Disposal
-from kqueue.log.log import Log
+from kqueue.log.log import Log, LogState
 from kqueue.log.manager import LogManager
 from kqueue.log.policies import POLICIES, Compact, Drop, LogView
 from kqueue.log.policies.compact import dirt_of
@@ -117,7 +117,7 @@ class Cleaning:
             return  # there is nothing to drop, so the log is not opened for it
         try:
             log = partition.log
-            if log.offline is not None:
+            if log.state is LogState.OFFLINE:
                 return
             self.drop_below_start(partition, topic)
             for policy, drop in self._plans(partition, topic, Drop):
@@ -134,8 +134,8 @@ class Cleaning:
 
     def _drop(self, partition: Partition, topic: Topic, drop: Drop, done: Callable[[], None] = _nothing) -> None:
         """The log start is on the disk before anybody sees it, so that it never goes back. `done`: the drop was made, or given up."""
-        key, log, high = (topic.name, partition.index), partition.log, partition.high_watermark
-        if drop.roll_active and log.end_offset <= min(drop.before_offset, high):
+        key, log, high = (topic.name, partition.index), partition.log, partition.readable_end
+        if drop.roll_active and log.offline is None and log.end_offset <= min(drop.before_offset, high):
             partition.roll()
         start = log.start_without(min(drop.before_offset, high))
         if start is None:
@@ -149,7 +149,7 @@ class Cleaning:
             done()
 
         def save() -> None:
-            if log.offline is None:
+            if log.state is not LogState.OFFLINE and start <= log.readable_end:
                 log.intend_start(start)
                 self._logs.save_log_starts(key, saved)
             else:

@@ -13,7 +13,7 @@ from kqueue.base.tickets import Ticket
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import Topic
 from kqueue.broker.waiting import Waiting
-from kqueue.log.log import Log
+from kqueue.log.log import Log, LogState
 from kqueue.log.manager import LogManager
 
 TO_HIGH_WATERMARK = -1
@@ -44,10 +44,10 @@ class RecordDeletion:
         if list(topic.config["cleanup.policy"]) == ["compact"]:
             raise PolicyViolation(f"topic {topic.name} keeps the last record of each key (cleanup.policy=compact): none can be deleted")
         log = partition.log
-        if log.offline is not None:
-            raise log.offline
         # what was appended counts: the log start moves once it is flushed, and so visible
-        end = log.end_offset
+        end = log.readable_end
+        if log.offline is not None and end < offset <= log.end_offset:
+            raise log.offline
         before = end if offset == TO_HIGH_WATERMARK else offset
         if not 0 <= before <= end:
             raise OffsetOutOfRange(f"{topic.name}-{index}: expected an offset of 0 to {end}, found {offset}")
@@ -68,7 +68,7 @@ class RecordDeletion:
                 ticket.resolve(log.start_offset)
             self._waiting.wake(ticket)
 
-        if log.offline is None:
+        if log.state is not LogState.OFFLINE and before <= log.readable_end:
             log.intend_start(before)
             self._logs.save_log_starts((topic.name, partition.index), saved)
         else:
@@ -85,4 +85,4 @@ def _failure(partition: Partition, log: Log, error: BaseException | None) -> Kqu
         return UnknownTopicOrPartition(f"{partition!r} was deleted")
     if error is not None:
         return error if isinstance(error, KqueueError) else StorageFailed(f"{partition!r}: the log start can't be written: {error!r}")
-    return log.offline
+    return log.offline if log.state is LogState.OFFLINE else None

@@ -131,6 +131,11 @@ class Partition:
         return self._high_watermark
 
     @property
+    def readable_end(self) -> int:
+        """The high watermark, or of a read-only log what was flushed below it. Raises StorageFailed: the log is offline."""
+        return min(self.high_watermark, self.log.readable_end)
+
+    @property
     def last_stable_offset(self) -> int:
         """First offset of an open transaction, or the high watermark: what read_committed consumers may see."""
         return self.log.stable_below(self._high_watermark)
@@ -191,11 +196,9 @@ class Partition:
 
         Where `fetched.check` is not None, what was read must not be served before that was done, and the read repeated: `start_check`.
         Raises: OffsetOutOfRange: below the log start or above the end. CorruptBatch: that was found to be damaged. StorageFailed: the
-        log is offline.
+        log is offline, or read-only and `offset` lies above what was flushed.
         """
         log = self.log
-        if log.offline is not None:
-            raise log.offline
         if not log.start_offset <= offset <= log.end_offset:
             raise OffsetOutOfRange(
                 f"{self._topic}-{self.index}: offset {offset} is not within {log.start_offset} and {log.end_offset}"
@@ -291,7 +294,7 @@ class Partition:
             return
         if log.offline is not None:
             self._host.waiting.wake(self)
-        elif self._host.flush_before_visible:
+        if self._host.flush_before_visible:
             self._advance(log.flushed_offset)  # first: what waits for the flush may move the log start up to it
             if log.needs_flush:
                 self._flush_soon()

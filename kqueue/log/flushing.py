@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from kqueue.base.errors import TooManyOpenFiles
+from kqueue.base.errors import StorageUnavailable
 from kqueue.base.jobs import IoJob
 from kqueue.log.formats.epochs import LeaderEpochs, encode_epochs
 from kqueue.log.formats.filenames import EPOCHS
@@ -77,7 +77,7 @@ class Flusher:
     ) -> IoJob[None] | None:
         """The work; None: nothing to do, or a job is under way. `done(error or None)` is called at the end of its `finish`.
 
-        After TooManyOpenFiles all is due again, as if there had been no job.
+        After StorageUnavailable all is due again, as if there had been no job.
         """
         if self._target >= 0 or (self.flushed_offset >= end_offset and not self.has_files):
             return None
@@ -90,7 +90,7 @@ class Flusher:
             self._in_flight = []
             if error is None:
                 self.flushed_offset = max(self.flushed_offset, target)
-            elif isinstance(error, TooManyOpenFiles):
+            elif isinstance(error, StorageUnavailable):
                 put_back()
             done(error)
 
@@ -103,7 +103,7 @@ class Flusher:
             run, put_back = self._take(active.log, epochs)
             try:
                 run()
-            except TooManyOpenFiles:
+            except StorageUnavailable:
                 put_back()
                 raise
             self.flushed_offset = end_offset

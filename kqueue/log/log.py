@@ -2,17 +2,31 @@
 
 What a crash costs: what was appended since the last flush, all or any part of it; what is left begins where the log began and has
 no holes. `flushed_offset` says how far a power cut reaches at most. A crash of the process alone costs nothing. Every
-write says the same of itself. A failed write or fsync takes the log offline for good, since nobody knows what the disk holds then.
+write says the same of itself.
+
+What may be done with a log after a disk operation has failed, until the next start:
+
+    state       after                                             append  read   drop, DeleteRecords  flush
+    online      a full disk or too many open files refused a      yes     yes    yes                  yes
+                write: what was written of it is taken back
+    read-only   another write failed, or an fsync                 no      (1)    (1)                  no
+    offline     a truncation or a replacement failed half-way,    no      no     no                   no
+                the folder was deleted or taken by another
+    (1) below what was flushed
+
+A write or fsync that fails may have lost bytes that were appended, and a second fsync would report success for them; but what an earlier
+fsync covered is there.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
 import random
 from collections.abc import Callable
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import CorruptData, OffsetOutOfRange, StorageFailed, TooManyOpenFiles
+from kqueue.base.errors import CorruptData, DiskFull, OffsetOutOfRange, StorageFailed, StorageUnavailable
 from kqueue.base.jobs import IoJob
 from kqueue.log.compaction.parts import Group
 from kqueue.log.config import LogConfig
@@ -38,12 +52,21 @@ logger = logging.getLogger("kqueue.log")
 PRODUCER_EXPIRATION_MS_DEFAULT = 86_400_000
 
 
+class LogState(enum.Enum):
+    """What may be done with a log; see the module."""
+
+    ONLINE = "online"
+    READ_ONLY = "read-only"
+    OFFLINE = "offline"
+
+
 class Log:
     """One partition's log. Belongs to one thread; only the `run` of `flush_job` may run in another.
 
-    `config` may be replaced at any time. `on_flushed` is called when `flushed_offset` has moved, the log went offline, or a flush could not
-    open its files (`flush_refused`, until the next one): nothing is lost then, and it is to be tried again a little later.
-    `on_offline` is called when it went offline by a failure.
+    `config` may be replaced at any time. `on_flushed` is called when `flushed_offset` has moved, the state has changed, or a flush found no
+    room or could not open its files (`flush_refused`, until the next one): nothing is lost then, and it is to be repeated a little later.
+    `offline`: why the log is read-only or offline (`state` says which); None: it is online.
+    `on_offline` is called when it left ONLINE by a failure.
     `on_truncate(offset)` is called before anything is cut off: the recovery point on disk must not lie above `offset` when it returns.
     `defers_rolls`: somebody flushes it in jobs, so a segment goes on beyond its size until the one before is durable, instead of waiting
     for the disk (`roll_due`: it does now); else a roll syncs that one at once.
@@ -53,7 +76,7 @@ class Log:
     __slots__ = (
         "_active", "_clock", "_flusher", "_jitter_ms", "_list", "_producer_expiration_ms", "_reader", "_rng", "_segments",
         "_snapshots", "_storage", "config", "damage", "defers_rolls", "end_offset", "epochs", "flush_refused", "folder", "offline",
-        "on_flushed", "on_offline", "on_truncate", "producers", "roll_due", "start_intended", "start_offset", "topic_id",
+        "on_flushed", "on_offline", "on_truncate", "producers", "roll_due", "start_intended", "start_offset", "state", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +100,7 @@ class Log:
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.damage: list[Damage | str] = [*loaded.damage]
+        self.state = LogState.ONLINE
         self.offline: StorageFailed | None = None
         self.flush_refused = False
         self.defers_rolls = self.roll_due = False
@@ -144,7 +168,7 @@ class Log:
         markers among them: their sequence is not checked.
         Crash: see the module; a process crash costs nothing, recovery cuts a torn batch off.
         Raises: OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState, CorruptBatch (of a marker): nothing was written.
-        StorageFailed: the log is offline. TooManyOpenFiles: nothing was written, and the log is not offline.
+        StorageFailed: the log takes no more. StorageUnavailable: nothing was written, and the next append may succeed.
         """
         if self.offline is not None:
             raise self.offline
@@ -163,7 +187,7 @@ class Log:
         last_offset = offset + header.last_offset_delta
         try:
             self._write(buf, header, last_offset, leader_epoch, marker)
-        except TooManyOpenFiles:
+        except StorageUnavailable:
             raise
         except StorageFailed as error:
             self._fail(error)
@@ -192,8 +216,14 @@ class Log:
         if header.producer_id >= 0:
             aborted = self.producers.count(header, marker, self.end_offset, self._clock.wall_ms())
             if aborted is not None:
-                active.txnindex.append(aborted)
+                self._note_aborted(aborted)
         self.end_offset = last_offset + 1
+
+    def _note_aborted(self, aborted: AbortedTransaction) -> None:
+        try:
+            self._active.txnindex.append(aborted)
+        except DiskFull as error:  # readers would get the aborted records of the marker that is written already
+            raise StorageFailed(f"an aborted transaction can't be indexed: {error}") from error
 
     def _repeated(self, batch: LastBatch) -> Appended:
         append_time_ms = batch.timestamp if self.config.log_append_time else -1
@@ -227,7 +257,7 @@ class Log:
             return
         try:
             self._roll()
-        except TooManyOpenFiles:
+        except StorageUnavailable:
             raise
         except StorageFailed as error:
             self._fail(error)
@@ -267,10 +297,22 @@ class Log:
         Raises: OffsetOutOfRange: below the log start or above the log end. StorageFailed: offline, or the disk fails. CorruptBatch.
         """
         if self.offline is not None:
-            raise self.offline
+            readable_end = self.readable_end
+            if readable_end <= offset < end_offset:
+                raise self.offline
+            end_offset = min(end_offset, readable_end)
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not within {self.start_offset} and {self.end_offset}")
         return self._reader.read(offset, max_bytes, end_offset, self.end_offset, min_one_batch)
+
+    @property
+    def readable_end(self) -> int:
+        """Reads are served below this offset: the log end, or of a read-only log what was flushed. Raises StorageFailed: offline."""
+        if self.offline is None:
+            return self.end_offset
+        if self.state is LogState.OFFLINE:
+            raise self.offline
+        return max(self.flushed_offset, self.start_offset)
 
     def serve_unchecked(self) -> None:
         """From now on no read says that something is to be checked before it is served."""
@@ -380,11 +422,11 @@ class Log:
         try:
             self._truncate(offset)
         except StorageFailed as error:
-            self._fail(error)
+            self._fail(error, LogState.OFFLINE)
             raise
         except CorruptData as error:
             failed = StorageFailed(f"{self.folder}: can't truncate to {offset}: {error}")
-            self._fail(failed)
+            self._fail(failed, LogState.OFFLINE)
             raise failed from error
 
     def _truncate(self, offset: int) -> None:
@@ -414,7 +456,7 @@ class Log:
 
     def start_without(self, offset: int) -> int | None:
         """Where the log would start after `drop_before(offset)`; None: that would drop nothing."""
-        return self._list.start_without(offset) if self.offline is None else None
+        return self._list.start_without(offset) if self.state is not LogState.OFFLINE else None
 
     def drop_before(self, offset: int, *, high_watermark: int, why: str) -> Dropped | None:
         """Let go of the sealed segments that end at or below both offsets; the log starts after them.
@@ -422,7 +464,8 @@ class Log:
         Returns: what is left to be done to their files (see `dropping`); None: there is no such segment. Who reads them goes on.
         Crash: the segments are back unless the log start checkpoint was written since. Touches no file, and never blocks.
         """
-        dropped = self._list.drop_below(min(offset, high_watermark), why) if self.offline is None else None
+        is_offline = self.state is LogState.OFFLINE
+        dropped = None if is_offline else self._list.drop_below(min(offset, high_watermark, self.readable_end), why)
         self.advance_start(self.first_base)
         return dropped
 
@@ -445,7 +488,7 @@ class Log:
         try:
             return self._list.replace(old, group, self._clock.wall_ms())
         except (StorageFailed, FileNotFoundError) as error:
-            self._fail(error)
+            self._fail(error, LogState.OFFLINE)
             raise
 
     def expire_producers(self) -> int:
@@ -472,7 +515,7 @@ class Log:
     def flush_job(self) -> IoJob[None] | None:
         """A job that makes all appended so far survive a power cut; None: nothing to do, or such a job is under way, or offline.
 
-        Its `finish` moves `flushed_offset`, or takes the log offline, and calls `on_flushed`. An fsync that failed is never tried again.
+        Its `finish` moves `flushed_offset`, or makes the log read-only, and calls `on_flushed`. An fsync that failed is never tried again.
         """
         if self.offline is not None:
             return None
@@ -484,26 +527,36 @@ class Log:
         return job
 
     def _flushed(self, error: BaseException | None) -> None:
-        self.flush_refused = isinstance(error, TooManyOpenFiles)
+        self.flush_refused = isinstance(error, StorageUnavailable)
         if error is not None and not self.flush_refused:
             self._fail(error)
         elif self.on_flushed is not None:
             self.on_flushed()
 
-    def _fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException, state: LogState = LogState.READ_ONLY) -> None:
         if self.offline is None:
             place = f"{self._storage.place}: {self.folder}"
-            self.take_offline(error if isinstance(error, StorageFailed) else StorageFailed(f"{place}: {error!r}"))
-            logger.error("%s is offline until the next start: %s", place, self.offline)
+            failure = error if isinstance(error, StorageFailed) else StorageFailed(f"{place}: {error!r}")
+            if state is LogState.READ_ONLY:
+                logger.error(
+                    "%s is read-only until the next start, records below offset %d are served: %s",
+                    place, max(self.flushed_offset, self.start_offset), failure,
+                )  # fmt: skip
+            else:
+                logger.error("%s is offline until the next start: %s", place, failure)
+            self._leave(state, failure)
             if self.on_offline is not None:
                 self.on_offline()
 
+    def _leave(self, state: LogState, failure: StorageFailed) -> None:
+        self.state, self.offline = state, failure
+        if self.on_flushed is not None:
+            self.on_flushed()
+
     def take_offline(self, error: StorageFailed) -> None:
         """Refuse every use with `error` from now on, and write nothing more; the caller has logged why. Harmless if it is offline."""
-        if self.offline is None:
-            self.offline = error
-            if self.on_flushed is not None:
-                self.on_flushed()
+        if self.state is not LogState.OFFLINE:
+            self._leave(LogState.OFFLINE, self.offline or error)
 
     def close(self) -> None:
         """Flush all, write the snapshot that makes the next start quick, and let go of the files. Blocks. Twice is harmless.

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import CorruptBatch, CorruptIndex, StorageFailed, TooManyOpenFiles
+from kqueue.base.errors import CorruptBatch, CorruptIndex, DiskFull, StorageFailed, StorageUnavailable
 from kqueue.log.formats.filenames import INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
 from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.index import RELATIVE_OFFSET_MAX, IndexEntry, OffsetIndex
@@ -111,11 +111,15 @@ class Segment:
         """Write one batch at the end and index it; returns its position.
 
         Crash: without a flush any part of it may be lost; recovery cuts the file after the last whole batch.
-        Raises StorageFailed: the file may end in a part of the batch. TooManyOpenFiles: nothing was written.
+        Raises StorageFailed: the file may end in a part of the batch. StorageUnavailable: the segment is as before.
         """
         if self._max_timestamp == _UNREAD:
             self._load_max_timestamp()
-        position = self.log.append(data)
+        try:
+            position = self.log.append(data)
+        except DiskFull:
+            self.log.truncate(self.size)  # needs no room
+            raise
         size = len(data)
         if position == 0:
             self._rolling_timestamp = max_timestamp
@@ -123,7 +127,7 @@ class Segment:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
         if self._unindexed > interval_bytes:
-            with contextlib.suppress(TooManyOpenFiles):  # the batch is written, and the next one can have the entry as well
+            with contextlib.suppress(StorageUnavailable):  # the batch is written, and the next one can have the entry as well
                 self._add_entries(last_offset, position)
             self._note_full(index_bytes_max)
         self._unindexed += size

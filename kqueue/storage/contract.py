@@ -54,7 +54,8 @@ class File(Protocol):
         """Write at the end; returns the position where `data` begins.
 
         Durability: none before `sync`; a power cut may lose all or any part. After a StorageFailed the end may hold a part of `data`.
-        Raises StorageFailed: also where an earlier `sync` failed. TooManyOpenFiles: nothing was written.
+        Raises StorageFailed: also where an earlier `sync` failed. TooManyOpenFiles: nothing was written. DiskFull: there was no room,
+        and `truncate` to the size before takes back the part that was written.
         """
         ...
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NoReturn, Protocol, TypeVar
 
-from kqueue.base.errors import StorageFailed, TooManyOpenFiles
+from kqueue.base.errors import DiskFull, StorageFailed, TooManyOpenFiles
 
 try:
     import resource
@@ -43,6 +43,8 @@ LIMIT_MIN = 32
 LIMIT_DEFAULT = 512
 BOUND_MAX = 65_536
 """More than this many log files are never open at once, however many the system allows: each costs it about a kilobyte."""
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""There is no room: on the disk, in the user's quota, within the process's limit on file sizes."""
 RESERVED_MIN, RESERVED_MAX = 32, 256
 """Descriptors that are left to everything else: listeners, jobs, the metadata store, the program around an embedded broker."""
 UNSYNCED_MAX = 16_384
@@ -69,11 +71,13 @@ def default_limit() -> int:
 
 
 def fail(what: str, path: str, error: OSError) -> NoReturn:
-    """Raise what the storage contract has for `error`: FileNotFoundError, TooManyOpenFiles, or StorageFailed with path and reason."""
+    """Raise what the storage contract has for `error`: FileNotFoundError, or the kind of StorageFailed that it is, with path and reason."""
     if isinstance(error, FileNotFoundError):
         raise error
     name = errno.errorcode.get(error.errno or 0, "OSError")
-    kind = TooManyOpenFiles if error.errno in EXHAUSTED else StorageFailed
+    kind: type[StorageFailed] = TooManyOpenFiles if error.errno in EXHAUSTED else StorageFailed
+    if error.errno in NO_ROOM and not what.startswith("sync"):
+        kind = DiskFull
     raise kind(f"can't {what} {path}: {name}, {error.strerror}") from error
 
 

@@ -281,6 +281,8 @@ class LocalStorage:
                 _sync_descriptor(file.fileno())
             os.replace(temporary, full)  # noqa: PTH105
         except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)  # noqa: PTH108  where the disk is full it is in the way
             fail("write", full, error)
         self.sync_folder(parent_of(path))
 

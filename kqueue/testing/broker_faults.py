@@ -197,15 +197,15 @@ class Faults:
     def disk_full(self, topic: str | None = None, *, free_bytes: int = 0) -> Fault:
         """Refuse what needs room on the disk, of one topic or of all, as a full disk does; it takes `free_bytes` before.
 
-        A log whose append failed stays offline until the broker's restart (KAFKA_STORAGE_ERROR), and keeps what was acknowledged; others
-        go on. The metadata store has room: topics that don't need files yet can be made.
+        An append that finds no room is refused (KAFKA_STORAGE_ERROR) and leaves nothing behind; reads go on, and appends too once the
+        fault is cancelled. The metadata store has room: topics that don't need files yet can be made.
         """
         if free_bytes < 0:
             raise ValueError(f"free_bytes={free_bytes}: expected a number from 0 on")
         return self._add(FullDisk(topic, free_bytes, self._rng, self._changed))
 
     def torn_write(self, topic: str | None = None, *, times: int | None = 1, after: int = 0) -> Fault:
-        """Write only a part of a batch, of a length that the seed gives, then fail with EIO. The log is offline until the restart."""
+        """Write only a part of a batch, of a length that the seed gives, then fail with EIO. The log is read-only until the restart."""
         return self._add(TornWrite(topic, times, after, self._rng, self._changed))
 
     # --- scripts

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kqueue.api.errors import CodedError, ErrorCode
-from kqueue.base.errors import StorageFailed
+from kqueue.base.errors import DiskFull, StorageFailed
 from kqueue.embedded.event_loops import check_may_block
 from kqueue.server.answers import Connection
 from kqueue.server.hooks import Asked, Held
@@ -281,4 +281,5 @@ class TornWrite(StorageFault):
 
 def _failed(what: str, path: str, number: int) -> StorageFailed:
     """As a real disk's error is worded."""
-    return StorageFailed(f"can't {what} {path}: {errno.errorcode[number]}, {os.strerror(number)}")
+    kind = DiskFull if number == errno.ENOSPC else StorageFailed
+    return kind(f"can't {what} {path}: {errno.errorcode[number]}, {os.strerror(number)}")

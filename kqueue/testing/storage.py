@@ -6,6 +6,7 @@ gone, and a name may be there without its bytes. All of it is in memory and foll
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import errno
 import os
@@ -14,8 +15,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock, SystemClock
-from kqueue.base.errors import FolderInUse, StorageFailed, TooManyOpenFiles
+from kqueue.base.errors import DiskFull, FolderInUse, StorageFailed, TooManyOpenFiles
 from kqueue.storage.contract import Entry, Region
+from kqueue.storage.descriptors import NO_ROOM
 from kqueue.storage.paths import TEMPORARY_SUFFIX, check_path, parent_of
 
 SECTOR_BYTES = 512
@@ -166,7 +168,7 @@ class FaultyFile:
         room = self._storage.room()
         if room is not None and len(data) > room:
             self._inode.write(bytes(data[:room]))
-            raise StorageFailed(f"can't write to {self._path}: ENOSPC, {os.strerror(errno.ENOSPC)}")
+            raise DiskFull(f"can't write to {self._path}: ENOSPC, {os.strerror(errno.ENOSPC)}")
         with self._storage.step("append", self._path):
             self._inode.write(bytes(data))
             self._inode.modified_ms = self._storage.clock.monotonic_ms()
@@ -310,7 +312,9 @@ class FaultyStorage:
         for failure in self._failures:
             if failure.kind == step.kind and failure.holds(step.path):
                 name = errno.errorcode[failure.number]
-                kind = TooManyOpenFiles if failure.number in (errno.EMFILE, errno.ENFILE) else StorageFailed
+                kind: type[StorageFailed] = TooManyOpenFiles if failure.number in (errno.EMFILE, errno.ENFILE) else StorageFailed
+                if failure.number in NO_ROOM and not step.kind.startswith("sync"):
+                    kind = DiskFull
                 raise kind(f"can't {step.kind} {step.path}: {name}, {os.strerror(failure.number)}")
 
     def step(self, kind: str, path: str, *, cut_first: bool = False) -> _Operation:
@@ -401,11 +405,16 @@ class FaultyStorage:
 
     def write_atomic(self, path: str, data: bytes) -> None:
         temporary = check_path(path) + TEMPORARY_SUFFIX
-        file = self.open(temporary, create=True)
-        file.truncate(0)
-        file.append(data)
-        file.sync()
-        self.rename(temporary, path)
+        try:
+            file = self.open(temporary, create=True)
+            file.truncate(0)
+            file.append(data)
+            file.sync()
+            self.rename(temporary, path)
+        except StorageFailed:
+            with contextlib.suppress(StorageFailed, FileNotFoundError):
+                self.remove(temporary)
+            raise
         self.sync_folder(parent_of(path))
 
     def lock(self, name: str) -> _FaultyLock:

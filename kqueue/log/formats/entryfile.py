@@ -11,7 +11,7 @@ import struct
 from bisect import bisect_right
 from typing import Any
 
-from kqueue.base.errors import CorruptIndex, StorageFailed, TooManyOpenFiles
+from kqueue.base.errors import CorruptIndex, DiskFull, StorageFailed, TooManyOpenFiles
 from kqueue.storage import File, Storage
 
 BLOCK_BYTES = 1024
@@ -102,10 +102,14 @@ class EntryFile:
         return -1, ()
 
     def append(self, data: bytes) -> None:
-        """Add entries. Raises StorageFailed; CorruptIndex: those that are there can't be read."""
+        """Add entries. Raises StorageFailed; DiskFull: the file is as before; CorruptIndex: those that are there can't be read."""
         self.load()
         assert self._tail is not None
-        self.file.append(data)
+        try:
+            self.file.append(data)
+        except DiskFull:
+            self.file.truncate(len(self._tail))
+            raise
         self._tail += data
 
     def cut(self, count: int) -> None:

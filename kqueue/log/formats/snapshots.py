@@ -14,7 +14,7 @@ from collections.abc import Collection
 
 from crc32c import crc32c
 
-from kqueue.base.errors import CorruptIndex
+from kqueue.base.errors import CorruptIndex, DiskFull
 from kqueue.log.formats.filenames import SNAPSHOT, file_name
 from kqueue.log.producers import NONE, LastBatch, Producer, Producers
 from kqueue.storage import File, Storage
@@ -99,8 +99,13 @@ class SnapshotFiles:
         if offset == (self.offsets[-1] if self.offsets else 0):
             return None
         file = self._storage.open(self._path(offset), create=True)
-        file.truncate(0)
-        file.append(encode_snapshot(producers))
+        try:
+            file.truncate(0)
+            file.append(encode_snapshot(producers))
+        except DiskFull:
+            file.close()
+            self._storage.remove(self._path(offset))
+            raise
         if self.offsets and self.offsets[-1] not in bases:
             # that of an earlier clean stop; those at the start of a segment stay as long as it does
             self._storage.remove(self._path(self.offsets.pop()))

@@ -158,7 +158,9 @@ def test_operations_are_told_if_asked(version: int) -> None:
 def test_a_partition_whose_disk_failed_has_no_leader() -> None:
     asker = Asker()
     partition = asker.sim.topic("orders", 2).partition(1)
-    partition.log._fail(StorageFailed("the disk is gone"))
+    partition.log._fail(StorageFailed("an fsync failed"))
+    assert all(one.leader_id == 1 for one in asker.ask(named("orders"), 9).topics[0].partitions), "a read-only one can be consumed"
+    partition.log.take_offline(StorageFailed("the disk is gone"))
     good, bad = asker.ask(named("orders"), 9).topics[0].partitions
     assert (good.error_code, good.leader_id) == (0, 1)
     assert (bad.error_code, bad.leader_id, bad.replica_nodes) == (ErrorCode.LEADER_NOT_AVAILABLE, -1, [1])

@@ -8,6 +8,7 @@ from kqueue.broker.waiting import Wait
 from kqueue.records.batch import Record, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
 from kqueue.testing.simulation import Simulation
+from kqueue.testing.storage import FaultyStorage
 
 
 def append(partition: Partition, *values: bytes) -> int:
@@ -123,7 +124,7 @@ def test_who_waits_at_the_partition_is_woken_when_the_high_watermark_moves() -> 
     assert answers == ["seen"]
 
 
-def test_a_failed_fsync_takes_the_log_offline_and_tells_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_fsync_makes_the_log_read_only_and_tells_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     sim = Simulation()
     partition = sim.topic("orders").partition(0)
     append(partition, b"a")
@@ -148,9 +149,12 @@ def test_a_failed_fsync_takes_the_log_offline_and_tells_who_waits(monkeypatch: p
     sim.settle()
     assert len(answers) == 1
     assert "I/O error on fsync" in answers[0]
-    for use in (lambda: append(partition, b"c"), lambda: partition.read(0, 100)):
-        with pytest.raises(StorageFailed, match="I/O error on fsync"):
-            use()
+    with pytest.raises(StorageFailed, match="I/O error on fsync"):
+        append(partition, b"c")
+    region = partition.read(0, 1000).fetched.region
+    assert region is not None
+    assert read_header(region.read()).next_offset == 1, "what was flushed before is served"
+    assert partition.read(1, 1000).fetched.region is None
     sim.advance(3_600_000)
     assert syncs == [1], "never tried again"
     assert partition.high_watermark == 1
@@ -238,3 +242,42 @@ def test_kafka_mode_flushes_a_segment_that_was_ended_while_another_was_flushed()
     assert [segment.base for segment in partition.log.segments()] == [0, 1, 3]
     assert not partition.log.has_unflushed_segments
     assert partition.log.flushed_offset == partition.log_end_offset
+
+
+def test_after_a_failed_fsync_in_kafka_mode_what_was_visible_and_may_be_lost_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = Simulation({"kqueue.flush": "kafka", "log.flush.interval.messages": 2}, storage=FaultyStorage())
+    partition = sim.topic("orders").partition(0)
+    append(partition, b"a")
+    append(partition, b"b")
+    sim.settle()
+    assert partition.log.flushed_offset == 2
+    sim.storage.fail("sync", lambda path: path.endswith(".log"))  # type: ignore[attr-defined]
+    append(partition, b"c")
+    append(partition, b"d")
+    sim.settle()
+    assert (partition.high_watermark, partition.readable_end) == (4, 2)
+    assert partition.read(0, 1000).fetched.next_offset == 2
+    for offset in (2, 3):
+        with pytest.raises(StorageFailed):
+            partition.read(offset, 1000)
+    assert partition.read(4, 1000).fetched.region is None
+
+
+def test_records_of_a_read_only_log_can_be_deleted_as_far_as_they_are_flushed() -> None:
+    storage = FaultyStorage()
+    sim = Simulation({"log.segment.bytes": 300}, storage=storage)
+    topic = sim.topic("orders", file_delete_delay_ms="0")
+    partition = topic.partition(0)
+    for _ in range(4):
+        append(partition, b"x" * 200)
+        sim.settle()
+    storage.fail("sync", lambda path: path.endswith(".log"))
+    append(partition, b"y")
+    sim.settle()
+    storage.mend()
+    assert partition.log.offline is not None
+    with pytest.raises(StorageFailed):
+        sim.broker.deletion.delete_before(topic, 0, 5)
+    assert sim.result(sim.broker.deletion.delete_before(topic, 0, -1)) == 4
+    sim.advance(10)
+    assert len(partition.log.segments()) == 1

@@ -228,8 +228,8 @@ def test_an_error_that_lasts_ends_with_the_deadline_and_keeps_what_others_gave(c
 
 
 def test_what_began_it_is_told_beside_what_came_of_it(client: Client, trouble: Faults) -> None:
-    """A partition whose disk is full has no leader from then on."""
-    trouble.disk_full("orders")
+    trouble.fail("Produce", "KAFKA_STORAGE_ERROR", topic="orders")
+    trouble.fail("Produce", "LEADER_NOT_AVAILABLE", topic="orders", times=None)
     with pytest.raises(DeadlinePassed, match=r"last that was met: .*orders-0: LEADER_NOT_AVAIL.*; the first: .*KAFKA_STORAGE_ERROR"):
         client.produce({ORDERS: batch([b"x"], producer_id=7, epoch=0, base_sequence=0)}, timeout_ms=300)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 import shutil
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.base.errors import StorageFailed
+from kqueue.base.errors import DiskFull, StorageFailed
 from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
@@ -57,13 +58,14 @@ def test_a_full_disk_costs_only_what_did_not_fit(room: int) -> None:
     log = log_of(manager)
     with pytest.raises(StorageFailed, match="ENOSPC, No space left on device"):
         append(log, b"too much" * 5)
-    assert log_of(manager).offline is not None
+    assert log_of(manager).offline is None
+    assert read_values(log_of(manager)) == values
     more = fill(log_of(manager, 1), 2)
-    with pytest.raises(StorageFailed, match="recovery-point-offset-checkpoint.tmp: ENOSPC"):
+    with contextlib.suppress(DiskFull):  # a checkpoint may find room, where there is some
         manager.close()
+    assert not [entry.name for entry in first.list("") if entry.name.endswith(".tmp")]
     first.capacity_bytes = None
     manager = start(first, second)
-    assert manager.was_unclean
     assert read_values(log_of(manager))[:12] == values
     assert read_values(log_of(manager, 1)) == values + more
     check_log(log_of(manager))

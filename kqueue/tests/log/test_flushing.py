@@ -132,7 +132,7 @@ def test_the_news_comes_after_the_offset_has_moved() -> None:
     assert heard == [2]
 
 
-def test_a_failed_fsync_takes_the_log_offline_for_good() -> None:
+def test_a_failed_fsync_makes_the_log_read_only_for_good() -> None:
     storage, log = flushed_log()
     heard: list[StorageFailed | None] = []
     log.on_flushed = lambda: heard.append(log.offline)
@@ -147,9 +147,12 @@ def test_a_failed_fsync_takes_the_log_offline_for_good() -> None:
     assert heard == [caught.value]
     assert log.flushed_offset == 1
     assert log.flush_job() is None
-    for use in (lambda: append(log, b"b"), lambda: log.read(0, 100, end_offset=2), log.roll, lambda: log.truncate_to(0)):
+    for use in (lambda: append(log, b"b"), lambda: log.read(1, 100, end_offset=2), log.roll, lambda: log.truncate_to(0)):
         with pytest.raises(StorageFailed, match="can't sync"):
             use()
+    assert read_values(log, end_offset=1) == [b"first"], "what an earlier fsync covered is served"
+    dropped = log.drop_before(2, high_watermark=2, why="a test")
+    assert (dropped, log.start_offset) == (None, 0), "and nothing goes that was not flushed"
     storage.steps.clear()
     log.close()
     assert storage.steps == [], "a log that is offline is left as it is"

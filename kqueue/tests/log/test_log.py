@@ -5,10 +5,10 @@ import tracemalloc
 
 import pytest
 
-from kqueue.base.errors import CorruptBatch, OffsetOutOfRange, OutOfOrderSequence, StorageFailed
+from kqueue.base.errors import CorruptBatch, DiskFull, OffsetOutOfRange, OutOfOrderSequence, StorageFailed
 from kqueue.log.config import LogConfig
 from kqueue.log.formats.txnindex import AbortedTransaction
-from kqueue.log.log import Log, remove_folder
+from kqueue.log.log import Log, LogState, remove_folder
 from kqueue.records.batch import ABORT, COMMIT, BatchHeader, check_crc, iter_batches, read_header
 from kqueue.storage import MemoryStorage
 from kqueue.testing.clock import ManualClock
@@ -276,14 +276,16 @@ def test_the_start_moves_forward_only() -> None:
 
 
 @pytest.mark.parametrize("kind", ["append", "create", "sync_folder"])
-def test_a_failed_write_takes_the_log_offline(kind: str) -> None:
+def test_a_failed_write_makes_the_log_read_only_and_a_failed_truncation_takes_it_offline(kind: str) -> None:
     storage = FaultyStorage()
     log = open_log(storage, segment_bytes=200)
+    append(log, b"flushed")
+    flush(log)
     append(log, b"a")
     heard: list[bool] = []
     log.on_flushed = lambda: heard.append(log.offline is not None)
     storage.fail(kind)
-    use = (lambda: log.truncate_to(0)) if kind == "sync_folder" else (lambda: [append(log, b"x" * 100) for _ in range(3)])
+    use = (lambda: log.truncate_to(1)) if kind == "sync_folder" else (lambda: [append(log, b"x" * 100) for _ in range(3)])
     with pytest.raises(StorageFailed, match=f"can't {kind}"):
         use()
     storage.mend()
@@ -291,7 +293,67 @@ def test_a_failed_write_takes_the_log_offline(kind: str) -> None:
     with pytest.raises(StorageFailed):
         append(log, b"b")
     with pytest.raises(StorageFailed):
-        log.read(0, 100, end_offset=1)
+        log.read(1, 100, end_offset=2)
+    if kind == "sync_folder":
+        assert log.state is LogState.OFFLINE
+        with pytest.raises(StorageFailed):
+            log.read(0, 100, end_offset=1)
+    else:
+        assert log.state is LogState.READ_ONLY
+        assert read_values(log, end_offset=1) == [b"flushed"]
+
+
+APPENDED = 40
+
+
+def test_what_a_full_disk_refuses_leaves_no_trace() -> None:
+    """With every amount of room in turn: in the middle of a batch, of an index entry, of a roll. It goes on once there is room."""
+    whole = FaultyStorage()
+    fill_with_rolls(open_log(whole, segment_bytes=400, index_interval_bytes=0), 0)
+    size = sum(entry.size for entry in whole.list("t-0"))
+    refused = 0
+    for room in range(0, size, 7):
+        storage = FaultyStorage(capacity_bytes=room)
+        log = open_log(storage, segment_bytes=400, index_interval_bytes=0)
+        with pytest.raises(DiskFull, match="ENOSPC"):
+            fill_with_rolls(log, 0)
+        assert log.state is LogState.ONLINE
+        end = log.end_offset
+        refused += 1
+        with pytest.raises(DiskFull):
+            append(log, b"y" * 1000, producer_id=1, epoch=0, base_sequence=end)
+        assert log.end_offset == end
+        storage.capacity_bytes = None
+        fill_with_rolls(log, end)
+        flush(log)
+        assert read_values(log) == [b"%03d" % number * 20 for number in range(APPENDED)]
+        again = open_log(storage, segment_bytes=400, index_interval_bytes=0)
+        assert read_values(again) == read_values(log)
+        assert again.damage == []
+        check_log(again)
+    assert refused > 100
+
+
+def fill_with_rolls(log: Log, first: int) -> None:
+    for number in range(first, APPENDED):
+        append(log, b"%03d" % number * 20, producer_id=1, epoch=0, base_sequence=number)
+
+
+def test_a_full_disk_does_not_end_a_flush_for_good() -> None:
+    """There is room for the batch and none for the epochs beside it: they are written once there is."""
+    storage = FaultyStorage()
+    log = open_log(storage)
+    append(log, b"a", leader_epoch=1)
+    storage.capacity_bytes = sum(entry.size for entry in storage.list("t-0"))
+    job = log.flush_job()
+    assert job is not None
+    with pytest.raises(DiskFull) as full:
+        job.run()
+    job.finish(None, full.value)
+    assert (log.state, log.flush_refused, log.flushed_offset) == (LogState.ONLINE, True, 0)
+    storage.capacity_bytes = None
+    flush(log)
+    assert log.flushed_offset == 1
 
 
 def test_a_full_disk_loses_nothing_that_was_there() -> None:
