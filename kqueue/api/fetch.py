@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import NoReturn
 
 from kqueue.api.call import Call
 from kqueue.api.errors import code_of
@@ -122,6 +123,7 @@ class _Work:
         if not expired and self._check(harvest):
             return None
         if expired or self._is_enough(harvest) or self.call.broker.clock.monotonic_ms() >= self.deadline_ms:
+            self.wait.retry = _answered  # or the two would hold each other
             return self._respond(harvest)
         self.wait.deadline_ms = self.deadline_ms
         return None
@@ -170,6 +172,10 @@ class _Work:
         for wanted, partition in harvest.idle:
             answer.add_idle(wanted, partition)
         return answer.finish()
+
+
+def _answered(expired: bool) -> NoReturn:
+    raise AssertionError("this fetch was answered")
 
 
 class _Checks:

@@ -64,9 +64,20 @@ class Later:
     def hold(self, waiting: Waiting, wait: Wait[Any]) -> None:
         self._waiter = waiting.add(wait, self._done, self._failed)
 
+    def finish(self, chunks: Chunks) -> None:
+        """The answer is there. What it took to make it, the decoded request above all, is let go of."""
+        self.chunks = chunks
+        self._let_go()
+
     def cancel(self) -> None:
         if self._waiter is not None:
             self._waiter.cancel()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Break the reference cycle with the callbacks: it would hold requests and answers until the next full collection."""
+        self._done = self._failed = _settled
+        self._waiter = None
 
     def expire(self) -> None:
         """Answer now as at the deadline, if there is one; what has none (a rebalance) has nothing to say before its time."""
@@ -82,3 +93,7 @@ class Later:
             self._failed(error)
         else:
             self._done(response)
+
+
+def _settled(result: Any) -> None:
+    raise AssertionError("it is answered, or nobody waits for it any more")

@@ -180,7 +180,7 @@ class Dispatcher:
             if note is not None and note.drops:
                 connection.cut_off(REPLY_DROPPED, level=logging.INFO)
                 return
-            later.chunks = chunks
+            later.finish(chunks)
             connection.answered()
 
         def failed(error: Exception) -> None:

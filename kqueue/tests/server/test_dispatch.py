@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import logging
+import weakref
 from typing import Any
 
 import pytest
@@ -209,3 +211,31 @@ def test_regions_go_out_as_they_are_between_what_is_joined() -> None:
     assert int.from_bytes(whole[:4], "big") == len(whole) - 4
     assert whole.endswith(b"456789")
     assert b"0123" in whole
+
+
+@pytest.mark.parametrize("end", ["answered", "cancelled"])
+def test_nothing_of_a_request_is_kept_after_its_answer(end: str) -> None:
+    """Without a collection: reference cycles would hold requests of up to 100 MiB until the next full one."""
+    requests = list[weakref.ref[Any]]()
+
+    class Body:
+        """Stands for what the handler makes of the request."""
+
+    def handle(request: Any, call: Any) -> Wait[Any]:
+        body = Body()
+        requests.append(weakref.ref(body))
+        return Wait(("key",), None, lambda expired: HeartbeatResponse() if body else None)
+
+    desk = Desk(handle)
+    gc.disable()
+    try:
+        later = desk.start()
+        if end == "answered":
+            desk.waiting.wake("key")
+            desk.waiting.run_ready()
+            assert later.chunks
+        else:
+            later.cancel()
+        assert requests[0]() is None
+    finally:
+        gc.enable()
