@@ -20,7 +20,7 @@ from kqueue.wire.messages.offset_commit import (
 )
 
 VERSIONS = (0, 10)
-ITEM_WEIGHT = 5
+ITEM_WEIGHT = 8
 VERSION_GROUP_NOT_FOUND = 9
 VERSION_IDS = 10
 NOT_GIVEN = -1

@@ -9,6 +9,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kqueue.records.builder import build_batch
+from kqueue.records.record import Record
 from kqueue.schema.kinds import Array, Fixed, Kind, Sequence, StructKind, record_data, string
 from kqueue.schema.structs import Field, Schema, message_schema_of
 
@@ -33,6 +35,8 @@ NUMBERS: Mapping[str, int | bool] = {
     "generation_id": -1, "generation_id_or_member_epoch": -1, "current_leader_epoch": -1, "last_fetched_epoch": -1,
     "count": 2, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "timestamp": -1,
 }  # fmt: skip
+BATCH = bytes(build_batch([Record(0, 1_700_000_000_000, None, b"v", (), -1)]))
+"""What stands where a known partition takes records: the smallest batch, which is appended."""
 MARK = b"\xf0NAME\xf0"
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -55,6 +59,8 @@ def cases(cls: type[Any], version: int) -> list[Case]:
         modes = [SAME]
         if _names(kind, version):
             modes += [DISTINCT, KNOWN, LONG]
+        elif _has_records(kind, version):
+            modes.append(KNOWN)
         found += [Case(path, mode) for mode in modes]
     if version in schema.flexible:
         found.append(Case((), TAGS))
@@ -75,6 +81,10 @@ def _names(kind: Kind[Any], version: int) -> bool:
     if isinstance(kind, StructKind):
         return any(each.kind is string or each.kind.name == "uuid" for each in kind.schema.fields_at(version))
     return kind is string
+
+
+def _has_records(kind: Kind[Any], version: int) -> bool:
+    return isinstance(kind, StructKind) and any(each.kind is record_data for each in kind.schema.fields_at(version))
 
 
 class Body:
@@ -130,6 +140,8 @@ class Body:
                 return self._id(inner)
             return struct.pack(">" + kind.code, NUMBERS.get(each.name, kind.zero))
         assert isinstance(kind, Sequence)
+        if kind is record_data and inner and self.case.mode == KNOWN:
+            return self._length(len(BATCH), compact, ">i") + BATCH
         if kind is record_data:
             return self._null(compact) if self.version in each.nullable else self._length(0, compact, ">i")
         if kind is not string:
@@ -149,7 +161,7 @@ class Body:
     def _id(self, inner: bool) -> bytes:
         if inner and self.case.mode == DISTINCT:
             return MARK + bytes(10)
-        return self.topic_id if self.case.mode == KNOWN else bytes(16)
+        return self.topic_id if self.case.mode == KNOWN or not inner else bytes(16)
 
     # --- lists
 

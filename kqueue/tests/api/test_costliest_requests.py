@@ -1,0 +1,117 @@
+"""The costliest request of every served API and version, derived from its schema: no turn of the event loop is long.
+
+What a turn costs is measured in calls of Python functions, which are the same on every machine; `benchmarks/costliest.py` measures
+milliseconds and memory of a served broker. Both the limit of items and the size of a slice are 50 times smaller than in a broker.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kqueue.api import fetch, slices, table
+from kqueue.api.call import Call
+from kqueue.base.errors import KqueueError
+from kqueue.broker.topics import Topic
+from kqueue.broker.waiting import Wait
+from kqueue.schema import counted_reader, writer
+from kqueue.testing.simulation import Simulation
+from kqueue.tests.api.harness import Asker, batch
+from kqueue.tests.costliest import LONG, TAGS, Body, Case, cases
+
+ITEMS = 4000
+SLICE_ITEMS = 20
+CALLS_MAX = 12_000
+"""Of Python functions in one turn. Unsliced, the handlers took 5 to 60 for each item."""
+SIZE = 1 << 20
+SERVED = [(row, version) for row in table.advertised() for version in range(row.versions[0], row.versions[1] + 1)]
+
+
+class CallCounter:
+    """Counts calls of Python functions while it is entered."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> CallCounter:
+        self.count = 0
+        sys.setprofile(self._count)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def _count(self, frame: object, event: str, argument: object) -> None:
+        if event == "call":
+            self.count += 1
+
+
+def world() -> tuple[Asker, Topic]:
+    asker = Asker(sim=Simulation({"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 1, "kqueue.max.partitions": 50}))
+    topic = asker.sim.topic("t", 2)
+    asker.produce("t", batch(b"a"))
+    return asker, topic
+
+
+def longest_turn(asker: Asker, row: table.Served, version: int, body: bytes, items_max: int) -> int:
+    """Calls in the turn that took most, from the decoded request to the response."""
+    request, _ = counted_reader(row.api.request_class, version)(memoryview(body), 0, items_max)
+    waiting, answers, turn = asker.sim.broker.waiting, list[Any](), CallCounter()
+    with turn:
+        try:
+            outcome = row.handle(request, Call(asker.sim.broker, version, "tester", "/127.0.0.1"))
+        except KqueueError as error:  # the dispatcher asks the table for a response then
+            outcome = row.error_response(request, version, error)
+    longest = turn.count
+    if isinstance(outcome, Wait):
+        waiting.add(outcome, answers.append, lambda error: answers.append(row.error_response(request, version, error)))
+    elif outcome is not None:
+        answers.append(outcome)
+    while not answers and (waiting.ready or asker.sim.jobs.run_all()):
+        with turn:
+            waiting.run_ready()
+        longest = max(longest, turn.count)
+    for answer in answers:
+        writer(row.api.response_class, version)(answer, [])
+    return longest
+
+
+def name_of(value: Any) -> str:
+    return value.api.name if isinstance(value, table.Served) else str(value)
+
+
+@pytest.mark.parametrize(("row", "version"), SERVED, ids=name_of)
+def test_no_turn_is_long(row: table.Served, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_ITEMS", SLICE_ITEMS)
+    monkeypatch.setattr(fetch, "SLICE_ITEMS", SLICE_ITEMS)
+    items_max = ITEMS // row.item_weight
+    asker, topic = world()
+    found: dict[Case, int] = {}
+    for case in cases(row.api.request_class, version):
+        if case.mode not in (LONG, TAGS):
+            body = Body(row.api.request_class, version, case, size_max=SIZE, items_max=items_max - 3, topic_id=topic.id).bytes()
+            found[case] = longest_turn(asker, row, version, body, items_max)
+    assert {str(case): calls for case, calls in found.items() if calls > CALLS_MAX} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "make"),
+    [
+        ("metadata", 12, lambda asker: [asker.sim.topic(f"many-{index}", 500) for index in range(4)]),
+        ("describe_log_dirs", 4, lambda asker: [asker.sim.topic(f"many-{index}", 500) for index in range(4)]),
+    ],
+)
+def test_a_small_request_for_everything_is_answered_in_slices(
+    name: str, version: int, make: Callable[[Asker], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_ITEMS", SLICE_ITEMS)
+    asker = Asker({"kqueue.max.partitions": 10_000})
+    make(asker)
+    row = table.served(name)
+    request = row.api.request_class(topics=None)
+    outcome = row.handle(request, Call(asker.sim.broker, version, "tester", "/127.0.0.1"))
+    assert isinstance(outcome, Wait)
+    assert sum(len(topic.partitions) for topic in getattr(asker.sim.answer(outcome), "topics", [])) in (0, 2000)
