@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from kqueue.api.call import Call
 from kqueue.api.produce_work import Work, failed
+from kqueue.api.slices import NO_ANSWER, SLICE_ITEMS, in_slices
+from kqueue.api.slices import Work as Steps
 from kqueue.base.errors import AnswerNotExpected, InvalidRequiredAcks, TransactionsNotServed
+from kqueue.base.settings import MiB
 from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.produce import ProduceRequest, ProduceResponse, TopicProduceResponse
 
 VERSIONS = (0, 13)
 ITEM_WEIGHT = 4
+KEPT_BYTES_MAX = 64 * MiB
+"""Records of requests of more than `SLICE_ITEMS` partitions that are copied to be appended in later turns, all connections together."""
 ACKS_NONE = 0
 ACKS_LEADER = 1
 ACKS_ALL = -1
@@ -21,8 +26,45 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Wait[Produc
     if request.transactional_id is not None:
         raise TransactionsNotServed(request.transactional_id)
     work = Work(call, waits=request.acks == ACKS_ALL)
+    partitions = 0
+    for data in request.topic_data:
+        partitions += len(data.partition_data)
+    if partitions > SLICE_ITEMS:
+        answer = _handle_large(request, call, work)
+        return None if answer is NO_ANSWER else answer
     for data in request.topic_data:
         work.append_topic(data)
+    return _answer(request, call, work)
+
+
+def _handle_large(request: ProduceRequest, call: Call, work: Work) -> ProduceResponse | Wait[ProduceResponse]:
+    """Append in slices. What the first slice leaves is copied, as long as all such copies take no more than `KEPT_BYTES_MAX`."""
+    broker, kept = call.broker, 0
+
+    def steps() -> Steps[ProduceResponse | Wait[ProduceResponse]]:
+        try:
+            yield from work.append_in_slices(request.topic_data)
+            response = _answer(request, call, work)
+            return NO_ANSWER if response is None else response
+        finally:
+            broker.kept_record_bytes -= kept
+
+    def keep() -> bool:
+        nonlocal kept
+        left = [one for data in request.topic_data for one in data.partition_data if one.records is not None]
+        size = sum(len(one.records or b"") for one in left)
+        if broker.kept_record_bytes + size > KEPT_BYTES_MAX:
+            return False
+        kept = size
+        broker.kept_record_bytes += kept
+        for one in left:
+            one.records = memoryview(bytearray(one.records))  # type: ignore[arg-type]
+        return True
+
+    return in_slices(call, steps(), keep)
+
+
+def _answer(request: ProduceRequest, call: Call, work: Work) -> ProduceResponse | Wait[ProduceResponse] | None:
     if request.acks == ACKS_NONE:
         work.raise_failure()
         return None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kqueue.api.call import Call
 from kqueue.api.errors import ErrorCode, code_of, message_of
+from kqueue.api.slices import Work as Steps
 from kqueue.base.errors import AnswerNotExpected, InvalidRecord, InvalidTimestamp, InvalidTopic, KqueueError, NotLeader, RequestTimedOut
 from kqueue.base.tickets import Ticket
 from kqueue.broker.partition import Partition
@@ -68,6 +70,19 @@ class Work:
             return
         for one in data.partition_data:
             answers.append(self._append(topic, one))
+
+    def append_in_slices(self, topics: Sequence[TopicProduceData]) -> Steps[None]:
+        """Append partition by partition, for a request of very many; a view of the records is let go of when it is appended."""
+        for data in topics:
+            answers: list[PartitionProduceResponse] = []
+            self.response.responses.append(TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=answers))
+            for one in data.partition_data:
+                try:
+                    answers.append(self._append(self._topic(data), one))
+                except KqueueError as error:
+                    answers.append(failed(one.index, error))
+                one.records = None
+                yield
 
     def _topic(self, data: TopicProduceData) -> Topic:
         topics = self.call.broker.topics
@@ -150,15 +165,17 @@ class Work:
 
     def is_committed(self) -> bool:
         """Whether all that was appended is committed, or never will be."""
-        self.pending = [pending for pending in self.pending if not self._settled(pending)]
-        return not self.pending
+        pending = self.pending
+        while pending and self._settled(pending[-1]):  # no further than the first that is not: thousands would cost millions of looks
+            pending.pop()
+        return not pending
 
     def retry(self, expired: bool) -> ProduceResponse | None:
         if self.is_committed():
             return self.response
         if not expired:
             return None
-        for pending in self.pending:
+        for pending in [pending for pending in self.pending if not self._settled(pending)]:
             _turn_into(pending.answer, RequestTimedOut("the records were appended, but not committed in time"))
         return self.response
 

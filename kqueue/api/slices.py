@@ -11,7 +11,7 @@ What fits into the first slice is answered at once, as by any other handler. The
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kqueue.api.call import Call
 from kqueue.broker.waiting import Wait
@@ -21,20 +21,26 @@ U = TypeVar("U")
 R = TypeVar("R")
 Work = Generator[None, None, R]
 
+NO_ANSWER: Any = object()
+"""Returned by work of a request that is not answered, once it is done: from a `Wait`, None would mean to go on waiting."""
 SLICE_ITEMS = 1000
 """Items in one slice, at most."""
 SLICE_MS = 10
 """A slice ends after so long, by the broker's clock, which is looked at after every eighth item."""
 
 
-def in_slices(call: Call, work: Generator[None, None, R | Wait[R]]) -> R | Wait[R]:
+def in_slices(call: Call, work: Generator[None, None, R | Wait[R]], keep: Callable[[], bool] | None = None) -> R | Wait[R]:
     """What `work` returns, if that takes no more than a slice; else a `Wait` that goes on with it.
 
+    Args: keep: called once if one slice does not suffice, to copy what `work` still needs of the request's buffer. Requests of the
+    connection then begin in order. If it returns False, all is done in one slice.
     Raises: what `work` raises. If the client is gone before the end, `work` is closed where it stands.
     """
     slices = _Slices(call, work)
     response = slices.go_on(False)
-    return Wait((slices,), None, slices.go_on) if response is None else response
+    if response is None and keep is not None and not keep():
+        response = run_to_end(work)
+    return Wait((slices,), None, slices.go_on, in_order=keep is not None) if response is None else response
 
 
 def collect(function: Callable[[T], U], items: Iterable[T]) -> Work[list[U]]:

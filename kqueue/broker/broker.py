@@ -79,6 +79,7 @@ class Broker:
         self._leaving: dict[str, list[Topic]] = {}  # deleted topics, by name, until all of their partitions are let go
         self.topics = Topics(config, self.metadata, self, rng, made=self._made, gone=self._gone)
         self.producer_ids = ProducerIds(self.metadata)
+        self.kept_record_bytes = 0  # of produce requests that are appended over several turns
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
         self._group_log = OffsetsTopicLog(config, self.topics, self.waiting, clock)
         self.groups = GroupCoordinator(config, clock, self.timers, rng, self._group_log, self._wake)

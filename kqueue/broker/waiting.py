@@ -24,11 +24,14 @@ class Wait(Generic[R]):
     `retry(expired)` returns the response, or None to go on waiting; with `expired` True it must answer. When it returns None it may
     have set another `deadline_ms`, which holds from then on. That is on the monotonic clock; None waits for the keys alone.
     It may also return another `Wait`, which then takes the place of this one.
+
+    `in_order`: no later request of the connection may begin meanwhile, whatever its API allows otherwise.
     """
 
     keys: tuple[Hashable, ...]
     deadline_ms: float | None
     retry: Callable[[bool], R | Wait[R] | None]
+    in_order: bool = False
 
 
 class _Run(NamedTuple):

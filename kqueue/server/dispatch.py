@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kqueue.api import table
 from kqueue.api.call import Call
 from kqueue.api.errors import code_of
+from kqueue.api.slices import NO_ANSWER
 from kqueue.base.errors import (
     KqueueError,
     MalformedMessage,
@@ -173,7 +174,7 @@ class Dispatcher:
     def _wait(self, route: Route, correlation_id: int, request: Any, wait: Wait[Any], connection: Connection, note: Note | None) -> Later:
         def done(response: Any) -> None:
             try:
-                chunks = self._encode(route, correlation_id, request, response, connection, note)
+                chunks = self._encode(route, correlation_id, request, response, connection, note) if response is not NO_ANSWER else []
             except Exception as error:
                 connection.cut_off(f"its {route.served.api.name} could not be answered: {error}")
                 return
@@ -184,10 +185,16 @@ class Dispatcher:
             connection.answered()
 
         def failed(error: Exception) -> None:
-            done(self._refuse(route, request, error, connection))
+            try:
+                response = self._refuse(route, request, error, connection)
+            except KqueueError as unanswerable:
+                connection.cut_off(str(unanswerable))
+            else:
+                done(response)
 
         held = note.held if isinstance(note, Asked) else None
-        later = held.wait_with(done, failed) if held is not None else Later(done, failed, overlaps=route.overlaps)
+        overlaps = route.overlaps and not wait.in_order
+        later = held.wait_with(done, failed) if held is not None else Later(done, failed, overlaps=overlaps)
         later.hold(self._waiting, wait)
         return later
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kqueue.api import fetch, slices, table
+from kqueue.api import fetch, produce, slices, table
 from kqueue.api.call import Call
 from kqueue.base.errors import KqueueError
 from kqueue.broker.topics import Topic
@@ -58,7 +58,7 @@ def world() -> tuple[Asker, Topic]:
 
 def longest_turn(asker: Asker, row: table.Served, version: int, body: bytes, items_max: int) -> int:
     """Calls in the turn that took most, from the decoded request to the response."""
-    request, _ = counted_reader(row.api.request_class, version)(memoryview(body), 0, items_max)
+    request, _ = counted_reader(row.api.request_class, version)(memoryview(bytearray(body)), 0, items_max)
     waiting, answers, turn = asker.sim.broker.waiting, list[Any](), CallCounter()
     with turn:
         try:
@@ -87,6 +87,7 @@ def name_of(value: Any) -> str:
 def test_no_turn_is_long(row: table.Served, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "SLICE_ITEMS", SLICE_ITEMS)
     monkeypatch.setattr(fetch, "SLICE_ITEMS", SLICE_ITEMS)
+    monkeypatch.setattr(produce, "SLICE_ITEMS", SLICE_ITEMS)
     items_max = ITEMS // row.item_weight
     asker, topic = world()
     found: dict[Case, int] = {}
