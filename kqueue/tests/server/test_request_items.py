@@ -25,7 +25,7 @@ from kqueue.tests.server.test_dispatch import Caller
 from kqueue.wire.headers import has_error_code, read_response_header, request_header
 
 ITEMS = 1000
-SIZE = 64 * 1024
+SIZE = 128 * 1024
 SERVED = [(row, version) for row in table.advertised() for version in range(row.versions[0], row.versions[1] + 1)]
 
 
