@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kqueue.base.settings import Config, Kind, Setting, Source, TopicConfig, format_value
+from kqueue.base.settings import Config, Setting, Source, TopicConfig, format_value
 
 
 class SynonymRow(NamedTuple):
@@ -25,7 +25,7 @@ class ConfigRow(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
-        return self.setting.kind is Kind.PASSWORD
+        return self.setting.is_secret
 
 
 class TopicRows:
@@ -82,4 +82,4 @@ def _default_of(setting: Setting) -> list[SynonymRow]:
 
 
 def _text(setting: Setting, value: object) -> str | None:
-    return None if setting.kind is Kind.PASSWORD else format_value(value)
+    return None if setting.is_secret else format_value(value)

@@ -7,6 +7,7 @@ rows are derived too, so that nothing is written twice.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -87,6 +88,11 @@ class Setting:
     doc: str
     synonyms: tuple[Synonym, ...] = ()
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether its value is never shown."""
+        return self.kind is Kind.PASSWORD or is_secret(self.name)
+
     def parse(self, value: object) -> Any:
         """The typed value of a text (or of a Python value given as keyword). Raises SettingError: says what was expected."""
         if value is None:
@@ -94,10 +100,27 @@ class Setting:
         try:
             parsed = _PARSERS[self.kind](value)
         except (ValueError, TypeError):
-            raise SettingError(f"{self.name}={value!r}: expected {_KIND_WORDS[self.kind]}, {self.valid.words}") from None
+            raise self._wrong(value) from None
         if not self.valid.holds(parsed):
-            raise SettingError(f"{self.name}={value!r}: expected {_KIND_WORDS[self.kind]}, {self.valid.words}")
+            raise self._wrong(value)
         return parsed
+
+    def _wrong(self, value: object) -> SettingError:
+        shown = self.name if self.is_secret else f"{self.name}={value!r}"
+        return SettingError(f"{shown}: expected {_KIND_WORDS[self.kind]}, {self.valid.words}")
+
+
+_SECRET = re.compile(
+    r"password|passphrase|secret|token|credential|jaas|private\.key|(?:^|\.)key$|(?:key|trust)store\.(?:key|certificate)", re.IGNORECASE
+)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting of this name may hold a secret: no message, log line or response gives its value.
+
+    It holds for all of Kafka's settings of type PASSWORD. The value of a setting that kqueue does not know is not shown in any case.
+    """
+    return _SECRET.search(name) is not None
 
 
 def format_value(value: Any) -> str | None:

@@ -16,6 +16,7 @@ from kqueue.base.addresses import Address, parse_addresses
 from kqueue.base.errors import InvalidTopic
 from kqueue.base.extras import install_hint
 from kqueue.base.names import check_topic
+from kqueue.base.settings import is_secret
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaProducer
@@ -76,7 +77,8 @@ def name_values(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise click.BadParameter(f"{text!r}: write NAME=VALUE", param_hint=option)
+            shown = "one without a =" if is_secret(text) else repr(text)
+            raise click.BadParameter(f"{shown}: write NAME=VALUE", param_hint=option)
         found.append((name.strip(), value))
     return found
 

@@ -23,6 +23,7 @@ FILE_NAME = "kqueue.db"
 FORMAT = 1
 APPLICATION_ID = 0x6B717565  # "kque"
 BUSY_TIMEOUT_S = 10.0
+BESIDE = ("-wal", "-shm", "-journal")
 
 
 class SqliteStore:
@@ -34,6 +35,7 @@ class SqliteStore:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self._lock = threading.Lock()
+        self._make_file()
         with self._failing("open"):
             self._db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         try:
@@ -42,6 +44,19 @@ class SqliteStore:
         except StorageFailed:
             self._db.close()
             raise
+
+    def _make_file(self) -> None:
+        """Create the file for this user alone if it is missing; SQLite gives the files beside it the same mode. Raises StorageFailed."""
+        for path in (self.path, *(self.path + suffix for suffix in BESIDE)):
+            if os.path.islink(path):  # noqa: PTH114
+                raise StorageFailed(f"can't open the metadata store: {path} is a symbolic link, which is not followed")
+        try:
+            # one that is there is not opened: closing it would drop the locks of another connection of this process
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise StorageFailed(f"could not open the metadata store {self.path}: {error.strerror}") from error
 
     def read(self, prefix: str) -> Snapshot:
         found: dict[str, Entry] = {}

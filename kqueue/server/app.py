@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import socket
+import stat
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -294,6 +296,7 @@ class Server:
             except StorageFailed as error:
                 offline.append(Offline(str(Path(folder).absolute()), error))
         check_distinct(storages)
+        warn_of_open_folders(storages)
         return storages, offline
 
     def _descriptors(self, folder: str) -> Descriptors:
@@ -361,6 +364,16 @@ def _written_back(_: None, error: BaseException | None) -> None:
     """What failed is raised by the file's own next use; an error here is a defect."""
     if error is not None:
         logger.error("unsynced files could not be written back", exc_info=error)
+
+
+def warn_of_open_folders(storages: Sequence[Storage]) -> None:
+    """Log a warning for each local data folder that other users can list or write to. Their modes are left as they are."""
+    for storage in storages:
+        if not isinstance(storage, LocalStorage) or os.name == "nt":
+            continue
+        mode = stat.S_IMODE(Path(storage.place).stat().st_mode)
+        if mode & (stat.S_IRWXO | stat.S_IWGRP):
+            logger.warning("data folder %s can be used by other users (mode %04o); to keep records private: chmod 700", storage.place, mode)
 
 
 def store_folder(folders: Sequence[str], offline: Sequence[Offline]) -> str:

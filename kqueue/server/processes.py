@@ -59,7 +59,7 @@ class Processes:
             if self._cancelled:
                 raise JobCancelled("the broker stops")
             try:
-                process = subprocess.Popen([sys.executable, "-c", _BEGIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                process = subprocess.Popen([sys.executable, "-P", "-c", _BEGIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             except (OSError, ValueError) as error:  # no interpreter of its own, as in some embedded ones, or no memory
                 raise JobFailed(f"can't start {sys.executable or 'a Python interpreter'}: {error}") from error
             self._running.add(process)

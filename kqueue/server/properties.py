@@ -143,9 +143,12 @@ def _variable(name: str) -> str:
 
 def _parse_pair(pair: str) -> tuple[str, Given]:
     name, equals, value = pair.partition("=")
-    if not equals or not name.strip():
-        raise SettingError(f"expected name=value, found {pair!r}")
-    return name.strip(), Given(value.strip(), f"--set {pair}")
+    name = name.strip()
+    if not equals or not name:
+        # what stands there may be a secret
+        shown = f"{name!r} without a value" if name in CATALOG.broker or name in WITHOUT_MEANING else "no name before a ="
+        raise SettingError(f"--set: expected name=value, found {shown}")
+    return name, Given(value.strip(), f"--set {name}")
 
 
 def _unknown(name: str, catalog: Catalog) -> str:

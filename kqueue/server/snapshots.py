@@ -54,7 +54,7 @@ def _empty(folder: Path) -> Iterator[None]:
     """Make the folder, or see that it is empty; if it can't be filled, it is as it was before."""
     is_new = not folder.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(0o700, parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise SnapshotRefused(f"{folder} is not empty: a snapshot needs a folder of its own")
     except OSError as error:
@@ -64,7 +64,7 @@ def _empty(folder: Path) -> Iterator[None]:
     except BaseException as error:
         with contextlib.suppress(OSError):
             for path in folder.iterdir():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
             if is_new:
                 folder.rmdir()
         if isinstance(error, OSError):

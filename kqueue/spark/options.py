@@ -76,7 +76,7 @@ class Table:
         if lower in self._refused:
             raise OptionError(f"{lower} is not supported: {self._refused[lower]}")
         if lower.startswith(_SECURE) or (lower == _PROTOCOL and value.strip().upper() != "PLAINTEXT"):
-            raise OptionError(f"{lower}={value!r}: TLS and SASL are not supported yet; {self._who} connect in plain text")
+            raise OptionError(f"{lower}: TLS and SASL are not supported yet; {self._who} connect in plain text")
         if lower == _PROTOCOL or lower in self._known or (self._prefix is not None and lower.startswith(self._prefix)):
             return None
         # with the letters large and small as the docs have them

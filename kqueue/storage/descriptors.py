@@ -36,7 +36,7 @@ except ImportError:  # Windows
 T = TypeVar("T")
 logger = logging.getLogger("kqueue.storage")
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
-_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_FLAGS = getattr(os, "O_FLAGS", 0) | getattr(os, "O_NOFOLLOW", 0)
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE})
 """The process, or the system, has too many open files: no fault of a disk."""
 LIMIT_MIN = 32
@@ -74,6 +74,8 @@ def fail(what: str, path: str, error: OSError) -> NoReturn:
     """Raise what the storage contract has for `error`: FileNotFoundError, or the kind of StorageFailed that it is, with path and reason."""
     if isinstance(error, FileNotFoundError):
         raise error
+    if error.errno == errno.ELOOP:
+        raise StorageFailed(f"can't {what} {path}: it is a symbolic link, and those in a data folder are not followed") from error
     name = errno.errorcode.get(error.errno or 0, "OSError")
     kind: type[StorageFailed] = TooManyOpenFiles if error.errno in EXHAUSTED else StorageFailed
     if error.errno in NO_ROOM and not what.startswith("sync"):
@@ -307,11 +309,11 @@ class Descriptors:
 
     def _open(self, path: str) -> int:
         try:
-            return self.call(lambda: os.open(path, os.O_RDWR | _CLOEXEC))
+            return self.call(lambda: os.open(path, os.O_RDWR | _FLAGS))
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                 raise
-            return self.call(lambda: os.open(path, os.O_RDONLY | _CLOEXEC))
+            return self.call(lambda: os.open(path, os.O_RDONLY | _FLAGS))
 
     def _make_room(self, path: str, for_region: bool) -> None:
         """Raises TooManyOpenFiles: nothing can be closed."""

@@ -1,5 +1,8 @@
 """Files on a local disk.
 
+Symbolic links below the root are not followed: one could lead writes and deletions out of the data folder. The root itself may be reached
+through links. Folders and files are created for this user alone (0700, 0600), unless they are not private.
+
 A file costs no descriptor until it is used, and loses it again when many others are (`descriptors`). What a platform lacks has its plain
 fallback here: fdatasync, F_FULLFSYNC.
 """
@@ -9,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import threading
 import time
 import weakref
@@ -27,6 +31,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 
 
@@ -188,13 +193,17 @@ class LocalFile:
 
 
 class LocalStorage:
-    """A folder of a local disk; made if it is not there. `descriptors` may be shared among several."""
+    """A folder of a local disk; made if it is not there. `descriptors` may be shared among several.
 
-    def __init__(self, root: str | Path, descriptors: Descriptors | None = None) -> None:
+    `private`: what is created can be used by this user alone; else by whom the process's umask allows.
+    """
+
+    def __init__(self, root: str | Path, descriptors: Descriptors | None = None, *, private: bool = True) -> None:
         self._root = os.path.abspath(root)  # noqa: PTH100  a string, for speed and for short paths
         self._descriptors = Descriptors() if descriptors is None else descriptors
+        self._folder_mode, self._file_mode = (0o700, 0o600) if private else (0o777, 0o666)
         try:
-            os.makedirs(self._root, exist_ok=True)  # noqa: PTH103
+            os.makedirs(self._root, self._folder_mode, exist_ok=True)  # noqa: PTH103
         except OSError as error:
             raise StorageFailed(f"can't make data folder {self._root}: {error.strerror}") from error
 
@@ -204,10 +213,11 @@ class LocalStorage:
 
     @property
     def opener(self) -> Callable[[], LocalStorage]:
-        return partial(LocalStorage, self._root)
+        return partial(LocalStorage, self._root, private=self._folder_mode == 0o700)
 
     def open(self, path: str, *, create: bool = False, size: int | None = None) -> LocalFile:
         full = self._full(path)
+        self._check_folder(parent_of(path))
         if create:
             size = self._create(full)
         file = LocalFile(full, self._descriptors, size)
@@ -218,7 +228,10 @@ class LocalStorage:
     def read(self, path: str) -> bytes:
         full = self._full(path)
         try:
-            return self._descriptors.call(Path(full).read_bytes)
+            self._check_folder(parent_of(path))
+            fd = self._descriptors.call(lambda: os.open(full, os.O_RDONLY | _FLAGS))
+            with open(fd, "rb") as file:
+                return file.read()
         except OSError as error:
             fail("read", full, error)
 
@@ -227,6 +240,7 @@ class LocalStorage:
 
     def list(self, folder: str) -> list[Entry]:
         full = self._full(folder)
+        self._check_folder(folder)
         try:
             with self._descriptors.call(lambda: os.scandir(full)) as found:
                 entries = [self._entry(item) for item in found]
@@ -236,13 +250,18 @@ class LocalStorage:
 
     def make_folder(self, path: str) -> None:
         full = self._full(path)
+        if parent_of(path):
+            self.make_folder(parent_of(path))
         try:
-            os.makedirs(full, exist_ok=True)  # noqa: PTH103
+            os.mkdir(full, self._folder_mode)  # noqa: PTH102
+        except FileExistsError:
+            self._check_folder(path)
         except OSError as error:
             fail("make folder", full, error)
 
     def remove(self, path: str) -> None:
         full = self._full(path)
+        self._check_folder(parent_of(path))
         try:
             try:
                 os.unlink(full)  # noqa: PTH108
@@ -253,6 +272,8 @@ class LocalStorage:
 
     def rename(self, old: str, new: str) -> None:
         full_old, full_new = self._full(old), self._full(new)
+        self._check_folder(parent_of(old))
+        self._check_folder(parent_of(new))
         try:
             os.replace(full_old, full_new)  # noqa: PTH105
         except OSError as error:
@@ -262,6 +283,7 @@ class LocalStorage:
         full = self._full(folder)
         if os.name == "nt":  # Windows has no descriptors of folders
             return
+        self._check_folder(folder)
         try:
             fd = self._descriptors.call(lambda: os.open(full, os.O_RDONLY))
             try:
@@ -274,8 +296,12 @@ class LocalStorage:
     def write_atomic(self, path: str, data: bytes) -> None:
         full = self._full(path)
         temporary = full + TEMPORARY_SUFFIX
+        self._check_folder(parent_of(path))
         try:
-            with self._descriptors.call(lambda: open(temporary, "wb")) as file:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)  # noqa: PTH108  of a write that was cut short; or a link, whose target is not ours to write to
+            fd = self._descriptors.call(lambda: os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, self._file_mode))
+            with open(fd, "wb") as file:
                 file.write(data)
                 file.flush()
                 _sync_descriptor(file.fileno())
@@ -289,7 +315,7 @@ class LocalStorage:
     def lock(self, name: str) -> LocalLock:
         full = self._full(name)
         try:
-            return self._descriptors.call(lambda: LocalLock(full))
+            return self._descriptors.call(lambda: LocalLock(full, self._file_mode))
         except OSError as error:
             fail("lock", full, error)
 
@@ -308,9 +334,21 @@ class LocalStorage:
     def _full(self, path: str) -> str:
         return f"{self._root}/{check_path(path)}" if path else self._root
 
+    def _check_folder(self, folder: str) -> None:
+        """Look whether a folder below the root is one. Raises StorageFailed: it, or one above it, is a symbolic link or a file."""
+        while folder:
+            full = self._full(folder)
+            try:
+                mode = os.lstat(full).st_mode
+            except OSError as error:
+                fail("look at", full, error)
+            if not stat.S_ISDIR(mode):
+                raise StorageFailed(f"{full}: expected a folder, found {_kind_of(mode)}")
+            folder = parent_of(folder)
+
     def _create(self, full: str) -> int:
         try:
-            fd = self._descriptors.call(lambda: os.open(full, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644))
+            fd = self._descriptors.call(lambda: os.open(full, os.O_RDWR | os.O_CREAT | _FLAGS, self._file_mode))
             try:
                 return os.fstat(fd).st_size
             finally:
@@ -320,9 +358,15 @@ class LocalStorage:
 
     @staticmethod
     def _entry(item: os.DirEntry[str]) -> Entry:
-        if item.is_dir():
+        if item.is_dir(follow_symlinks=False):
             return Entry(item.name, 0, True)
+        if not item.is_file(follow_symlinks=False):
+            return Entry(item.name, 0, False)
         try:
-            return Entry(item.name, item.stat().st_size, False)
+            return Entry(item.name, item.stat(follow_symlinks=False).st_size, False)
         except FileNotFoundError:  # removed while we looked
             return Entry(item.name, 0, False)
+
+
+def _kind_of(mode: int) -> str:
+    return "a symbolic link, which is not followed" if stat.S_ISLNK(mode) else "a file" if stat.S_ISREG(mode) else stat.filemode(mode)

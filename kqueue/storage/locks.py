@@ -29,7 +29,6 @@ except ImportError:  # Windows
 FileId = tuple[int, int]
 """Device and inode: the same for every spelling of a path, symbolic links and bind mounts included."""
 
-LOCK_MODE = 0o600
 OPEN_ATTEMPTS_MAX = 10
 _CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
 _held: set[LocalLock] = set()
@@ -43,8 +42,10 @@ class LocalLock:
     Thread: `check` and `release` may be called from different threads.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, mode: int = 0o600) -> None:
+        """`mode`: of the lock file, if it is created."""
         self._path = path
+        self._mode = mode
         self._folder = os.path.dirname(path)  # noqa: PTH120  a string, as in `local`
         self._mutex = threading.Lock()
         self._folder_fd: int | None = None
@@ -55,7 +56,7 @@ class LocalLock:
                 raise FolderInUse(f"{path} is locked by another broker of this process")
             try:
                 self._folder_fd = _lock_folder(self._folder, path)
-                self._file_fd, self._file_id = _lock_file(path)
+                self._file_fd, self._file_id = _lock_file(path, mode)
             except BaseException:
                 self._close()
                 raise
@@ -80,7 +81,7 @@ class LocalLock:
             return None
         with _held_guard:
             try:
-                file_fd, self._file_id = _lock_file(self._path)
+                file_fd, self._file_id = _lock_file(self._path, self._mode)
             except FolderInUse:
                 raise FolderLost(f"{self._path} was replaced while it was locked, and the new file is locked by another process") from None
             old, self._file_fd = self._file_fd, file_fd
@@ -135,13 +136,13 @@ def _lock_file_id(path: str) -> FileId | None:
     return _id_of(status)
 
 
-def _lock_file(path: str) -> tuple[int, FileId]:
+def _lock_file(path: str, mode: int) -> tuple[int, FileId]:
     """Open and lock the lock file, created if it is missing; returns its descriptor and id. The caller holds `_held_guard`."""
     for _ in range(OPEN_ATTEMPTS_MAX):
         found = _lock_file_id(path)
         if found is not None and any(lock._file_id == found for lock in _held):
             raise FolderInUse(f"{path} is locked by another broker of this process")
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | _CLOSE_ON_EXEC | getattr(os, "O_NOFOLLOW", 0), LOCK_MODE)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | _CLOSE_ON_EXEC | getattr(os, "O_NOFOLLOW", 0), mode)
         try:
             if not _take_record_lock(fd):
                 raise FolderInUse(f"{path} is locked by another process")

@@ -137,7 +137,7 @@ def _run(request: bytes, journal: IO[bytes], errors: IO[bytes], patience_s: floa
     """The status with which the process ended; it ends itself at its time limit. None: it could not, and was killed after `patience_s`."""
     # hashes of their own in each, so that what leans on Python's is found
     environment = {**os.environ, "PYTHONHASHSEED": str(random.SystemRandom().randrange(1, 1 << 32))}
-    process = subprocess.Popen([sys.executable, "-c", _BEGIN], stdin=subprocess.PIPE, stdout=journal, stderr=errors, env=environment)
+    process = subprocess.Popen([sys.executable, "-P", "-c", _BEGIN], stdin=subprocess.PIPE, stdout=journal, stderr=errors, env=environment)
     impatient = threading.Timer(patience_s, process.kill)
     impatient.daemon = True
     impatient.start()

@@ -30,7 +30,8 @@ class Source:
         path = Path(self.folder, name)
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {path}")
-        return LocalStorage(self.folder).open(name)
+        path = path.resolve()  # the user named it: what a link leads to is what he wants to see
+        return LocalStorage(path.parent).open(path.name)
 
     def base_offset(self) -> int:
         """The offset that its name begins with. Raises StorageFailed: it does not."""

@@ -131,6 +131,7 @@ class DataFolder:
         removed = False
         for entry in self.storage.list(""):
             if not entry.is_folder:
+                removed |= self._skip(entry.name)
                 continue
             if entry.name.endswith(FOLDER_DELETED):
                 logger.info("%s: completing the deletion of %s", self.storage.place, entry.name)
@@ -142,6 +143,16 @@ class DataFolder:
                 self.found[key] = Found(entry.name, self._topic_id(entry.name))
         if removed:
             self.storage.sync_folder("")
+
+    def _skip(self, name: str) -> bool:
+        """What has a partition's name and is no folder: a link is never followed. True: it was to be deleted, and is removed itself."""
+        if name.endswith(FOLDER_DELETED):
+            self.storage.remove(name)
+            return True
+        if parse_partition_folder(name) is not None:
+            place = self.storage.place
+            logger.error("%s: %s: expected a folder, found a symbolic link or a file; its partition is not served", place, name)
+        return False
 
     def _topic_id(self, folder: str) -> bytes | None:
         try:

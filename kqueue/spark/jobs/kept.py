@@ -98,7 +98,7 @@ class Kept:
             yield
             return
         try:
-            lock = LocalStorage(Path(self.folder)).lock(".lock")
+            lock = LocalStorage(Path(self.folder), private=False).lock(".lock")
         except FolderInUse:
             raise FolderInUse(f"another archive is at work on {self.folder}: wait until it is done, or take another folder") from None
         try:

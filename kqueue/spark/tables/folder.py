@@ -81,7 +81,7 @@ def open_tables(folder: str, shape: Shape, format: Format, source: Mapping[str, 
     if format == "delta":
         check_installed()
     root = Path(folder).absolute()
-    storage = LocalStorage(root / "checkpoints")
+    storage = LocalStorage(root / "checkpoints", private=False)
     try:
         lock = storage.lock("lock")
     except FolderInUse:

@@ -235,7 +235,7 @@ def test_a_failure_is_told_once_leaves_all_as_it_is_and_is_tried_again(policy: K
 def test_damage_keeps_the_segments(policy: Keeping, caplog: pytest.LogCaptureFixture) -> None:
     sim = sim_with()
     partition = topic(sim)
-    data = sim.storage._files["t-0/00000000000000000002.log"]._writable()  # type: ignore[attr-defined]
+    data = sim.storage._files["t-0/00000000000000000002.log"]._data  # type: ignore[attr-defined]
     data[100] ^= 1
     sim.advance(CHECK_MS * 3)
     assert bases(partition) == [0, 2, 4]

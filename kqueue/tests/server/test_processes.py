@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import signal
 import sys
@@ -123,6 +124,22 @@ def test_a_process_ends_when_nobody_waits_for_it_any_more(tmp_path: Path) -> Non
         worker = psutil.Process(pid_in(tmp_path / "pid", threading.Event()))
         broker.kill()
     assert worker.wait(10) is not None or not worker.is_running()
+
+
+HOSTILE = "raise SystemExit('a module of the current folder was imported')"
+
+
+@pytest.mark.parametrize("name", ["pickle", "sys", "struct", "threading", "kqueue"])
+def test_modules_in_the_current_folder_are_not_imported(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / f"{name}.py").write_text(HOSTILE)
+    monkeypatch.chdir(tmp_path)
+    assert Processes().run(Where("x"))[1] == "xx"
+
+
+def test_a_module_where_this_process_finds_its_modules_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "of_the_user.py").write_text("def task():\n    return 5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert Processes().run(importlib.import_module("of_the_user").task) == 5
 
 
 def test_a_job_whose_files_are_in_memory_runs_in_a_thread() -> None:

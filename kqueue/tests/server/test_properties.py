@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kqueue.api.configs import broker_rows
 from kqueue.base.errors import SettingError
+from kqueue.base.settings import Catalog, Config, Kind, Scope, Setting, at_least, is_secret
+from kqueue.server.config import CATALOG
 from kqueue.server.properties import from_environment, keyword_name, parse_properties, read_config
 
 
@@ -91,7 +96,7 @@ def test_mistakes_are_refused_with_their_line_and_what_would_be_right(content: s
 
 
 def test_mistakes_in_other_places_name_the_place() -> None:
-    with pytest.raises(SettingError, match="--set num.partitions=x: num.partitions"):
+    with pytest.raises(SettingError, match="--set num.partitions: num.partitions='x'"):
         read_config(pairs=["num.partitions=x"])
     with pytest.raises(SettingError, match="environment variable KQUEUE_NUM_PARTITION: no setting is called 'num.partition'; did you mean"):
         read_config(environment={"KQUEUE_NUM_PARTITION": "1"})
@@ -151,3 +156,70 @@ def test_variables_of_installed_plugins_are_left_alone(tmp_path: Path, monkeypat
 
 def test_keywords_of_python_mean_names_with_dots() -> None:
     assert keyword_name("log_segment_bytes") == "log.segment.bytes"
+
+
+KAFKAS_PASSWORDS = [
+    "delegation.token.secret.key", "sasl.jaas.config", "sasl.oauthbearer.assertion.private.key.passphrase",
+    "sasl.oauthbearer.client.credentials.client.secret", "ssl.key.password", "ssl.keystore.certificate.chain", "ssl.keystore.key",
+    "ssl.keystore.password", "ssl.truststore.certificates", "ssl.truststore.password", "password.encoder.secret",
+    "password.encoder.old.secret",
+]  # fmt: skip
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize("name", [*KAFKAS_PASSWORDS, "listener.name.internal.ssl.key.password", "listener.name.a.plain.sasl.jaas.config"])
+def test_kafkas_settings_of_type_password_are_secret(name: str) -> None:
+    """Source: the type PASSWORD in Kafka 4.3's and 3.9's broker configuration."""
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize("name", ["log.dirs", "kqueue.flush", "compression.type", "max.connections.per.ip", "kqueue.partitioner"])
+def test_settings_of_ours_are_shown(name: str) -> None:
+    assert not is_secret(name)
+
+
+def test_no_setting_of_ours_is_hidden_by_accident() -> None:
+    assert [name for name in (*CATALOG.broker, *CATALOG.topic) if is_secret(name)] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*KAFKAS_PASSWORDS, "ssl.keystore.pasword", "my.own.setting", "num.partition", "authorizer.class.name", "sasl.enabled.mechanisms"],
+)
+@pytest.mark.parametrize("source", ["file", "environment", "pairs", "keywords"])
+def test_values_of_secrets_and_of_unknown_settings_are_never_shown(
+    name: str, source: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    arguments: dict[str, Any] = {
+        "file": {"file": tmp_path / "p"},
+        "environment": {"environment": {"KQUEUE_" + name.upper().replace(".", "_"): SECRET}},
+        "pairs": {"pairs": [f"{name}={SECRET}"]},
+        "keywords": {"keywords": {name: SECRET}},
+    }[source]
+    (tmp_path / "p").write_text(f"{name}={SECRET}\n")
+    said = ""
+    try:
+        read_config(**arguments)
+    except SettingError as error:
+        said = "".join(traceback.format_exception(error))
+    assert said or caplog.text
+    assert SECRET not in said + caplog.text
+
+
+@pytest.mark.parametrize("pair", [SECRET, f"={SECRET}", f"ssl.key.password:{SECRET}", f"ssl.key.password {SECRET}"])
+def test_a_pair_that_is_none_is_not_shown(pair: str) -> None:
+    with pytest.raises(SettingError, match="--set: expected name=value, found no name before a =") as caught:
+        read_config(pairs=[pair])
+    assert SECRET not in str(caught.value)
+
+
+def test_the_value_of_a_declared_secret_is_in_no_message_and_in_no_response() -> None:
+    row = Setting("my.password", Kind.INT, 1, at_least(1), Scope.BROKER, "A number that nobody may know.")
+    for value in ("x4711", -4711):
+        with pytest.raises(SettingError, match="my.password: expected a 32-bit number, at least 1") as caught:
+            row.parse(value)
+        assert "4711" not in str(caught.value)
+    (told,) = broker_rows(Config(Catalog([row]), {"my.password": 4711}))
+    assert told.is_sensitive
+    assert told.value is None
+    assert {one.value for one in told.synonyms} == {None}

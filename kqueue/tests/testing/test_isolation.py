@@ -212,3 +212,9 @@ def test_all_that_the_package_promises_is_there() -> None:
     assert all(callable(getattr(kqueue.testing, name)) for name in kqueue.testing.__all__)
     with pytest.raises(AttributeError, match="nothing_of_it"):
         _ = kqueue.testing.nothing_of_it
+
+
+def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pickle.py").write_text("raise SystemExit('a module of the current folder was imported')")
+    monkeypatch.chdir(tmp_path)
+    check_codec(CODECS.get("gzip"))

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
 from kqueue.base.errors import FolderInUse, FolderLost, StorageFailed
 from kqueue.log.folders.data_folder import DataFolder
 from kqueue.log.formats import checkpoints
-from kqueue.storage import MemoryStorage, Storage
+from kqueue.storage import LocalStorage, MemoryStorage, Storage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.jobs import SteppedJobs
 from kqueue.testing.storage import FaultyStorage, Remains
@@ -242,3 +243,20 @@ def test_a_lock_is_checked_once_at_a_time_in_a_job() -> None:
     assert jobs.run_all() == 1
     folder.check_lock(jobs, lambda error: None)
     assert jobs.run_all() == 1
+
+
+def test_links_among_the_partitions_are_neither_opened_nor_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    outside, data = tmp_path / "outside", tmp_path / "data"
+    for folder in (outside / "t-0", data):
+        folder.mkdir(parents=True)
+    (outside / "t-0" / "00000000000000000000.log").write_bytes(b"precious")
+    (data / "t-0").symlink_to(outside / "t-0")
+    (data / "u-0.0123-delete").symlink_to(outside)
+    folder = open_folder(LocalStorage(data))
+    assert folder.found == {}
+    assert "t-0: expected a folder, found a symbolic link or a file; its partition is not served" in caplog.text
+    assert not (data / "u-0.0123-delete").is_symlink()
+    assert (outside / "t-0" / "00000000000000000000.log").read_bytes() == b"precious"
+    with pytest.raises(StorageFailed, match="t-0: expected a folder, found a symbolic link"):
+        folder.make(("t", 0), ID)
+    folder.close(clean=False, broker_epoch=-1)
