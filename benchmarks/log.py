@@ -6,6 +6,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.records.batch import read_header
 from kqueue.storage import LocalStorage
+from kqueue.storage.descriptors import Descriptors
 
 Step = tuple[str, Callable[[], Row]]
 GB = 10**9
@@ -45,13 +47,15 @@ class Sizes:
     compacted_keys: int = 1_000_000
     latency_samples: int = 3_000
     column_bytes: int = 200 * 10**6
+    written_partitions: int = 3_000
 
 
-QUICK = Sizes(5_000, 50, 10**7, 1, 100, 500, 10, 200_000, 20_000, 300, 2 * 10**7)
+QUICK = Sizes(5_000, 50, 10**7, 1, 100, 500, 10, 200_000, 20_000, 300, 2 * 10**7, 1_500)
 
 
 def steps(sizes: Sizes) -> Iterator[Step]:
     yield "log: append, one record", lambda: append_small(sizes.small_appends)
+    yield "log: append to many partitions", lambda: append_wide(sizes.written_partitions)
     yield "log: append and read, 1 MB", lambda: append_large(sizes.large_appends)
     yield "log: look-ups", lambda: lookups(sizes)
     yield "log: open", lambda: open_time(sizes.partitions, sizes.segment_bytes)
@@ -72,6 +76,34 @@ def append_small(count: int) -> Row:
         [Figure(seconds / count * 1e6, "µs/append", at_most=5), Figure(count / seconds, "appends/s")],
         "100 bytes each, to the page cache",
     )
+
+
+def append_wide(partitions: int) -> Row:
+    """One record to each of many logs in turn, none flushed by itself: what keeping unsynced files open costs."""
+    buf = batch(1, 100)
+    header = read_header(buf)
+    with temporary_folder() as folder, ThreadPoolExecutor(10) as pool:
+        descriptors = Descriptors()
+        descriptors.sync_with(lambda run: void(pool.submit(run)))
+        storage = LocalStorage(folder, descriptors)
+        logs = [Log.open(storage, f"t-{number}", LogConfig.of(), SystemClock()) for number in range(partitions)]
+        rounds = []
+        for _ in range(ROUNDS):
+            started = time.perf_counter()
+            for log in logs:
+                log.append(buf, header, leader_epoch=0)
+            rounds.append(time.perf_counter() - started)
+        for log in logs:
+            log.abandon()
+    return Row(
+        f"log append, one record each to {partitions} partitions in turn",
+        [Figure(partitions / rounds[0], "appends/s, first", at_least=10_000), Figure(partitions / min(rounds[1:]), "appends/s, later")],
+        f"100 bytes each, not flushed; {descriptors.limit} clean files are kept open",
+    )
+
+
+def void(_: object) -> None:
+    """For callables that must return nothing."""
 
 
 def append_large(count: int) -> Row:

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from kqueue.base.clock import Clock
+from kqueue.base.errors import TooManyOpenFiles
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.timers import Timers
 from kqueue.log.formats.filenames import DELETED
@@ -53,6 +54,10 @@ class Dropped:
         for name in self.files:
             with contextlib.suppress(FileNotFoundError):  # the partition was deleted meanwhile
                 self.storage.rename(f"{self.folder}/{name}", f"{self.folder}/{name}{DELETED}")
+        self.sync_names()
+
+    def sync_names(self) -> None:
+        """The last step of `rename`, which is to be repeated after TooManyOpenFiles. Raises StorageFailed."""
         with contextlib.suppress(FileNotFoundError):
             self.storage.sync_folder(self.folder)
 
@@ -111,15 +116,20 @@ class Disposal:
     def dispose(self, key: Key, dropped: Dropped, delay_ms: int) -> None:
         """Go through the steps. What fails is logged, and left to the next start: the log itself is not harmed."""
 
+        def submit(run: Callable[[], None]) -> None:
+            self._jobs.submit(IoJob(f"drop segments of {dropped.folder}", run, renamed, dropped.storage.place))
+
         def renamed(_: None, error: BaseException | None) -> None:
-            if error is not None:
+            if isinstance(error, TooManyOpenFiles):  # to sync the folder: renaming opens nothing
+                self._timers.at(self._clock.monotonic_ms() + HELD_MS, lambda: submit(dropped.sync_names))
+            elif error is not None:
                 logger.error("%s: %r: the files keep their names until the next start: %s", dropped.storage.place, dropped, error)
             else:
                 self.remove_later(dropped.storage, tuple(dropped.deleted_paths()), delay_ms)
 
         def saved(error: BaseException | None) -> None:
             if error is None:  # else it was logged where it failed
-                self._jobs.submit(IoJob(f"drop segments of {dropped.folder}", dropped.rename, renamed, dropped.storage.place))
+                submit(dropped.rename)
 
         self._save_start(key, saved)
 

@@ -295,7 +295,8 @@ class Descriptors:
 
     def wrote(self, file: CachedFile) -> None:
         """`file` was clean, and is written to."""
-        self._unsynced[file] = None
+        with self.lock:
+            self._unsynced[file] = None
         if len(self._unsynced) > self.limit and (
             len(self._unsynced) > UNSYNCED_MAX or len(self.open_files.live) > self.open_files.bound // 2
         ):
@@ -303,7 +304,8 @@ class Descriptors:
 
     def syncing(self, file: CachedFile) -> None:
         """All that was written to `file` is being synced."""
-        self._unsynced.pop(file, None)
+        with self.lock:
+            self._unsynced.pop(file, None)
 
     # --- making room
 

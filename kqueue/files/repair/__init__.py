@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kqueue.base.errors import CorruptIndex, NotALogFolder, RepairRefused, StorageFailed
+from kqueue.base.errors import CorruptIndex, NotALogFolder, RepairRefused, StorageFailed, TooManyOpenFiles
 from kqueue.files.findings import Report
 from kqueue.files.folder import LogFolder
 from kqueue.files.meter import Meter, Progress
@@ -203,6 +203,8 @@ class _Repair:
     def _is_readable(self, name: str) -> bool:
         try:
             decode_offsets(self.storage.read(name))
+        except TooManyOpenFiles:
+            raise  # nothing is known of the file, which would be emptied
         except (CorruptIndex, StorageFailed, FileNotFoundError):
             return False
         return True

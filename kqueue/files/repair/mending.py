@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from kqueue.base.errors import CorruptIndex, StorageFailed
+from kqueue.base.errors import CorruptIndex, StorageFailed, TooManyOpenFiles
 from kqueue.base.names import parse_partition_folder
 from kqueue.files.findings import Report
 from kqueue.files.gaps import GAPS, decode_gaps, encode_gaps
@@ -221,6 +221,8 @@ class PartitionRepair:
             try:
                 data = self.storage.read(f"{folder}/{PARTITION_METADATA}")
                 decode_partition_metadata(data)
+            except TooManyOpenFiles:
+                raise
             except (FileNotFoundError, CorruptIndex, StorageFailed):
                 continue
             self.storage.write_atomic(self._path(PARTITION_METADATA), data)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import random
 
 import pytest
@@ -197,6 +198,20 @@ def test_without_the_checkpoint_the_files_keep_their_names() -> None:
     desk.saved[0][1](StorageFailed("the disk is full"))
     desk.advance(10_000)
     assert sum(name.endswith(".log") for name in names(storage)) == 6
+
+
+def test_names_that_could_not_be_synced_for_lack_of_files_are_synced_later(caplog: pytest.LogCaptureFixture) -> None:
+    storage, desk = FaultyStorage(), Desk()
+    desk.disposal.dispose(("t", 0), drop(filled(storage), 3), 0)
+    storage.fail("sync_folder", number=errno.EMFILE)
+    desk.saved[0][1](None)
+    desk.advance(1000)
+    assert sum(name.endswith(".log.deleted") for name in names(storage)) == 3
+    storage.mend()
+    for _ in range(3):
+        desk.advance(1000)
+    assert not any(name.endswith(".deleted") for name in names(storage))
+    assert not caplog.text
 
 
 def test_a_rename_that_fails_is_told_and_harms_nothing(caplog: pytest.LogCaptureFixture) -> None:

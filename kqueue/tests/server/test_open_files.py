@@ -65,7 +65,7 @@ def offline(server: Server, topic: str) -> list[int]:
 
 @needs_proc
 @pytest.mark.parametrize("open_files", [None, 2_000, 400])
-def test_a_failed_fsync_takes_its_own_partition_offline_and_no_other(
+def test_a_failed_fsync_stops_its_own_partition_and_no_other(
     tmp_path: Path, failing: set[str], bound: Callable[[int], None], open_files: int | None
 ) -> None:
     """One request to 1,500 partitions. With few open files some are refused, and succeed when the request is repeated."""
