@@ -9,7 +9,7 @@ from typing import NoReturn
 from kqueue.api.call import Call
 from kqueue.api.errors import code_of
 from kqueue.api.fetch_answer import UNKNOWN, Answer
-from kqueue.api.old_fetch import VERSION_SOFT_LIMITS
+from kqueue.api.old_fetch import BYTES_MAX, VERSION_BATCHES, VERSION_SOFT_LIMITS
 from kqueue.api.slices import SLICE_ITEMS, Work, in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.broker.fetch_sessions import FetchContext, Key, Wanted
@@ -87,6 +87,8 @@ class _Work:
         self.context = context
         hard = call.api_version < VERSION_SOFT_LIMITS
         max_bytes = min(request.max_bytes, call.broker.config["fetch.max.bytes"])
+        if call.api_version < VERSION_BATCHES:
+            max_bytes = min(max_bytes, BYTES_MAX)
         self.limits = Limits(max_bytes, each_one_batch=hard, read_committed=request.isolation_level == READ_COMMITTED)
         self.min_bytes = min(request.min_bytes, max_bytes)
         self.max_wait_ms = request.max_wait_ms
@@ -156,6 +158,8 @@ class _Work:
             return FetchResponse(error_code=code_of(error))
         harvest.leave_unchecked()
         answer = Answer(self.call, self.context, read_committed=self.limits.read_committed)
+        if self.call.api_version < VERSION_BATCHES:
+            return in_slices(self.call, self._respond_converted(harvest, answer))
         if len(harvest.taken) > SLICE_ITEMS:
             return in_slices(self.call, self._respond_in_slices(harvest, answer))
         for taken in harvest.taken:
@@ -165,6 +169,12 @@ class _Work:
     def _respond_in_slices(self, harvest: Harvest, answer: Answer) -> Work[FetchResponse]:
         for taken in harvest.taken:
             answer.add(taken)
+            yield
+        return self._finish(harvest, answer)
+
+    def _respond_converted(self, harvest: Harvest, answer: Answer) -> Work[FetchResponse]:
+        for taken in harvest.taken:
+            yield from answer.add_converted(taken)
             yield
         return self._finish(harvest, answer)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kqueue.api.call import Call
 from kqueue.api.errors import ErrorCode, code_of
-from kqueue.api.old_fetch import VERSION_BATCHES, records_for
+from kqueue.api.old_fetch import records_for
+from kqueue.api.slices import Work
 from kqueue.base.errors import KqueueError
 from kqueue.broker.fetch_sessions import FetchContext, Wanted
 from kqueue.broker.fetching import Taken
@@ -39,7 +40,20 @@ class Answer:
 
     def add(self, taken: Taken) -> None:
         """A partition that was read, or could not be; left out where the session's client knows it already."""
-        records = self._records(taken)
+        self._add(taken, None if taken.read is None else taken.read.fetched.data)
+
+    def add_converted(self, taken: Taken) -> Work[None]:
+        """`add` for versions below 4, whose records are converted."""
+        records: Chunk | None = None
+        try:
+            if taken.read is not None:
+                limit_bytes = self._call.broker.config["kqueue.max.decompressed.bytes"]
+                records = yield from records_for(self._call.api_version, taken, limit_bytes)
+        except KqueueError as error:
+            taken.read, taken.error = None, error
+        self._add(taken, records)
+
+    def _add(self, taken: Taken, records: Chunk | None) -> None:
         wanted, read = taken.wanted, taken.read
         if read is None:
             self._context.tells(wanted, UNKNOWN, UNKNOWN, has_records=False, always=True)
@@ -81,18 +95,6 @@ class Answer:
             topic = FetchableTopicResponse(topic_id=name) if isinstance(name, bytes) else FetchableTopicResponse(topic=name)
             self._topics[name] = topic
         topic.partitions.append(data)
-
-    def _records(self, taken: Taken) -> Chunk | None:
-        """The records as this version has them; None where there are none because of an error."""
-        if taken.read is None:
-            return None
-        if self._call.api_version >= VERSION_BATCHES:
-            return taken.read.fetched.data
-        try:
-            return records_for(self._call.api_version, taken)
-        except KqueueError as error:
-            taken.read, taken.error = None, error
-            return None
 
     def _aborted(self, taken: Taken) -> list[AbortedTransaction]:
         assert taken.partition is not None

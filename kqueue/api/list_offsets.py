@@ -104,7 +104,7 @@ def _topic(topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call, end
         try:
             if counts[one.partition_index] > 1:
                 raise InvalidRequest(f"partition {topic.name}-{one.partition_index} stands twice in the request")
-            answers.append(_answer(topic.name, one, request, call, ends))
+            answers.append((yield from _answer(topic.name, one, request, call, ends)))
         except OffsetNotAvailable as error:
             answers.append(_failed(one, error))
             if call.api_version < VERSION_NOT_AVAILABLE:
@@ -117,7 +117,7 @@ def _topic(topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call, end
 
 def _answer(
     name: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, call: Call, ends: AppendedEnds
-) -> ListOffsetsPartitionResponse:
+) -> Work[ListOffsetsPartitionResponse]:
     partition = call.broker.topics.partition(name, asked.partition_index)
     partition.check_leader_epoch(asked.current_leader_epoch)
     ends.check(partition)
@@ -125,20 +125,23 @@ def _answer(
         offsets = _segment_starts(partition, asked.timestamp, asked.max_num_offsets, call.broker.clock.wall_ms())
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, old_style_offsets=offsets)
     end_offset = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
-    place = _place(partition, asked.timestamp, end_offset, call.api_version)
+    place = yield from _place(partition, asked.timestamp, end_offset, call.api_version)
     answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index, timestamp=place.timestamp, offset=place.offset)
     if call.api_version >= VERSION_EPOCHS:
         answer.leader_epoch = place.leader_epoch
     return answer
 
 
-def _place(partition: Partition, timestamp: int, end_offset: int, version: int) -> Place:
+def _place(partition: Partition, timestamp: int, end_offset: int, version: int) -> Work[Place]:
     if timestamp >= 0:
-        found = partition.log.offset_for_time(timestamp, end_offset)
+        found = yield from partition.log.offset_for_time_steps(timestamp, end_offset)
         return Place(*found) if found is not None else Place()
     version_min, place = _PLACES.get(timestamp, (VERSIONS[1] + 1, _nowhere))
     if version < version_min:
         raise UnsupportedVersion(f"the place {timestamp} is not known in version {version}")
+    if timestamp == GREATEST_TIME:
+        found = yield from partition.log.latest_timestamp_steps(end_offset)
+        return Place(*found) if found is not None else Place()
     return place(partition, end_offset)
 
 
@@ -152,11 +155,6 @@ def _earliest(partition: Partition, end_offset: int) -> Place:
     return Place(offset=start, leader_epoch=partition.leader_epoch if is_empty else partition.log.epochs.epoch_at(start))
 
 
-def _greatest_time(partition: Partition, end_offset: int) -> Place:
-    found = partition.log.latest_timestamp(end_offset)
-    return Place(*found) if found is not None else Place()
-
-
 def _nowhere(partition: Partition, end_offset: int) -> Place:
     return Place()
 
@@ -164,7 +162,7 @@ def _nowhere(partition: Partition, end_offset: int) -> Place:
 _PLACES: dict[int, tuple[int, Callable[[Partition, int], Place]]] = {
     LATEST: (0, _latest),
     EARLIEST: (0, _earliest),
-    GREATEST_TIME: (7, _greatest_time),
+    GREATEST_TIME: (7, _nowhere),  # looked for in the records
     -4: (8, _earliest),  # the earliest that is here and not in a remote tier: all of it is here
     -5: (9, _nowhere),  # the latest in a remote tier: there is none
     -6: (11, _nowhere),  # the earliest that waits to be copied to a remote tier

@@ -8,25 +8,34 @@ From 4 on records leave as they are, zstd too (as from Kafka 4; Kafka 3 refused 
 
 from __future__ import annotations
 
+from kqueue.api.slices import Work
+from kqueue.base.steps import here
 from kqueue.broker.fetching import Taken
-from kqueue.records.legacy import down_convert
+from kqueue.records.legacy import down_convert_steps
 from kqueue.schema import Chunk
 
+BYTES_MAX = 4 * 1024 * 1024
+"""Bytes of records in one answer, before they are converted: that takes some 0.2 s/MB."""
 VERSION_BATCHES = 4
 VERSION_SOFT_LIMITS = 3
 VERSION_MAGIC_1 = 2
 
 
-def records_for(version: int, taken: Taken) -> Chunk:
-    """What was read, as a client of this version (below 4) can take it. Raises: CorruptBatch, StorageFailed."""
+def records_for(version: int, taken: Taken, limit_bytes: int) -> Work[Chunk]:
+    """What was read, as a client of this version (below 4) can take it.
+
+    Args: limit_bytes: what one batch may decompress to. Raises: CorruptBatch, UnsupportedCodec, StorageFailed.
+    """
     assert taken.read is not None
     fetched = taken.read.fetched
     offset = taken.wanted.offset
+    magic = 1 if version >= VERSION_MAGIC_1 else 0
     while fetched:
-        converted = down_convert(fetched.read(), 1 if version >= VERSION_MAGIC_1 else 0, start_offset=offset)
+        steps = down_convert_steps(fetched.read(), magic, start_offset=offset, max_bytes=None, limit_bytes=limit_bytes)
+        converted = yield from here(steps)
         if converted:
             return converted if version >= VERSION_SOFT_LIMITS else converted[: taken.wanted.max_bytes]
         # nothing but control batches, which old formats do not have: an empty answer would leave the client here for ever
         assert taken.partition is not None
-        fetched = taken.partition.read_now(fetched.next_offset, taken.wanted.max_bytes)
+        fetched = taken.partition.read_now(fetched.next_offset, min(taken.wanted.max_bytes, BYTES_MAX))
     return b""

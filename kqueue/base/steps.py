@@ -13,12 +13,13 @@ T = TypeVar("T")
 Steps = Generator[Callable[[], Any] | None, Any, T]
 
 
-def run_steps(steps: Steps[T]) -> T:
-    """Do all of it in one go. Returns and raises what `steps` does."""
+def here(steps: Steps[T]) -> Generator[None, None, T]:
+    """The same work, in which what could run in another thread is done in place."""
     try:
         todo = next(steps)
         while True:
             if todo is None:
+                yield None
                 todo = steps.send(None)
                 continue
             try:
@@ -30,3 +31,14 @@ def run_steps(steps: Steps[T]) -> T:
     except StopIteration as done:
         result: T = done.value
         return result
+
+
+def run_steps(steps: Steps[T]) -> T:
+    """Do all of it in one go. Returns and raises what `steps` does."""
+    work = here(steps)
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            result: T = done.value
+            return result

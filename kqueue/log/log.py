@@ -28,6 +28,7 @@ from collections.abc import Callable
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptData, DiskFull, OffsetOutOfRange, StorageFailed, StorageUnavailable
 from kqueue.base.jobs import IoJob
+from kqueue.base.steps import run_steps
 from kqueue.log.compaction.parts import Group
 from kqueue.log.config import LogConfig
 from kqueue.log.dropping import Dropped, remove_folder
@@ -37,7 +38,7 @@ from kqueue.log.formats.snapshots import SnapshotFiles
 from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.policies import SegmentView
 from kqueue.log.producers import LastBatch, Marker
-from kqueue.log.reading import Fetched, Place, Reader, TimeFound
+from kqueue.log.reading import Fetched, Look, Place, Reader, TimeFound
 from kqueue.log.recovery import loading
 from kqueue.log.recovery.damage import Damage, take_note
 from kqueue.log.recovery.replay import load_producers, replay
@@ -340,6 +341,10 @@ class Log:
 
         Raises: StorageFailed, CorruptData. Source: Kafka UnifiedLog.fetchOffsetByTimestamp.
         """
+        return run_steps(self.offset_for_time_steps(timestamp, end_offset))
+
+    def offset_for_time_steps(self, timestamp: int, end_offset: int) -> Look[TimeFound | None]:
+        """`offset_for_time` in steps, between which the log may change."""
         return self._reader.offset_for_time(timestamp, self.start_offset, end_offset, self.epochs)
 
     def latest_timestamp(self, end_offset: int | None = None) -> TimeFound | None:
@@ -347,6 +352,10 @@ class Log:
 
         Raises: StorageFailed, CorruptData. Source: Kafka UnifiedLog.fetchOffsetByTimestamp, which counts records outside of the bounds too.
         """
+        return run_steps(self.latest_timestamp_steps(end_offset))
+
+    def latest_timestamp_steps(self, end_offset: int | None = None) -> Look[TimeFound | None]:
+        """`latest_timestamp` in steps, between which the log may change."""
         end = self.end_offset if end_offset is None else min(end_offset, self.end_offset)
         return self._reader.latest_timestamp(self.start_offset, end, self.epochs)
 

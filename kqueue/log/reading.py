@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Generator, Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.formats.epochs import LeaderEpochs
@@ -18,7 +19,15 @@ from kqueue.records.legacy import iter_any_records
 from kqueue.records.record import Record
 from kqueue.storage import Region
 
+T = TypeVar("T")
 HINTS_MAX = 16
+STEP_RECORDS = 50
+Look = Generator[None, None, T]
+"""A look-up that may read many batches; it yields now and then, so that others may have their turn, and returns what it found."""
+
+
+class _SegmentGone(Exception):
+    """A segment that was being read is no part of the log any more."""
 
 
 class Fetched:
@@ -206,44 +215,70 @@ class Reader:
             return len(segments) - 1
         return bisect_right(segments, offset, key=_base) - 1
 
-    def offset_for_time(self, timestamp: int, start_offset: int, end_offset: int, epochs: LeaderEpochs) -> TimeFound | None:
+    def offset_for_time(self, timestamp: int, start_offset: int, end_offset: int, epochs: LeaderEpochs) -> Look[TimeFound | None]:
         """See `Log.offset_for_time`."""
-        for segment in self._segments:
+        while True:
+            with contextlib.suppress(_SegmentGone):
+                return (yield from self._offset_for_time(timestamp, start_offset, end_offset, epochs))
+
+    def latest_timestamp(self, start_offset: int, end_offset: int, epochs: LeaderEpochs) -> Look[TimeFound | None]:
+        """See `Log.latest_timestamp`. One look-up, unless the greatest time of a segment is that of a record outside of the bounds."""
+        while True:
+            with contextlib.suppress(_SegmentGone):
+                return (yield from self._latest_timestamp(start_offset, end_offset, epochs))
+
+    def _give_way(self, segment: Segment) -> Look[None]:
+        """Let others have their turn. Raises _SegmentGone: they dropped or replaced the segment, whose files may be others by now."""
+        yield
+        if not any(one is segment for one in self._segments):
+            raise _SegmentGone
+
+    def _offset_for_time(self, timestamp: int, start_offset: int, end_offset: int, epochs: LeaderEpochs) -> Look[TimeFound | None]:
+        for segment in list(self._segments):
             if segment.base >= end_offset:
                 break
             if segment.max_timestamp < timestamp:
                 continue
-            for position, unit in segment.since(timestamp, start_offset):
-                for record in self._records(segment, position, unit):
+            for batch in segment.since(timestamp, start_offset):
+                if batch is None:
+                    yield from self._give_way(segment)
+                    continue
+                for number, record in enumerate(self._records(segment, *batch), 1):
                     if record.timestamp >= timestamp and record.offset >= start_offset:
                         found = TimeFound(record.timestamp, record.offset, epochs.epoch_at(record.offset))
                         return found if record.offset < end_offset else None
+                    if not number % STEP_RECORDS:
+                        yield from self._give_way(segment)
+                yield from self._give_way(segment)
         return None
 
-    def latest_timestamp(self, start_offset: int, end_offset: int, epochs: LeaderEpochs) -> TimeFound | None:
-        """See `Log.latest_timestamp`. One look-up, unless the greatest time of a segment is that of a record outside of the bounds."""
+    def _latest_timestamp(self, start_offset: int, end_offset: int, epochs: LeaderEpochs) -> Look[TimeFound | None]:
         within = [segment for segment in self._segments if segment.base < end_offset and segment.max_timestamp >= 0]
         within.sort(key=lambda segment: (-segment.max_timestamp, segment.base))
         best = NO_TIMESTAMP
         for segment in within:
             if segment.max_timestamp <= best:
                 break
-            found = self.offset_for_time(segment.max_timestamp, start_offset, end_offset, epochs)
+            found = yield from self._offset_for_time(segment.max_timestamp, start_offset, end_offset, epochs)
             if found is not None:
                 return found  # no segment that is left has a later one
-            best = max(best, self._latest_in(segment, start_offset, end_offset, best))
-        return self.offset_for_time(best, start_offset, end_offset, epochs) if best >= 0 else None
+            best = max(best, (yield from self._latest_in(segment, start_offset, end_offset, best)))
+        return (yield from self._offset_for_time(best, start_offset, end_offset, epochs)) if best >= 0 else None
 
-    def _latest_in(self, segment: Segment, start_offset: int, end_offset: int, best: int) -> int:
+    def _latest_in(self, segment: Segment, start_offset: int, end_offset: int, best: int) -> Look[int]:
         """The greatest time of a record within the bounds, where it is later than `best`. Reads the segment."""
-        for position, unit in segment.since(0, start_offset):
-            if unit.max_timestamp <= best:
+        yield from self._give_way(segment)  # it may have gone while another one was read
+        for batch in segment.since(0, start_offset):
+            if batch is None or batch.unit.max_timestamp <= best:
+                yield from self._give_way(segment)
                 continue
-            for record in self._records(segment, position, unit):
+            for number, record in enumerate(self._records(segment, *batch), 1):
                 if record.offset >= end_offset:
                     return best
                 if record.offset >= start_offset:
                     best = max(best, record.timestamp)
+                if not number % STEP_RECORDS:
+                    yield from self._give_way(segment)
         return best
 
     def _records(self, segment: Segment, position: int, unit: Unit) -> Iterator[Record]:

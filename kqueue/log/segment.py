@@ -27,6 +27,7 @@ from kqueue.storage import File, Storage
 
 SEARCH_CHUNK_BYTES = 8 * 1024
 ENTRIES_TRIED = 3
+STEP_BATCHES = 64
 POSITION_MAX = 2**31 - 1
 _UNREAD = -(2**63) - 1  # of a timestamp that stands in a file and was not read yet; no timestamp is that small
 logger = logging.getLogger("kqueue.log")
@@ -321,8 +322,10 @@ class Segment:
         """Let its bytes count as written at this time."""
         self._modified_ms, self._modified_size = modified_ms, self.size
 
-    def since(self, timestamp: int, start_offset: int) -> Iterator[Found]:
+    def since(self, timestamp: int, start_offset: int) -> Iterator[Found | None]:
         """The batches from the one that holds `start_offset` on that have a record at `timestamp` or later, in order of offset.
+
+        None comes after every `STEP_BATCHES` batches that have none, so that who looks may give way.
 
         Raises CorruptBatch, CorruptIndex, StorageFailed.
         """
@@ -330,9 +333,11 @@ class Segment:
         with contextlib.suppress(CorruptBatch):  # if what it names is damaged, it helps nobody
             if entry.timestamp != NO_TIMESTAMP and entry.offset > start_offset and self._fits(entry):
                 start_offset = entry.offset
-        for position, unit in self._scan(self.anchor(start_offset), self.size, None):
+        for number, (position, unit) in enumerate(self._scan(self.anchor(start_offset), self.size, None), 1):
             if unit.max_timestamp >= timestamp and unit.last_offset >= start_offset:
                 yield Found(position, unit)
+            elif not number % STEP_BATCHES:
+                yield None
 
     def _time_entry(self, timestamp: int) -> TimeEntry:
         """The last entry of the time index at or before `timestamp`; (-1, base): none, or the index can't be read."""

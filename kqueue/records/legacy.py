@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from kqueue.base.errors import CorruptBatch, InvalidRecord, InvalidTimestamp
 from kqueue.base.steps import Steps, run_steps
@@ -11,6 +12,7 @@ from kqueue.records.batch import (
     DECOMPRESSED_BYTES_MAX,
     MAGIC_POSITION,
     BatchHeader,
+    decompressed,
     iter_batches,
     iter_records,
     read_header,
@@ -25,12 +27,14 @@ from kqueue.records.message_set import (
     check_entry,
     encode_entry,
     encode_set,
+    encode_set_steps,
     entry_records,
+    entry_records_steps,
     inner_entries_steps,
     iter_entries,
     read_entry,
 )
-from kqueue.records.record import Record
+from kqueue.records.record import Record, decode_records
 
 __all__ = [
     "LegacyEntry", "check_entry", "down_convert", "encode_entry", "encode_set", "entry_records", "iter_any_records", "iter_entries",
@@ -172,28 +176,36 @@ def down_convert(
         limit_bytes: what one batch may decompress to.
     Raises: CorruptBatch, UnsupportedCodec: as `iter_any_records`. Checksums are not looked at.
     """
+    steps = down_convert_steps(buf, magic, start_offset=start_offset, max_bytes=max_bytes, limit_bytes=limit_bytes)
+    return run_steps(steps)
+
+
+def down_convert_steps(buf: Buffer, magic: int, *, start_offset: int, max_bytes: int | None, limit_bytes: int) -> Steps[bytes]:
+    """`down_convert` in steps; `buf` is read until the end."""
     assert magic in (0, 1), magic
     parts: list[bytes] = []
     size = 0
     for pos, unit in iter_units(buf):
         if max_bytes is not None and size >= max_bytes:
             break
-        parts.append(_down_convert_unit(buf, pos, unit, magic, start_offset, limit_bytes))
+        parts.append((yield from _down_convert_unit(buf, pos, unit, magic, start_offset, limit_bytes)))
         size += len(parts[-1])
     return b"".join(parts)
 
 
-def _down_convert_unit(buf: Buffer, pos: int, unit: BatchHeader | LegacyEntry, magic: int, start_offset: int, limit_bytes: int) -> bytes:
-    records: list[Record]
+def _down_convert_unit(
+    buf: Buffer, pos: int, unit: BatchHeader | LegacyEntry, magic: int, start_offset: int, limit_bytes: int
+) -> Steps[bytes]:
+    records: Iterator[Record]
     if isinstance(unit, LegacyEntry):
         if unit.magic <= magic:
             return bytes(buf[pos : pos + unit.size])
-        records = entry_records(unit, limit_bytes)
+        records = iter((yield from entry_records_steps(unit, limit_bytes)))
     elif unit.is_control:
         return b""
     else:
-        records = list(iter_records(buf, pos, limit_bytes=limit_bytes))
+        records = decode_records((yield partial(decompressed, buf, pos, unit, limit_bytes)), unit)
     codec_id = unit.codec_id if unit.codec_id <= LEGACY_CODEC_MAX else 0
     if not codec_id:
-        records = [record for record in records if record.offset >= start_offset]
-    return encode_set(records, magic, codec_id, log_append_time=unit.is_log_append_time)
+        records = (record for record in records if record.offset >= start_offset)
+    return (yield from encode_set_steps(records, magic, codec_id, log_append_time=unit.is_log_append_time))

@@ -137,9 +137,14 @@ def entry_records(entry: LegacyEntry, limit_bytes: int) -> list[Record]:
     Raises: CorruptBatch: nothing or another magic inside, a wrapper in a wrapper, damaged, above `limit_bytes`.
     UnsupportedCodec: a codec that these formats don't have.
     """
+    return run_steps(entry_records_steps(entry, limit_bytes))
+
+
+def entry_records_steps(entry: LegacyEntry, limit_bytes: int) -> Steps[list[Record]]:
+    """`entry_records` in steps."""
     if not entry.codec_id:
         return [Record(entry.offset, entry.timestamp, entry.key, entry.value)]
-    inside = inner_entries(entry, limit_bytes)
+    inside = yield from inner_entries_steps(entry, limit_bytes)
     base = entry.offset - inside[-1].offset if entry.magic == 1 else 0
     append_time = entry.timestamp if entry.is_log_append_time else None
     return [
@@ -201,14 +206,22 @@ def encode_set(records: Iterable[Record], magic: int, codec_id: int = 0, *, log_
 
     Raises: UnsupportedCodec: as `legacy_codec`.
     """
-    records = list(records)
-    if not records:
-        return b""
+    return run_steps(encode_set_steps(records, magic, codec_id, log_append_time=log_append_time))
+
+
+def encode_set_steps(records: Iterable[Record], magic: int, codec_id: int, *, log_append_time: bool) -> Steps[bytes]:
+    """`encode_set` in steps, each of which takes some of `records`."""
     kind = LOG_APPEND_TIME if magic and log_append_time else 0
-    if not codec_id:
-        return b"".join(encode_entry(magic, record.offset, record.timestamp, record.key, record.value, kind) for record in records)
-    base = records[0].offset if magic else 0
-    inside = b"".join(encode_entry(magic, record.offset - base, record.timestamp, record.key, record.value, kind) for record in records)
-    packed = legacy_codec(codec_id, magic).compress(inside)
-    latest = max(record.timestamp for record in records)
-    return encode_entry(magic, records[-1].offset, latest, None, packed, kind | codec_id)
+    left, parts, base = iter(records), list[bytes](), None
+    last_offset = latest = -1
+    while some := list(islice(left, STEP_MESSAGES)):
+        if base is None:
+            base = some[0].offset if magic and codec_id else 0
+            latest = some[0].timestamp
+        parts += [encode_entry(magic, record.offset - base, record.timestamp, record.key, record.value, kind) for record in some]
+        last_offset, latest = some[-1].offset, max(latest, max(record.timestamp for record in some))
+        yield None
+    if not parts or not codec_id:
+        return b"".join(parts)
+    packed = yield partial(legacy_codec(codec_id, magic).compress, b"".join(parts))
+    return encode_entry(magic, last_offset, latest, None, packed, kind | codec_id)

@@ -9,6 +9,8 @@ from typing import NamedTuple, Protocol
 from kqueue.base.errors import CorruptBatch, DecompressedTooLarge
 
 Buffer = bytes | bytearray | memoryview
+FRAMES_FREE = 1000
+FRAME_BYTES = 1024  # on average in each frame beyond these
 
 
 class Levels(NamedTuple):
@@ -52,6 +54,15 @@ class Codec(Protocol):
 
 def above_limit(name: str, limit: int) -> DecompressedTooLarge:
     return DecompressedTooLarge(f"{name}: the records come to more than the limit of {limit} bytes")
+
+
+def check_frame_count(name: str, count: int, size: int) -> None:
+    """Bound what many tiny frames, members or blocks may cost: each takes some 10 µs, and may hold nothing.
+
+    Args: count: of them so far. size: bytes that they came to. Raises CorruptBatch: too many for so few bytes.
+    """
+    if count > FRAMES_FREE + size // FRAME_BYTES:
+        raise damaged(name, f"{count} frames or blocks hold {size} bytes: too many for so few")
 
 
 def damaged(name: str, why: object) -> CorruptBatch:

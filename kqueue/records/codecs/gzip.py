@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from kqueue.records.codecs.contract import Buffer, Levels, above_limit, damaged
+from kqueue.records.codecs.contract import Buffer, Levels, above_limit, check_frame_count, damaged
 
 _GZIP_WINDOW = 31  # 15 bits of window, and 16 for gzip's header and trailer
 _FIRST_PIECE = 1024
@@ -36,6 +36,7 @@ class GzipCodec:
             part, pos = self._member(data, pos, _FIRST_PIECE, limit - total)
             parts.append(part)
             total += len(part)
+            check_frame_count(self.name, len(parts), total)
         return b"".join(parts)
 
     def _member(self, data: Buffer, pos: int, piece: int, limit: int) -> tuple[bytes, int]:

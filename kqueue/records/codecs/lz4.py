@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kqueue.records.codecs.contract import Buffer, Levels, above_limit, damaged
+from kqueue.records.codecs.contract import Buffer, Levels, above_limit, check_frame_count, damaged
 
 _FLAGS_POSITION = 4
 _HAS_CONTENT_SIZE = 0x08
@@ -44,9 +44,11 @@ class Lz4Codec:
 
     def decompress(self, data: Buffer, limit: int) -> bytes:
         parts: list[bytes] = []
-        pos = total = 0
+        pos = total = count = 0
         piece = len(data)
         while True:
+            count += 1
+            check_frame_count(self.name, count, total)
             pos, total = self._frame(memoryview(data), pos, piece, parts, total, limit)
             if pos == len(data):
                 return b"".join(parts) if len(parts) != 1 else parts[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from kqueue.records.codecs.contract import Buffer, above_limit, damaged
+from kqueue.records.codecs.contract import Buffer, above_limit, check_frame_count, damaged
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _HEADER = struct.Struct(">8sii")
@@ -44,14 +44,18 @@ class SnappyCodec:
         view = memoryview(data)
         if view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
             return self._block(view, limit, limit)
-        parts, pos, left = [], 0, limit
+        parts, pos, left, count = [], 0, limit, 0
         while pos < len(view):
             if view[pos : pos + len(XERIAL_MAGIC)] == XERIAL_MAGIC:  # streams may stand after one another
                 pos = self._skip_header(view, pos)
+                count += 1
+                check_frame_count(self.name, count, limit - left)
                 continue
             block, pos = self._cut(view, pos)
             parts.append(self._block(block, left, limit))
             left -= len(parts[-1])
+            count += 1
+            check_frame_count(self.name, count, limit - left)
         return b"".join(parts)
 
     def _skip_header(self, view: memoryview, pos: int) -> int:

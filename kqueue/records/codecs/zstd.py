@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from kqueue.records.codecs.contract import Buffer, Levels, above_limit, damaged
+from kqueue.records.codecs.contract import Buffer, Levels, above_limit, check_frame_count, damaged
 
 _MAGIC = 0xFD2FB528
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
@@ -54,8 +54,10 @@ class ZstdCodec:
         return frame
 
     def decompress(self, data: Buffer, limit: int) -> bytes:
-        view, parts, pos, left = memoryview(data), [], 0, limit
+        view, parts, pos, left, count = memoryview(data), [], 0, limit, 0
         while pos < len(view) or pos == 0:
+            count += 1
+            check_frame_count(self.name, count, limit - left)
             if (end := self._end_of_skippable(view, pos)) is None:
                 frame = self._walk(view, pos)
                 parts.append(self._content(view[pos : frame.end], frame, left, limit))
@@ -96,8 +98,10 @@ class ZstdCodec:
         return Frame(end, content_size, True)
 
     def _walk_blocks(self, view: memoryview, pos: int) -> tuple[int, int]:
-        bytes_max = last = 0
+        bytes_max = last = count = 0
         while not last:
+            count += 1
+            check_frame_count(self.name, count, bytes_max)
             header = view[pos] | view[pos + 1] << 8 | view[pos + 2] << 16
             last, kind, size = header & 1, header >> 1 & 3, header >> 3
             if kind > _COMPRESSED or size > _BLOCK_MAX:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from kqueue.api.old_fetch import BYTES_MAX
+from kqueue.api.slices import SLICE_ITEMS
 from kqueue.records.batch import COMMIT, control_key_value
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.legacy import iter_any_records, iter_units
-from kqueue.tests.api.fetching import append, fetch, one, parts, values, want
-from kqueue.tests.api.harness import Asker, batch
+from kqueue.records.message_set import STEP_MESSAGES
+from kqueue.tests.api.fetching import append, fetch, one, parts, request, values, want
+from kqueue.tests.api.harness import NOW_MS, Asker, batch
 
 MAGIC = {0: 0, 1: 0, 2: 1, 3: 1}
 
@@ -88,3 +91,27 @@ def test_control_batches_are_passed_over_so_that_nobody_stands_still(asker: Aske
 def test_from_4_on_batches_stay_as_they_are(asker: Asker, version: int) -> None:
     asker.produce("t", batch(b"a", b"b", codec="gzip"))
     assert magics(bytes(one(fetch(asker, version, want())).records or b"")) == {2}
+
+
+@pytest.mark.parametrize("version", range(4))
+@pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
+def test_many_records_are_converted_in_slices(asker: Asker, version: int, codec: str) -> None:
+    count = SLICE_ITEMS * STEP_MESSAGES + 1
+    asker.sim.topic("long", max_message_bytes="10000000")
+    builder = BatchBuilder(codec)
+    for _ in range(count):
+        builder.append(NOW_MS, None, b"v")
+    asker.produce("long", bytes(builder.build()))
+    started = asker.start(request(asker, version, want(size=1 << 24), topic="long"), version)
+    assert started.response is None
+    asker.sim.settle()
+    assert len(values(one(started.response))) == count
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_one_answer_converts_a_bounded_number_of_bytes(asker: Asker, version: int) -> None:
+    size = BYTES_MAX // 5
+    for _ in range(7):
+        asker.produce("t", batch(b"x" * size))
+    answer = values(one(fetch(asker, version, want(size=1 << 30))))
+    assert len(answer) == 4

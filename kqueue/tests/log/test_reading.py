@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from kqueue.base.errors import OffsetOutOfRange
-from kqueue.log.reading import HINTS_MAX
-from kqueue.log.segment import Found, Segment
+from kqueue.base.steps import run_steps
+from kqueue.log.reading import HINTS_MAX, Look, TimeFound
+from kqueue.log.segment import STEP_BATCHES, Found, Segment
 from kqueue.storage import LocalStorage
 from kqueue.tests.log.helpers import START_MS, append, flush, open_log, read_values
 
@@ -188,3 +191,30 @@ def test_a_log_without_times_has_no_latest() -> None:
     append(log, b"a", time_ms=-1)
     assert log.latest_timestamp() is None
     assert log.offset_for_time(0, 1) is None
+
+
+def finish(look: Look[TimeFound | None], meanwhile: Callable[[], object]) -> TimeFound | None:
+    """The end of a look-up, where this happens when it first gives way."""
+    next(look)
+    meanwhile()
+    return run_steps(look)
+
+
+@pytest.mark.parametrize("greatest", [False, True])
+def test_a_look_for_a_time_begins_again_when_its_segment_goes_meanwhile(greatest: bool) -> None:
+    log = open_log(segment_bytes=1000)
+    for _ in range(3):
+        append(log, *(b"%d" % number for number in range(150)))
+    assert [segment.base for segment in log.segments()] == [0, 150, 300]
+    time = START_MS + 149
+    steps = (log.latest_timestamp_steps if greatest else lambda end: log.offset_for_time_steps(time, end))(450)
+    found = finish(steps, lambda: log.drop_before(150, high_watermark=450, why="test"))
+    assert found == (time, 299, 0)
+
+
+def test_a_look_over_many_batches_gives_way() -> None:
+    log = open_log()
+    for number in range(3 * STEP_BATCHES):
+        append(log, b"", time_ms=START_MS - number)
+    look = log._segments[0].since(START_MS + 1, 0)
+    assert list(look) == [None] * 3

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kafka.codec import snappy_decode, snappy_encode
 
 from kqueue.base.errors import CorruptBatch
+from kqueue.records.codecs.contract import FRAMES_FREE
 from kqueue.records.codecs.snappy import SnappyCodec
 
 CODEC = SnappyCodec()
@@ -81,3 +82,10 @@ def test_a_size_that_the_bytes_can_not_hold_allocates_nothing() -> None:
 
 def test_the_best_that_snappy_can_do_passes_that_check() -> None:
     assert CODEC.decompress(snappy.compress(bytes(1 << 24)), 1 << 24) == bytes(1 << 24)
+
+
+def test_a_multitude_of_empty_blocks_is_refused() -> None:
+    assert CODEC.decompress(HEADER + block(b"") * (FRAMES_FREE - 1), 0) == b""
+    for many in (HEADER + block(b"") * 100_000, HEADER * 50_000):
+        with pytest.raises(CorruptBatch, match=f"snappy: {FRAMES_FREE + 1} frames or blocks hold 0 bytes"):
+            CODEC.decompress(many, 0)

@@ -7,6 +7,7 @@ import pytest
 import zstandard
 
 from kqueue.base.errors import CorruptBatch
+from kqueue.records.codecs.contract import FRAMES_FREE
 from kqueue.records.codecs.zstd import ZstdCodec, _tame_window
 
 CODEC = ZstdCodec()
@@ -121,3 +122,18 @@ def test_far_matches_in_a_large_frame_survive() -> None:
     frame = streamed(noise + noise, window_log=25)
     assert len(frame) < len(noise) * 3 // 2, "the second half is a match 9 MiB back, or this test shows nothing"
     assert CODEC.decompress(frame, len(noise) * 2) == noise * 2
+
+
+@pytest.mark.parametrize("frame", [zstandard.ZstdCompressor().compress(b""), skippable(b"")], ids=["empty", "skippable"])
+def test_a_multitude_of_empty_frames_is_refused(frame: bytes) -> None:
+    assert CODEC.decompress(frame * FRAMES_FREE, 0) == b""
+    with pytest.raises(CorruptBatch, match=f"zstd: {FRAMES_FREE + 1} frames or blocks hold 0 bytes"):
+        CODEC.decompress(frame * 100_000, 0)
+
+
+def test_a_multitude_of_empty_blocks_is_refused() -> None:
+    empty, last = b"\0\0\0", b"\1\0\0"
+    head = b"\x28\xb5\x2f\xfd\x00\x00"
+    assert CODEC.decompress(head + empty * (FRAMES_FREE - 1) + last, 0) == b""
+    with pytest.raises(CorruptBatch, match="frames or blocks hold 0 bytes"):
+        CODEC.decompress(head + empty * 300_000 + last, 0)
