@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kqueue.base.addresses import Address, parse_addresses
-from kqueue.base.errors import InvalidTopic
+from kqueue.base.errors import InvalidTopic, KqueueError
 from kqueue.base.extras import install_hint
 from kqueue.base.names import check_topic
 from kqueue.base.settings import is_secret
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaProducer
+
+    from kqueue.client import Metadata
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
 BOOTSTRAP_TIMEOUT_MS = 10_000
@@ -35,6 +37,7 @@ EXPLAINED = {
     "InvalidTopicError": "that can't be a topic's name",
     "GroupIdNotFoundError": "there is no such group; `kqueue groups list` shows what is there",
     "NonEmptyGroupError": "the group has members; stop its consumers first",
+    "GroupSubscribedToTopicError": "members of the group read this topic; stop its consumers first",
     "UnknownMemberIdError": "the group has members; stop its consumers first",
     "MessageSizeTooLargeError": "a record is larger than the topic allows (max.message.bytes)",
     "RecordListTooLargeError": "a request is larger than the broker allows",
@@ -180,6 +183,20 @@ def flush(producer: KafkaProducer) -> None:
             if time.monotonic() > deadline_s:
                 raise
         time.sleep(FLUSH_AGAIN_S)
+
+
+def cluster_metadata(bootstrap: str) -> Metadata:
+    """The cluster's id, controller and brokers, by our own client: kafka-python's fails on brokers before Kafka 3.7.
+
+    Raises ClickException.
+    """
+    from kqueue.client import Client
+
+    try:
+        with Client(bootstrap, client_id="kqueue-cli") as client:
+            return client.metadata([])
+    except KqueueError as error:
+        raise click.ClickException(str(error)) from None
 
 
 @contextlib.contextmanager

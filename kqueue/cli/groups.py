@@ -9,7 +9,7 @@ import click
 
 from kqueue.cli.connect import admin, bootstrap_option, explain
 from kqueue.cli.formats import parse_time
-from kqueue.cli.output import columns
+from kqueue.cli.output import columns, output_option, print_json
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, TopicPartition
@@ -32,17 +32,22 @@ def groups() -> None:
       kqueue groups reset-offsets billing --topic orders --to-earliest
       kqueue groups reset-offsets billing --topic orders --to-earliest --execute
       kqueue groups delete billing
+      kqueue groups delete-offsets billing --topic orders
     """
 
 
 @groups.command("list")
 @click.option("--state", is_flag=True, help="Show each group's state too.")
+@output_option
 @bootstrap_option
-def list_groups(state: bool, bootstrap: str) -> None:
+def list_groups(state: bool, as_json: bool, bootstrap: str) -> None:
     """Print the names of all groups, one per line."""
     with admin(bootstrap) as client:
         found = sorted(client.list_groups(), key=lambda group: str(group["group_id"]))
-    if state:
+    if as_json:
+        keys = {"group": "group_id", "state": "group_state", "protocol_type": "protocol_type"}
+        print_json([{name: group.get(key) for name, key in keys.items()} for group in found])
+    elif state:
         click.echo(columns(("GROUP", "STATE"), [(group["group_id"], group.get("group_state", "-")) for group in found]))
     else:
         for group in found:
@@ -51,13 +56,15 @@ def list_groups(state: bool, bootstrap: str) -> None:
 
 @groups.command()
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@output_option
 @bootstrap_option
-def describe(names: tuple[str, ...], bootstrap: str) -> None:
+def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
     """Show what each group has committed, how far that is behind, and who reads it.
 
     LAG is how many records are still to be read: the end of the log less the committed offset.
     """
     missing = False
+    described = []
     with admin(bootstrap) as client:
         for name, group in client.describe_groups(list(names)).items():
             committed = _committed(client, name)
@@ -65,10 +72,14 @@ def describe(names: tuple[str, ...], bootstrap: str) -> None:
                 missing = True
                 click.echo(f"Error: there is no group {name!r}; `kqueue groups list` shows what is there", err=True)
                 continue
-            if not group["members"]:
+            if not group["members"] and not as_json:
                 click.echo(f"The group {name} has no members now.", err=True)
             rows = _rows(group, committed, _offsets_at(client, {*committed, *_owners(group)}, LATEST))
-            click.echo(columns(HEAD, [row.cells(name) for row in rows]))
+            described.append({"group": name, "state": group["group_state"], "partitions": [row.as_dict() for row in rows]})
+            if not as_json:
+                click.echo(columns(HEAD, [row.cells(name) for row in rows]))
+    if as_json:
+        print_json(described)
     if missing:
         raise click.exceptions.Exit(1)
 
@@ -83,6 +94,7 @@ def describe(names: tuple[str, ...], bootstrap: str) -> None:
 @click.option("--to-datetime", metavar="TIME", help="To the first record of this time (ISO or milliseconds) or later.")
 @click.option("--shift-by", type=int, metavar="N", help="By so many records, forward or (negative) back.")
 @click.option("--execute", is_flag=True, help="Do it. Without this the command only shows what it would do.")
+@output_option
 @bootstrap_option
 def reset_offsets(
     group: str,
@@ -94,6 +106,7 @@ def reset_offsets(
     to_datetime: str | None,
     shift_by: int | None,
     execute: bool,
+    as_json: bool,
     bootstrap: str,
 ) -> None:
     """Change where GROUP goes on reading. The group must have no members; without --execute nothing is changed.
@@ -115,7 +128,11 @@ def reset_offsets(
         moved = _clamped(client, target(client, wanted, committed))
         failed = _commit(client, group, moved) if execute else {}
     rows = [(group, *place, committed.get(place, "-"), offset) for place, offset in sorted(moved.items())]
-    click.echo(columns(("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET"), rows))
+    if as_json:
+        keys = ("group", "topic", "partition", "current", "new")
+        print_json([{**dict(zip(keys, row, strict=True)), "current": committed.get(row[1:3])} for row in rows])
+    else:
+        click.echo(columns(("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET"), rows))
     for place, reason in failed.items():
         click.echo(f"Error: {place.topic}-{place.partition}: {reason}", err=True)
     if failed:
@@ -144,6 +161,37 @@ def delete(names: tuple[str, ...], bootstrap: str) -> None:
         raise click.exceptions.Exit(1)
 
 
+@groups.command("delete-offsets")
+@click.argument("group")
+@click.option("-t", "--topic", "topic_texts", multiple=True, required=True, metavar="TOPIC[:P,P…]", help="Whose offsets; may be repeated.")
+@bootstrap_option
+def delete_offsets(group: str, topic_texts: tuple[str, ...], bootstrap: str) -> None:
+    """Delete what GROUP has committed for topics; the group stays. Topics that its members read are refused.
+
+    \b
+      kqueue groups delete-offsets billing --topic orders
+      kqueue groups delete-offsets billing --topic orders:0,2 --topic payments
+
+    A consumer of the group then begins there as its `auto.offset.reset` says.
+    """
+    from kafka.errors import NoError
+
+    refused = False
+    with admin(bootstrap) as client:
+        committed = _committed(client, group)
+        outcome = client.delete_group_offsets(group, _wanted(client, topic_texts))
+        for place, error in sorted(outcome.items()):
+            if error is not NoError:
+                refused = True
+                click.echo(f"Error: {place.topic}-{place.partition}: {explain(error)}", err=True)
+            elif place in committed:
+                click.echo(f"Deleted the offset of {place.topic}-{place.partition}, which was {committed[place]}.")
+    if refused:
+        raise click.exceptions.Exit(1)
+    if not any(place in committed for place in outcome):
+        click.echo(f"The group {group} had committed nothing there.", err=True)
+
+
 HEAD = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
 
 
@@ -159,6 +207,11 @@ class Row(NamedTuple):
     @property
     def lag(self) -> int | None:
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
+
+    def as_dict(self) -> dict[str, object]:
+        member = self.member or {}
+        who = {"member_id": member.get("member_id"), "host": member.get("client_host"), "client_id": member.get("client_id")}
+        return {"topic": self.topic, "partition": self.partition, "committed": self.committed, "end": self.end, "lag": self.lag, **who}
 
     def cells(self, group: str) -> list[object]:
         who = [self.member[key] for key in ("member_id", "client_host", "client_id")] if self.member else [None] * 3

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from kqueue.cli.connect import admin, bootstrap_option, explain_code
-from kqueue.cli.output import counted, size_text, table_console
+from kqueue.cli.output import counted, output_option, print_json, size_text, table_console
 
 Folder = dict[str, Any]
 
@@ -16,7 +15,7 @@ Folder = dict[str, Any]
 @click.command("log-dirs")
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
 @click.option("--broker", "brokers", type=click.IntRange(min=0), multiple=True, metavar="ID", help="Only this broker; may be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON as kafka-log-dirs.sh does.")
+@output_option
 @bootstrap_option
 def log_dirs(topics: tuple[str, ...], brokers: tuple[int, ...], as_json: bool, bootstrap: str) -> None:
     """Show the data folders of brokers (log.dirs), the room on their disks, and what each partition takes.
@@ -24,19 +23,23 @@ def log_dirs(topics: tuple[str, ...], brokers: tuple[int, ...], as_json: bool, b
     \b
       kqueue log-dirs
       kqueue log-dirs orders payments
-      kqueue log-dirs --json
+      kqueue log-dirs -o json
 
-    SIZE counts records alone, not their indexes. LAG is how many records a replica is behind. Exit status 1 if a folder is offline.
+    SIZE counts records alone, not their indexes. LAG is how many records a replica is behind. The JSON is that of kafka-log-dirs.sh.
+    Exit status 1 if a folder is offline, or a topic is not there.
     """
     with admin(bootstrap) as client:
+        missing = [topic for topic in client.describe_topics(list(topics)) if topic["error_code"] != 0] if topics else []
         answers = client.describe_log_dirs(list(topics) or None, list(brokers) or None)
     for answer in answers:
         answer["log_dirs"] = [folder for folder in answer["log_dirs"] if folder["log_dir"] or folder["error_code"]]
     if as_json:
-        click.echo(json.dumps(kafka_json(answers)))
-    else:
+        print_json(kafka_json(answers))
+    elif len(missing) < len(topics) or not topics:
         _print_tables(answers)
-    if any(folder["error_code"] for answer in answers for folder in answer["log_dirs"]):
+    for topic in missing:
+        click.echo(f"Error: {topic['name']}: {explain_code(topic['error_code'])}", err=True)
+    if missing or any(folder["error_code"] for answer in answers for folder in answer["log_dirs"]):
         raise click.exceptions.Exit(1)
 
 

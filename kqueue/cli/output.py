@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+F = TypeVar("F", bound=Callable[..., Any])
+_JSON_FLAG = "kqueue.cli.json"
 PIPE_WIDTH = 200  # columns, where no terminal says how many there are
+
+
+def output_option(command: F) -> F:
+    """Add ``-o/--output text|json`` to a command, and ``--json`` as another word for ``-o json``; it arrives as the argument `as_json`."""
+
+    def note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        ctx.meta[_JSON_FLAG] = value
+
+    def choose(ctx: click.Context, param: click.Parameter, value: str) -> bool:
+        return value == "json" or bool(ctx.meta.get(_JSON_FLAG))
+
+    output = click.option("-o", "--output", "as_json", type=click.Choice(["text", "json"]), default="text", show_default=True,
+                          callback=choose, help="Print text for people, or JSON; --json is the same as -o json.")  # fmt: skip
+    flag = click.option("--json", is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=note)
+    return output(flag(command))
+
+
+def print_json(value: object) -> None:
+    """One JSON document on one line of standard output."""
+    click.echo(json.dumps(value, ensure_ascii=False))
 
 
 def columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from kqueue.cli.connect import cluster_metadata
+
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
@@ -23,13 +25,12 @@ def topic_settings(client: KafkaAdminClient, topics: Iterable[str], settings: It
     return found
 
 
-def broker_settings(client: KafkaAdminClient, settings: Iterable[str]) -> dict[int, dict[str, str]]:
+def broker_settings(client: KafkaAdminClient, bootstrap: str, settings: Iterable[str]) -> dict[int, dict[str, str]]:
     """The values of these settings in force, by broker id. What a broker does not know, or does not tell, is left out."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
     keys = list(settings)
-    # the first key is DescribeCluster's; brokers before Kafka 2.8 answer in the words of Metadata
-    ids = [broker.get("broker_id", broker.get("node_id")) for broker in client.describe_cluster()["brokers"]]
+    ids = cluster_metadata(bootstrap).brokers
     found = _ask(client, [ConfigResource(ConfigResourceType.BROKER, str(id), keys) for id in ids], "broker")
     return {int(id): values for id, values in found.items()}
 

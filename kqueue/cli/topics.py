@@ -8,7 +8,7 @@ import click
 
 from kqueue.base.names import uuid_text
 from kqueue.cli.connect import admin, bootstrap_option, explain, explain_code, name_values
-from kqueue.cli.output import counted
+from kqueue.cli.output import counted, output_option, print_json
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -90,30 +90,37 @@ def create(
 
 @topics.command("list")
 @click.option("--exclude-internal", is_flag=True, help="Leave out the broker's own topics, such as __consumer_offsets.")
+@output_option
 @bootstrap_option
-def list_topics(exclude_internal: bool, bootstrap: str) -> None:
+def list_topics(exclude_internal: bool, as_json: bool, bootstrap: str) -> None:
     """Print the names of all topics, one per line."""
     with admin(bootstrap) as client:
         found = client.describe_topics()
-    for topic in sorted(found, key=_name):
-        if not (exclude_internal and topic["is_internal"]):
-            click.echo(topic["name"])
+    shown = [topic for topic in sorted(found, key=_name) if not (exclude_internal and topic["is_internal"])]
+    if as_json:
+        print_json([_head(topic) | {"partitions": len(topic["partitions"])} for topic in shown])
+        return
+    for topic in shown:
+        click.echo(topic["name"])
 
 
 @topics.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
+@output_option
 @bootstrap_option
-def describe(names: tuple[str, ...], bootstrap: str) -> None:
+def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
     """Show a topic's partitions, replicas and settings.
 
-    The format is that of Kafka's own tool. Without a name it shows all topics.
+    The text is that of Kafka's own tool. Without a name it shows all topics.
     """
     with admin(bootstrap) as client:
         found = sorted(client.describe_topics(list(names) or None), key=_name)
         there = [topic for topic in found if topic["error_code"] == 0]
         _add_eligible_replicas(client, there)
         settings = _settings_of(client, [topic["name"] for topic in there])
-    for topic in there:
+    if as_json:
+        print_json([_as_dict(topic, settings.get(topic["name"], {})) for topic in there])
+    for topic in () if as_json else there:
         click.echo(describe_text(topic, settings.get(topic["name"], {})))
     for topic in found:
         if topic["error_code"] != 0:
@@ -226,6 +233,26 @@ def describe_text(topic: Topic, settings: dict[str, str]) -> str:
             f"\tElr: {elr}\tLastKnownElr: {last_elr}"
         )
     return "\n".join(lines)
+
+
+def _head(topic: Topic) -> dict[str, object]:
+    return {"name": topic["name"], "id": _id_text(topic), "internal": topic["is_internal"]}
+
+
+def _as_dict(topic: Topic, settings: dict[str, str]) -> dict[str, object]:
+    """What `describe_text` says; ``elr`` and ``last_known_elr`` are null for brokers without eligible leader replicas."""
+    partitions = [
+        {
+            "partition": partition["partition_index"],
+            "leader": partition["leader_id"] if partition["leader_id"] >= 0 else None,
+            "replicas": partition["replica_nodes"],
+            "isr": partition["isr_nodes"],
+            "elr": partition.get(_ELR_LISTS[0]),
+            "last_known_elr": partition.get(_ELR_LISTS[1]),
+        }
+        for partition in sorted(topic["partitions"], key=lambda partition: int(partition["partition_index"]))
+    ]
+    return _head(topic) | {"partitions": partitions, "configs": settings}
 
 
 def _partitions_of(client: KafkaAdminClient, name: str) -> list[int]:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -155,3 +156,11 @@ def test_what_is_installed_is_there() -> None:
         for word in line.split():
             if word.startswith(("./plugins/", "'./plugins/")):
                 assert (ROOT / word.strip("'").partition("[")[0]).is_dir(), word
+
+
+def test_users_of_confluent_kafka_name_the_partition_that_the_partitioner_chooses(tmp_path: Path) -> None:
+    pytest.importorskip("confluent_kafka")
+    (text,) = (text for text in blocks("py") if "confluent_kafka" in text)
+    ran = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr  # librdkafka says there that the broker closed its connection
+    assert int(ran.stdout) == zlib.crc32(b"ada") % 6

@@ -10,7 +10,7 @@ import click
 
 from kqueue.base.errors import FolderInUse, KqueueError, NotALogFolder
 from kqueue.cli.log.verify import DAMAGED, NoLogs, show_table
-from kqueue.cli.output import size_text
+from kqueue.cli.output import output_option, size_text
 
 if TYPE_CHECKING:
     from kqueue.files.repair import Repaired
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Say what is damaged and what would be lost; change and copy nothing.")
 @click.option("--deep", is_flag=True, help="Look into every record too, and cut batches whose records can't be read.")
 @click.option("--allow-gaps", is_flag=True, help="The logs are compacted: missing offsets are no loss.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was found and done as one JSON object.")
+@output_option
 def repair(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_gaps: bool, as_json: bool) -> None:
     """Mend FOLDER, a partition's or a data folder with all its partitions; the broker must be stopped.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import KqueueError, NotALogFolder
-from kqueue.cli.output import counted, size_text
+from kqueue.cli.output import counted, output_option, size_text
 
 if TYPE_CHECKING:
     from kqueue.files.findings import Finding, Report
@@ -27,7 +27,7 @@ class NoLogs(click.ClickException):
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--deep", is_flag=True, help="Look into every record too, not at checksums and headers alone.")
 @click.option("--allow-gaps", is_flag=True, help="The logs are compacted: missing offsets are no loss.")
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON object.")
+@output_option
 @click.option("-q", "--quiet", is_flag=True, help="Print damage only, no notes and no summary.")
 def verify(folder: Path, deep: bool, allow_gaps: bool, as_json: bool, quiet: bool) -> None:
     """Check all files of FOLDER against each other: a partition's, or a data folder with all its partitions.

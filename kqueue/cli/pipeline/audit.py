@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kqueue.cli.output import counted, size_text, table_console
+from kqueue.cli.output import counted, output_option, size_text, table_console
 from kqueue.cli.pipeline.shared import (
     bootstrap_option,
     master_option,
@@ -33,7 +33,7 @@ FOUND, FAILED = 1, 2
 @some_topics_option
 @pattern_option
 @click.option("-g", "--group", "groups", multiple=True, help="A consumer group whose lag to tell; may be repeated. Without: all.")
-@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each partition, and for each group in each partition.")
+@output_option
 @click.option("--report", "folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="Write report.html there.")
 @click.option("--strict", is_flag=True, help="Count repeated records, and groups that lost some, as findings too.")
 @path_option

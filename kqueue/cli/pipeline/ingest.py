@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import KqueueError
-from kqueue.cli.output import columns, counted
+from kqueue.cli.output import columns, counted, output_option, print_json
 from kqueue.cli.pipeline.shared import absolute, bootstrap_option, make_room, master_option, path_option, session, source_of, topics_option
 
 if TYPE_CHECKING:
@@ -55,11 +55,12 @@ STAGES = ("bronze", "silver", "quarantine", "gold")
 @click.option("--lateness", help="How late an event may be told, e.g. '2 hours'.  [default: as the events say]")
 @click.option("--finish", is_flag=True, help="Have the last hours in gold too; what comes for them later is not counted there.")
 @path_option
+@output_option
 @bootstrap_option
 @master_option
 def ingest(
-    folder: str, topics: tuple[str, ...], events: str, format: str, lateness: str | None, finish: bool, path: str | None, bootstrap: str,
-    master: str,
+    folder: str, topics: tuple[str, ...], events: str, format: str, lateness: str | None, finish: bool, path: str | None, as_json: bool,
+    bootstrap: str, master: str,
 ) -> None:  # fmt: skip
     """Take in what has come to topics of events (JSON), as tables in FOLDER.
 
@@ -78,7 +79,11 @@ def ingest(
             spark, source_of(topics, path, bootstrap), absolute(folder), shape=shape, format="delta" if format == "delta" else "parquet",
             finish=finish, tell=tell,
         )  # fmt: skip
-    click.echo(summary(done, folder))
+    if as_json:
+        until = None if done.until is None else f"{done.until:%Y-%m-%dT%H:%M:%SZ}"
+        print_json({"rows": done.rows, "quarantined": dict(done.reasons), "gold_until": until})
+    else:
+        click.echo(summary(done, folder))
 
 
 def _shape(events: str, lateness: str | None) -> Shape:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import KqueueError
-from kqueue.cli.output import columns, counted
+from kqueue.cli.output import columns, counted, output_option
 from kqueue.cli.pipeline.shared import bootstrap_option
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ TITLES = ("QUERY", "LAST WRITE", "LAST BATCH", "STATE")
 @click.option("--unused-for", "days", metavar="DAYS", type=click.IntRange(min=1), help="Forget all that wrote nothing for so long.")
 @click.option("--give-up", is_flag=True, help="Forget a query although its last batch can't be brought to its end.")
 @click.option("--dry-run", is_flag=True, help="Say what would be forgotten, and change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each query.")
+@output_option
 @bootstrap_option
 def sweep(
     queries: tuple[str, ...],

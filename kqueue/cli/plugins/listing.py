@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kqueue.cli.connect import bootstrap_option
-from kqueue.cli.output import table_console
+from kqueue.cli.output import output_option, table_console
 from kqueue.cli.plugins.inventory import FAILED, Plugin, Section, sections
 from kqueue.cli.plugins.usage import NOBODY, ask
 
@@ -35,7 +35,7 @@ CELLS: tuple[tuple[str, Callable[[Plugin], str]], ...] = (
 
 
 @click.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@output_option
 @bootstrap_option
 def list_plugins(as_json: bool, bootstrap: str) -> None:
     """Show what fills kqueue's contracts in this installation: kqueue's own, and what installed distributions bring.

@@ -36,7 +36,7 @@ def ask(bootstrap: str) -> Usage:
         for name, values in topic_settings(client, names, TOPIC_SETTINGS).items():
             _note(topics, TOPIC_SETTINGS, values, name)
         brokers: Users = defaultdict(lambda: defaultdict(set))
-        for id, values in broker_settings(client, BROKER_SETTINGS).items():
+        for id, values in broker_settings(client, bootstrap, BROKER_SETTINGS).items():
             _note(brokers, BROKER_SETTINGS, _with_store(values), id)
     return Usage(topics, brokers, frozenset(brokers.get("codec", ())))
 

@@ -176,3 +176,19 @@ def test_offsets_can_be_reset_to_the_last_records(done: Done, topic: str, fresh:
     done("groups", "reset-offsets", fresh + "-g", "--topic", f"{topic}:0", "--to-latest", "--execute")
     told = done("groups", "reset-offsets", fresh + "-g", "--topic", f"{topic}:0", "--shift-by", "-2")
     assert told.splitlines()[1].split()[-1] == "1"
+
+
+def test_offsets_of_a_topic_can_be_deleted(kq: Kq, done: Done, topic: str, fresh: str) -> None:
+    group = fresh + "-g"
+    done("produce", topic, "--partition", "0", input="a\nb\n")
+    done("groups", "reset-offsets", group, "--topic", f"{topic}:0,1", "--to-latest", "--execute")
+    assert done("groups", "delete-offsets", group, "--topic", f"{topic}:0") == f"Deleted the offset of {topic}-0, which was 2.\n"
+    assert done("groups", "delete-offsets", group, "--topic", topic) == f"Deleted the offset of {topic}-1, which was 0.\n"
+    again = kq("groups", "delete-offsets", group, "--topic", topic)
+    assert (again.exit_code, again.stdout, again.stderr) == (0, "", f"The group {group} had committed nothing there.\n")
+
+
+def test_offsets_that_can_not_be_deleted(kq: Kq, topic: str, fresh: str) -> None:
+    result = kq("groups", "delete-offsets", fresh + "-nobody", "--topic", topic)
+    assert (result.exit_code, result.stderr) == (1, "Error: there is no such group; `kqueue groups list` shows what is there\n")
+    assert "there is no topic" in kq("groups", "delete-offsets", fresh, "--topic", fresh + "-no").stderr

@@ -48,8 +48,13 @@ def test_only_the_brokers_that_are_asked(kq: Kq, done: Done) -> None:
     assert (result.exit_code, result.stdout) == (1, "")
 
 
-def test_a_topic_that_is_not_there_has_nothing_anywhere(done: Done, fresh: str) -> None:
-    assert "0 partitions" in done("log-dirs", fresh)
+def test_a_topic_that_is_not_there_is_an_error_and_the_others_are_shown(kq: Kq, topic: str, fresh: str) -> None:
+    missing = f"Error: {fresh}-no: there is no such topic or partition; `kqueue topics list` shows what is there\n"
+    result = kq("log-dirs", fresh + "-no")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", missing)
+    result = kq("log-dirs", fresh + "-no", topic)
+    assert (result.exit_code, result.stderr) == (1, missing)
+    assert "3 partitions" in result.stdout
 
 
 @pytest.mark.parametrize(
