@@ -19,7 +19,7 @@ from kqueue.api import personas
 from kqueue.base.clock import Clock, PushedClock, SystemClock
 from kqueue.base.errors import SettingError, StorageFailed
 from kqueue.base.jobs import IoJob
-from kqueue.base.settings import Config
+from kqueue.base.settings import LONG_MAX, Config
 from kqueue.base.tickets import Ticket
 from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.waiting import Wait
@@ -33,6 +33,7 @@ from kqueue.server.hub import Bounds, Hub
 from kqueue.server.jobs import ThreadJobs
 from kqueue.server.limits import Budget, ClientLog, ConnectionLimits, Rate, connections_within, open_files_max
 from kqueue.server.listener import Listener, bind
+from kqueue.server.memory import machine_bytes, within_memory
 from kqueue.server.open_files import OpenFilesWatch
 from kqueue.server.push import push
 from kqueue.server.session import Session
@@ -230,14 +231,14 @@ class Server:
     def _make_hub(self, loop: asyncio.AbstractEventLoop, limits: ConnectionLimits) -> None:
         broker = self.broker
         client_log = ClientLog(logger, self.clock)
-        budget_bytes = self.config["queued.max.request.bytes"]
         self.hub = Hub(
             loop,
             self.clock,
             broker.timers,
             self.jobs,
             Bounds.of(self.config),
-            Budget(None if budget_bytes == -1 else budget_bytes),
+            Budget(self._memory_limit("queued.max.request.bytes")),
+            self._memory_limit("kqueue.queued.max.response.bytes.total") or LONG_MAX,
             client_log,
             Dispatcher(
                 broker,
@@ -250,6 +251,13 @@ class Server:
             ).start,
             gone=lambda session: self._gone(session, limits),
         )
+
+    def _memory_limit(self, name: str) -> int | None:
+        """The setting in bytes; a default is lowered to what the machine has. None: no limit."""
+        limit: int = self.config[name]
+        if limit == -1:
+            return None
+        return limit if self.config.is_set(name) else within_memory(limit, machine_bytes())
 
     def _gone(self, session: Session, limits: ConnectionLimits) -> None:
         limits.leave(session.host)

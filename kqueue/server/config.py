@@ -152,8 +152,28 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         256 * MiB,
         Rule(f"-1 (no limit), or from 1 to {LONG_MAX}", lambda value: value == -1 or value >= 1),
         Scope.BROKER,
-        "Memory for requests that are arriving, all connections together; beyond it connections are not read from until others are done. "
-        "One request is always let through, whatever its size.",
+        "Memory for requests that are arriving or wait, all connections together; beyond it connections are not read from until others are "
+        "done, and the slowest are closed (kqueue.slow.holder.timeout.ms). One request is always let through, whatever its size. "
+        "The default is lowered to an eighth of the machine's memory.",
+    ),
+    Setting(
+        "kqueue.queued.max.response.bytes.total",
+        Kind.LONG,
+        256 * MiB,
+        Rule(f"-1 (no limit), or from 1 to {LONG_MAX}", lambda value: value == -1 or value >= 1),
+        Scope.BROKER,
+        "Memory for answers that clients have not taken, all connections together; a connection that is owed a quarter of what is left "
+        "begins no request, and when three quarters are used the slowest are closed (kqueue.slow.holder.timeout.ms). "
+        "The default is lowered to an eighth of the machine's memory.",
+    ),
+    Setting(
+        "kqueue.slow.holder.timeout.ms",
+        Kind.LONG,
+        10_000,
+        at_least(1),
+        Scope.BROKER,
+        "While memory for requests or answers is short: close connections that at their present rate would hold theirs for longer than "
+        "this, the slowest first.",
     ),
     Setting(
         "kqueue.queued.max.response.bytes",

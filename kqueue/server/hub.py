@@ -13,6 +13,7 @@ from kqueue.base.timers import Series, Timer, Timers
 from kqueue.server.answers import Chunks, Connection, Later
 from kqueue.server.intake import RECEIVE_BYTES, Buffers
 from kqueue.server.limits import Budget, ClientLog
+from kqueue.server.memory import AnswerBudget, slowest
 from kqueue.server.turns import PASS_S, Turns
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Bounds(NamedTuple):
     idle_ms: int | None
     slow_reader_ms: int
     slow_sender_ms: int
+    slow_holder_ms: int
 
     @classmethod
     def of(cls, config: Config) -> Bounds:
@@ -43,6 +45,7 @@ class Bounds(NamedTuple):
             idle_ms=None if idle_ms == -1 else idle_ms,
             slow_reader_ms=config["kqueue.slow.reader.timeout.ms"],
             slow_sender_ms=config["kqueue.slow.sender.timeout.ms"],
+            slow_holder_ms=config["kqueue.slow.holder.timeout.ms"],
         )
 
     @property
@@ -67,6 +70,7 @@ class Hub:
         jobs: Jobs,
         bounds: Bounds,
         budget: Budget,
+        answers_bytes: int,
         client_log: ClientLog,
         start: Callable[[memoryview, Connection], Chunks | Later | None],
         gone: Callable[[Session], None],
@@ -76,6 +80,7 @@ class Hub:
         self.jobs = jobs
         self.bounds = bounds
         self.budget = budget
+        self.answers = AnswerBudget(answers_bytes, loop.call_soon)
         self.client_log = client_log
         self.start = start
         self.turns = Turns(loop)
@@ -143,3 +148,23 @@ class Hub:
         now_ms = self.clock.monotonic_ms()
         for session in list(self.sessions):
             session.check(now_ms)
+        self._free_memory()
+
+    def _free_memory(self) -> None:
+        """Where others wait for memory, close those who would hold theirs the longest."""
+        max_s = self.bounds.slow_holder_ms / 1000
+        budget, answers = self.budget, self.answers
+        if budget.crowded and budget.limit is not None:
+            excess = budget.used - budget.limit // 2
+            for session, holding in slowest(self.sessions, lambda one: one.request_holding(), excess, max_s):
+                session.cut_off(
+                    f"it is slow to send its request while others wait for room: it sends {holding.rate:.0f} bytes/s, holds {holding.held} "
+                    f"bytes, and {holding.left} are to come (queued.max.request.bytes)"
+                )
+        if answers.is_short:
+            excess = answers.used - answers.limit // 2
+            for session, holding in slowest(self.sessions, lambda one: one.answer_holding(), excess, max_s):
+                session.cut_off(
+                    f"it is slow to take its answers while memory for them is short: it takes {holding.rate:.0f} bytes/s, and "
+                    f"{holding.held} bytes wait (kqueue.queued.max.response.bytes.total)"
+                )

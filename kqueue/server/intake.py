@@ -82,6 +82,17 @@ class Intake:
         """Whether it is a request with a buffer of its own, counted in the budget."""
         return self._large is not None
 
+    @property
+    def counted_bytes(self) -> int:
+        """Bytes that it holds of the budget."""
+        held = len(self._held)
+        return self._arrived + (held if held > HELD_BYTES_MAX else 0)
+
+    @property
+    def missing_bytes(self) -> int:
+        """What is still to come of a large request."""
+        return len(self._view) - self._arrived if self._large is not None else 0
+
     def room(self) -> memoryview:
         """Where the next bytes are to be received; at least one byte long."""
         if self._large is not None:

@@ -130,14 +130,14 @@ class Paused(Protocol):
 
 
 class Budget:
-    """Bytes of requests that are still arriving, over all connections, against one limit (None: no limit).
+    """Bytes of requests that are still arriving, or wait, over all connections, against one limit (None: no limit).
 
     What is counted is what has arrived, not what a length promises. Over the limit, whoever asks waits; one is always
     let through, so that requests that are half there can't block each other for good.
     """
 
     def __init__(self, limit: int | None) -> None:
-        self._limit = limit
+        self.limit = limit
         self.used = 0
         self._waiting: OrderedDict[Paused, None] = OrderedDict()
         self._privileged: Paused | None = None
@@ -152,7 +152,7 @@ class Budget:
 
     def may_go_on(self, who: Paused) -> bool:
         """Whether `who` may read on; if not, its `go_on` is called when there is room."""
-        if self._limit is None or self.used <= self._limit or who is self._privileged:
+        if self.limit is None or self.used <= self.limit or who is self._privileged:
             return True
         if self._privileged is None:
             self._privileged = who
@@ -162,11 +162,15 @@ class Budget:
 
     def give_back(self, who: Paused, count: int) -> None:
         """`who` is done with its request (or gone): its bytes are free again, and others may go on."""
-        self.used -= count
         self._waiting.pop(who, None)
         if who is self._privileged:
             self._privileged = None
-        while self._waiting and (self._privileged is None or self._limit is None or self.used <= self._limit):
+        self.release(count)
+
+    def release(self, count: int) -> None:
+        """So many bytes are free again, and others may go on."""
+        self.used -= count
+        while self._waiting and (self._privileged is None or self.limit is None or self.used <= self.limit):
             first, _ = self._waiting.popitem(last=False)
             if self._privileged is None:
                 self._privileged = first

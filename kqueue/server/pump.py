@@ -109,6 +109,11 @@ class Pump:
         if (self._chunks or self._current is not None) and not (self._registered or self._reading_ahead or self._held or self.closed):
             self._go_on()
 
+    def try_again(self) -> None:
+        """Send even though the socket did not call back: it does that only when a good part of it is free."""
+        if self._registered and not self.closed:
+            self._go_on()
+
     def hold(self) -> None:
         """Send nothing before `let_go`."""
         self._held = True

@@ -12,23 +12,28 @@ A handler gets a view of the request that it may write into, and that is gone wh
 from __future__ import annotations
 
 import logging
+import math
 import select
 import socket
 from collections import deque
 
 from kqueue.api.call import Call
 from kqueue.base.errors import KqueueError
+from kqueue.base.settings import KiB
 from kqueue.server.answers import Chunks, Later
 from kqueue.server.hub import Hub
-from kqueue.server.intake import Intake
+from kqueue.server.intake import HELD_BYTES_MAX, Intake
+from kqueue.server.memory import Holding, Meter, unread_bytes
 from kqueue.server.pump import Pump, memory_of
 from kqueue.server.turns import UNKNOWN_TURN_S
 
 PRODUCE = b"\0\0"
 """The first two bytes of a Produce request: its API key."""
 _EMPTY = memoryview(b"")
-CROWDED_BYTES_MIN = 1024
-"""While others wait for room, who is in the middle of a large request sends at least so much from one sweep to the next."""
+READY_BYTES = 64 * KiB
+"""A sender with so much unread is waiting for the broker, not the other way around."""
+DECODED_FACTOR = 4
+"""A request that waits is taken to hold so many times its size, once it is decoded. Produce requests keep little while they wait."""
 
 
 class Session:
@@ -47,15 +52,20 @@ class Session:
         "_hub",
         "_intake",
         "_overlapping",
+        "_owed_bytes",
         "_owed_bytes_max",
+        "_parked_bytes",
         "_pump",
         "_queued",
+        "_reader_meter",
         "_reading",
+        "_sender_meter",
         "_sent_ms",
         "_sent_seen",
         "_silent",
         "_socket",
         "_stopping",
+        "_stuck_ms",
         "address",
         "call",
         "client_host",
@@ -80,6 +90,11 @@ class Session:
         self._owed_bytes_max = hub.bounds.response_bytes // 2
         self._closed = self._stopping = self._crowded = self._held = self._silent = False
         self._blocked = False  # see _block
+        self._stuck_ms = 0.0  # since when it is blocked, or a request that counts as memory waits
+        self._owed_bytes = 0  # as it is counted in the budget of all
+        self._parked_bytes = 0  # of a decoded request that waits
+        self._sender_meter: Meter | None = None
+        self._reader_meter: Meter | None = None
         self._queued = False  # in the queue of `Turns`
         self.served_s, self.turn_s = 0.0, UNKNOWN_TURN_S
         self._overlapping = False  # all unanswered requests are Produces
@@ -186,7 +201,14 @@ class Session:
         except Exception as error:
             self.cut_off("its request met an error that nobody expected", error)
         self._pump.flush()
+        self._count_owed()
         return frame is None
+
+    def _count_owed(self) -> None:
+        owed = self._pump.queued_bytes + self._answers_bytes
+        if owed != self._owed_bytes:
+            by, self._owed_bytes = owed - self._owed_bytes, owed
+            self._hub.answers.change(by)
 
     def _start(self, frame: memoryview) -> None:
         answer = self._hub.start(frame, self)
@@ -196,6 +218,10 @@ class Session:
             self._overlapping = answer.overlaps and (self._overlapping or not self._answers)
             self._answers.append(answer)
             self._hub.waiting_requests += 1
+            if not answer.overlaps and len(frame) > HELD_BYTES_MAX:
+                self._parked_bytes = len(frame) * DECODED_FACTOR
+                self._stuck_ms = self._hub.clock.monotonic_ms()
+                self._hub.budget.take(self._parked_bytes)
         elif self._answers:
             self._answers.append(answer)
             self._hub.waiting_requests += 1
@@ -213,6 +239,8 @@ class Session:
     def _block(self) -> None:
         """The next request has come, in part or whole, and may not begin before all others are answered."""
         self._blocked = True
+        if not self._parked_bytes:
+            self._stuck_ms = self._hub.clock.monotonic_ms()
         self._pause()
 
     @property
@@ -223,8 +251,8 @@ class Session:
             bounds = self._hub.bounds
             if len(self._answers) >= bounds.requests or self._hub.waiting_requests >= bounds.requests_of_all:
                 return True
-        owes_much = self._pump.queued_bytes + self._answers_bytes > self._owed_bytes_max
-        owes_much |= self._pump.backlogged
+        owed = self._pump.queued_bytes + self._answers_bytes
+        owes_much = owed > self._owed_bytes_max or self._pump.backlogged or self._hub.answers.denies(owed)
         return owes_much or self._queued or self._held or self._silent or self._stopping or self._closed
 
     # --- answers go out
@@ -238,6 +266,8 @@ class Session:
                 if first.chunks is None:
                     break
                 chunks = first.chunks
+                if self._parked_bytes and not first.overlaps:
+                    self._unpark()
             else:
                 chunks = first
                 self._answers_bytes -= memory_of(chunks)
@@ -245,6 +275,11 @@ class Session:
             self._hub.waiting_requests -= 1
             self._push(chunks)
         self._hub.will_send(self)
+
+    def _unpark(self) -> None:
+        parked, self._parked_bytes = self._parked_bytes, 0
+        if parked:
+            self._hub.budget.release(parked)
 
     def flush(self) -> None:
         """Send what is answered, and read on if that made room."""
@@ -266,7 +301,12 @@ class Session:
 
     def _resume(self) -> None:
         """Read on after a pause, if nothing prevents it; requests that had come already begin first, in a turn."""
-        if self._reading or self._crowded or self._busy:
+        self._count_owed()
+        if self._reading or self._crowded:
+            return
+        if self._busy:
+            if not (self._owed_bytes or self._closed) and self._hub.answers.denies(0):
+                self._hub.answers.wait(self)
             return
         self._blocked = False
         if self._intake.in_request:
@@ -279,7 +319,7 @@ class Session:
         self._hub.loop.add_reader(self._socket, self._readable)
 
     def go_on(self) -> None:
-        """There is room for requests again (see `Budget`)."""
+        """There is room for requests or answers again (see `Budget`, `AnswerBudget`)."""
         self._crowded = False
         self._resume()
 
@@ -321,6 +361,7 @@ class Session:
 
     def check(self, now_ms: float) -> None:
         """One look in each sweep: is the client idle, too slow to send, or too slow to read? And may a paused one go on?"""
+        self._measure(now_ms)
         self._resume()
         if self._blocked and self._answers and peer_has_closed(self._socket):
             self.expire()  # else a long wait would keep the session of a client that is gone
@@ -337,10 +378,38 @@ class Session:
         elif in_request and self._reading:
             if silent_ms >= bounds.slow_sender_ms:
                 self.cut_off(f"it stopped in the middle of a request for {bounds.slow_sender_ms} ms (kqueue.slow.sender.timeout.ms)")
-            elif self._intake.is_large and self._hub.budget.crowded and heard < CROWDED_BYTES_MIN:
-                self.cut_off("it is slow to send its request while others wait for room (queued.max.request.bytes)")
         elif bounds.idle_ms is not None and silent_ms >= bounds.idle_ms:
             self.cut_off(f"it was idle for {bounds.idle_ms} ms (connections.max.idle.ms)", level=logging.INFO)
+
+    def _measure(self, now_ms: float) -> None:
+        if self._intake.missing_bytes:
+            heard_bytes = self._heard_bytes + unread_bytes(self._socket)
+            if self._sender_meter is None:
+                self._sender_meter = Meter(heard_bytes, now_ms)
+            self._sender_meter.sample(heard_bytes, now_ms)
+        else:
+            self._sender_meter = None
+        if self._owed_bytes and not self._silent:
+            self._pump.try_again()
+            if self._reader_meter is None:
+                self._reader_meter = Meter(self._pump.sent_bytes, now_ms)
+            self._reader_meter.sample(self._pump.sent_bytes, now_ms)
+        else:
+            self._reader_meter = None
+
+    def request_holding(self) -> Holding | None:
+        """What it holds of the memory for requests; None: nothing, or it is not to blame, or that is not known yet."""
+        held = self._intake.counted_bytes + self._parked_bytes
+        stuck_ms = self._hub.clock.monotonic_ms() - self._stuck_ms
+        if self._answers and (self._blocked or self._parked_bytes) and stuck_ms > self._hub.bounds.slow_holder_ms:
+            return Holding(held, 0, 0, math.inf)  # its own request waits, and keeps this memory
+        if self._sender_meter is None or (not self._reading and unread_bytes(self._socket) >= READY_BYTES):
+            return None
+        return self._sender_meter.holding(held, self._intake.missing_bytes)
+
+    def answer_holding(self) -> Holding | None:
+        """What it holds of the memory for answers; None: nothing, or its rate is not known yet."""
+        return None if self._reader_meter is None else self._reader_meter.holding(self._owed_bytes, self._owed_bytes)
 
     def cut_off(self, reason: str, error: BaseException | None = None, *, level: int = logging.WARNING) -> None:
         """Say why, send what was answered before, and close. With an `error` the line shows where it happened."""
@@ -363,8 +432,12 @@ class Session:
                 answer.cancel()
         self._hub.waiting_requests -= len(self._answers)
         self._answers.clear()
+        self._answers_bytes = 0
         self._pump.close()
         self._intake.close()
+        self._unpark()
+        self._count_owed()
+        self._hub.answers.forget(self)
         self._socket.close()
         self._hub.remove(self)
 

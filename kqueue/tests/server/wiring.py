@@ -40,6 +40,7 @@ BOUNDS = Bounds(
     idle_ms=600_000,
     slow_reader_ms=30_000,
     slow_sender_ms=30_000,
+    slow_holder_ms=10_000,
 )
 FREE_PORT = "PLAINTEXT://127.0.0.1:0"
 
@@ -111,7 +112,7 @@ class Client:
 class Wiring:
     """Hub, dispatcher and clock of one test."""
 
-    def __init__(self, bounds: Bounds, budget_bytes: int | None) -> None:
+    def __init__(self, bounds: Bounds, budget_bytes: int | None, answers_bytes: int) -> None:
         loop = asyncio.get_running_loop()
         self.clock = ManualClock()
         self.timers = Timers(self.clock)
@@ -129,6 +130,7 @@ class Wiring:
             self.jobs,
             bounds,
             self.budget,
+            answers_bytes,
             client_log,
             overwriting(self.dispatcher.start),
             lambda session: self.gone.append(session.host),
@@ -187,8 +189,8 @@ class Wiring:
 
 
 @contextlib.asynccontextmanager
-async def wired(bounds: Bounds = BOUNDS, budget_bytes: int | None = None) -> AsyncIterator[Wiring]:
-    wiring = Wiring(bounds, budget_bytes)
+async def wired(bounds: Bounds = BOUNDS, budget_bytes: int | None = None, answers_bytes: int = 256 * MiB) -> AsyncIterator[Wiring]:
+    wiring = Wiring(bounds, budget_bytes, answers_bytes)
     try:
         yield wiring
     finally:
