@@ -328,6 +328,10 @@ class GroupMaxSizeReached(RequestRefused):
     """`group.max.size` members are there."""
 
 
+class InvalidCommitOffsetSize(RequestRefused):
+    """An offset can't be committed, because of the memory that all offsets take or because its record is too large."""
+
+
 class OffsetMetadataTooLarge(RequestRefused):
     """Commit metadata above `offset.metadata.max.bytes`."""
 

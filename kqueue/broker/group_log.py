@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import KqueueError
+from kqueue.base.errors import KqueueError, RecordTooLarge
 from kqueue.base.settings import Config
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic, Topics
@@ -111,7 +111,11 @@ class OffsetsTopicLog:
     def _append(self, partition: Partition, records: Sequence[GroupRecord], done: Done) -> None:
         now = self._clock.wall_ms()
         batch = build_batch(Record(index, now, key, value) for index, (key, value) in enumerate(records))
+        size_max = self._topics.get(OFFSETS_TOPIC).config["max.message.bytes"]
         try:
+            if len(batch) > size_max and any(value is not None for _, value in records):  # what only deletes has no bound
+                what = f"{len(records)} records of {len(batch)} bytes"
+                raise RecordTooLarge(f"{what}, where max.message.bytes of {OFFSETS_TOPIC} is {size_max}")
             end = partition.append(memoryview(batch), read_header(batch), client=False).next_offset
         except KqueueError as error:
             done(error)

@@ -26,6 +26,35 @@ SETTINGS: tuple[Setting, ...] = (
     _row("group.min.session.timeout.ms", Kind.INT, 6000, at_least(1), "The shortest session timeout that a member may ask for."),
     _row("group.max.session.timeout.ms", Kind.INT, 1_800_000, at_least(1), "The longest session timeout that a member may ask for."),
     _row("group.max.size", Kind.INT, INT_MAX, at_least(1), "How many members a group may have."),
+    _row("kqueue.max.groups", Kind.INT, 100_000, at_least(1), "How many groups there may be, those that only have offsets included."),
+    _row(
+        "kqueue.max.group.bytes",
+        Kind.INT,
+        8 * MiB,
+        at_least(1),
+        "Bytes of what the members of one group say of themselves (subscriptions, names); a member that would pass it is refused.",
+    ),
+    _row(
+        "kqueue.max.groups.bytes",
+        Kind.LONG,
+        128 * MiB,
+        at_least(1),
+        "Bytes of what the members of all groups say of themselves (subscriptions, names); a member that would pass it is refused.",
+    ),
+    _row(
+        "kqueue.max.pending.members",
+        Kind.INT,
+        10_000,
+        at_least(1),
+        "How many member ids may be handed out and not joined with yet; beyond that the oldest is taken back, and its member asks again.",
+    ),
+    _row(
+        "kqueue.max.offsets.bytes",
+        Kind.LONG,
+        256 * MiB,
+        at_least(1),
+        "Memory of all committed offsets (200 bytes each, and their metadata); what would make it more than that is refused.",
+    ),
     _row("offset.metadata.max.bytes", Kind.INT, 4096, at_least(0), "The longest metadata text that may be committed with an offset."),
     _row("offsets.commit.timeout.ms", Kind.INT, 5000, at_least(1), "How long a commit waits to become durable before it is refused."),
     _row(
@@ -57,6 +86,11 @@ class GroupConfig:
     session_timeout_min_ms: int = 6000
     session_timeout_max_ms: int = 1_800_000
     members_max: int = INT_MAX
+    groups_max: int = 100_000
+    group_bytes_max: int = 8 * MiB
+    all_groups_bytes_max: int = 128 * MiB
+    pending_members_max: int = 10_000
+    offsets_bytes_max: int = 256 * MiB
     metadata_length_max: int = 4096
     commit_timeout_ms: int = 5000
     retention_ms: int = 10080 * 60_000
@@ -70,6 +104,11 @@ class GroupConfig:
             session_timeout_min_ms=config["group.min.session.timeout.ms"],
             session_timeout_max_ms=config["group.max.session.timeout.ms"],
             members_max=config["group.max.size"],
+            groups_max=config["kqueue.max.groups"],
+            group_bytes_max=config["kqueue.max.group.bytes"],
+            all_groups_bytes_max=config["kqueue.max.groups.bytes"],
+            pending_members_max=config["kqueue.max.pending.members"],
+            offsets_bytes_max=config["kqueue.max.offsets.bytes"],
             metadata_length_max=config["offset.metadata.max.bytes"],
             commit_timeout_ms=config["offsets.commit.timeout.ms"],
             retention_ms=config["offsets.retention.minutes"] * 60_000,

@@ -16,6 +16,7 @@ from kqueue.base.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
     GroupSubscribedToTopic,
+    InvalidCommitOffsetSize,
     InvalidGroupId,
     KqueueError,
     MalformedMessage,
@@ -23,6 +24,7 @@ from kqueue.base.errors import (
     NotCoordinator,
     OffsetMetadataTooLarge,
     RebalanceInProgress,
+    RecordTooLarge,
     RequestRefused,
     UnknownMember,
 )
@@ -34,6 +36,7 @@ from kqueue.groups import records
 from kqueue.groups.config import GroupConfig
 from kqueue.groups.contract import Done, GroupLog, GroupRecords, Wake, answer_to
 from kqueue.groups.group import Group
+from kqueue.groups.limits import OFFSET_BYTES, GroupLimits, offsets_bytes
 from kqueue.groups.member import Joined, Joining, Leaving, Synced
 from kqueue.groups.membership import Membership
 from kqueue.groups.offsets import OffsetStore, TopicPartition
@@ -100,9 +103,10 @@ class GroupCoordinator:
         self._wake = wake
         self._groups: dict[str, Group] = {}
         self._refused: dict[int, str] = {}  # partitions of the log, and why they could not be read
-        self._offsets = OffsetStore()
-        self._rebalance = Rebalance(self.config, clock, timers, self._save, wake)
-        self._membership = Membership(self.config, clock, timers, rng, self._rebalance, self._save)
+        self.limits = GroupLimits(self.config, clock)
+        self._offsets = OffsetStore(self.limits)
+        self._rebalance = Rebalance(self.config, clock, timers, self.limits, self._save, wake)
+        self._membership = Membership(self.config, clock, timers, rng, self.limits, self._rebalance, self._save)
         timers.every(self.config.retention_check_interval_ms, self._expire)
 
     # --- members
@@ -123,6 +127,7 @@ class GroupCoordinator:
             return self._membership.join(group, joining, id_required=id_required, can_skip=can_skip)
         if joining.member_id:
             raise UnknownMember(f"there is no group {joining.group_id!r}")
+        self.limits.check_new_group(joining.group_id, len(self._groups))
         group = self._rebalance.new_group(joining.group_id)
         try:
             return self._membership.join(group, joining, id_required=id_required, can_skip=can_skip)
@@ -246,8 +251,11 @@ class GroupCoordinator:
             self._check_commit(group, generation, member_id, instance_id)
         elif generation >= 0:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
+        else:
+            self.limits.check_new_group(group_id, len(self._groups))
         now_ms = self._clock.wall_ms()
         expires_ms = None if retention_ms is None else min(now_ms + retention_ms, LONG_MAX)
+        has_room = self.limits.has_room(commits)
         answers: list[RequestRefused | None] = []
         accepted: list[tuple[TopicPartition, CommittedOffset]] = []
         for one in commits:
@@ -257,9 +265,19 @@ class GroupCoordinator:
                 continue
             committed_ms = now_ms if one.committed_ms is None else one.committed_ms
             committed = CommittedOffset(one.offset, one.leader_epoch, one.metadata, committed_ms, expires_ms, one.topic_id)
+            if not has_room and (refusal := self._refusal(group_id, (one.topic, one.partition), committed, accepted)) is not None:
+                answers.append(refusal)
+                continue
             accepted.append(((one.topic, one.partition), committed))
             answers.append(None)
         return self._commit(group_id, accepted, answers)
+
+    def _refusal(
+        self, group_id: str, key: TopicPartition, committed: CommittedOffset, accepted: Sequence[tuple[TopicPartition, CommittedOffset]]
+    ) -> InvalidCommitOffsetSize | None:
+        topic, partition = key
+        former = self._offsets.of(group_id).get(topic, {}).get(partition)
+        return self.limits.refusal(group_id, former, committed, OFFSET_BYTES * len(accepted))
 
     def _alive(self, group_id: str) -> Group:
         """A group that has members. Raises InvalidGroupId, UnknownMember, CoordinatorNotAvailable."""
@@ -295,11 +313,16 @@ class GroupCoordinator:
             (records.offset_key(group_id, topic, partition), records.offset_value(committed)) for (topic, partition), committed in accepted
         ]
         keys = [key for key, _ in accepted]
+        held = offsets_bytes([committed for _, committed in accepted])
         self._offsets.begin(group_id, keys)
+        self.limits.offset_bytes += held
 
         def done(error: KqueueError | None) -> None:
             self._offsets.end(group_id, keys)
-            if error is not None:
+            self.limits.offset_bytes -= held
+            if isinstance(error, RecordTooLarge):  # Source: Kafka appendOffsetCommit
+                ticket.fail(InvalidCommitOffsetSize(str(error)))
+            elif error is not None:
                 ticket.fail(answer_to(error))
             else:
                 for (topic, partition), committed in accepted:
@@ -428,6 +451,7 @@ class GroupCoordinator:
         def done(error: KqueueError | None) -> None:
             if error is not None and group.state is not State.DEAD:
                 self._rebalance.retire(group, answer_to(error))
+                group.release()
                 group.turn(Event.REMOVED, self._clock.wall_ms())
                 del self._groups[group.group_id]
                 if self._offsets.of(group.group_id):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from kqueue.base.errors import FencedInstanceId, MalformedMessage, UnknownMember
 from kqueue.base.tickets import Ticket
 from kqueue.groups.deadline import Deadline
+from kqueue.groups.limits import GroupLimits, member_bytes
 from kqueue.groups.member import Joined, JoinedMember, Joining, Member
 from kqueue.groups.schemas import CONSUMER_PROTOCOL, GroupMetadataValue, MemberMetadata, subscribed_topics
 from kqueue.groups.states import Event, State, after
@@ -20,6 +21,7 @@ class Group:
     """
 
     __slots__ = (
+        "_limits",
         "_supporters",
         "extension_ms",
         "generation",
@@ -27,6 +29,7 @@ class Group:
         "join_deadline",
         "joined_count",
         "leader_id",
+        "member_bytes",
         "members",
         "newcomer_seen",
         "pending",
@@ -41,7 +44,7 @@ class Group:
         "unsynced",
     )
 
-    def __init__(self, group_id: str, join_deadline: Deadline, sync_deadline: Deadline) -> None:
+    def __init__(self, group_id: str, join_deadline: Deadline, sync_deadline: Deadline, limits: GroupLimits) -> None:
         self.group_id = group_id
         self.state = State.EMPTY
         self.previous_state = State.DEAD
@@ -66,6 +69,9 @@ class Group:
         """How many members wait for the join phase to end."""
         self.join_deadline = join_deadline
         self.sync_deadline = sync_deadline
+        self.member_bytes = 0
+        """What the members count towards the bounds (see `limits`)."""
+        self._limits = limits
         self._supporters: dict[str, int] = {}
 
     # --- state
@@ -167,6 +173,11 @@ class Group:
             self.leader_id = next(iter(self.members), None)
         self.unsynced.discard(member.member_id)
 
+    def release(self) -> None:
+        """The group is gone, with the members that it has: they count no longer."""
+        self._limits.member_bytes -= self.member_bytes
+        self.member_bytes = 0
+
     def rename(self, member: Member, member_id: str) -> None:
         """Give a static member's place to a new holder of its instance id: same assignment, same rank."""
         assert member.instance_id is not None
@@ -190,6 +201,9 @@ class Group:
         member.session_timeout_ms = session_timeout_ms
 
     def _count(self, member: Member, step: int) -> None:
+        size = step * member_bytes(member)
+        self.member_bytes += size
+        self._limits.member_bytes += size
         for name in member.protocols:
             count = self._supporters.get(name, 0) + step
             if count:

@@ -31,6 +31,7 @@ from kqueue.groups.config import GroupConfig
 from kqueue.groups.contract import answer_to
 from kqueue.groups.deadline import Deadline
 from kqueue.groups.group import Group
+from kqueue.groups.limits import GroupLimits, member_bytes
 from kqueue.groups.member import Joined, Joining, Leaving, Member
 from kqueue.groups.rebalance import Rebalance, SaveGroup, check_generation
 from kqueue.groups.schemas import GroupMetadataValue
@@ -40,7 +41,7 @@ NEW_MEMBER_TIMEOUT_MS = 300_000
 """How long a newcomer's first join may take; it can't send heartbeats before it knows its id. Source: Kafka."""
 
 
-MEMBER_NAME_LENGTH_MAX = 4096
+MEMBER_NAME_LENGTH_MAX = 255
 """How much of a client id or instance id goes into a member id, which has to fit into a string of the protocol whatever it is made of."""
 
 
@@ -57,12 +58,20 @@ class Membership:
     """The rules of membership, over groups that the caller keeps. Runs on the owner thread."""
 
     def __init__(
-        self, config: GroupConfig, clock: Clock, timers: Timers, rng: random.Random, rebalance: Rebalance, save: SaveGroup
+        self,
+        config: GroupConfig,
+        clock: Clock,
+        timers: Timers,
+        rng: random.Random,
+        limits: GroupLimits,
+        rebalance: Rebalance,
+        save: SaveGroup,
     ) -> None:
         self._config = config
         self._clock = clock
         self._timers = timers
         self._rng = rng
+        self._limits = limits
         self._rebalance = rebalance
         self._save = save
 
@@ -80,6 +89,7 @@ class Membership:
         self._check_room(group, joining.member_id)
         if not group.accepts(joining):
             raise InconsistentGroupProtocol(f"group {group.group_id!r}: no protocol of this member is supported by all members")
+        self._check_bytes(group, joining)
         if not joining.member_id:
             return self._join_new(group, joining, id_required=id_required, can_skip=can_skip)
         if joining.member_id in group.pending and joining.instance_id is None:
@@ -102,6 +112,13 @@ class Membership:
             self._rebalance.drop(group, member)
         self._rebalance.complete_if_joined(group)
         raise GroupMaxSizeReached(f"group {group.group_id!r} has its {self._config.members_max} members")
+
+    def _check_bytes(self, group: Group, joining: Joining) -> None:
+        """Raises GroupMaxSizeReached: what the member says is more than the group, or all groups, may keep."""
+        former_id = joining.member_id or group.static_ids.get(joining.instance_id or "", "")
+        former = group.members.get(former_id)
+        before = 0 if former is None else member_bytes(former)
+        self._limits.check_member(group.group_id, group.member_bytes, before, member_bytes(joining))
 
     def _join_new(self, group: Group, joining: Joining, *, id_required: bool, can_skip: bool) -> Ticket[Joined]:
         name = joining.client_id if joining.instance_id is None else joining.instance_id
@@ -137,6 +154,7 @@ class Membership:
             self._forget_pending(group, member_id)
             self._rebalance.complete_if_joined(group)
 
+        self._limits.expect(member_id, expire)
         deadline = Deadline(self._timers, expire)
         deadline.set(self._clock.monotonic_ms() + session_timeout_ms)
         group.pending[member_id] = deadline
@@ -145,6 +163,7 @@ class Membership:
         deadline = group.pending.pop(member_id, None)
         if deadline is not None:
             deadline.clear()
+            self._limits.joined_or_forgotten(member_id)
         return deadline is not None
 
     def _add(self, group: Group, member_id: str, joining: Joining) -> Ticket[Joined]:

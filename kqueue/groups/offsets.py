@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from kqueue.groups.group import Group
+from kqueue.groups.limits import GroupLimits, offsets_bytes
 from kqueue.groups.records import CommittedOffset
 from kqueue.groups.states import State
 
@@ -19,7 +20,8 @@ class OffsetStore:
     A write is announced (`begin`) when it is appended and ends (`end`) when the log has it or never will.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: GroupLimits) -> None:
+        self._limits = limits
         self._committed: dict[str, TopicOffsets] = {}
         self._under_way: dict[str, dict[TopicPartition, int]] = {}
 
@@ -28,14 +30,20 @@ class OffsetStore:
         return self._committed.get(group_id, _NONE)
 
     def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
-        self._committed.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+        partitions = self._committed.setdefault(group_id, {}).setdefault(topic, {})
+        former = partitions.get(partition)
+        partitions[partition] = committed
+        if former is None or former.metadata != committed.metadata:
+            self._limits.offset_bytes += offsets_bytes((committed,)) - (0 if former is None else offsets_bytes((former,)))
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         """Forget an offset; harmless if there is none."""
         topics = self._committed.get(group_id)
         partitions = topics.get(topic) if topics is not None else None
-        if topics is None or partitions is None or partitions.pop(partition, None) is None:
+        former = partitions.pop(partition, None) if partitions is not None else None
+        if topics is None or partitions is None or former is None:
             return
+        self._limits.offset_bytes -= offsets_bytes((former,))
         if not partitions:
             del topics[topic]
         if not topics:

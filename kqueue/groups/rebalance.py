@@ -18,6 +18,7 @@ from kqueue.groups.config import GroupConfig
 from kqueue.groups.contract import Done, Wake, answer_to
 from kqueue.groups.deadline import Deadline
 from kqueue.groups.group import Group
+from kqueue.groups.limits import GroupLimits
 from kqueue.groups.member import Joined, Joining, Member, Synced
 from kqueue.groups.states import CAN_REBALANCE, Event, State
 
@@ -28,10 +29,11 @@ SaveGroup = Callable[[Group, Mapping[str, bytes], Done], None]
 class Rebalance:
     """Gathers members and hands out assignments. Runs on the owner thread; settles the tickets that members wait with."""
 
-    def __init__(self, config: GroupConfig, clock: Clock, timers: Timers, save: SaveGroup, wake: Wake) -> None:
+    def __init__(self, config: GroupConfig, clock: Clock, timers: Timers, limits: GroupLimits, save: SaveGroup, wake: Wake) -> None:
         self._config = config
         self._clock = clock
         self._timers = timers
+        self._limits = limits
         self._save = save
         self._wake = wake
 
@@ -44,7 +46,7 @@ class Rebalance:
         def expire_sync() -> None:
             self._expire_sync(group)
 
-        group = Group(group_id, Deadline(self._timers, expire_join), Deadline(self._timers, expire_sync))
+        group = Group(group_id, Deadline(self._timers, expire_join), Deadline(self._timers, expire_sync), self._limits)
         group.state_since_ms = self._clock.wall_ms()
         return group
 
@@ -231,6 +233,8 @@ class Rebalance:
             member.session.clear()
         for deadline in (*group.pending.values(), group.join_deadline, group.sync_deadline):
             deadline.clear()
+        for member_id in group.pending:
+            self._limits.joined_or_forgotten(member_id)
         group.pending.clear()
 
     # --- members that wait

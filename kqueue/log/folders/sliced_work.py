@@ -16,8 +16,8 @@ from kqueue.base.jobs import IoJob, Jobs
 
 K = TypeVar("K")
 P = TypeVar("P")
-SLICE = 200
-"""Pieces per job: some 10 ms of work in the thread, and less than 1 ms for the owner thread to apply."""
+SLICE = 50
+"""Pieces per job: some ms of work in the thread. The owner thread closes as many logs at once, at 0.1 ms each."""
 
 
 class SlicedWork(ABC, Generic[K, P]):

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-from kqueue.base.errors import KqueueError, StorageFailed
+import pytest
+
+from kqueue.base.errors import InvalidCommitOffsetSize, KqueueError, RecordTooLarge, StorageFailed
 from kqueue.broker.group_log import OffsetsTopicLog
 from kqueue.broker.topics import OFFSETS_TOPIC
+from kqueue.groups.coordinator import Commit
 from kqueue.records.batch import ABORT, COMMIT, Record, control_key_value, read_header
 from kqueue.records.builder import build_batch
 from kqueue.testing.simulation import Simulation
@@ -45,6 +48,23 @@ def test_the_number_of_partitions_is_that_of_the_topic_once_it_is_there() -> Non
     sim.settle()
     sim.stop()
     assert log_of(sim.restarted(lambda settings: settings.update({"offsets.topic.num.partitions": 9}))).partition_count == 5
+
+
+def test_a_record_is_no_larger_than_the_topic_allows() -> None:
+    """As in Kafka, so what members say and are assigned in one generation is bounded too. What only deletes is not."""
+    sim = Simulation({"message.max.bytes": 10_000})
+    news = list[KqueueError | None]()
+    log_of(sim).append(0, [(b"k", bytes(10_000))], news.append)
+    log_of(sim).append(0, [(b"k%d" % number, None) for number in range(10_000)], news.append)
+    sim.settle()
+    assert isinstance(news[0], RecordTooLarge)
+    assert "max.message.bytes of __consumer_offsets is 10000" in str(news[0])
+    assert news[1] is None
+    assert sim.broker.topics.partition(OFFSETS_TOPIC, 0).log_start_offset == 0
+    ticket = sim.broker.groups.commit("g", -1, "", None, [Commit("t", number, 1, -1, "x" * 100) for number in range(100)])
+    with pytest.raises(InvalidCommitOffsetSize):
+        sim.result(ticket)
+    assert sim.broker.groups.limits.offset_bytes == 0
 
 
 def test_a_log_that_is_offline_says_so() -> None:

@@ -14,8 +14,10 @@ from kqueue.base.stepping import steps
 from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timers
 from kqueue.groups import config
+from kqueue.groups.config import GroupConfig
 from kqueue.groups.contract import Done, GroupRecords
 from kqueue.groups.coordinator import GroupCoordinator
+from kqueue.groups.limits import GroupLimits
 from kqueue.groups.member import Joined, Joining
 from kqueue.testing.clock import ManualClock
 
@@ -23,6 +25,11 @@ PARTITIONS = 3
 CATALOG = Catalog(config.SETTINGS)
 RANGE = {"range": b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"}
 """The subscription of a consumer of topic ``t``."""
+
+
+def unlimited() -> GroupLimits:
+    """Bounds that no test reaches by chance."""
+    return GroupLimits(GroupConfig(), ManualClock())
 
 
 class HeldLog:

@@ -33,7 +33,12 @@ def test_every_value_comes_from_its_setting() -> None:
         offsets_commit_timeout_ms=6,
         offsets_retention_minutes=7,
         offsets_retention_check_interval_ms=8,
-    ) == GroupConfig(1, 2, 3, 4, 5, 6, 420_000, 8)
+        kqueue_max_groups=9,
+        kqueue_max_group_bytes=10,
+        kqueue_max_groups_bytes=11,
+        kqueue_max_pending_members=12,
+        kqueue_max_offsets_bytes=13,
+    ) == GroupConfig(1, 2, 3, 4, 9, 10, 11, 12, 13, 5, 6, 420_000, 8)
 
 
 @pytest.mark.parametrize(

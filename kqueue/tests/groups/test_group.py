@@ -16,7 +16,7 @@ from kqueue.groups.group import Group
 from kqueue.groups.member import Joining, Member
 from kqueue.groups.schemas import GroupMetadataValue, MemberMetadata
 from kqueue.groups.states import Event, State
-from kqueue.tests.groups.support import RANGE
+from kqueue.tests.groups.support import RANGE, unlimited
 
 
 def deadline() -> Deadline:
@@ -24,7 +24,7 @@ def deadline() -> Deadline:
 
 
 def new_group() -> Group:
-    return Group("g", deadline(), deadline())
+    return Group("g", deadline(), deadline(), unlimited())
 
 
 def joining(*, instance_id: str | None = None, protocols: dict[str, bytes] | None = None, rebalance_ms: int = 60_000) -> Joining:

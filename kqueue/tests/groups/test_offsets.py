@@ -12,6 +12,7 @@ from kqueue.groups.group import Group
 from kqueue.groups.offsets import OffsetStore, is_expired, retention_start
 from kqueue.groups.records import CommittedOffset
 from kqueue.groups.states import State
+from kqueue.tests.groups.support import unlimited
 
 
 def offset(number: int = 1, committed_ms: int = 1000, expires_ms: int | None = None) -> CommittedOffset:
@@ -21,13 +22,13 @@ def offset(number: int = 1, committed_ms: int = 1000, expires_ms: int | None = N
 def group(
     state: State, protocol_type: str | None = "consumer", since_ms: int | None = 5000, subscribed: frozenset[str] | None = None
 ) -> Group:
-    made = Group("g", Deadline(Timers(), lambda: None), Deadline(Timers(), lambda: None))
+    made = Group("g", Deadline(Timers(), lambda: None), Deadline(Timers(), lambda: None), unlimited())
     made.state, made.protocol_type, made.state_since_ms, made.subscribed = state, protocol_type, since_ms, subscribed
     return made
 
 
 def test_keeps_the_last_offset_of_each_partition() -> None:
-    store = OffsetStore()
+    store = OffsetStore(unlimited())
     store.put("g", "t", 0, offset(1))
     store.put("g", "t", 0, offset(2))
     store.put("g", "u", 3, offset(3))
@@ -36,7 +37,7 @@ def test_keeps_the_last_offset_of_each_partition() -> None:
 
 
 def test_what_is_removed_leaves_nothing_behind() -> None:
-    store = OffsetStore()
+    store = OffsetStore(unlimited())
     store.put("g", "t", 0, offset())
     store.remove("g", "t", 1)
     store.remove("g", "u", 0)
@@ -48,7 +49,7 @@ def test_what_is_removed_leaves_nothing_behind() -> None:
 
 
 def test_knows_what_is_being_written() -> None:
-    store = OffsetStore()
+    store = OffsetStore(unlimited())
     store.put("g", "t", 0, offset())
     store.begin("g", [("t", 1), ("t", 2)])
     store.begin("g", [("t", 1)])
@@ -67,7 +68,7 @@ KEYS = st.tuples(st.sampled_from("gh"), st.sampled_from("tu"), st.integers(0, 2)
 
 @given(st.lists(st.tuples(st.booleans(), KEYS, st.integers(0, 9))))
 def test_holds_what_a_plain_dict_holds(steps: list[tuple[bool, tuple[str, str, int], int]]) -> None:
-    store, plain = OffsetStore(), {}
+    store, plain = OffsetStore(unlimited()), {}
     for puts, key, number in steps:
         if puts:
             store.put(*key, offset(number))
@@ -110,7 +111,7 @@ def test_an_expiry_of_the_clients_own_goes_before() -> None:
 
 
 def test_topics_that_members_read_never_expire() -> None:
-    store = OffsetStore()
+    store = OffsetStore(unlimited())
     store.put("g", "t", 0, offset())
     store.put("g", "u", 0, offset())
     stable = group(State.STABLE, subscribed=frozenset("t"))
@@ -119,7 +120,7 @@ def test_topics_that_members_read_never_expire() -> None:
 
 
 def test_what_is_being_committed_anew_does_not_expire() -> None:
-    store = OffsetStore()
+    store = OffsetStore(unlimited())
     store.put("g", "t", 0, offset())
     simple = group(State.EMPTY, protocol_type=None)
     store.begin("g", [("t", 0)])

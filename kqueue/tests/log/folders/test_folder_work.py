@@ -61,7 +61,7 @@ def test_many_folders_share_the_syncs_of_their_removal() -> None:
     for number in range(100):
         desk.manager.delete("t", number)
     desk.jobs.run_all()
-    assert sum(step.kind == "sync_folder" for step in desk.storages[0].steps) <= 4
+    assert sum(step.kind == "sync_folder" for step in desk.storages[0].steps) <= 8
     assert desk.folders() == []
 
 

@@ -1,0 +1,128 @@
+"""How much memory groups may take, over the whole broker, and what they take now.
+
+Every bound is a setting with a finite default. What has grown to a bound goes on: members rejoin, offsets are committed again. Only what
+would grow it further is refused, with an error that clients report instead of trying again, and one log line per minute and setting.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from sys import getsizeof
+from typing import Protocol
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import GroupMaxSizeReached, InvalidCommitOffsetSize, InvalidGroupId
+from kqueue.groups.config import GroupConfig
+from kqueue.groups.records import CommittedOffset
+
+logger = logging.getLogger("kqueue.groups")
+LINE_INTERVAL_MS = 60_000
+GROUP_ID_LENGTH_MAX = 1000
+OFFSET_BYTES = 200
+"""An entry in `OffsetStore` without its metadata."""
+_NO_METADATA_BYTES = getsizeof("")
+
+
+class MemberState(Protocol):
+    """What a member makes the coordinator keep: a `Joining` before, a `Member` afterwards."""
+
+    @property
+    def protocols(self) -> Mapping[str, bytes]: ...
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def instance_id(self) -> str | None: ...
+
+
+def member_bytes(member: MemberState) -> int:
+    """What a member counts towards the bounds."""
+    names = len(member.client_id) + len(member.instance_id or "")
+    return names + sum(len(name) + len(metadata) for name, metadata in member.protocols.items())
+
+
+class HasMetadata(Protocol):
+    """An offset, committed or asked for."""
+
+    @property
+    def metadata(self) -> str: ...
+
+
+def offsets_bytes(offsets: Sequence[HasMetadata]) -> int:
+    """What these offsets count towards the bound."""
+    texts = [one.metadata for one in offsets if one.metadata]
+    return OFFSET_BYTES * len(offsets) + sum(map(getsizeof, texts)) - _NO_METADATA_BYTES * len(texts)
+
+
+class GroupLimits:
+    """The bounds of one coordinator, and what counts towards them. Belongs to the owner thread.
+
+    `member_bytes`: of all members. `offset_bytes`: of all committed offsets, those under way included.
+    """
+
+    def __init__(self, config: GroupConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._said_ms: dict[str, float] = {}
+        self._pending: OrderedDict[str, Callable[[], object]] = OrderedDict()
+        self.member_bytes = 0
+        self.offset_bytes = 0
+
+    def check_new_group(self, group_id: str, count: int) -> None:
+        """Raises GroupMaxSizeReached: `count` groups are as many as there may be. InvalidGroupId: the id is too long to be kept."""
+        if len(group_id) > GROUP_ID_LENGTH_MAX:
+            raise InvalidGroupId(f"a new group's id has at most {GROUP_ID_LENGTH_MAX} characters, found {len(group_id)}")
+        if count >= self._config.groups_max:
+            raise GroupMaxSizeReached(self._refused("kqueue.max.groups", f"group {group_id!r} can't be made: there are {count} groups"))
+
+    def check_member(self, group_id: str, group_bytes: int, before: int, after: int) -> None:
+        """Before a member grows from `before` to `after` bytes in a group that has `group_bytes`.
+
+        Raises GroupMaxSizeReached.
+        """
+        more = after - before
+        if more <= 0:
+            return
+        if group_bytes + more > self._config.group_bytes_max:
+            what = f"group {group_id!r}: its members have {group_bytes} bytes, and {more} more are asked for"
+            raise GroupMaxSizeReached(self._refused("kqueue.max.group.bytes", what))
+        if self.member_bytes + more > self._config.all_groups_bytes_max:
+            what = f"group {group_id!r}: all members of all groups have {self.member_bytes} bytes, and {more} more are asked for"
+            raise GroupMaxSizeReached(self._refused("kqueue.max.groups.bytes", what))
+
+    def has_room(self, offsets: Sequence[HasMetadata]) -> bool:
+        """Whether all of these could be added."""
+        return self.offset_bytes + offsets_bytes(offsets) <= self._config.offsets_bytes_max
+
+    def refusal(
+        self, group_id: str, former: CommittedOffset | None, committed: CommittedOffset, more: int
+    ) -> InvalidCommitOffsetSize | None:
+        """Why an offset can't take the place of `former`, where `more` bytes are about to be added besides; None: it can."""
+        grows = offsets_bytes([committed]) - (0 if former is None else offsets_bytes([former]))
+        if grows <= 0 or self.offset_bytes + more + grows <= self._config.offsets_bytes_max:
+            return None
+        what = f"group {group_id!r}: an offset can't be committed, all of them have {self.offset_bytes} bytes"
+        return InvalidCommitOffsetSize(self._refused("kqueue.max.offsets.bytes", what))
+
+    def expect(self, member_id: str, forget: Callable[[], object]) -> None:
+        """An id was handed out. If they are too many the oldest that nobody has joined with is taken back: `forget` is called."""
+        if len(self._pending) >= self._config.pending_members_max:
+            self._refused("kqueue.max.pending.members", f"{len(self._pending)} member ids were not used: the oldest is taken back")
+            _, oldest = self._pending.popitem(last=False)
+            oldest()
+        self._pending[member_id] = forget
+
+    def joined_or_forgotten(self, member_id: str) -> None:
+        """The id is not pending any more; harmless if it was not."""
+        self._pending.pop(member_id, None)
+
+    def _refused(self, setting: str, what: str) -> str:
+        text = f"{what}; {setting} sets the bound"
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._said_ms.get(setting, now_ms):
+            self._said_ms[setting] = now_ms + LINE_INTERVAL_MS
+            logger.warning("%s", text)
+        return text
