@@ -73,7 +73,7 @@ class Broker:
         self.flush_by_policy = on_disk and not self.flush_before_visible
         self.verify_reads = bool(config["kqueue.verify.reads"])
         self.endpoints: Endpoints = _no_endpoints
-        self.metadata = Metadata(store, jobs, self.waiting)
+        self.metadata = Metadata(store, jobs, self.waiting, logs.make_room)
         self._stopping = False
         self._slices = Slices(self.timers, clock)
         self._leaving: dict[str, list[Topic]] = {}  # deleted topics, by name, until all of their partitions are let go
@@ -109,6 +109,7 @@ class Broker:
         self._every("producer.id.expiration.check.interval.ms", self.logs.expire_producers)
         self._every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
         self.timers.every(self.config["replica.high.watermark.checkpoint.interval.ms"], self.logs.check_locks)
+        self.timers.every(self.config["replica.high.watermark.checkpoint.interval.ms"], self.logs.check_space)
         self.cleaning.start()
 
     def prepare_stop(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from kqueue.base.errors import KqueueError, StorageFailed
+from kqueue.base.errors import DiskFull, KqueueError, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.tickets import Ticket
 from kqueue.broker.waiting import Waiting
@@ -22,8 +22,10 @@ T = TypeVar("T")
 class Metadata:
     """Keys and values of one store, as of the last commit or load."""
 
-    def __init__(self, store: MetadataStore, jobs: Jobs, waiting: Waiting) -> None:
+    def __init__(self, store: MetadataStore, jobs: Jobs, waiting: Waiting, make_room: Callable[[], bool] = lambda: False) -> None:
+        """`make_room`: called in the job where the disk is full; True: there is more room now, and the commit is repeated."""
         self._store = store
+        self._make_room = make_room
         self._jobs = jobs
         self._waiting = waiting
         self._values: dict[str, bytes] = {}
@@ -56,14 +58,22 @@ class Metadata:
             self._apply(values, deletes, versions)
             done(None)
 
-        self._jobs.submit(IoJob(what, lambda: self._store.commit(guards, values, deletes), finish, "metadata"))
+        self._jobs.submit(IoJob(what, lambda: self._commit(guards, values, deletes), finish, "metadata"))
 
     def commit_now(self, puts: Mapping[str, bytes | None]) -> None:
         """Store at once (None deletes), blocking; for start-up, before anyone is served. Raises Conflict, StorageFailed."""
         values = {key: value for key, value in puts.items() if value is not None}
         deletes = [key for key, value in puts.items() if value is None]
-        versions = self._store.commit({key: self._versions.get(key) for key in puts}, values, deletes)
+        versions = self._commit({key: self._versions.get(key) for key in puts}, values, deletes)
         self._apply(values, deletes, versions)
+
+    def _commit(self, guards: Mapping[str, int | None], values: Mapping[str, bytes], deletes: list[str]) -> Mapping[str, int]:
+        try:
+            return self._store.commit(guards, values, deletes)
+        except DiskFull:
+            if not self._make_room():
+                raise
+            return self._store.commit(guards, values, deletes)
 
     def resolve(self, ticket: Ticket[T], value: T) -> None:
         ticket.resolve(value)

@@ -353,6 +353,15 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         Scope.BROKER,
         "Logs at the same time whose segments a cleanup policy works on, in a process for each, before it lets them go.",
     ),
+    Setting(
+        "kqueue.disk.reserve.bytes",
+        Kind.LONG,
+        -1,
+        at_least(-1),
+        Scope.BROKER,
+        "Refuse producers (KAFKA_STORAGE_ERROR, which they retry) while a data folder's disk has fewer free bytes, so that groups, "
+        "checkpoints and deletions still have room. -1: a hundredth of the disk, at most 64 MiB. 0: only where the disk is full.",
+    ),
     Setting("log.cleaner.enable", Kind.BOOLEAN, True, ANY, Scope.BROKER, "Compact the topics whose cleanup.policy asks for it."),
     Setting("log.cleaner.threads", Kind.INT, 1, at_least(0), Scope.BROKER, "Logs that are compacted at the same time."),
     Setting("log.cleaner.backoff.ms", Kind.LONG, 15_000, at_least(1), Scope.BROKER, "How often it is looked for logs to compact."),

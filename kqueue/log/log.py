@@ -24,6 +24,7 @@ import enum
 import logging
 import random
 from collections.abc import Callable
+from typing import Protocol
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptData, DiskFull, OffsetOutOfRange, StorageFailed, StorageUnavailable
@@ -61,11 +62,22 @@ class LogState(enum.Enum):
     OFFLINE = "offline"
 
 
+class Space(Protocol):
+    """The room on the disk as a log sees it; see `folders.disk_space`."""
+
+    @property
+    def refusal(self) -> DiskFull | None: ...
+    def check(self) -> None: ...
+    def wrote(self, size: int) -> None: ...
+    def met(self, error: DiskFull) -> None: ...
+
+
 class Log:
     """One partition's log. Belongs to one thread; only the `run` of `flush_job` may run in another.
 
     `config` may be replaced at any time. `on_flushed` is called when `flushed_offset` has moved, the state has changed, or a flush found no
     room or could not open its files (`flush_refused`, until the next one): nothing is lost then, and it is to be repeated a little later.
+    `space`: who refuses producers before the disk is full; None: nobody does.
     `offline`: why the log is read-only or offline (`state` says which); None: it is online.
     `on_offline` is called when it left ONLINE by a failure.
     `on_truncate(offset)` is called before anything is cut off: the recovery point on disk must not lie above `offset` when it returns.
@@ -77,7 +89,7 @@ class Log:
     __slots__ = (
         "_active", "_clock", "_flusher", "_jitter_ms", "_list", "_producer_expiration_ms", "_reader", "_rng", "_segments",
         "_snapshots", "_storage", "config", "damage", "defers_rolls", "end_offset", "epochs", "flush_refused", "folder", "offline",
-        "on_flushed", "on_offline", "on_truncate", "producers", "roll_due", "start_intended", "start_offset", "state", "topic_id",
+        "on_flushed", "on_offline", "on_truncate", "producers", "roll_due", "space", "start_intended", "start_offset", "state", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -104,6 +116,7 @@ class Log:
         self.state = LogState.ONLINE
         self.offline: StorageFailed | None = None
         self.flush_refused = False
+        self.space: Space | None = None
         self.defers_rolls = self.roll_due = False
         self.on_flushed: Callable[[], None] | None = None
         self.on_offline: Callable[[], None] | None = None
@@ -177,6 +190,9 @@ class Log:
             repeated = self.producers.check(header)
             if repeated is not None:
                 return self._repeated(repeated)
+        space = self.space
+        if space is not None and space.refusal is not None and client:
+            space.check()
         marker = Marker.of(next(iter_records(buf))) if header.producer_id >= 0 and header.is_control else None
         offset = self.end_offset
         stamp(buf, 0, offset, leader_epoch)
@@ -188,11 +204,15 @@ class Log:
         last_offset = offset + header.last_offset_delta
         try:
             self._write(buf, header, last_offset, leader_epoch, marker)
-        except StorageUnavailable:
+        except StorageUnavailable as error:
+            if space is not None and isinstance(error, DiskFull):
+                space.met(error)
             raise
         except StorageFailed as error:
             self._fail(error)
             raise
+        if space is not None:
+            space.wrote(len(buf))
         return Appended(offset, last_offset, append_time_ms, self.start_offset, False, last_offset + 1)
 
     def _write(

@@ -40,6 +40,7 @@ class LogManager:
 
     Args: storages: one per data folder. node_id: must be the folders'. cluster_id: for new folders; None = as the others say, else random.
     rng: for ids and jitter. jobs: who writes checkpoints; None: they are written at once.
+    reserve_bytes: `kqueue.disk.reserve.bytes`; 0: none.
     offline: folders that could not even be looked at; one that can't be read or written, or is another node's, joins them.
     Raises FolderInUse; StorageFailed: no folder is left.
     """
@@ -56,6 +57,7 @@ class LogManager:
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
         jobs: Jobs | None = None,
         offline: Sequence[Offline] = (),
+        reserve_bytes: int = 0,
     ) -> None:
         assert storages or offline, "a broker needs a data folder"
         self._clock = clock
@@ -67,7 +69,7 @@ class LogManager:
         self._failed: dict[DataFolder, dict[Key, Log]] = {}  # the open logs that have gone offline; others may be in it still
         self._closed = False
         self._folders = DataFolders(
-            storages, offline, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng, jobs=jobs
+            storages, offline, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng, jobs=jobs, reserve_bytes=reserve_bytes,
         )
         self.cluster_id = next(iter(self._folders)).cluster_id
         self.on_removed: Callable[[], None] | None = None
@@ -219,6 +221,7 @@ class LogManager:
             files_to_sync=(PARTITION_METADATA,) if key in folder.new or not folder.clean else (),
         )
         folder.new.discard(key)
+        log.space = folder.space
         log.on_truncate = lambda offset: self._lower_recovery_point(folder, key, offset)
         log.on_offline = lambda: self._failed.setdefault(folder, {}).__setitem__(key, log)
         return log
@@ -286,6 +289,16 @@ class LogManager:
             assert self._jobs is not None
             mend(log, self._jobs)
             yield
+
+    def check_space(self) -> None:
+        """Look at the free bytes of data folders that producers are refused to write to: who else filled the disk may have made room."""
+        for folder in self._folders:
+            if folder.space.refusal is not None:
+                folder.space.look()
+
+    def make_room(self) -> bool:
+        """Remove the emergency files of all data folders; False: there was none. In any thread."""
+        return sum(folder.space.make_room() for folder in self._folders) > 0
 
     def check_locks(self) -> None:
         """Verify in jobs that the data folders are still locked; the logs of one that is not are offline from then on. See `check_lock`."""

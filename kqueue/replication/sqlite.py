@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from kqueue.base.errors import Conflict, StorageFailed
+from kqueue.base.errors import Conflict, DiskFull, StorageFailed
 from kqueue.replication.store import Entry, Snapshot, check_commit, check_guards
 
 FILE_NAME = "kqueue.db"
@@ -127,4 +127,5 @@ class SqliteStore:
         try:
             yield
         except sqlite3.Error as error:
-            raise StorageFailed(f"could not {what} the metadata store {self.path}: {error}") from error
+            kind = DiskFull if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL else StorageFailed
+            raise kind(f"could not {what} the metadata store {self.path}: {error}") from error

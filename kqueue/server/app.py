@@ -208,6 +208,7 @@ class Server:
             node_id=node_id(config),
             producer_expiration_ms=config["producer.id.expiration.ms"],
             jobs=self.jobs,
+            reserve_bytes=config["kqueue.disk.reserve.bytes"],
         )
         cleanup.callback(logs.close)
         store = self._store or self._open_store(logs.offline, cleanup)

@@ -54,6 +54,7 @@ class Simulation:
             node_id=node_id(config),
             producer_expiration_ms=config["producer.id.expiration.ms"],
             jobs=self.jobs,
+            reserve_bytes=config["kqueue.disk.reserve.bytes"],
         )
         self.broker = Broker(config, self.logs, self.store, clock=self.clock, jobs=self.jobs, rng=rng)
         self.broker.endpoints = lambda listener: ("127.0.0.1", 9092)

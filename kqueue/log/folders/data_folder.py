@@ -10,6 +10,7 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptIndex, FolderLost, StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import parse_partition_folder, parse_uuid, partition_folder, random_uuid, uuid_text
+from kqueue.log.folders.disk_space import DiskSpace
 from kqueue.log.folders.folder_work import FolderMaker, FolderRemover, Found, Key, Removal, make_partition_folder, write_topic_id
 from kqueue.log.folders.saving import CheckpointFile, Done, all_of, run_or_submit
 from kqueue.log.formats import checkpoints
@@ -37,6 +38,7 @@ class DataFolder:
     """Opened by being made, which locks it. `clean`: whether the last stop was, or nothing was there; `found`: the partitions in it.
 
     `recovery_points`, `high_watermarks`, `log_starts`, `cleaner_offsets`: what the checkpoints say; `save` puts them back.
+    `space`: the room on its disk; `reserve_bytes`: see there.
     `error`: what failed last at the top of the folder, None once a checkpoint could be written again.
     `lost`: why the folder is no longer ours (`check_lock`); from then on nothing is written to it until the next start. None: it is ours.
     `new`: the partitions that were made and not flushed since.
@@ -44,22 +46,27 @@ class DataFolder:
     """
 
     def __init__(
-        self, storage: Storage, *, node_id: int, cluster_id: str | None, clock: Clock, rng: random.Random, jobs: Jobs | None = None
+        self, storage: Storage, *, node_id: int, cluster_id: str | None, clock: Clock, rng: random.Random, jobs: Jobs | None = None,
+        reserve_bytes: int = 0,
     ) -> None:
         self.storage = storage
         self.clock = clock
+        self.space = DiskSpace(storage, reserve_bytes, clock)
         self.error: StorageFailed | None = None
         self._lost: FolderLost | None = None
         self._checking = False
         self._lock_error: str | None = None
         self._lock = storage.lock(LOCK)
         try:
+            self.space.begin()
             self.properties = self._identify(node_id, cluster_id, rng)
             self.recovery_points = self._read_offsets(RECOVERY_POINTS)
             self.high_watermarks = self._read_offsets(HIGH_WATERMARKS)
             self.log_starts = self._read_offsets(LOG_STARTS)
             self.cleaner_offsets = self._read_offsets(CLEANER_OFFSETS)
-            self._files = {name: CheckpointFile(storage, name, jobs, checkpoints.encode_offsets) for name in OFFSET_CHECKPOINTS}
+            self._files = {
+                name: CheckpointFile(storage, name, jobs, checkpoints.encode_offsets, self.space.make_room) for name in OFFSET_CHECKPOINTS
+            }
             self.found: dict[Key, Found] = {}
             self.new: set[Key] = set()
             self._stale: set[Key] = set()

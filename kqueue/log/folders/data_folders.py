@@ -49,6 +49,7 @@ class DataFolders:
         clock: Clock,
         rng: random.Random,
         jobs: Jobs | None,
+        reserve_bytes: int = 0,
     ) -> None:
         self._folders: list[DataFolder] = []
         self.offline = list(offline)
@@ -58,7 +59,9 @@ class DataFolders:
         try:
             for storage in storages:
                 try:
-                    folder = DataFolder(storage, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng, jobs=jobs)
+                    folder = DataFolder(
+                        storage, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng, jobs=jobs, reserve_bytes=reserve_bytes
+                    )
                 except TooManyOpenFiles:
                     raise  # the folder may be in order: rather no start than one without it
                 except (StorageFailed, FileNotFoundError) as error:

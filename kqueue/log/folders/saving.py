@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from kqueue.base.errors import StorageFailed
+from kqueue.base.errors import DiskFull, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.storage import Storage
 
@@ -22,14 +22,23 @@ Done = Callable[[BaseException | None], None]
 class CheckpointFile(Generic[T]):
     """The file `name` at the top of `storage`. Belongs to the owner thread. `jobs` None: every write blocks, and is done at once.
 
+    `make_room`: called in the job where the disk is full; True: there is more room now, and the write is repeated.
     `encode(content)` gives the bytes, in the job: a content that was given away is never changed.
     """
 
-    def __init__(self, storage: Storage, name: str, jobs: Jobs | None, encode: Callable[[T], bytes]) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        name: str,
+        jobs: Jobs | None,
+        encode: Callable[[T], bytes],
+        make_room: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._storage = storage
         self._name = name
         self._jobs = jobs
         self._encode = encode
+        self._make_room = make_room
         self._number = 0  # of the newest content
         self._durable: T | None = None  # None: not known
         self._under_way = False
@@ -101,7 +110,12 @@ class CheckpointFile(Generic[T]):
             if number < self._written:
                 return  # what came later is there, and says all that this one does
             try:
-                self._storage.write_atomic(self._name, data)
+                try:
+                    self._storage.write_atomic(self._name, data)
+                except DiskFull:
+                    if not self._make_room():
+                        raise
+                    self._storage.write_atomic(self._name, data)
             except FileNotFoundError as error:
                 raise StorageFailed(f"{self._storage.place}: {self._name} can't be written: {error}") from error
             self._written = number

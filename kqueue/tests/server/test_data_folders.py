@@ -104,7 +104,8 @@ def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:
         server = Server(make_config({name: Given(value, "test") for name, value in settings.items()}), storages=storages)
         await server.start()
         try:
-            client = await connect(server)
+            clients = [await connect(server) for _ in range(14)]
+            client = clients.pop()
             names = [f"t{number}" for number in range(26)]
             for name in names:
                 await create_topic(client, name)
@@ -113,7 +114,7 @@ def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:
             healthy = [name for name in names if name not in slow]
             assert len(slow) == 13
             hooks.each = (hold,)
-            waiting = [asyncio.create_task(produce(await connect(server), name, b"x")) for name in slow]
+            waiting = [asyncio.create_task(produce(*one, b"x")) for one in zip(clients, slow, strict=True)]
             await asyncio.sleep(0)
             async with asyncio.timeout(30):
                 for name in healthy:
@@ -127,6 +128,8 @@ def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:
             assert [one.error_code for one in await asyncio.gather(*waiting)] == [0] * 13
         finally:
             answer.set()
+            for one in (*clients, client):
+                await one.close()
             await server.stop()
 
     asyncio.run(test())

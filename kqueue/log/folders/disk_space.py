@@ -1,0 +1,151 @@
+"""The room in a data folder, and who may use what is left of it.
+
+    free bytes on the volume           producers    groups, checkpoints, metadata, deletion
+    above the reserve                  yes          yes
+    below it, or no emergency file     refused      yes
+    none                               refused      removing the emergency file makes room for them
+
+The reserve (`kqueue.disk.reserve.bytes`) keeps the broker's own writes going while producers wait. The emergency file is for disks that
+something else has filled: its bytes are in use, so they can't be taken, and removing it lets a start, a DeleteRecords or the deletion of
+a topic write what they must. It is made again once there is room for it above the reserve.
+Crash: the file is there, whole or in part, or not; nothing depends on which.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import threading
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import DiskFull, StorageFailed
+from kqueue.base.settings import KiB, MiB
+from kqueue.storage import Storage
+
+logger = logging.getLogger("kqueue.log")
+EMERGENCY_FILE = ".kqueue-emergency"
+EMERGENCY_BYTES_MAX = 256 * KiB
+RESERVE_BYTES_MAX = 64 * MiB
+"""Of a reserve that is not set: a hundredth of the volume, and no more than this."""
+SHARE_OF_VOLUME = 100
+AUTOMATIC = -1
+LOOK_BYTES_MIN = 64 * KiB
+LOOK_INTERVAL_MS = 500.0
+WARN_INTERVAL_MS = 60_000.0
+UNBOUNDED = 1 << 62
+
+
+class DiskSpace:
+    """Of one data folder. Belongs to the owner thread, but for `make_room`.
+
+    Args: reserve_bytes: AUTOMATIC, or bytes; 0: no reserve and no emergency file. A storage that does not know its free bytes has none.
+    `refusal`: why producers are refused; None: they are not.
+    """
+
+    def __init__(self, storage: Storage, reserve_bytes: int, clock: Clock) -> None:
+        self._storage = storage
+        self._reserve_bytes = reserve_bytes
+        self._clock = clock
+        self._lock = threading.Lock()  # of the emergency file
+        self._bytes_to_look = UNBOUNDED  # that may be written before the free bytes are asked for again
+        self._look_at_ms = self._warn_at_ms = -math.inf
+        self.refusal: DiskFull | None = None
+
+    def begin(self) -> None:
+        """Make room for a start on a full disk, or the emergency file where there is room. Blocks, without a sync."""
+        sizes = self._sizes()
+        if sizes is None:
+            return
+        free, reserve, emergency = sizes
+        if free < emergency:
+            self.make_room()
+        self._look(max(free, 0), reserve, emergency)
+
+    def wrote(self, size: int) -> None:
+        """So many bytes were appended: asks the system for the free bytes where that may matter."""
+        self._bytes_to_look -= size
+        if self._bytes_to_look < 0:
+            self.look()
+
+    def check(self) -> None:
+        """Refuse a producer while `refusal` holds; looks again now and then, so that it ends by itself. Raises DiskFull."""
+        if self._clock.monotonic_ms() >= self._look_at_ms:
+            self.look()
+        if self.refusal is not None:
+            raise self.refusal
+
+    def met(self, error: DiskFull) -> None:
+        """An append found no room: one line in the log, then none for a while."""
+        now_ms = self._clock.monotonic_ms()
+        self._bytes_to_look = -1
+        if now_ms >= self._warn_at_ms:
+            self._warn_at_ms = now_ms + WARN_INTERVAL_MS
+            logger.warning("%s is full, appends are refused until there is room: %s", self._storage.place, error)
+
+    def look(self) -> None:
+        """Ask for the free bytes now. Never raises."""
+        sizes = self._sizes()
+        if sizes is not None:
+            self._look(*sizes)
+
+    def make_room(self) -> bool:
+        """Remove the emergency file; False: there is none. In any thread."""
+        with self._lock:
+            try:
+                self._storage.remove(EMERGENCY_FILE)
+            except (StorageFailed, FileNotFoundError):
+                return False
+        self._bytes_to_look = -1  # producers are refused until it is back
+        logger.warning("%s is full: the emergency file was removed to make room for the broker's own files", self._storage.place)
+        return True
+
+    def _look(self, free: int, reserve: int, emergency: int) -> None:
+        self._look_at_ms = self._clock.monotonic_ms() + LOOK_INTERVAL_MS
+        if not self._has_file(emergency) and (free < reserve + emergency or not self._make_file(emergency)):
+            free = -1
+        self._bytes_to_look = max((free - reserve) // 2, LOOK_BYTES_MIN)
+        if free < reserve:
+            self._refuse(reserve)
+        elif self.refusal is not None:
+            self.refusal = None
+            logger.info("%s has room again: producers are served", self._storage.place)
+
+    def _refuse(self, reserve: int) -> None:
+        if self.refusal is None:
+            place, free = self._storage.place, self._storage.free_bytes()
+            self.refusal = DiskFull(
+                f"the disk is full: {place} has {free} bytes left, {reserve} are reserved (kqueue.disk.reserve.bytes); "
+                "delete records or topics, or make room, and producers are served again"
+            )
+            logger.warning("producers are refused: %s", self.refusal)
+
+    def _sizes(self) -> tuple[int, int, int] | None:
+        """Bytes that are free, reserved, and of the emergency file; None: not known, or no reserve is wanted."""
+        if self._reserve_bytes == 0:
+            return None
+        free, total = self._storage.free_bytes(), self._storage.total_bytes()
+        if free is None or total is None:
+            return None
+        share = total // SHARE_OF_VOLUME
+        reserve = min(share, RESERVE_BYTES_MAX) if self._reserve_bytes == AUTOMATIC else self._reserve_bytes
+        return free, reserve, min(share, EMERGENCY_BYTES_MAX)
+
+    def _has_file(self, size: int) -> bool:
+        try:
+            return self._storage.open(EMERGENCY_FILE).size >= size
+        except (StorageFailed, FileNotFoundError):
+            return False
+
+    def _make_file(self, size: int) -> bool:
+        with self._lock:
+            try:
+                file = self._storage.open(EMERGENCY_FILE, create=True)
+                file.truncate(0)
+                file.append(bytes(size))
+                file.close()
+            except StorageFailed:
+                with contextlib.suppress(StorageFailed, FileNotFoundError):
+                    self._storage.remove(EMERGENCY_FILE)
+                return False
+        return True
