@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import KqueueError
+from kqueue.base.errors import KqueueError, RequestTimedOut
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.steps import Steps
 from kqueue.base.tickets import Ticket
@@ -18,6 +18,7 @@ from kqueue.broker.waiting import Waiting
 T = TypeVar("T")
 SLICE_MS = 4
 QUEUE = "records"
+HELD_BYTES_MAX = 64 * 1024 * 1024
 logger = logging.getLogger("kqueue.broker")
 
 
@@ -34,6 +35,13 @@ class LongWork:
         self._waiting = waiting
         self._jobs = jobs
         self._clock = clock
+        self.held_bytes = 0
+
+    def reserve(self, size: int) -> None:
+        """Count bytes that work holds until its end. Raises RequestTimedOut, which producers retry: they are too many."""
+        if self.held_bytes and self.held_bytes + size > HELD_BYTES_MAX:
+            raise RequestTimedOut(f"{self.held_bytes} bytes of records wait to be read already, and {HELD_BYTES_MAX} may")
+        self.held_bytes += size
 
     def start(self, steps: Steps[T], ticket: Ticket[T], then: Callable[[], None]) -> None:
         """Do the work, beginning in a later turn; at its end the ticket is settled and woken, and `then` called."""
@@ -70,21 +78,25 @@ class InOrder:
     def __init__(self, work: LongWork, on_empty: Callable[[], None]) -> None:
         self._work = work
         self._on_empty = on_empty
-        self._todo: deque[tuple[Steps[Any], Ticket[Any]]] = deque()
+        self._todo: deque[tuple[Steps[Any], Ticket[Any], int]] = deque()
 
-    def add(self, steps: Steps[T]) -> Ticket[T]:
-        """Do the work after all that was added before; the ticket is settled and woken at its end."""
+    def add(self, steps: Steps[T], size: int = 0) -> Ticket[T]:
+        """Do the work after all that was added before; the ticket is settled and woken at its end.
+
+        Args: size: bytes that were reserved for it, and are given back then.
+        """
         ticket: Ticket[T] = Ticket()
-        self._todo.append((steps, ticket))
+        self._todo.append((steps, ticket, size))
         if len(self._todo) == 1:
             self._begin()
         return ticket
 
     def _begin(self) -> None:
-        self._work.start(*self._todo[0], self._ended)
+        steps, ticket, _ = self._todo[0]
+        self._work.start(steps, ticket, self._ended)
 
     def _ended(self) -> None:
-        self._todo.popleft()
+        self._work.held_bytes -= self._todo.popleft()[2]
         if self._todo:
             self._begin()
         else:

@@ -173,11 +173,15 @@ class Partition:
                 self._flush_by_policy(log)
         return appended
 
-    def append_later(self, steps: Steps[Appended]) -> Ticket[Appended]:
-        """Have an append made by `steps`, after all others that were put off; the ticket is settled and woken at its end."""
+    def append_later(self, steps: Steps[Appended], size: int) -> Ticket[Appended]:
+        """Have an append made by `steps`, after all others that were put off; the ticket is settled and woken at its end.
+
+        Args: size: bytes that `steps` holds. Raises RequestTimedOut: too many are held already.
+        """
+        self._host.long_work.reserve(size)
         if self.appends is None:
             self.appends = InOrder(self._host.long_work, self._no_appends_left)
-        return self.appends.add(steps)
+        return self.appends.add(steps, size)
 
     def _no_appends_left(self) -> None:
         self.appends = None

@@ -51,6 +51,7 @@ class Intake:
             after_max_ms=config["message.timestamp.after.max.ms"],
             limit_bytes=config.broker["kqueue.max.decompressed.bytes"],
         )
+        self._is_plain = self._codec is None and not self.rules.every_record
 
     def append(
         self, partition: Partition, records: memoryview | None, *, now_ms: int, produce_version: int
@@ -59,7 +60,8 @@ class Intake:
 
         Returns: for a message set of several batches, the first's base offset with the last's end. A ticket where the records take long to
         be read, or such records are before them: they are copied, and appended in later turns of the event loop.
-        Raises: what `check_produced`, `up_convert` and `Partition.append` raise. Nothing was appended if a check failed.
+        Raises: RequestTimedOut: too much is waiting so already. What `check_produced`, `up_convert` and `Partition.append` raise.
+        Nothing was appended if a check failed.
         """
         if records is None or not len(records):
             raise InvalidRecord("expected records for the partition, found none")
@@ -70,7 +72,9 @@ class Intake:
                 return self._append_later(partition, records, now_ms, produce_version)
             return run_steps(self._steps(partition, records, now_ms, produce_version))
         header = self._check_header(records, produce_version)
-        if not self._reads_records(header, now_ms):
+        # nearly every batch is appended as it is: `_reads_records` without its calls
+        plain = self._is_plain and 0 <= header.base_timestamp <= header.max_timestamp <= now_ms + self.rules.after_max_ms
+        if plain or not self._reads_records(header, now_ms):
             return partition.append(records, header)
         if header.record_count <= RECORDS_AT_ONCE_MAX and len(records) <= BYTES_AT_ONCE_MAX:
             try:
@@ -86,7 +90,8 @@ class Intake:
 
     def _append_later(self, partition: Partition, records: memoryview, now_ms: int, produce_version: int) -> Ticket[Appended]:
         # the buffer is another request's once this one was handled
-        return partition.append_later(self._steps(partition, memoryview(bytearray(records)), now_ms, produce_version))
+        copy = memoryview(bytearray(records))
+        return partition.append_later(self._steps(partition, copy, now_ms, produce_version), len(copy))
 
     def _steps(self, partition: Partition, records: memoryview, now_ms: int, produce_version: int) -> Steps[Appended]:
         if produce_version >= PRODUCE_VERSION_BATCHES:

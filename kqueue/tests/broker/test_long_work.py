@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from kqueue.base.errors import InvalidRecord, KqueueError, UnknownTopicOrPartition
+from kqueue.base.errors import InvalidRecord, KqueueError, RequestTimedOut, UnknownTopicOrPartition
 from kqueue.base.steps import Steps, run_steps
 from kqueue.base.tickets import Ticket
+from kqueue.broker import long_work
 from kqueue.broker.long_work import SLICE_MS, InOrder
 from kqueue.broker.producing import RECORDS_AT_ONCE_MAX, intake_of
 from kqueue.broker.topics import Topic
@@ -164,6 +165,23 @@ def test_a_batch_that_is_refused_later_holds_nothing_up(sim: Simulation) -> None
         refused.result()
     assert [one.batch_index for one in caught.value.record_errors] == [LONG - 1]
     assert after.result().base_offset == 0
+
+
+def test_what_waits_to_be_read_has_a_bound(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(batch(LONG))
+    monkeypatch.setattr(long_work, "HELD_BYTES_MAX", 2 * size)
+    topic, other = sim.topic("t", cleanup_policy="compact"), sim.topic("other", cleanup_policy="compact")
+    assert isinstance(append(topic, batch(LONG)), Ticket)
+    assert isinstance(append(other, batch(LONG)), Ticket)
+    for one in (topic, other):
+        with pytest.raises(RequestTimedOut, match=f"{2 * size} bytes of records wait"):
+            append(one, batch(1))
+    sim.settle()
+    assert sim.broker.long_work.held_bytes == 0
+    assert isinstance(append(topic, batch(LONG)), Ticket)
+    assert isinstance(append(topic, batch(1)), Ticket)
+    sim.settle()
+    assert topic.partition(0).log_end_offset == 2 * LONG + 1
 
 
 def test_a_partition_that_is_deleted_meanwhile(sim: Simulation) -> None:
