@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from kqueue.api.call import Call
+from collections.abc import Iterable
+
+from kqueue.api.call import Call, wait_for_all
 from kqueue.api.errors import code_of
 from kqueue.api.slices import Work, in_slices
+from kqueue.base.errors import KqueueError, StorageFailed
+from kqueue.base.jobs import IoJob
+from kqueue.base.tickets import Ticket
 from kqueue.broker.waiting import Wait
-from kqueue.log.manager import LogDir
+from kqueue.log.folders.log_dirs import LogDir, LogDirListing
 from kqueue.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -18,7 +23,6 @@ from kqueue.wire.messages.describe_log_dirs import (
 VERSIONS = (0, 5)
 VERSION_ERROR = 3
 UNKNOWN = -1
-Wanted = set[tuple[str, int]]
 
 
 def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse | Wait[DescribeLogDirsResponse]:
@@ -26,11 +30,34 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsRespon
     return in_slices(call, _work(request, call))
 
 
-def _work(request: DescribeLogDirsRequest, call: Call) -> Work[DescribeLogDirsResponse]:
+def _work(request: DescribeLogDirsRequest, call: Call) -> Work[DescribeLogDirsResponse | Wait[DescribeLogDirsResponse]]:
     wanted = None if request.topics is None else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    listings, offline = call.broker.logs.list_log_dirs(wanted)
+    if call.broker.config["kqueue.storage"] == "memory":  # which is the owner thread's, and answers at once
+        return (yield from _respond([listing.run() for listing in listings] + offline))
+    tickets = tuple(_list(listing, call) for listing in listings)
+    return wait_for_all(tickets, lambda: in_slices(call, _respond([ticket.result() for ticket in tickets] + offline)))
+
+
+def _list(listing: LogDirListing, call: Call) -> Ticket[LogDir]:
+    """List a data folder in a job of its own queue: there may be 100,000 folders of partitions in it."""
+    ticket: Ticket[LogDir] = Ticket()
+
+    def finish(found: LogDir | None, error: BaseException | None) -> None:
+        if found is None:
+            ticket.fail(error if isinstance(error, KqueueError) else StorageFailed(f"{listing.place} can't be listed: {error!r}"))
+        else:
+            ticket.resolve(found)
+        call.broker.waiting.wake(ticket)
+
+    call.broker.jobs.submit(IoJob(f"list {listing.place}", listing.run, finish, listing.place))
+    return ticket
+
+
+def _respond(folders: Iterable[LogDir]) -> Work[DescribeLogDirsResponse]:
     response = DescribeLogDirsResponse()
-    for folder in call.broker.logs.log_dirs():
-        result = yield from _result(folder, wanted)
+    for folder in folders:
+        result = yield from _result(folder)
         response.results.append(result)
     return response
 
@@ -42,23 +69,22 @@ def refuse(request: DescribeLogDirsRequest, version: int, error: BaseException) 
     return DescribeLogDirsResponse(results=[DescribeLogDirsResult(error_code=code_of(error))])
 
 
-def _result(folder: LogDir, wanted: Wanted | None) -> Work[DescribeLogDirsResult]:
+def _result(folder: LogDir) -> Work[DescribeLogDirsResult]:
     if folder.error is not None:
         return DescribeLogDirsResult(error_code=code_of(folder.error), log_dir=folder.place)
     return DescribeLogDirsResult(
         log_dir=folder.place,
-        topics=(yield from _topics(folder, wanted)),
+        topics=(yield from _topics(folder)),
         total_bytes=UNKNOWN if folder.total_bytes is None else folder.total_bytes,
         usable_bytes=UNKNOWN if folder.usable_bytes is None else folder.usable_bytes,
     )
 
 
-def _topics(folder: LogDir, wanted: Wanted | None) -> Work[list[DescribeLogDirsTopic]]:
+def _topics(folder: LogDir) -> Work[list[DescribeLogDirsTopic]]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for (name, index), size in sorted(folder.partitions.items()):
         yield
-        if wanted is None or (name, index) in wanted:
-            topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
-            # a leader's log never ends before its high watermark, so nothing is behind; and no replica is on its way from another folder
-            topic.partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=size, offset_lag=0))
+        topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
+        # a leader's log never ends before its high watermark, so nothing is behind; and no replica is on its way from another folder
+        topic.partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=size, offset_lag=0))
     return list(topics.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 
 from kqueue.base.clock import Clock
@@ -21,7 +21,7 @@ from kqueue.log.copying import Copy
 from kqueue.log.folders.data_folder import DataFolder, is_meant
 from kqueue.log.folders.data_folders import DataFolders, Offline, has_batches
 from kqueue.log.folders.folder_work import Found, Key
-from kqueue.log.folders.log_dirs import LogDir, log_dir
+from kqueue.log.folders.log_dirs import LogDir, LogDirListing
 from kqueue.log.folders.saving import Done
 from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kqueue.log.formats.filenames import PARTITION_METADATA
@@ -403,10 +403,15 @@ class LogManager:
             folder.recovery_points[key] = offset
             folder.save_now(RECOVERY_POINTS)
 
+    def list_log_dirs(self, wanted: Container[Key] | None = None) -> tuple[list[LogDirListing], list[LogDir]]:
+        """The data folders that serve, to be listed in jobs, and those that are offline. `wanted`: partitions to tell of; None: all."""
+        offline = [LogDir(place, None, error, None, None, {}) for place, error in self._folders.offline]
+        return [LogDirListing(folder, self._logs, wanted) for folder in self._folders], offline
+
     def log_dirs(self) -> list[LogDir]:
         """All data folders, those that serve first. Lists the folder of every partition that is not open. Blocks."""
-        offline = [LogDir(place, None, error, None, None, {}) for place, error in self._folders.offline]
-        return [log_dir(folder, self._logs) for folder in self._folders] + offline
+        listings, offline = self.list_log_dirs()
+        return [listing.run() for listing in listings] + offline
 
     def expire_producers(self) -> Iterator[int]:
         """Forget silent producers of all open logs; one step per log, which yields how many."""

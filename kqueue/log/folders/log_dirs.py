@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import NamedTuple
 
 from kqueue.base.errors import StorageFailed
@@ -28,15 +28,41 @@ class LogDir(NamedTuple):
     partitions: dict[Key, int]
 
 
+class LogDirListing:
+    """A data folder as it was at one moment, whose closed partitions are not listed yet. `place`: where the folder is.
+
+    Made on the owner thread; `run` may be called in another one.
+    """
+
+    def __init__(self, folder: DataFolder, logs: Mapping[Key, Log], wanted: Container[Key] | None = None) -> None:
+        """`logs`: those that are open. `wanted`: the partitions to tell of; None: all."""
+        self.place = folder.storage.place
+        self._storage = folder.storage
+        self._directory_id = folder.properties["directory.id"]
+        self._sizes: dict[Key, int] = {}
+        self._closed: dict[Key, str] = {}
+        for key, found in folder.found.items():
+            if wanted is not None and key not in wanted:
+                continue
+            log = logs.get(key)
+            if log is None:
+                self._closed[key] = found.path
+            else:
+                self._sizes[key] = log.size
+
+    def run(self) -> LogDir:
+        """What may be told of the folder; where a closed partition can't be listed, only the error. Blocks."""
+        storage = self._storage
+        try:
+            closed = {key: _batch_bytes(storage, path) for key, path in self._closed.items()}
+        except StorageFailed as error:
+            return LogDir(self.place, self._directory_id, error, None, None, {})
+        return LogDir(self.place, self._directory_id, None, storage.total_bytes(), storage.free_bytes(), self._sizes | closed)
+
+
 def log_dir(folder: DataFolder, logs: Mapping[Key, Log]) -> LogDir:
     """A folder that serves, with the `logs` that are open; one that can't be listed has an error. Lists those of the others. Blocks."""
-    storage = folder.storage
-    directory_id = folder.properties["directory.id"]
-    try:
-        sizes = {key: logs[key].size if key in logs else _batch_bytes(storage, found.path) for key, found in folder.found.items()}
-    except StorageFailed as error:
-        return LogDir(storage.place, directory_id, error, None, None, {})
-    return LogDir(storage.place, directory_id, None, storage.total_bytes(), storage.free_bytes(), sizes)
+    return LogDirListing(folder, logs).run()
 
 
 def _batch_bytes(storage: Storage, path: str) -> int:

@@ -86,7 +86,7 @@ def test_a_folder_that_is_offline_says_so_and_the_others_answer(version: int, mo
         LogDir("/a", None, StorageFailed("/a is offline"), None, None, {}),
         LogDir("/b", "id", None, None, 7, {("t", 3): 11, ("s", 0): 5}),
     ]
-    monkeypatch.setattr(asker.sim.broker.logs, "log_dirs", lambda: told)
+    monkeypatch.setattr(asker.sim.broker.logs, "list_log_dirs", lambda wanted: ([], told))
     response = describe(asker, version)
     assert [(folder.log_dir, folder.error_code, len(folder.topics)) for folder in response.results] == [
         ("/a", ErrorCode.KAFKA_STORAGE_ERROR, 0),
@@ -115,3 +115,23 @@ def test_a_folder_that_could_not_be_opened_is_offline() -> None:
     asker = Asker()
     asker.sim.broker.logs = LogManager(storages, clock=clock, rng=rng)
     assert [folder.error_code for folder in describe(asker, 4).results] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+def test_folders_are_listed_in_jobs_of_their_own_and_only_for_what_is_asked_for(tmp_path: Path) -> None:
+    listed = list[str]()
+
+    class Listed(LocalStorage):
+        def list(self, folder: str) -> Any:
+            listed.append(folder)
+            return super().list(folder)
+
+    asker = world(Listed(str(tmp_path)))
+    asker.sim.stop()
+    again = Asker(sim=asker.sim.restarted())
+    listed.clear()
+    started = again.start(DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="t", partitions=[1])]), 4)
+    assert started.response is None
+    assert listed == [], "nothing is listed on the owner thread"
+    again.sim.settle()
+    assert sizes(started.response) == {("t", 1): 0}
+    assert listed == ["t-1"]
