@@ -38,8 +38,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def start(folder: Path, **settings: object) -> tuple[Server, Client]:
-    values: dict[str, object] = {"listeners": FREE_PORT, "log.dirs": [str(folder / "data")], "log.segment.bytes": MIB, "offsets.topic.num.partitions": 1}
-    values["log.segment.delete.delay.ms"] = 0
+    values: dict[str, object] = {
+        "listeners": FREE_PORT,
+        "log.dirs": [str(folder / "data")],
+        "log.segment.bytes": MIB,
+        "log.segment.delete.delay.ms": 0,
+        "offsets.topic.num.partitions": 1,
+    }
     given = {**values, **{name.replace("_", "."): value for name, value in settings.items()}}
     server = Server(make_config({name: Given(value, "test") for name, value in given.items()}))
     await server.start()
@@ -89,6 +94,13 @@ async def commit(client: Client, offset: int) -> int:
     return int(response.topics[0].partitions[0].error_code)
 
 
+def fill_up(path: Path) -> None:
+    """Raises OSError."""
+    with path.open("wb", buffering=0) as other:
+        while True:
+            other.write(bytes(4096))
+
+
 async def served_again(client: Client, number: int) -> None:
     async with asyncio.timeout(30):
         while await put(client, number):
@@ -123,10 +135,8 @@ def test_a_broker_on_a_disk_that_something_else_filled_starts_serves_and_deletes
         await create_topic(client, "t")
         for number in range(60):
             assert await put(client, number) == 0
-        with (small_disk / "other").open("wb", buffering=0) as other:
-            with pytest.raises(OSError, match="No space left"):
-                while True:
-                    other.write(bytes(4096))
+        with pytest.raises(OSError, match="No space left"):
+            fill_up(small_disk / "other")
         assert await put(client, 60) == STORAGE_ERROR
         await client.close()
         unclean(server)

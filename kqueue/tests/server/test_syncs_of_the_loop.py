@@ -93,6 +93,9 @@ def test_no_request_and_no_upkeep_syncs_on_the_thread_of_the_loop(tmp_path: Path
             response = await client.ask("OffsetCommit", 2, group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=committed)
             assert response.topics[0].partitions[0].error_code == 0
             assert (await client.ask("DeleteTopics", 4, topic_names=["gone"], timeout_ms=10_000)).responses[0].error_code == 0
+            await create_topic(client, "gone")  # checkpoints still name the one before
+            await until(lambda: broker.logs.has("gone", 0))
+            await put(client, "gone", 0, acks=-1)
             assert records(compacted)
         finally:
             hooks.storage.each = ()
