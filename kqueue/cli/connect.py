@@ -117,8 +117,10 @@ def find_broker(bootstrap: str) -> None:
             socket.create_connection((host, port), timeout=PROBE_TIMEOUT_S).close()
             return
         except OSError as error:
-            reasons.append(f"{host}:{port}: {error.strerror or error}")
-    raise no_broker(bootstrap, "; ".join(reasons))
+            reasons.append((f"{host}:{port}", error.strerror or str(error)))
+    if len(reasons) == 1:
+        raise no_broker(bootstrap, reasons[0][1])
+    raise no_broker(bootstrap, "; ".join(map(": ".join, reasons)))
 
 
 def no_broker(bootstrap: str, reason: str) -> NoBroker:

@@ -341,7 +341,8 @@ def _change_settings(client: KafkaAdminClient, name: str, changes: dict[str, tup
 
 
 def _complain(name: str, reason: str) -> None:
-    click.echo(f"Error: {name}: {reason}", err=True)
+    """One line on standard error; the broker's own words may name the topic already."""
+    click.echo(f"Error: {reason}" if f"topic {name!r}" in reason else f"Error: {name}: {reason}", err=True)
 
 
 def _finish(refused: bool) -> None:

@@ -26,5 +26,5 @@ def decode_gaps(data: bytes) -> list[tuple[int, int]]:
         if version != "0" or len(rows) != int(count) or any(not 0 <= first < end for first, end in rows):
             raise ValueError(f"version {version}, {len(rows)} of {count} lines")
     except ValueError as error:
-        raise CorruptIndex(f"{GAPS} can't be read: {error}") from None
+        raise CorruptIndex(f"the list of gaps can't be read: {error}") from None
     return rows

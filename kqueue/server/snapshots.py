@@ -138,7 +138,10 @@ class Snapshot:
         with self._reading():
             if not (self.folder / META_PROPERTIES).is_file():
                 raise SnapshotRefused(f"snapshot {self.folder}: it has no {META_PROPERTIES}, so it is no data folder")
-            properties = checkpoints.decode_properties((self.folder / META_PROPERTIES).read_bytes())
+            try:
+                properties = checkpoints.decode_properties((self.folder / META_PROPERTIES).read_bytes())
+            except CorruptIndex as error:
+                raise SnapshotRefused(f"snapshot {self.folder}: {META_PROPERTIES}: {error}") from error
             if not (self.folder / CLEAN_SHUTDOWN).is_file():
                 raise SnapshotRefused(
                     f"snapshot {self.folder}: it has no {CLEAN_SHUTDOWN}, so a broker is using it, or ended in a crash; "

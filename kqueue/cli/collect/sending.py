@@ -224,7 +224,7 @@ class Sender:
             if self._timeout_s != 0:
                 self._tell(f"waiting for the broker: {reason}")
         if self._timeout_s is not None and now_s - self._silent_since_s >= self._timeout_s:
-            raise Unanswered(f"the broker did not answer within {self._timeout_s:g} s (--timeout): {reason}")
+            raise Unanswered(f"{reason.rstrip('.')}; gave up after {self._timeout_s:g} s (--timeout)")
 
     def _rest(self, attempt: int) -> None:
         """Wait before the next attempt, but not beyond the timeout."""

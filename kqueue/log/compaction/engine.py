@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from kqueue.base.errors import PluginError
+from kqueue.base.extras import install_hint
 from kqueue.log.compaction import scanning
 from kqueue.log.compaction.offset_map import OffsetMap
 from kqueue.log.compaction.scanning import Kept
@@ -76,7 +77,8 @@ def engine(name: str = "auto", log_bytes: int | None = None) -> Engine:
         return cast(Engine, importlib.import_module(FAST).ENGINE)
     except Exception as error:  # whatever an installation that does not work raises
         if name == "fast":
-            raise PluginError(f"the compaction engine 'fast' needs kqueue[fast]: {error}") from error
+            how = f"get it with: {install_hint('fast')}"
+            raise PluginError(f"the compaction engine 'fast' needs the extra 'fast' ({error}); {how}") from error
         if not isinstance(error, ModuleNotFoundError):
-            logger.warning("kqueue[fast] does not work, compacting without it: %r", error)
+            logger.warning("the compiled loops (the extra 'fast') do not work, compacting without it: %r", error)
         return PYTHON

@@ -83,7 +83,7 @@ def decode_properties(data: bytes) -> dict[str, str]:
             continue
         key, equals, value = line.partition("=")
         if not equals:
-            raise CorruptIndex(f"{META_PROPERTIES}: expected key=value, found {line!r}")
+            raise CorruptIndex(f"expected key=value, found {line!r}")
         values[key.strip()] = value.strip().replace("\\:", ":").replace("\\=", "=")
     return values
 

@@ -100,7 +100,7 @@ def decode_epochs(data: bytes) -> LeaderEpochs:
         if version != "0" or len(rows) != int(count):
             raise ValueError(f"version {version}, {len(rows)} of {count} entries")
     except ValueError as error:
-        raise CorruptIndex(f"leader-epoch-checkpoint can't be read: {error}") from None
+        raise CorruptIndex(f"the leader epochs can't be read: {error}") from None
     for epoch, start in rows:
         if epoch <= epochs.latest or start < 0 or (epochs._starts and start <= epochs._starts[-1]):
             raise CorruptIndex(f"leader-epoch-checkpoint: {epoch} from {start} on can't follow {epochs.entries()[-1:]}")

@@ -8,6 +8,7 @@ import sys
 from typing import Any, Literal, get_args
 
 from kqueue.base.errors import ExtraNeeded
+from kqueue.base.extras import install_hint
 from kqueue.records.columns.contract import Collector, Limits
 from kqueue.records.columns.plain import PlainCollector
 
@@ -42,7 +43,7 @@ def fast_module(engine: EngineName = "auto", data_bytes: int | None = None) -> A
         return importlib.import_module(FAST)
     except Exception as error:  # whatever an installation that does not work raises
         if engine == "fast":
-            raise ExtraNeeded(f"the engine 'fast' needs kqueue[fast]: {error}") from error
+            raise ExtraNeeded(f"the engine 'fast' needs the extra 'fast' ({error}); get it with: {install_hint('fast')}") from error
         if not isinstance(error, ModuleNotFoundError):
             logger.warning("kqueue[fast] does not work, going on without it: %r", error)
         return None

@@ -43,7 +43,7 @@ def test_no_broker_is_one_sentence_with_the_remedy(kq: Callable[..., Result]) ->
     result = kq("topics", "list", "-b", f"127.0.0.1:{port}")
     assert result.exit_code == 1
     assert result.output == (
-        f"Error: no broker answers at 127.0.0.1:{port} (127.0.0.1:{port}: Connection refused). "
+        f"Error: no broker answers at 127.0.0.1:{port} (Connection refused). "
         "Start one with `kqueue serve`, or name another with --bootstrap-server HOST:PORT.\n"
     )
 

@@ -36,7 +36,7 @@ def test_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Log
     monkeypatch.setattr(engine, "FAST", "kqueue.records.columns.missing")
     assert name_of() == "PlainCollector"
     assert not caplog.records
-    with pytest.raises(ExtraNeeded, match=r"kqueue\[fast\]"):
+    with pytest.raises(ExtraNeeded, match=r"pip install '\.\[fast\]'"):
         collector(Limits(), "fast")
 
 
