@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import client, frames, kit, loads, log, partitions, rdkafka, spark
+from benchmarks import client, frames, hostile, kit, loads, log, partitions, rdkafka, spark
 from benchmarks.results import Machine, Report, Row, save, show
 from benchmarks.served import OwnBroker, Served, external, warm_pages
 from kqueue.server.process import raise_open_files_limit
@@ -81,6 +81,7 @@ def _measure_broker(report: Report, console: Console) -> None:
     with OwnBroker("group") as own:
         measure(report, console, flushed_steps(own))
     measure(report, console, partitions.rows())
+    measure(report, console, iter([("beside hostile clients", hostile.row)]))
 
 
 def main(arguments: list[str] | None = None) -> int:
