@@ -330,6 +330,15 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         "Forget an idempotent producer this long after its last batch.",
     ),
     Setting(
+        "kqueue.max.producer.ids",
+        Kind.INT,
+        100_000,
+        at_least(1),
+        Scope.BROKER,
+        "Idempotent producers that all partitions remember together, one per partition that it writes to; beyond that those that have been "
+        "idle for the longest are forgotten, as if they had expired.",
+    ),
+    Setting(
         "producer.id.expiration.check.interval.ms",
         Kind.INT,
         10 * MINUTE_MS,

@@ -38,6 +38,7 @@ from kqueue.log.formats.epochs import EpochEnd
 from kqueue.log.formats.snapshots import SnapshotFiles
 from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.policies import SegmentView
+from kqueue.log.producer_limit import ProducerLimit
 from kqueue.log.producers import LastBatch, Marker
 from kqueue.log.reading import Fetched, Look, Place, Reader, TimeFound
 from kqueue.log.recovery import loading
@@ -87,9 +88,10 @@ class Log:
     """
 
     __slots__ = (
-        "_active", "_clock", "_flusher", "_jitter_ms", "_list", "_producer_expiration_ms", "_reader", "_rng", "_segments",
-        "_snapshots", "_storage", "config", "damage", "defers_rolls", "end_offset", "epochs", "flush_refused", "folder", "offline",
-        "on_flushed", "on_offline", "on_truncate", "producers", "roll_due", "space", "start_intended", "start_offset", "state", "topic_id",
+        "_active", "_clock", "_flusher", "_jitter_ms", "_list", "_producer_expiration_ms", "_producer_limit", "_reader", "_rng",
+        "_segments", "_snapshots", "_storage", "config", "damage", "defers_rolls", "end_offset", "epochs", "flush_refused",
+        "folder", "offline", "on_flushed", "on_offline", "on_truncate", "producers", "roll_due", "space", "start_intended",
+        "start_offset", "state", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -117,6 +119,7 @@ class Log:
         self.offline: StorageFailed | None = None
         self.flush_refused = False
         self.space: Space | None = None
+        self._producer_limit: ProducerLimit | None = None
         self.defers_rolls = self.roll_due = False
         self.on_flushed: Callable[[], None] | None = None
         self.on_offline: Callable[[], None] | None = None
@@ -463,9 +466,13 @@ class Log:
         self._active = self._segments[-1]
         self.epochs.truncate_from_end(end_offset)
         self._flusher.truncated(end_offset)
+        if self._producer_limit is not None:
+            self._producer_limit.unwatch(self.producers)
         self.producers = load_producers(self._storage, self.folder, self._snapshots.offsets, end_offset)
         self.producers.end_offset = max(self.producers.end_offset, self._segments[0].base)
         replay(self._segments, self.producers, end_offset)
+        if self._producer_limit is not None:
+            self._producer_limit.watch(self.producers)
 
     def advance_start(self, offset: int) -> None:
         """Records below `offset` are gone for readers; it never goes back. Their segments stay until they are cleaned.
@@ -519,6 +526,11 @@ class Log:
         except (StorageFailed, FileNotFoundError) as error:
             self._fail(error, LogState.OFFLINE)
             raise
+
+    def limit_producers(self, limit: ProducerLimit) -> None:
+        """Let `limit` count the producers, and forget some when all logs have too many."""
+        self._producer_limit = limit
+        limit.watch(self.producers)
 
     def expire_producers(self) -> int:
         """Forget the producers that have been silent for producer.id.expiration.ms; returns how many."""

@@ -26,10 +26,12 @@ from kqueue.log.folders.saving import Done
 from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kqueue.log.formats.filenames import PARTITION_METADATA
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log
+from kqueue.log.producer_limit import ProducerLimit
 from kqueue.log.recovery.mending import mend
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
+PRODUCER_IDS_MAX_DEFAULT = 100_000
 FOLDER_STRAY = "-stray"
 NOT_OURS = {"__cluster_metadata"}
 """Logs that are never opened: Kafka recovers its own one whenever it starts."""
@@ -55,6 +57,7 @@ class LogManager:
         cluster_id: str | None = None,
         broker_epoch: int = -1,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
+        producer_ids_max: int = PRODUCER_IDS_MAX_DEFAULT,
         jobs: Jobs | None = None,
         offline: Sequence[Offline] = (),
         reserve_bytes: int = 0,
@@ -65,6 +68,7 @@ class LogManager:
         self._broker_epoch = broker_epoch
         self._jobs = jobs
         self._producer_expiration_ms = producer_expiration_ms
+        self._producer_limit = ProducerLimit(producer_ids_max)
         self._logs: dict[Key, Log] = {}
         self._failed: dict[DataFolder, dict[Key, Log]] = {}  # the open logs that have gone offline; others may be in it still
         self._closed = False
@@ -222,6 +226,7 @@ class LogManager:
         )
         folder.new.discard(key)
         log.space = folder.space
+        log.limit_producers(self._producer_limit)
         log.on_truncate = lambda offset: self._lower_recovery_point(folder, key, offset)
         log.on_offline = lambda: self._failed.setdefault(folder, {}).__setitem__(key, log)
         return log
@@ -263,7 +268,10 @@ class LogManager:
 
     def _forget(self, key: Key) -> Log | None:
         self._unrecovered.discard(key)
-        return self._logs.pop(key, None)
+        log = self._logs.pop(key, None)
+        if log is not None:
+            self._producer_limit.unwatch(log.producers)
+        return log
 
     def _folder_of(self, key: Key) -> DataFolder | None:
         return self._folders.of(key)

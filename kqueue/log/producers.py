@@ -8,8 +8,8 @@ make that short. Source: KIP-98, KIP-360, Kafka ProducerStateManager, ProducerAp
 from __future__ import annotations
 
 import struct
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from kqueue.base.errors import CorruptBatch, InvalidProducerEpoch, InvalidTransactionState, OutOfOrderSequence
@@ -17,6 +17,8 @@ from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.records.batch import ABORT, COMMIT, BatchHeader, Record, decode_control
 
 BATCHES_KEPT = 5
+REORDER_MS = 60_000
+"""A producer moves behind the others when it was idle for longer than this, not with each batch."""
 SEQUENCE_MAX = 2**31 - 1
 NONE = -1
 _COORDINATOR_EPOCH = struct.Struct(">hi")  # value of an end marker: version, coordinator epoch
@@ -49,7 +51,7 @@ class Producer:
 
     def __init__(self, epoch: int = NONE) -> None:
         self.epoch = epoch
-        self.batches: deque[LastBatch] = deque(maxlen=BATCHES_KEPT)
+        self.batches: tuple[LastBatch, ...] = ()  # oldest first; a deque would take ten times the memory
         self.last_timestamp = NONE
         self.seen_ms = NONE
         self.coordinator_epoch = NONE
@@ -59,7 +61,7 @@ class Producer:
         """A new epoch begins its own sequence, and none of the old one's batches can be repeated."""
         if epoch != self.epoch:
             self.epoch = epoch
-            self.batches.clear()
+            self.batches = ()
 
     def expired(self, now_ms: int, expiration_ms: int) -> bool:
         return self.transaction_offset < 0 and now_ms - max(self.last_timestamp, self.seen_ms) >= expiration_ms
@@ -85,10 +87,11 @@ class Marker(NamedTuple):
 class Producers:
     """All producers of one log, as of `end_offset` (exclusive): the offset up to which the log's batches have been counted."""
 
-    __slots__ = ("_decided", "_open", "by_id", "end_offset")
+    __slots__ = ("_decided", "_open", "by_id", "end_offset", "on_change")
 
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
+        self.on_change: Callable[[int], None] | None = None  # called with how many more there are
         self.end_offset = 0
         self._open: dict[int, int] = {}  # first offset -> producer id, in order
         self._decided: list[tuple[int, int]] = []  # first and last offset of ended transactions that may lie above the high watermark
@@ -146,17 +149,23 @@ class Producers:
     def update(self, header: BatchHeader, base_offset: int, seen_ms: int = NONE) -> None:
         """Count a batch of records that stands in the log from `base_offset` on; checked, or replayed."""
         producer = self.by_id.get(header.producer_id)
+        is_new = producer is None
         if producer is None:
             producer = self.by_id[header.producer_id] = Producer(header.producer_epoch)
+        elif seen_ms - producer.seen_ms > REORDER_MS:
+            self.by_id[header.producer_id] = self.by_id.pop(header.producer_id)
         producer.set_epoch(header.producer_epoch)
         delta = header.last_offset_delta
-        producer.batches.append(LastBatch(header.last_sequence, base_offset + delta, delta, header.max_timestamp))
+        batch = LastBatch(header.last_sequence, base_offset + delta, delta, header.max_timestamp)
+        producer.batches = (*producer.batches[1 - BATCHES_KEPT :], batch)
         producer.last_timestamp = header.max_timestamp
         producer.seen_ms = seen_ms
         if producer.transaction_offset < 0 and header.is_transactional:
             producer.transaction_offset = base_offset
             self._open[base_offset] = header.producer_id
         self.end_offset = base_offset + delta + 1
+        if is_new and self.on_change is not None:
+            self.on_change(1)  # now that an open transaction keeps it
 
     def end_transaction(self, header: BatchHeader, marker: Marker, offset: int, seen_ms: int = NONE) -> AbortedTransaction | None:
         """Count an end marker that stands in the log at `offset`.
@@ -166,6 +175,8 @@ class Producers:
         producer = self.by_id.get(header.producer_id)
         if producer is None:
             producer = self.by_id[header.producer_id] = Producer(header.producer_epoch)
+            if self.on_change is not None:
+                self.on_change(1)
         first = producer.transaction_offset
         producer.set_epoch(header.producer_epoch)
         producer.coordinator_epoch = marker.coordinator_epoch
@@ -204,9 +215,22 @@ class Producers:
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget the producers without a sign of life for `expiration_ms`; those with an open transaction stay. Returns how many went."""
         gone = [producer_id for producer_id, producer in self.by_id.items() if producer.expired(now_ms, expiration_ms)]
+        return self._forget(gone)
+
+    def forget_idle(self, count: int) -> int:
+        """Forget the `count` producers that have been idle for the longest; those with an open transaction stay. Returns how many went."""
+        return self._forget(list(islice((id for id, producer in self.by_id.items() if producer.transaction_offset < 0), count)))
+
+    def _forget(self, gone: list[int]) -> int:
         for producer_id in gone:
             del self.by_id[producer_id]
+        if gone and self.on_change is not None:
+            self.on_change(-len(gone))
         return len(gone)
+
+    def sort_by_idleness(self) -> None:
+        """Put those that have been idle for the longest first; `update` keeps it so, to `REORDER_MS`."""
+        self.by_id = dict(sorted(self.by_id.items(), key=lambda item: max(item[1].last_timestamp, item[1].seen_ms)))
 
     def items(self) -> Iterator[tuple[int, Producer]]:
         return iter(self.by_id.items())

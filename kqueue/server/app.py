@@ -207,6 +207,7 @@ class Server:
             rng=self._rng,
             node_id=node_id(config),
             producer_expiration_ms=config["producer.id.expiration.ms"],
+            producer_ids_max=config["kqueue.max.producer.ids"],
             jobs=self.jobs,
             reserve_bytes=config["kqueue.disk.reserve.bytes"],
         )

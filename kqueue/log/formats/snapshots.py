@@ -73,7 +73,7 @@ def _add(
 ) -> None:
     producer = Producer(epoch)
     if last_offset >= 0:
-        producer.batches.append(LastBatch(last_sequence, last_offset, offset_delta, timestamp))
+        producer.batches = (LastBatch(last_sequence, last_offset, offset_delta, timestamp),)
     producer.last_timestamp = timestamp
     producer.coordinator_epoch = coordinator_epoch
     producer.transaction_offset = transaction_offset

@@ -11,7 +11,7 @@ def producers(*ids: int, open_from: int = -1) -> Producers:
     found = Producers()
     for id in ids:
         producer = Producer(0)
-        producer.batches.append(LastBatch(9, 100 + id, 9, 1000))
+        producer.batches = (LastBatch(9, 100 + id, 9, 1000),)
         producer.last_timestamp = 1000
         producer.transaction_offset = open_from
         found.add(id, producer)

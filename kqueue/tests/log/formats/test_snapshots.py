@@ -20,7 +20,7 @@ def producer_states(draw: st.DrawFn) -> Producers:
         producer.coordinator_epoch = draw(st.integers(-1, 2**31 - 1))
         producer.transaction_offset = draw(st.integers(-1, 2**62))
         if draw(st.booleans()):
-            producer.batches.append(LastBatch(draw(st.integers(0, 2**31 - 1)), draw(st.integers(0, 2**62)), 0, producer.last_timestamp))
+            producer.batches += (LastBatch(draw(st.integers(0, 2**31 - 1)), draw(st.integers(0, 2**62)), 0, producer.last_timestamp),)
         producers.add(producer_id, producer)
     return producers
 

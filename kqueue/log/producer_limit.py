@@ -1,0 +1,61 @@
+"""A bound on the producer ids that all logs of a broker remember.
+
+Beyond it the log with the most forgets those that have been idle for the longest, as if they had expired: the next batch of such a producer
+may begin with any sequence (KIP-360), and a repetition of its last batch is not recognized. Producers with an open transaction stay.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kqueue.log.producers import Producers
+
+logger = logging.getLogger("kqueue.log")
+SHARE = 100
+"""One in so many is forgotten at once, so that the search for the largest log is rare."""
+
+
+class ProducerLimit:
+    """Counts the producer ids of the logs that it watches. Belongs to the owner thread."""
+
+    def __init__(self, ids_max: int) -> None:
+        self._ids_max = ids_max
+        self._watched: dict[Producers, None] = {}
+        self._forgotten = 0
+        self._next_line = 1
+        self.count = 0
+
+    def watch(self, producers: Producers) -> None:
+        """Count these, and what they add and forget from now on."""
+        self._watched[producers] = None
+        self.count += len(producers)
+        producers.sort_by_idleness()
+        producers.on_change = self._changed
+        self._keep_within()
+
+    def unwatch(self, producers: Producers) -> None:
+        """The log is closed; harmless if it was not watched."""
+        if producers in self._watched:
+            producers.on_change = None
+            del self._watched[producers]
+            self.count -= len(producers)
+
+    def _changed(self, more: int) -> None:
+        self.count += more
+        if more > 0 and self.count > self._ids_max:
+            self._keep_within()
+
+    def _keep_within(self) -> None:
+        while self.count > self._ids_max:
+            largest = max(self._watched, key=len)
+            gone = largest.forget_idle(max(self.count - self._ids_max, len(largest) // SHARE))
+            if not gone:
+                return  # all of its producers have open transactions
+            self._forgotten += gone
+            if self._forgotten >= self._next_line:
+                self._next_line = 10 * self._forgotten
+                logger.warning(
+                    "%d producer ids were forgotten before they expired, because all logs together remember at most %d: "
+                    "kqueue.max.producer.ids sets the bound, producer.id.expiration.ms the age",
+                    self._forgotten, self._ids_max,
+                )  # fmt: skip
