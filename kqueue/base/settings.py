@@ -78,6 +78,7 @@ class Setting:
     """One row. `default` is a value, or None where unset means something of its own (`doc` says what).
 
     `synonyms`: for topic rows, the broker-level names, first one set wins; the last carries the default.
+    `without_effect`: it is only kept and shown; `doc` says so, and a value other than the default costs a warning.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Setting:
     scope: Scope
     doc: str
     synonyms: tuple[Synonym, ...] = ()
+    without_effect: bool = False
 
     @property
     def is_secret(self) -> bool:
@@ -224,7 +226,8 @@ def _broker_row(row: Setting, synonym: Synonym, *, last: bool) -> Setting:
         default //= synonym.factor
     valid = row.valid if synonym.factor == 1 else Rule("a whole number", lambda value: isinstance(value, int))
     kind = row.kind if synonym.factor == 1 else Kind.INT
-    return Setting(synonym.name, kind, default, valid, Scope.BROKER, f"Default of the topics' {row.name}. {row.doc}")
+    doc = f"Default of the topics' {row.name}. {row.doc}"
+    return Setting(synonym.name, kind, default, valid, Scope.BROKER, doc, without_effect=row.without_effect)
 
 
 class Source(enum.Enum):

@@ -73,6 +73,7 @@ class Broker:
         self.flush_by_policy = on_disk and not self.flush_before_visible
         self.verify_reads = bool(config["kqueue.verify.reads"])
         self.endpoints: Endpoints = _no_endpoints
+        self._reported: set[str] = set()  # settings without an effect that a topic was created with
         self.metadata = Metadata(store, jobs, self.waiting, logs.make_room)
         self._stopping = False
         self._slices = Slices(self.timers, clock)
@@ -178,10 +179,19 @@ class Broker:
         return self.logs.has(topic, index) or self.logs.is_out_of_reach(topic, index) is not None
 
     def _made(self, topic: Topic, partitions: Sequence[Partition]) -> None:
+        self._report_without_effect(topic)
         for partition in partitions if self.logs.offline else ():
             self.logs.expect(topic.name, partition.index)
         if not topic.is_internal:  # there a folder comes when it is first written to
             self._slices.add(self._make_folders(topic, list(partitions)))
+
+    def _report_without_effect(self, topic: Topic) -> None:
+        """Warn of settings of a new topic that are kept and have no effect; of each once, since clients choose them."""
+        for name, value in topic.config.overrides.items():
+            row = self.config.catalog.topic[name]
+            if row.without_effect and value != row.default and name not in self._reported:
+                self._reported.add(name)
+                logger.warning("topic %s: %s has no effect: %s", topic.name, name, row.doc)
 
     def _make_folders(self, topic: Topic, partitions: Sequence[Partition]) -> Iterator[None]:
         for partition in partitions:

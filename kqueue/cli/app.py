@@ -22,6 +22,7 @@ COMMANDS = {
     "log": LazyCommand("kqueue.cli.log:log", "Dump, verify, repair and export log folders, without a broker."),
     "pipeline": LazyCommand("kqueue.cli.pipeline:pipeline", "Run jobs on Spark: from topics to tables, archives and reports."),
     "plugins": LazyCommand("kqueue.cli.plugins:plugins", "Show which plugins are there and who uses them, or begin a new one."),
+    "settings": LazyCommand("kqueue.cli.list_settings:settings", "List the settings of brokers and topics, and which have an effect."),
     "version": LazyCommand("kqueue.cli.version:version", "Show the versions of kqueue and of what it works with."),
 }
 EXAMPLES = """\b

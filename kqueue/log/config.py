@@ -40,7 +40,8 @@ LOG_APPEND_TIME = "LogAppendTime"
 
 def _row(name: str, kind: Kind, default: Any, valid: Rule, doc: str, *synonyms: str | Synonym) -> Setting:
     named = tuple(Synonym(item) if isinstance(item, str) else item for item in synonyms)
-    return Setting(name, kind, default, valid, Scope.TOPIC, doc, named)
+    without_effect = any(words in doc for words in (NOT_YET, NEVER))
+    return Setting(name, kind, default, valid, Scope.TOPIC, doc, named, without_effect)
 
 
 def _policies(value: list[str]) -> bool:
@@ -281,7 +282,13 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         f"partition:broker pairs whose follower side is throttled. {NEVER}",
     ),
     # remote tiers
-    _row("remote.storage.enable", Kind.BOOLEAN, False, ANY, f"Copy closed segments to a remote tier. {NOT_YET}"),
+    _row(
+        "remote.storage.enable",
+        Kind.BOOLEAN,
+        False,
+        Rule("false: there is no remote tier yet", lambda value: not value),
+        "Copy closed segments to a remote tier. Kafka refuses it too where its remote tier is off.",
+    ),
     _row("remote.log.copy.disable", Kind.BOOLEAN, False, ANY, f"Read from the remote tier, but copy nothing to it any more. {NOT_YET}"),
     _row("remote.log.delete.on.disable", Kind.BOOLEAN, False, ANY, f"Drop the remote data when the remote tier is turned off. {NOT_YET}"),
     _row(

@@ -292,6 +292,8 @@ class Server:
         if allowed < wanted and self.config.is_set("max.connections"):
             logger.warning("max.connections is %d, but the limit on open files leaves room for %d", wanted, allowed)
         overrides = parse_overrides(self.config["max.connections.per.ip.overrides"])
+        if self.config["max.connections.per.ip"] == 0 and not overrides:
+            raise SettingError("max.connections.per.ip=0 admits only the addresses of max.connections.per.ip.overrides, which names none")
         return ConnectionLimits(allowed, self.config["max.connections.per.ip"], overrides)
 
     def _open_storages(self) -> tuple[list[Storage], list[Offline]]:

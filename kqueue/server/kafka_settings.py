@@ -1,9 +1,37 @@
-"""Kafka's settings that mean nothing here: a server.properties file written for Kafka is borne, with a warning for each of these.
+"""What each of Kafka's settings does in kqueue: it has its effect, it is left out with a warning, or it is refused.
 
-A name leaves the table when a floor declares it (a test says so). Source: Kafka 4.3 and 3.9 broker configuration.
+- DOES: kqueue declares it, and does what Kafka does (its help text says where that differs).
+- WARNED: it is accepted and has no effect; one line says so and why that does no harm. Either kqueue does not declare it
+  (`WITHOUT_MEANING`, `FORMER`, `_PREFIXES`, with a reason each in `REASONS`), or it declares it to keep and show it
+  (`Setting.without_effect`).
+- REFUSED: it asks for a guard or a limit (`REFUSALS`). To leave it out would let in, or let through, what it was set against.
+
+Every broker and topic setting of Kafka 4.3 is one of these; a name leaves the table when a layer declares it (a test says so).
+Source: Kafka 4.3 and 3.9 broker configuration.
 """
 
 from __future__ import annotations
+
+import enum
+import re
+from typing import NamedTuple
+
+from kqueue.base.settings import Catalog, Setting
+
+
+class Effect(enum.Enum):
+    """What comes of a setting."""
+
+    DOES = "does"
+    WARNED = "warned"
+    REFUSED = "refused"
+
+
+class Refusal(NamedTuple):
+    """Why a setting is refused: what it asks for. `allowed`: values that ask for nothing, in lower case."""
+
+    asks_for: str
+    allowed: frozenset[str] = frozenset({""})
 
 
 def _names(text: str) -> frozenset[str]:
@@ -113,6 +141,94 @@ _PREFIXES = ("listener.name.", "ssl.", "sasl.", "zookeeper.ssl.", "config.provid
 """Names that Kafka makes up from other names."""
 
 
+REFUSALS: tuple[tuple[str, Refusal], ...] = (
+    (r"authorizer\.class\.name", Refusal("a check of who may do what")),
+    (r"(listener\.name\..+\.)?ssl\.client\.auth", Refusal("clients that show a certificate", frozenset({"", "none"}))),
+    (r"listener\.name\..+\.max\.connections(\.per\.ip(\.overrides)?)?", Refusal("a limit on the connections of one listener")),
+    (r"listener\.name\..+\.max\.connection\.creation\.rate", Refusal("a limit on the new connections of one listener")),
+    (r"(create\.topic|alter\.config)\.policy\.class\.name", Refusal("a check of what topics and settings are allowed")),
+    (r"client\.quota\.callback\.class", Refusal("limits on what clients may use")),
+    (r"config\.providers", Refusal("values that are looked up elsewhere")),
+    (r"cordoned\.log\.dirs", Refusal("data folders that take no new partition")),
+    (r"remote\.log\.storage\.system\.enable", Refusal("a remote tier for closed segments", frozenset({"", "false"}))),
+)
+"""By a pattern of the whole name."""
+
+REASONS: tuple[tuple[str, str], ...] = (
+    (r"controller\.quota\.|quota\.window\.", "there are no quotas"),
+    (r"controller\.|metadata\.|broker\.(heartbeat|session)|initial\.broker\.|process\.roles", "there is one node and no controller quorum"),
+    (
+        (
+            r"replica\.|replication\.|num\.replica\.|alter\.log\.dirs\.|auto\.leader\.|leader\.imbalance\.|follower\.|request\.timeout\.ms"
+            r"|(security\.)?inter\.broker\.|socket\.connection\.setup\.|early\.start\.|log\.dir\.failure\.|controlled\.shutdown\."
+        ),
+        "each partition has one replica, and no other broker is connected to",
+    ),
+    (r"transaction|add\.partitions\.to\.txn", "transactions are refused"),
+    (r"group\.(consumer|share|streams|coordinator)\.|share\.(coordinator|fetch)\.", "only the classic group protocol is served"),
+    (r"remote\.|rsm\.config\.|rlmm\.config\.", "there is no remote tier"),
+    (r"sasl\.|connections\.max\.reauth|connection\.failed\.|delegation\.token\.|principal\.builder", "listeners with SASL are refused"),
+    (r"ssl\.|security\.providers", "listeners with TLS are refused"),
+    (r"listener\.name\.", "listeners with TLS or SASL are refused"),
+    (r"metrics?\.|kafka\.metrics\.|telemetry\.", "no metrics are reported"),
+    (r".*\.purgatory\.purge\.interval\.requests", "answered requests leave the purgatory at once"),
+    (r"num\.(io|network|recovery)\.threads", "one thread serves all connections; see background.threads"),
+    (r"offsets\.load\.buffer\.size", "groups are loaded with the log's own reads"),
+    (r"offsets\.topic\.compression\.codec", "committed offsets are stored uncompressed, which every reader can read"),
+    (r"log\.flush\.start\.offset\.", "log start offsets are written with the recovery points"),
+    (r"max\.request\.partition\.size\.limit", "DescribeTopicPartitions is not served"),
+    (r"config\.providers\.", "config.providers is refused"),
+    (r"zookeeper\.|enable\.zookeeper|broker\.id\.generation|reserved\.broker", "there is no ZooKeeper"),
+    (r"password\.encoder\.", "no secrets are stored"),
+    (r"inter\.broker\.protocol|log\.message\.format|log\.message\.downconversion", "every version that is served is served at any time"),
+    (r"log\.message\.timestamp\.difference\.max\.ms", "use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms"),
+    (r"(advertised\.)?(host\.name|port)", "use listeners and advertised.listeners"),
+    (r"control\.plane\.", "there is no controller quorum"),
+)
+"""Why it does no harm that a setting has no effect, by a pattern of the beginning of its name; the first that fits counts."""
+
+
 def has_no_meaning(name: str) -> bool:
     """Whether `name` is a setting of Kafka that kqueue has no use for."""
     return name in WITHOUT_MEANING or name in FORMER or name.startswith(_PREFIXES)
+
+
+def refusal_of(name: str) -> Refusal | None:
+    """Why a setting is refused where it has a value that asks for something; None: it is not."""
+    return next((refusal for pattern, refusal in REFUSALS if re.fullmatch(pattern, name)), None)
+
+
+def reason_for(name: str) -> str:
+    """Why it does no harm that this setting, which `has_no_meaning`, has no effect."""
+    if refusal_of(name) is not None:
+        return "its value asks for nothing"
+    return next(reason for pattern, reason in REASONS if re.match(pattern, name))
+
+
+def effect_of(name: str, row: Setting | None) -> Effect:
+    """What comes of a setting of Kafka or kqueue; `row`: its declaration, None: there is none. Raises KeyError: no such setting."""
+    if row is not None:
+        return Effect.WARNED if row.without_effect else Effect.DOES
+    if not has_no_meaning(name):
+        raise KeyError(name)
+    return Effect.WARNED if refusal_of(name) is None else Effect.REFUSED
+
+
+class Line(NamedTuple):
+    """One setting in the list of all. `scope`: broker or topic. `about`: its help text, or why it has no effect or is refused."""
+
+    name: str
+    scope: str
+    effect: Effect
+    about: str
+
+
+def all_settings(catalog: Catalog) -> list[Line]:
+    """Every setting that is declared, and every one of Kafka 4.3 that is not, by scope and name."""
+    rows = (*catalog.broker.values(), *catalog.topic.values())
+    lines = [Line(row.name, row.scope.value, effect_of(row.name, row), row.doc) for row in rows]
+    for name in WITHOUT_MEANING - catalog.broker.keys():
+        refusal = refusal_of(name)
+        about = f"Asks for {refusal.asks_for}, which kqueue does not have." if refusal is not None else f"No effect: {reason_for(name)}."
+        lines.append(Line(name, "broker", effect_of(name, None), about))
+    return sorted(lines, key=lambda line: (line.scope, line.name))

@@ -18,7 +18,7 @@ from kqueue.base.names import did_you_mean
 from kqueue.base.settings import Catalog, Config
 from kqueue.server import plugins
 from kqueue.server.config import CATALOG
-from kqueue.server.kafka_settings import WITHOUT_MEANING, has_no_meaning
+from kqueue.server.kafka_settings import WITHOUT_MEANING, has_no_meaning, reason_for, refusal_of
 
 FILE_BYTES_MAX = 1024 * 1024
 ENVIRONMENT_PREFIX = "KQUEUE_"
@@ -62,10 +62,6 @@ def read_config(
     return make_config(given)
 
 
-GUARDS = {"authorizer.class.name": "a check of who may do what", "ssl.client.auth": "clients that show a certificate"}
-"""Settings that keep people out: to leave them out with a warning would let in whoever they were set against."""
-
-
 def make_config(given: Mapping[str, Given], objects: plugins.Objects | None = None) -> Config:
     """Check every value against its row; see `read_config`. `objects`: plugins that the values may name."""
     named = {name: value.value for name, value in given.items() if name == plugins.POLICIES_SETTING}
@@ -77,18 +73,26 @@ def _checked(given: Mapping[str, Given]) -> Config:
     known = {}
     for name, (value, origin) in given.items():
         if name in CATALOG.broker:
+            row = CATALOG.broker[name]
             try:
-                CATALOG.broker[name].parse(value)
+                parsed = row.parse(value)
             except SettingError as error:
                 raise SettingError(f"{origin}: {error}") from None
+            if row.without_effect and parsed not in (None, row.default):
+                logger.warning("%s: %s has no effect: %s", origin, name, row.doc)
             known[name] = value
-        elif name in GUARDS and value not in (None, "", "none"):
-            raise SettingError(f"{origin}: {name} asks for {GUARDS[name]}, which kqueue does not have yet; take it out to serve without")
         elif has_no_meaning(name):
-            logger.warning("%s: %s is a setting of Kafka that means nothing to kqueue; it is left out", origin, name)
+            _check_refusal(name, value, origin)
+            logger.warning("%s: %s has no effect and is left out: %s", origin, name, reason_for(name))
         else:
             raise SettingError(f"{origin}: {_unknown(name, CATALOG)}")
     return Config(CATALOG, known)
+
+
+def _check_refusal(name: str, value: object, origin: str) -> None:
+    refusal = refusal_of(name)
+    if refusal is not None and ("" if value is None else str(value).strip().lower()) not in refusal.allowed:
+        raise SettingError(f"{origin}: {name} asks for {refusal.asks_for}, which kqueue does not have; remove it to serve without")
 
 
 def read_file(path: Path) -> dict[str, Given]:

@@ -108,7 +108,7 @@ def test_the_environment_wins_over_the_file_and_set_over_both(tmp_path: Path, wi
 def test_settings_of_kafka_without_a_meaning_are_warned_of(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kqueue.cli", "serve", "--set", "zookeeper.connect=zk:2181", "--set", "listeners=nonsense"]
     text = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=tmp_path).stderr
-    assert "WARNING --set zookeeper.connect: zookeeper.connect is a setting of Kafka that means nothing to kqueue" in text
+    assert "WARNING --set zookeeper.connect: zookeeper.connect has no effect and is left out: there is no ZooKeeper" in text
 
 
 def test_without_settings_the_data_is_in_the_working_folder(tmp_path: Path) -> None:

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import json
+
+from click.testing import CliRunner
+
+from kqueue.cli.app import kqueue
+
+
+def run(*args: str) -> str:
+    result = CliRunner().invoke(kqueue, ["settings", *args])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_settings_are_listed_with_their_effect_and_its_reason() -> None:
+    assert run("min.insync", "--scope", "topic").startswith("min.insync.replicas (topic, warned)\n    Replicas that must have a record")
+    assert run("log.retention.hours").startswith("log.retention.hours (broker, does)\n    Default of the topics' retention.ms.")
+    assert run("num.io.threads") == (
+        "num.io.threads (broker, warned)\n    No effect: one thread serves all connections; see background.threads.\n"
+    )
+    assert run("authorizer") == (
+        "authorizer.class.name (broker, refused)\n    Asks for a check of who may do what, which kqueue does not have.\n"
+    )
+
+
+def test_settings_are_chosen_by_effect_and_scope() -> None:
+    assert {line["effect"] for line in json.loads(run("--json"))} == {"does", "warned", "refused"}
+    assert {line["effect"] for line in json.loads(run("--effect", "refused", "--json"))} == {"refused"}
+    assert {line["scope"] for line in json.loads(run("--scope", "topic", "--json"))} == {"topic"}
+
+
+def test_json_has_types_and_defaults_of_what_is_declared() -> None:
+    (row,) = json.loads(run("segment.bytes", "--scope", "topic", "--json"))
+    assert row == {
+        "name": "segment.bytes",
+        "scope": "topic",
+        "effect": "does",
+        "type": "INT",
+        "default": "1073741824",
+        "text": "Roll when the active segment would pass this size.",
+    }
+    (row,) = json.loads(run("ssl.key.password", "--json"))
+    assert (row["type"], row["default"]) == (None, None)
