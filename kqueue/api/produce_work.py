@@ -8,13 +8,23 @@ from typing import NamedTuple
 from kqueue.api.call import Call
 from kqueue.api.errors import ErrorCode, code_of, message_of
 from kqueue.api.slices import Work as Steps
-from kqueue.base.errors import AnswerNotExpected, InvalidRecord, InvalidTimestamp, InvalidTopic, KqueueError, NotLeader, RequestTimedOut
+from kqueue.base.errors import (
+    AnswerNotExpected,
+    InvalidRecord,
+    InvalidTimestamp,
+    InvalidTopic,
+    KqueueError,
+    NotLeader,
+    RequestTimedOut,
+    TooManyOpenFiles,
+)
 from kqueue.base.tickets import Ticket
 from kqueue.broker.partition import Partition
 from kqueue.broker.producing import intake_of
 from kqueue.broker.topics import Topic
 from kqueue.broker.waiting import Wait
 from kqueue.log.log import Appended
+from kqueue.records.batch import BATCH_OVERHEAD
 from kqueue.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -29,6 +39,10 @@ from kqueue.wire.messages.produce import (
 VERSION_LEADER_HINTS = 10
 VERSION_IDS = 13
 NO_OFFSET = -1
+PAUSE_MS = 5
+"""A request of very many partitions waits so long for files to be flushed and closed, where no more can be opened."""
+PAUSES_MAX = 400
+"""After so many pauses in all the partitions that are left are refused."""
 
 
 class Pending(NamedTuple):
@@ -50,7 +64,7 @@ class Late(NamedTuple):
 class Work:
     """`response` is complete once `is_committed`. `waits`: the answer does; else nothing is `pending`. `late`: what is not appended yet."""
 
-    __slots__ = ("call", "late", "now_ms", "pending", "response", "wait", "waits")
+    __slots__ = ("call", "late", "now_ms", "pauses", "pending", "response", "short_of_files", "wait", "waits")
 
     def __init__(self, call: Call, *, waits: bool) -> None:
         self.call = call
@@ -59,6 +73,8 @@ class Work:
         self.response = ProduceResponse()
         self.pending: list[Pending] = []
         self.late: list[Late] = []
+        self.short_of_files = False  # the last append could not open its file
+        self.pauses = PAUSES_MAX
 
     def append_topic(self, data: TopicProduceData) -> None:
         answers: list[PartitionProduceResponse] = []
@@ -77,12 +93,24 @@ class Work:
             answers: list[PartitionProduceResponse] = []
             self.response.responses.append(TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=answers))
             for one in data.partition_data:
-                try:
-                    answers.append(self._append(self._topic(data), one))
-                except KqueueError as error:
-                    answers.append(failed(one.index, error))
+                header = bytes(one.records[:BATCH_OVERHEAD]) if one.records else b""  # which appending writes into
+                answer = self._append_one(data, one)
+                while self.short_of_files and self.pauses:  # flushes under way give some back
+                    self.pauses -= 1
+                    yield PAUSE_MS
+                    if one.records:
+                        one.records[: len(header)] = header
+                    answer = self._append_one(data, one)
+                answers.append(answer)
                 one.records = None
                 yield
+
+    def _append_one(self, data: TopicProduceData, one: PartitionProduceData) -> PartitionProduceResponse:
+        self.short_of_files = False
+        try:
+            return self._append(self._topic(data), one)
+        except KqueueError as error:
+            return failed(one.index, error)
 
     def _topic(self, data: TopicProduceData) -> Topic:
         topics = self.call.broker.topics
@@ -97,6 +125,9 @@ class Work:
             appended = intake_of(topic.config).append(partition, data.records, now_ms=self.now_ms, produce_version=self.call.api_version)
         except NotLeader as error:
             return self._not_leader(topic.partition(data.index), error)
+        except TooManyOpenFiles as error:
+            self.short_of_files = True
+            return failed(data.index, error)
         except KqueueError as error:
             return failed(data.index, error)
         if isinstance(appended, Ticket):

@@ -5,7 +5,8 @@ A handler whose work grows with its request is written as a generator that yield
     def handle(request, call):
         return in_slices(call, _work(request, call))
 
-What fits into the first slice is answered at once, as by any other handler. The rest waits for later turns of the event loop.
+What fits into the first slice is answered at once, as by any other handler. The rest waits for later turns of the event loop. A
+generator yields None, or a number of milliseconds after which it is to be resumed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kqueue.broker.waiting import Wait
 T = TypeVar("T")
 U = TypeVar("U")
 R = TypeVar("R")
-Work = Generator[None, None, R]
+Work = Generator[Any, None, R]
 
 NO_ANSWER: Any = object()
 """Returned by work of a request that is not answered, once it is done: from a `Wait`, None would mean to go on waiting."""
@@ -29,7 +30,7 @@ SLICE_MS = 10
 """A slice ends after so long, by the broker's clock, which is looked at after every eighth item."""
 
 
-def in_slices(call: Call, work: Generator[None, None, R | Wait[R]], keep: Callable[[], bool] | None = None) -> R | Wait[R]:
+def in_slices(call: Call, work: Generator[Any, None, R | Wait[R]], keep: Callable[[], bool] | None = None) -> R | Wait[R]:
     """What `work` returns, if that takes no more than a slice; else a `Wait` that goes on with it.
 
     Args: keep: called once if one slice does not suffice, to copy what `work` still needs of the request's buffer. Requests of the
@@ -53,7 +54,7 @@ def collect(function: Callable[[T], U], items: Iterable[T]) -> Work[list[U]]:
 
 
 def run_to_end(work: Work[R]) -> R:
-    """What `work` returns, in one go."""
+    """What `work` returns, in one go, without its pauses."""
     while True:
         try:
             next(work)
@@ -79,12 +80,17 @@ class _Slices(Generic[R]):
         end_ms = clock.monotonic_ms() + SLICE_MS
         try:
             for count in range(1, SLICE_ITEMS):
-                next(work)
-                if not count & 7 and clock.monotonic_ms() >= end_ms:
+                pause_ms = next(work)
+                if pause_ms is not None or (not count & 7 and clock.monotonic_ms() >= end_ms):
                     break
-            next(work)
+            else:
+                pause_ms = next(work)
         except StopIteration as done:
             response: R | Wait[R] = done.value
             return response
-        self._call.broker.waiting.wake_in_later_turn(self)
+        waiting = self._call.broker.waiting
+        if pause_ms is None:
+            waiting.wake_in_later_turn(self)
+        else:
+            self._call.broker.timers.at(clock.monotonic_ms() + pause_ms, lambda: waiting.wake(self))
         return None

@@ -62,6 +62,27 @@ def test_a_slice_ends_when_its_time_is_over(sim: Simulation) -> None:
     assert len(done) <= 9
 
 
+def test_work_that_pauses_goes_on_after_that_time(sim: Simulation) -> None:
+    done, answers = list[int](), list[str]()
+
+    def work() -> Work[str]:
+        for number in range(3):
+            done.append(number)
+            yield 50
+        return "done"
+
+    wait = in_slices(call(sim), work())
+    assert isinstance(wait, Wait)
+    sim.broker.waiting.add(wait, answers.append)
+    for count in (1, 2, 3):
+        sim.broker.waiting.run_ready()
+        assert done == list(range(count)), "nothing is done before its time"
+        sim.clock.advance(50)
+        sim.broker.timers.run_due(sim.clock.monotonic_ms())
+    sim.broker.waiting.run_ready()
+    assert answers == ["done"]
+
+
 def test_work_that_fails_fails_its_wait_and_work_that_is_not_awaited_goes_no_further(sim: Simulation) -> None:
     def failing() -> Work[str]:
         yield from counted(2 * SLICE_ITEMS, [])
