@@ -61,7 +61,7 @@ def _work(request: ListOffsetsRequest, call: Call) -> Work[ListOffsetsResponse |
         return (yield from _respond(request, call, ends))
     return Wait(
         ends.keys,
-        call.deadline_ms(request.timeout_ms if request.timeout_ms > 0 else FLUSH_WAIT_MS),
+        call.change_deadline_ms(request.timeout_ms if request.timeout_ms > 0 else FLUSH_WAIT_MS),
         lambda expired: in_slices(call, _respond(request, call, ends)) if expired or ends.are_visible() else None,
     )
 

@@ -38,6 +38,8 @@ SIZE_AND_CORRELATION = struct.Struct(">Ii")
 RESPONSE_SIZE_MAX = 2**31 - 1
 PRODUCE_KEY = 0
 REPLY_DROPPED = "a hook dropped its reply"
+CLIENT_ID_KEPT_MAX = 256
+"""Characters of a client id that a connection keeps between requests: with 32 KB each, idle connections would hold hundreds of MB."""
 PLAIN_BYTES_MAX_DEFAULT = 16 * MiB
 ITEMS_MAX_DEFAULT = 200_000
 
@@ -122,7 +124,9 @@ class Dispatcher:
             return self._refuse_items(route, header.correlation_id, error, connection)
         call = connection.call
         if call is None or call.api_version != version or call.client_id != client_id:
-            call = connection.call = Call(self._broker, version, client_id, connection.client_host, connection.listener, connection)
+            call = Call(self._broker, version, client_id, connection.client_host, connection.listener, connection)
+            if client_id is None or len(client_id) <= CLIENT_ID_KEPT_MAX:
+                connection.call = call
         if hooks is not None and hooks.requests:
             return self._show(Asked(route, header.correlation_id, request, call, connection, note), frame)
         try:

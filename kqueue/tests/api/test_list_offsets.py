@@ -292,7 +292,7 @@ def test_other_modes_never_wait(mode: dict[str, object]) -> None:
         (4, {}, 10_000, ErrorCode.LEADER_NOT_AVAILABLE),
         (5, {}, 10_000, ErrorCode.OFFSET_NOT_AVAILABLE),
         (10, {"timeout_ms": 0}, 10_000, ErrorCode.OFFSET_NOT_AVAILABLE),
-        (10, {"timeout_ms": 500}, 500, ErrorCode.OFFSET_NOT_AVAILABLE),
+        (10, {"timeout_ms": 1500}, 1500, ErrorCode.OFFSET_NOT_AVAILABLE),
     ],
 )
 def test_a_flush_that_does_not_end_is_answered_with_a_retriable_error(

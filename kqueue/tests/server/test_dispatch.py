@@ -78,6 +78,17 @@ def test_calls_of_one_client_share_their_surroundings_until_these_change() -> No
     }
 
 
+def test_a_connection_keeps_no_client_id_of_any_length() -> None:
+    calls = list[Any]()
+    desk = Desk(lambda request, call: calls.append(call))
+    desk.start(client_id="x" * 256)
+    kept = desk.caller.call
+    assert kept is calls[0]
+    desk.start(client_id="y" * 257)
+    assert calls[1].client_id == "y" * 257
+    assert desk.caller.call is kept
+
+
 def test_a_handler_without_an_answer_gives_none() -> None:
     assert Desk(lambda request, call: None).start() is None
 
