@@ -14,6 +14,7 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptData, StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import Jobs
 from kqueue.base.settings import Config
+from kqueue.base.slices import Slices
 from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timers
 from kqueue.broker import adoption
@@ -26,7 +27,6 @@ from kqueue.broker.long_work import LongWork
 from kqueue.broker.metadata import Metadata
 from kqueue.broker.partition import Partition
 from kqueue.broker.producer_ids import ProducerIds
-from kqueue.broker.slices import Slices
 from kqueue.broker.topics import Topic, Topics
 from kqueue.broker.waiting import Waiting
 from kqueue.groups.coordinator import GroupCoordinator

@@ -26,7 +26,7 @@ SETTINGS: tuple[Setting, ...] = (
     _row("group.min.session.timeout.ms", Kind.INT, 6000, at_least(1), "The shortest session timeout that a member may ask for."),
     _row("group.max.session.timeout.ms", Kind.INT, 1_800_000, at_least(1), "The longest session timeout that a member may ask for."),
     _row("group.max.size", Kind.INT, INT_MAX, at_least(1), "How many members a group may have."),
-    _row("kqueue.max.groups", Kind.INT, 100_000, at_least(1), "How many groups there may be, those that only have offsets included."),
+    _row("kqueue.max.groups", Kind.INT, 50_000, at_least(1), "How many groups there may be, those that only have offsets included."),
     _row(
         "kqueue.max.group.bytes",
         Kind.INT,
@@ -86,7 +86,7 @@ class GroupConfig:
     session_timeout_min_ms: int = 6000
     session_timeout_max_ms: int = 1_800_000
     members_max: int = INT_MAX
-    groups_max: int = 100_000
+    groups_max: int = 50_000
     group_bytes_max: int = 8 * MiB
     all_groups_bytes_max: int = 128 * MiB
     pending_members_max: int = 10_000

@@ -8,7 +8,7 @@ The floors above call it from the owner thread; it has no thread, clock or rando
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
@@ -30,6 +30,7 @@ from kqueue.base.errors import (
 )
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.settings import LONG_MAX, Config
+from kqueue.base.slices import Slices
 from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timers
 from kqueue.groups import records
@@ -107,7 +108,8 @@ class GroupCoordinator:
         self._offsets = OffsetStore(self.limits)
         self._rebalance = Rebalance(self.config, clock, timers, self.limits, self._save, wake)
         self._membership = Membership(self.config, clock, timers, rng, self.limits, self._rebalance, self._save)
-        timers.every(self.config.retention_check_interval_ms, self._expire)
+        slices = Slices(timers, clock)
+        timers.every(self.config.retention_check_interval_ms, lambda: slices.add_once("expire", self._expire()))
 
     # --- members
 
@@ -502,10 +504,13 @@ class GroupCoordinator:
 
     # --- expiry
 
-    def _expire(self) -> None:
-        """Drop offsets that have outlived their retention, and empty groups that have none left."""
+    def _expire(self) -> Iterator[None]:
+        """Drop offsets that have outlived their retention, and empty groups that have none left. One step per group."""
         now_ms = self._clock.wall_ms()
         for group in list(self._groups.values()):
+            yield
+            if self._groups.get(group.group_id) is not group:
+                continue  # deleted meanwhile
             expired = self._offsets.expired(group, now_ms, self.config.retention_ms)
             is_unused = group.state is State.EMPTY and not group.pending and expired == self._offsets.keys(group.group_id)
             if is_unused:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from kqueue.base.errors import GroupMaxSizeReached, InvalidCommitOffsetSize, InvalidGroupId, KqueueError, UnknownMember
+from kqueue.base.slices import STEPS_PER_LOOK
 from kqueue.groups import config
 from kqueue.groups.coordinator import Commit
+from kqueue.groups.group import Group
 from kqueue.tests.groups.support import RANGE, HeldLog, World
 
 BIG = {"range": b"x" * 1000}
@@ -131,3 +133,25 @@ def test_an_id_holds_no_more_of_a_clients_name_than_it_needs() -> None:
     with pytest.raises(KqueueError) as refusal:
         world.join(instance_id=None, id_required=True, protocols=RANGE)
     assert len(refusal.value.member_id) < 300  # type: ignore[attr-defined]
+
+
+def test_expiry_looks_at_some_groups_in_each_turn() -> None:
+    """Each look takes 10 ms here, so others have their turn between."""
+    world = World(offsets_retention_minutes=1, offsets_retention_check_interval_ms=600_000)
+    for number in range(100):
+        commit(world, f"g{number}")
+    looks: list[str] = []
+    expired = world.groups._offsets.expired
+
+    def slow(group: Group, now_ms: int, retention_ms: int) -> set[tuple[str, int]]:
+        looks.append(group.group_id)
+        world.clock.advance(10)
+        return expired(group, now_ms, retention_ms)
+
+    world.groups._offsets.expired = slow  # type: ignore[method-assign]
+    world.clock.advance(600_000)
+    world.timers.run_due(world.clock.monotonic_ms())
+    assert 0 < len(looks) <= STEPS_PER_LOOK
+    while len(world.groups.groups()):
+        world.timers.run_due(world.clock.monotonic_ms())
+    assert len(looks) == 100

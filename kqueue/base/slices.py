@@ -1,4 +1,4 @@
-"""Work on many partitions, some of them in each turn of the loop, so that no client waits for all of it."""
+"""Work on many partitions or groups, some of them in each turn of the loop, so that no client waits for all of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import islice
 from kqueue.base.clock import Clock
 from kqueue.base.timers import Timers
 
-logger = logging.getLogger("kqueue.broker")
+logger = logging.getLogger("kqueue")
 SLICE_MS = 5
 STEPS_PER_LOOK = 20
 """Steps between two looks at the clock: one takes from 1 to 50 µs."""
@@ -69,5 +69,5 @@ class Slices:
             if sum(1 for _ in islice(self._queue[0], steps)) < steps:
                 self._queue.popleft()
         except Exception:
-            logger.exception("work on many partitions failed, the rest of it is not done")
+            logger.exception("work in slices failed, the rest of it is not done")
             self._queue.popleft()

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from kqueue.base.slices import SLICE_MS, STEPS_PER_LOOK, Slices
 from kqueue.base.timers import Timers
-from kqueue.broker.slices import SLICE_MS, STEPS_PER_LOOK, Slices
 from kqueue.testing.clock import ManualClock
 
 
