@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
 
 from kqueue.api import table
 from kqueue.api.errors import ErrorCode
+from kqueue.api.produce_work import PAUSE_MS, PAUSES_MAX
+from kqueue.api.slices import SLICE_ITEMS
 from kqueue.base.errors import AnswerNotExpected, NotLeader, StorageFailed
 from kqueue.broker.partition import Partition
 from kqueue.storage import MemoryStorage
 from kqueue.testing.simulation import Simulation
-from kqueue.tests.api.harness import Asker, batch, produce_request, values, versions_of
-from kqueue.wire.messages.produce import PartitionProduceData
+from kqueue.testing.storage import FaultyStorage
+from kqueue.tests.api.harness import Asker, Started, batch, produce_request, values, versions_of
+from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 ON_DISK: dict[str, object] = {"kqueue.storage": "local"}
 
@@ -198,3 +202,37 @@ def test_a_client_that_is_gone_leaves_its_long_batch_and_those_behind_it(asker: 
             waiter.cancel()
     assert asker.produce("c", batch(b"after")).base_offset == 1001
     assert topic.partition(0).appends is None
+
+
+@pytest.mark.parametrize("config", [{}, {"message_timestamp_type": "LogAppendTime"}])
+def test_a_request_of_very_many_partitions_waits_until_files_can_be_opened(config: dict[str, str]) -> None:
+    storage = FaultyStorage()
+    asker = Asker(sim=Simulation({}, storage=storage))
+    sim = asker.sim
+    topic = sim.topic("t", SLICE_ITEMS + 100, **config)
+    sim.settle()
+
+    def ask() -> Started:
+        partitions = [PartitionProduceData(index=one.index, records=batch(b"x")) for one in topic.partitions]
+        request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=partitions)])
+        return asker.start(request, 9)
+
+    def codes(started: Started) -> set[int]:
+        return {one.error_code for one in started.response.responses[0].partition_responses}
+
+    for end in (1, 2):
+        storage.fail("append", lambda path: path.startswith(("t-7/", "t-1050/")), number=errno.EMFILE)
+        started = ask()
+        for _ in range(5):
+            sim.advance(PAUSE_MS)
+            assert started.response is None
+        storage.mend()
+        for _ in range(10):
+            sim.advance(PAUSE_MS)
+        assert codes(started) == {0}
+        assert {one.log_end_offset for one in topic.partitions} == {end}
+    storage.fail("append", lambda path: path.startswith("t-7/"), number=errno.EMFILE)
+    started = ask()
+    sim.advance(PAUSE_MS * (PAUSES_MAX + 10))
+    assert codes(started) == {0, ErrorCode.KAFKA_STORAGE_ERROR}
+    assert all(one.log.offline is None for one in topic.partitions)
