@@ -102,20 +102,20 @@ class DiskSpace:
 
     def _look(self, free: int, reserve: int, emergency: int) -> None:
         self._look_at_ms = self._clock.monotonic_ms() + LOOK_INTERVAL_MS
+        wanted = reserve
         if not self._has_file(emergency) and (free < reserve + emergency or not self._make_file(emergency)):
-            free = -1
-        self._bytes_to_look = max((free - reserve) // 2, LOOK_BYTES_MIN)
-        if free < reserve:
-            self._refuse(reserve)
+            wanted = max(reserve + emergency, free + 1)
+        self._bytes_to_look = max((free - wanted) // 2, LOOK_BYTES_MIN)
+        if free < wanted:
+            self._refuse(free, wanted)
         elif self.refusal is not None:
             self.refusal = None
             logger.info("%s has room again: producers are served", self._storage.place)
 
-    def _refuse(self, reserve: int) -> None:
+    def _refuse(self, free: int, wanted: int) -> None:
         if self.refusal is None:
-            place, free = self._storage.place, self._storage.free_bytes()
             self.refusal = DiskFull(
-                f"the disk is full: {place} has {free} bytes left, {reserve} are reserved (kqueue.disk.reserve.bytes); "
+                f"the disk is full: expected {wanted} free bytes at least in {self._storage.place}, found {free} (kqueue.disk.reserve.bytes); "
                 "delete records or topics, or make room, and producers are served again"
             )
             logger.warning("producers are refused: %s", self.refusal)

@@ -63,7 +63,7 @@ def test_producers_are_refused_below_the_reserve_and_served_above_it(caplog: pyt
     assert not disk.is_refused()
     (warned, refused), (informed, over) = messages(caplog)
     assert (warned, informed) == ("WARNING", "INFO")
-    assert "has 9999 bytes left, 10000 are reserved (kqueue.disk.reserve.bytes)" in refused
+    assert "expected 10000 free bytes at least in faulty storage, found 9999 (kqueue.disk.reserve.bytes)" in refused
     assert "has room again" in over
 
 
