@@ -34,23 +34,25 @@ class AnswerBudget:
     """Bytes of answers in memory that clients have not taken, over all connections, against `limit`.
 
     A connection that is owed nothing may begin a request while anything is free; one that is owed much must leave room for others.
+    `free` is what is left of the limit; below 0 where a last answer was larger.
     `later` is called with a function that is to be called in the loop's next turn.
     """
 
     def __init__(self, limit: int, later: Callable[[Callable[[], None]], object]) -> None:
         self.limit = limit
         self.used = 0
+        self.free = limit
         self._later = later
         self._denied: dict[Paused, None] = {}
 
     @property
     def is_short(self) -> bool:
         """Whether those who are slow to take theirs are to give way."""
-        return (self.limit - self.used) * SHORT_PART < self.limit
+        return self.free * SHORT_PART < self.limit
 
     def denies(self, owed: int) -> bool:
         """Whether a connection that is owed `owed` bytes may begin no request."""
-        return owed * OWED_PART >= self.limit - self.used
+        return owed * OWED_PART >= self.free
 
     def wait(self, who: Paused) -> None:
         """Call `who.go_on` when something has become free; for those who are owed nothing, and so would not come back by themselves."""
@@ -59,7 +61,8 @@ class AnswerBudget:
     def change(self, by: int) -> None:
         """So many bytes more, or fewer, are owed."""
         self.used += by
-        if self._denied and self.used < self.limit:
+        self.free -= by
+        if self._denied and self.free > 0:
             denied, self._denied = self._denied, {}
             self._later(lambda: _go_on(denied))
 

@@ -23,7 +23,7 @@ from kqueue.base.settings import KiB
 from kqueue.server.answers import Chunks, Later
 from kqueue.server.hub import Hub
 from kqueue.server.intake import HELD_BYTES_MAX, Intake
-from kqueue.server.memory import Holding, Meter, unread_bytes
+from kqueue.server.memory import OWED_PART, Holding, Meter, unread_bytes
 from kqueue.server.pump import Pump, memory_of
 from kqueue.server.turns import UNKNOWN_TURN_S
 
@@ -252,7 +252,7 @@ class Session:
             if len(self._answers) >= bounds.requests or self._hub.waiting_requests >= bounds.requests_of_all:
                 return True
         owed = self._pump.queued_bytes + self._answers_bytes
-        owes_much = owed > self._owed_bytes_max or self._pump.backlogged or self._hub.answers.denies(owed)
+        owes_much = owed > self._owed_bytes_max or self._pump.backlogged or owed * OWED_PART >= self._hub.answers.free
         return owes_much or self._queued or self._held or self._silent or self._stopping or self._closed
 
     # --- answers go out
