@@ -115,8 +115,8 @@ class DiskSpace:
     def _refuse(self, free: int, wanted: int) -> None:
         if self.refusal is None:
             self.refusal = DiskFull(
-                f"the disk is full: expected {wanted} free bytes at least in {self._storage.place}, found {free} (kqueue.disk.reserve.bytes); "
-                "delete records or topics, or make room, and producers are served again"
+                f"the disk is full: expected {wanted} free bytes at least in {self._storage.place}, found {free} "
+                "(kqueue.disk.reserve.bytes); delete records or topics, or make room, and producers are served again"
             )
             logger.warning("producers are refused: %s", self.refusal)
 
