@@ -16,6 +16,7 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError, PluginError
 from kqueue.base.jobs import Jobs
 from kqueue.base.settings import LONG_MAX, Config
+from kqueue.base.slices import Slices
 from kqueue.base.timers import Timers
 from kqueue.broker.handover import Handovers
 from kqueue.broker.partition import Partition
@@ -70,6 +71,7 @@ class Cleaning:
         self._disposal = Disposal(jobs, timers, clock, logs.save_log_starts)
         self._told: dict[Key, set[str]] = {}
         self._round: deque[Partition] = deque()
+        self._slices = Slices(timers, clock)
         self._on_disk = config["kqueue.storage"] != "memory"
         self.cleaner = LogCleaner(config, logs, jobs, self._disposal, clock)
         self.handovers = Handovers(config, jobs, clock, self._drop, self.retain)
@@ -171,9 +173,19 @@ class Cleaning:
 
     def _compact(self) -> None:
         if self.cleaner.room > 0:
-            self.cleaner.begin(self._candidates())
+            self._slices.add_once("compact", self._compact_most_urgent())
 
-    def _candidates(self) -> Iterator[Candidate]:
+    def _compact_most_urgent(self) -> Iterator[None]:
+        found: list[Candidate] = []
+        for candidate in self._candidates():
+            if candidate is not None:
+                found.append(candidate)
+            yield
+        # meanwhile other work may have begun on some of the logs
+        self.cleaner.begin(one for one in found if not self.handovers.is_busy(one.key))
+
+    def _candidates(self) -> Iterator[Candidate | None]:
+        """The logs that could be compacted, and None for each open one that can't."""
         for topic in self._topics:
             if DROPPING_ONLY.issuperset(topic.config["cleanup.policy"]):
                 continue
@@ -183,6 +195,7 @@ class Cleaning:
                 if partition.is_open and partition.log.offline is None and not is_busy:
                     try:
                         yield from self._candidates_of(partition, topic)
+                        yield None
                     except (KqueueError, FileNotFoundError) as error:
                         self._tell_once(key, f"can't be cleaned: {error}")
 
