@@ -216,6 +216,10 @@ class DataFolder:
         """How many partitions are here, or will be."""
         return len(self.found) + len(self._maker)
 
+    def being_made(self) -> list[Key]:
+        """The partitions of `make_soon` whose folders may not be there yet."""
+        return [key for key in self._maker.pending() if key not in self.found]
+
     def make(self, key: Key, topic_id: bytes) -> Found:
         """Make a partition's folder, with its topic's id. Blocks. Raises StorageFailed: also where the data folder itself is gone.
 

@@ -39,7 +39,7 @@ class LogDirListing:
         self.place = folder.storage.place
         self._storage = folder.storage
         self._directory_id = folder.properties["directory.id"]
-        self._sizes: dict[Key, int] = {}
+        self._sizes = {key: 0 for key in folder.being_made() if wanted is None or key in wanted}
         self._closed: dict[Key, str] = {}
         for key, found in folder.found.items():
             if wanted is not None and key not in wanted:

@@ -43,6 +43,14 @@ class SlicedWork(ABC, Generic[K, P]):
         with self._changed:
             return len(self._waiting) + len(self._slice) + len(self._ended) + (self._current is not None)
 
+    def pending(self) -> list[K]:
+        """The keys of the pieces that are not applied yet."""
+        if self.is_idle:
+            return []
+        with self._changed:
+            current = [] if self._current is None else [self._current]
+            return [*self._waiting, *self._slice, *current, *(key for key, _, _ in self._ended)]
+
     @property
     def is_idle(self) -> bool:
         """Whether no slice is under way and none is due."""

@@ -119,7 +119,7 @@ def test_nothing_is_idle_that_has_an_error_to_tell(sim: Simulation, fields: dict
 def test_a_failed_disk_and_a_deleted_topic_are_not_idle(sim: Simulation) -> None:
     failed, deleted = want(0, 2), want(1, 2)
     take(sim.broker.topics, [failed, deleted], PLENTY)
-    sim.broker.topics.partition("t", 0).log._fail(StorageFailed("gone"))
+    sim.broker.topics.partition("t", 0).log.take_offline(StorageFailed("gone"))
     (taken,) = take(sim.broker.topics, [failed], PLENTY).taken
     assert isinstance(taken.error, StorageFailed)
     sim.result(sim.broker.topics.delete("t"))

@@ -78,8 +78,9 @@ def test_a_copy_has_the_files_that_a_clean_stop_leaves() -> None:
     filled(manager)
     log_of(manager).advance_start(5)
     manager.copy_to(copy)
-    ends = {("t", 0): log_of(manager).end_offset, ("empty", 0): 0}
-    manager.close(ends)
+    manager.note_high_watermark("t", 0, log_of(manager).end_offset)
+    manager.note_high_watermark("empty", 0, 0)
+    manager.close()
     for folder in ("", "t-0", "empty-0"):
         assert [entry.name for entry in copy.list(folder)] == [entry.name for entry in storage.list(folder)]
         for entry in copy.list(folder):

@@ -17,6 +17,7 @@ from kqueue.base.settings import TopicConfig
 from kqueue.log.policies import LogView, Progress
 from kqueue.server.watchdog import Watchdog, blame
 from kqueue.storage import MemoryStorage
+from kqueue.storage.contract import Entry
 
 PATIENCE_S = 20.0
 
@@ -69,6 +70,7 @@ def test_a_policy_that_holds_the_loop_is_named_once_and_the_end_is_told(lines: L
     policy = Holding()
     with kqueue.Broker(cleanup_policies=[policy], kqueue_watchdog_ms=50, log_retention_check_interval_ms=20) as broker:
         broker.create_topic("t", cleanup_policy="holding")
+        broker.topics["t"].produce(b"no policy is asked about a log without records")
         assert policy.held.wait(PATIENCE_S)
         [(level, said)] = lines.wait(1)
         assert level == "WARNING"
@@ -256,17 +258,18 @@ class Stuck(MemoryStorage):
         super().__init__()
         self.released = threading.Event()
 
-    def make_folder(self, path: str) -> None:
-        if path.startswith("stuck"):
+    def list(self, folder: str) -> list[Entry]:
+        if folder.startswith("stuck"):  # its log is opened
             assert self.released.wait(PATIENCE_S)
-        super().make_folder(path)
+        return super().list(folder)
 
 
 def test_a_storage_that_a_program_gave_is_named(lines: Lines) -> None:
     storage = Stuck()
     with kqueue.Broker(storage=storage, kqueue_watchdog_ms=50) as broker, ThreadPoolExecutor(1) as pool:
-        made = pool.submit(broker.create_topic, "stuck")
+        broker.create_topic("stuck")
+        produced = pool.submit(broker.topics["stuck"].produce, b"which opens the log")
         [(_, said)] = lines.wait(1)
         storage.released.set()
-        made.result(PATIENCE_S)
-    assert f"storage 'Stuck' of Broker(storage=...) ({__name__}.Stuck.make_folder, line " in said
+        produced.result(PATIENCE_S)
+    assert f"storage 'Stuck' of Broker(storage=...) ({__name__}.Stuck.list, line " in said

@@ -12,6 +12,7 @@ from kqueue.log.folders.log_dirs import log_dir
 from kqueue.log.formats.filenames import DELETED, LOG, file_name
 from kqueue.storage import Entry, MemoryStorage, Storage
 from kqueue.testing.clock import ManualClock
+from kqueue.testing.jobs import SteppedJobs
 from kqueue.testing.storage import FaultyStorage
 from kqueue.tests.log.helpers import START_MS, append, batch, open_log
 
@@ -67,6 +68,16 @@ def test_a_partition_that_is_just_being_deleted_holds_nothing() -> None:
     storage.rename("t-1", "t-1.0123-delete")
     found = log_dir(folder, {})
     assert (found.error, found.partitions) == (None, {KEYS[0]: 0, KEYS[1]: 0})
+
+
+def test_a_partition_whose_folder_a_job_is_to_make_is_listed_as_empty() -> None:
+    jobs = SteppedJobs()
+    folder = DataFolder(MemoryStorage(), node_id=1, cluster_id=None, clock=ManualClock(START_MS), rng=random.Random(1), jobs=jobs)
+    for key in KEYS:
+        folder.make_soon(key, ID)
+    assert log_dir(folder, {}).partitions == {KEYS[0]: 0, KEYS[1]: 0}
+    jobs.run_all()
+    assert log_dir(folder, {}).partitions == {KEYS[0]: 0, KEYS[1]: 0}
 
 
 def test_a_folder_that_cannot_be_listed_has_an_error_and_nothing_else() -> None:

@@ -37,7 +37,9 @@ def test_pieces_are_done_in_order_a_slice_per_job() -> None:
         assert len(jobs.pending) == 1
     assert work.done == []
     assert len(work) == count
+    assert sorted(work.pending()) == list(range(count))
     jobs.run_all()
+    assert work.pending() == []
     assert work.done == list(range(count))
     assert work.results == [(key, True) for key in range(count)]
     assert 3 <= work.slices <= 4, "the first slice begins with what is there then"
