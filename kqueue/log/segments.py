@@ -73,11 +73,12 @@ class Segments:
         number = self.find(old)
         if number is None:
             return None
+        modified_ms = old[-1].modified_ms(now_ms)  # before the file has another name
         files, snapshots = self._leave(old), self._snapshots.give_up({segment.base for segment in old[1:]})
         swap.install(self._storage, self._folder, group)
         for name in snapshots:
             self._storage.rename(f"{self._folder}/{name}", f"{self._folder}/{name}{DELETED}")
-        self.all[number : number + len(old)] = [self._open(group, now_ms, old[-1].modified_ms(now_ms))]
+        self.all[number : number + len(old)] = [self._open(group, now_ms, modified_ms)]
         return [f"{self._folder}/{name}{DELETED}" for name in files + snapshots]
 
     def cut(self, offset: int, index_bytes_max: int) -> int:

@@ -48,6 +48,26 @@ def records(partition: Partition) -> list[Record]:
     return found
 
 
+def test_segments_of_an_earlier_start_are_compacted(tmp_path: Path) -> None:
+    """Nothing of such a segment is in memory: what compaction needs to know of it has to be read before its files are renamed."""
+
+    async def test() -> None:
+        async with serving(tmp_path, **{"log.cleaner.enable": "false"}) as server:
+            partition = await topic(server, "t", **{"cleanup.policy": "compact", "segment.bytes": "100000"})
+            for _ in range(4):  # several segments become one
+                await fill(server, partition, 25)
+                partition.roll()
+        async with serving(tmp_path, **SETTINGS) as server:
+            partition = server.broker.topics.partition("t", 0)
+            partition.log  # noqa: B018  only open logs are compacted
+            cleaner = server.broker.cleaning.cleaner
+            await until(lambda: (server.broker.logs.cleaner_offset(("t", 0)) or 0) > 80 and not cleaner.is_busy(("t", 0)))
+            assert len(records(partition)) < 30
+            assert (partition.log.offline, cleaner.uncleanable) == (None, {})
+
+    asyncio.run(test())
+
+
 def test_segments_go_and_keys_keep_their_last_values_beside_a_reader(tmp_path: Path) -> None:
     """S5.1, S5.2: compaction in a process of its own; a fetch that is under way keeps what it reads."""
 
