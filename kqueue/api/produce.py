@@ -26,15 +26,17 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Wait[Produc
     if request.transactional_id is not None:
         raise TransactionsNotServed(request.transactional_id)
     work = Work(call, waits=request.acks == ACKS_ALL)
-    partitions = 0
-    for data in request.topic_data:
-        partitions += len(data.partition_data)
-    if partitions > SLICE_ITEMS:
+    topics = request.topic_data
+    if len(topics) + len(topics[0].partition_data if topics else ()) > 2 and _partition_count(request) > SLICE_ITEMS:
         answer = _handle_large(request, call, work)
         return None if answer is NO_ANSWER else answer
-    for data in request.topic_data:
+    for data in topics:
         work.append_topic(data)
     return _answer(request, call, work)
+
+
+def _partition_count(request: ProduceRequest) -> int:
+    return sum(len(data.partition_data) for data in request.topic_data)
 
 
 def _handle_large(request: ProduceRequest, call: Call, work: Work) -> ProduceResponse | Wait[ProduceResponse]:

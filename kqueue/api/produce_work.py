@@ -64,7 +64,7 @@ class Late(NamedTuple):
 class Work:
     """`response` is complete once `is_committed`. `waits`: the answer does; else nothing is `pending`. `late`: what is not appended yet."""
 
-    __slots__ = ("call", "late", "now_ms", "pauses", "pending", "response", "short_of_files", "wait", "waits")
+    __slots__ = ("call", "late", "now_ms", "pending", "response", "short_of_files", "wait", "waits")
 
     def __init__(self, call: Call, *, waits: bool) -> None:
         self.call = call
@@ -72,9 +72,7 @@ class Work:
         self.now_ms = call.broker.clock.wall_ms()
         self.response = ProduceResponse()
         self.pending: list[Pending] = []
-        self.late: list[Late] = []
-        self.short_of_files = False  # the last append could not open its file
-        self.pauses = PAUSES_MAX
+        self.late: Sequence[Late] = ()
 
     def append_topic(self, data: TopicProduceData) -> None:
         answers: list[PartitionProduceResponse] = []
@@ -89,14 +87,15 @@ class Work:
 
     def append_in_slices(self, topics: Sequence[TopicProduceData]) -> Steps[None]:
         """Append partition by partition, for a request of very many; a view of the records is let go of when it is appended."""
+        pauses = PAUSES_MAX
         for data in topics:
             answers: list[PartitionProduceResponse] = []
             self.response.responses.append(TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=answers))
             for one in data.partition_data:
                 header = bytes(one.records[:BATCH_OVERHEAD]) if one.records else b""  # which appending writes into
                 answer = self._append_one(data, one)
-                while self.short_of_files and self.pauses:  # flushes under way give some back
-                    self.pauses -= 1
+                while self.short_of_files and pauses:  # flushes under way give some back
+                    pauses -= 1
                     yield PAUSE_MS
                     if one.records:
                         one.records[: len(header)] = header
@@ -106,7 +105,7 @@ class Work:
                 yield
 
     def _append_one(self, data: TopicProduceData, one: PartitionProduceData) -> PartitionProduceResponse:
-        self.short_of_files = False
+        self.short_of_files = False  # whether this append could not open its file
         try:
             return self._append(self._topic(data), one)
         except KqueueError as error:
@@ -132,7 +131,7 @@ class Work:
             return failed(data.index, error)
         if isinstance(appended, Ticket):
             answer = PartitionProduceResponse(index=data.index)
-            self.late.append(Late(appended, partition, answer))
+            self.late = [*self.late, Late(appended, partition, answer)]
             return answer
         answer = PartitionProduceResponse(
             index=data.index,

@@ -66,10 +66,11 @@ class LogState(enum.Enum):
 class Space(Protocol):
     """The room on the disk as a log sees it; see `folders.disk_space`."""
 
-    @property
-    def refusal(self) -> DiskFull | None: ...
+    bytes_to_look: int
+    refusal: DiskFull | None
+
     def check(self) -> None: ...
-    def wrote(self, size: int) -> None: ...
+    def look(self) -> None: ...
     def met(self, error: DiskFull) -> None: ...
 
 
@@ -215,7 +216,9 @@ class Log:
             self._fail(error)
             raise
         if space is not None:
-            space.wrote(len(buf))
+            space.bytes_to_look -= len(buf)
+            if space.bytes_to_look < 0:
+                space.look()
         return Appended(offset, last_offset, append_time_ms, self.start_offset, False, last_offset + 1)
 
     def _write(

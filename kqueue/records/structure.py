@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from kqueue.base.errors import CorruptBatch, DecompressedTooLarge, InvalidRecord
-from kqueue.records.batch import BATCH_OVERHEAD, CODEC_MASK
+from kqueue.records.batch import BATCH_OVERHEAD
 from kqueue.records.codecs import CODECS
 from kqueue.records.codecs.contract import Buffer
 from kqueue.records.varints import VARINTS, read_raw
@@ -30,15 +30,11 @@ _CANDIDATES_MAX = 16
 _TIME_BYTES_MAX = 10
 
 
-def check_structure(buf: Buffer, attributes: int, count: int, limit_bytes: int) -> None:
-    """Check the batch that `buf` is, whose header counts `count` >= 1 records.
+def check_compressed(buf: Buffer, codec_id: int, count: int, limit_bytes: int) -> None:
+    """Check the batch that `buf` is, compressed with the codec of this id, whose header counts `count` >= 1 records.
 
     Args: limit_bytes: what a batch may decompress to. Raises InvalidRecord: it can't hold these records.
     """
-    codec_id = attributes & CODEC_MASK
-    if not codec_id:
-        _check_records(buf, BATCH_OVERHEAD, len(buf), count)
-        return
     if count * _RECORD_MIN > limit_bytes:
         raise InvalidRecord(f"expected at most {limit_bytes} bytes of records, found a batch that counts {count} records")
     payload = memoryview(buf)[BATCH_OVERHEAD:]
@@ -48,14 +44,15 @@ def check_structure(buf: Buffer, attributes: int, count: int, limit_bytes: int) 
             check(head, payload)
         if len(payload) <= DECOMPRESSED_HERE_MAX and (codec := CODECS.by_id(codec_id)) is not None:
             data = codec.decompress(payload, min(_ROOM, limit_bytes))
-            _check_records(data, 0, len(data), count)
+            check_record_lengths(data, 0, len(data), count)
     except DecompressedTooLarge:
         return  # it expands more than is looked at here
     except (CorruptBatch, IndexError, struct.error) as error:
         raise InvalidRecord(f"the compressed records of a batch can't be read: {error}") from None
 
 
-def _check_records(data: Buffer, start: int, end: int, count: int) -> None:
+def check_record_lengths(data: Buffer, start: int, end: int, count: int) -> None:
+    """Check that `data` from `start` to `end` looks like `count` >= 1 records. Raises InvalidRecord."""
     pos = start
     try:
         for _ in range(count if count <= WALKED_MAX else WALKED_FIRST):

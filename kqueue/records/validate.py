@@ -25,7 +25,7 @@ from kqueue.records.batch import (
 from kqueue.records.codecs import CODECS
 from kqueue.records.record import decode_records
 from kqueue.records.record_checks import RecordChecker
-from kqueue.records.structure import check_structure
+from kqueue.records.structure import check_compressed, check_record_lengths
 
 ZSTD_ID = 4
 PRODUCE_VERSION_ZSTD = 7
@@ -120,7 +120,10 @@ def check_header(buf: memoryview, rules: Rules, produce_version: int = PRODUCE_V
         raise CorruptBatch(f"checksum {crc:#010x} stands in the batch, but its bytes give {crc32c(buf[CRC_START:]):#010x}")
     header: BatchHeader = tuple.__new__(BatchHeader, fields)
     if rules.quick:
-        check_structure(buf, attributes, count, rules.limit_bytes)
+        if codec_id:
+            check_compressed(buf, codec_id, count, rules.limit_bytes)
+        else:
+            check_record_lengths(buf, BATCH_OVERHEAD, size, count)
     return header
 
 

@@ -67,14 +67,18 @@ class Turns:
         if self._deferred:
             return
         cost_s = self.now() - self._began_s
-        worker.turn_s = cost_s if cost_s > worker.turn_s else worker.turn_s + COST_DECAY * (cost_s - worker.turn_s)
-        served_s = worker.served_s = max(self._served_s, worker.served_s) + cost_s
-        if served_s > self._served_max_s:
-            self._served_max_s = served_s
+        if cost_s >= SHORT_TURN_S or worker.turn_s >= SHORT_TURN_S:  # of short turns the queue keeps no account
+            self._charge(worker, cost_s)
         if not self._in_pass:
             self._unqueued_s += cost_s
             if self._unqueued_s >= PASS_S:
                 self._pass_soon()
+
+    def _charge(self, worker: Worker, cost_s: float) -> None:
+        worker.turn_s = cost_s if cost_s > worker.turn_s else worker.turn_s + COST_DECAY * (cost_s - worker.turn_s)
+        served_s = worker.served_s = max(self._served_s, worker.served_s) + cost_s
+        if served_s > self._served_max_s:
+            self._served_max_s = served_s
 
     def add(self, worker: Worker) -> None:
         """Queue a connection that has work left; its `turn` is called once. It must not be in the queue already."""

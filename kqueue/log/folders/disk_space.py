@@ -40,7 +40,7 @@ class DiskSpace:
     """Of one data folder. Belongs to the owner thread, but for `make_room`.
 
     Args: reserve_bytes: AUTOMATIC, or bytes; 0: no reserve and no emergency file. A storage that does not know its free bytes has none.
-    `refusal`: why producers are refused; None: they are not.
+    `refusal`: why producers are refused; None: they are not. `bytes_to_look`: appends count down, and call `look` below 0.
     """
 
     def __init__(self, storage: Storage, reserve_bytes: int, clock: Clock) -> None:
@@ -48,7 +48,7 @@ class DiskSpace:
         self._reserve_bytes = reserve_bytes
         self._clock = clock
         self._lock = threading.Lock()  # of the emergency file
-        self._bytes_to_look = UNBOUNDED  # that may be written before the free bytes are asked for again
+        self.bytes_to_look = UNBOUNDED
         self._look_at_ms = self._warn_at_ms = -math.inf
         self.refusal: DiskFull | None = None
 
@@ -62,12 +62,6 @@ class DiskSpace:
             self.make_room()
         self._look(max(free, 0), reserve, emergency)
 
-    def wrote(self, size: int) -> None:
-        """So many bytes were appended: asks the system for the free bytes where that may matter."""
-        self._bytes_to_look -= size
-        if self._bytes_to_look < 0:
-            self.look()
-
     def check(self) -> None:
         """Refuse a producer while `refusal` holds; looks again now and then, so that it ends by itself. Raises DiskFull."""
         if self._clock.monotonic_ms() >= self._look_at_ms:
@@ -78,7 +72,7 @@ class DiskSpace:
     def met(self, error: DiskFull) -> None:
         """An append found no room: one line in the log, then none for a while."""
         now_ms = self._clock.monotonic_ms()
-        self._bytes_to_look = -1
+        self.bytes_to_look = -1
         if now_ms >= self._warn_at_ms:
             self._warn_at_ms = now_ms + WARN_INTERVAL_MS
             logger.warning("%s is full, appends are refused until there is room: %s", self._storage.place, error)
@@ -96,7 +90,7 @@ class DiskSpace:
                 self._storage.remove(EMERGENCY_FILE)
             except (StorageFailed, FileNotFoundError):
                 return False
-        self._bytes_to_look = -1  # producers are refused until it is back
+        self.bytes_to_look = -1  # producers are refused until it is back
         logger.warning("%s is full: the emergency file was removed to make room for the broker's own files", self._storage.place)
         return True
 
@@ -105,7 +99,7 @@ class DiskSpace:
         wanted = reserve
         if not self._has_file(emergency) and (free < reserve + emergency or not self._make_file(emergency)):
             wanted = max(reserve + emergency, free + 1)
-        self._bytes_to_look = max((free - wanted) // 2, LOOK_BYTES_MIN)
+        self.bytes_to_look = max((free - wanted) // 2, LOOK_BYTES_MIN)
         if free < wanted:
             self._refuse(free, wanted)
         elif self.refusal is not None:

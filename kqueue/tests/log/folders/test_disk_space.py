@@ -31,6 +31,12 @@ class Disk:
         else:
             other.truncate(other.size - (leaves - room))
 
+    def wrote(self, size: int) -> None:
+        """As an append counts."""
+        self.space.bytes_to_look -= size
+        if self.space.bytes_to_look < 0:
+            self.space.look()
+
     def is_refused(self) -> bool:
         """As an append asks."""
         if self.space.refusal is None:
@@ -73,9 +79,9 @@ def test_it_looks_after_half_of_what_was_free_was_written() -> None:
     disk.take(leaves=1_000_000)
     disk.space.look()
     disk.take(leaves=0)
-    disk.space.wrote(490_000)
+    disk.wrote(490_000)
     assert disk.space.refusal is None
-    disk.space.wrote(10_000)
+    disk.wrote(10_000)
     assert disk.space.refusal is not None
 
 
@@ -103,7 +109,7 @@ def test_a_disk_that_was_filled_has_room_for_the_brokers_own_files() -> None:
     assert disk.space.make_room()
     disk.storage.write_atomic("checkpoint", b"x" * 5000)
     assert not disk.space.make_room(), "only once"
-    disk.space.wrote(1)
+    disk.wrote(1)
     assert disk.is_refused(), "what was given up is not for producers"
     disk.take(leaves=RESERVE + 9_999)
     disk.clock.advance(500)
