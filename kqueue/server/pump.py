@@ -100,9 +100,9 @@ class Pump:
     def push(self, chunks: Sequence[Chunk]) -> None:
         """Take one answer; it goes out with the next `flush`. The chunks must not change any more."""
         self._chunks.extend(chunks)
-        if len(chunks) > 1:  # what holds regions begins with bytes
-            self._regions += sum([not isinstance(chunk, MEMORY) for chunk in chunks])
-        self.queued_bytes += memory_of(chunks)
+        sizes = [len(chunk) for chunk in chunks if isinstance(chunk, MEMORY)]
+        self.queued_bytes += sum(sizes)
+        self._regions += len(chunks) - len(sizes)
 
     def flush(self) -> None:
         """Send as much as the socket takes now; the rest follows by itself."""
