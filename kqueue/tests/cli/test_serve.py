@@ -241,7 +241,11 @@ def test_topics_are_made_at_the_start_where_they_are_not_there(tmp_path: Path) -
         with serving(*place, *topics) as served:
             end = served.end()
             assert ("created topic orders" in end) is (topics[0] == "--topic" and topics[1] == "orders:3")
-    assert {path.name for path in (tmp_path / "data").iterdir() if path.is_dir()} == {"orders-0", "orders-1", "orders-2", "payments-0"}
+    with serving(*place) as served:
+        consumer = KafkaConsumer(bootstrap_servers=served.bootstrap)
+        partitions = {topic: consumer.partitions_for_topic(topic) for topic in consumer.topics()}
+        consumer.close()
+    assert partitions == {"orders": {0, 1, 2}, "payments": {0}}
 
 
 @pytest.mark.parametrize("wrong", ["orders:0", "orders:x", "orders:", "orders:-1", "or ders", ":3", "__consumer_offsets"])
