@@ -61,7 +61,8 @@ class World:
         del self.values[offset:]
 
     def stop(self) -> None:
-        self.manager.close({KEY: self.log.end_offset})
+        self.manager.note_high_watermark(*KEY, self.log.end_offset)
+        self.manager.close()
         self.lowest = len(self.values)
 
 
