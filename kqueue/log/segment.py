@@ -146,8 +146,10 @@ class Segment:
         return waited_ms > age_max_ms
 
     def has_room(self, size: int, last_offset: int) -> bool:
-        """Whether the formats of the log and its indexes allow such a batch: positions and relative offsets are int32."""
-        return self.size + size <= POSITION_MAX and last_offset - self.base <= RELATIVE_OFFSET_MAX
+        """Whether such a batch may still be appended: positions and relative offsets are int32, and Kafka, which makes the indexes of an
+        unflushed segment anew, does not start where the entries are more than `segment.index.bytes` allows."""
+        fits = self.size + size <= POSITION_MAX and last_offset - self.base <= RELATIVE_OFFSET_MAX
+        return fits and not self.indexes_full
 
     def seal(self) -> None:
         """End the segment: the last entry of the time index is written, and memory let go. Crash: see the module. Raises StorageFailed."""

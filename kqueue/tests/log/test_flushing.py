@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -249,6 +250,19 @@ def test_a_roll_that_the_formats_ask_for_waits_for_the_disk(monkeypatch: pytest.
         append(log, b"x" * 100)
     assert [segment.base for segment in log.segments()] == [0, 1, 3]
     assert "00000000000000000000.log" in synced(storage)
+
+
+def test_a_roll_of_full_indexes_waits_for_the_disk() -> None:
+    """Kafka makes the indexes of such a segment anew after a crash, and does not start where their entries are too many."""
+    _storage, log = deferring_log()
+    log.config = replace(log.config, segment_index_bytes=16, segment_bytes=1 << 20)
+    for _ in range(12):
+        append(log, b"x" * 100)
+    log.flush_job()  # under way: nothing is known to be durable
+    for _ in range(12):
+        append(log, b"x" * 100)
+    assert all(segment.index.entries.count <= 2 for segment in [*log.sealed_below(log.end_offset), log.active])
+    check_log(log)
 
 
 def live_with_slow_flushes(storage: FaultyStorage, confirmed: list[int]) -> None:
