@@ -43,11 +43,6 @@ class TopicRows:
         return [_topic_row(config, row.setting) if name in own else row for name, row in self._shared.items()]
 
 
-def topic_rows(config: TopicConfig) -> list[ConfigRow]:
-    """All settings of one topic, by name."""
-    return TopicRows(config.broker).of(config)
-
-
 def broker_rows(config: Config) -> list[ConfigRow]:
     """All settings of a broker, by name."""
     return [_broker_row(config, config.catalog.broker[name]) for name in sorted(config)]

@@ -60,7 +60,8 @@ class Intake:
 
         Returns: for a message set of several batches, the first's base offset with the last's end. A ticket where the records take long to
         be read, or such records are before them: they are copied, and appended in later turns of the event loop.
-        Raises: RequestTimedOut: too much is waiting so already. What `check_produced`, `up_convert` and `Partition.append` raise.
+        Raises: RequestTimedOut: too much is waiting so already. What `check_header`, `check_records`, `up_convert` and
+        `Partition.append` raise.
         Nothing was appended if a check failed.
         """
         if records is None or not len(records):

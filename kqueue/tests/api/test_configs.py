@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.api.configs import broker_rows, topic_rows
+from kqueue.api.configs import TopicRows, broker_rows
 from kqueue.base.settings import ANY, Catalog, Config, Kind, Scope, Setting, Source, Synonym
 
 ROWS = (
@@ -17,7 +17,7 @@ def config(**values: object) -> Config:
 
 
 def test_rows_come_by_name() -> None:
-    assert [row.setting.name for row in topic_rows(config().for_topic({}))] == ["plain", "time.ms"]
+    assert [row.setting.name for row in TopicRows(config()).of(config().for_topic({}))] == ["plain", "time.ms"]
     assert [row.setting.name for row in broker_rows(config())] == ["log.time.minutes", "log.time.ms", "secret"]
 
 
@@ -29,7 +29,7 @@ def test_a_secret_is_never_told() -> None:
 
 
 def test_synonyms_have_their_own_units() -> None:
-    row = topic_rows(config(log_time_minutes=7).for_topic({"time.ms": "5"}))[1]
+    row = TopicRows(config(log_time_minutes=7)).of(config(log_time_minutes=7).for_topic({"time.ms": "5"}))[1]
     assert (row.value, row.source) == ("5", Source.TOPIC)
     assert row.synonyms == [
         ("time.ms", "5", Source.TOPIC),
@@ -39,4 +39,4 @@ def test_synonyms_have_their_own_units() -> None:
 
 
 def test_a_setting_without_synonyms_tells_none() -> None:
-    assert topic_rows(config().for_topic({}))[0].synonyms == []
+    assert TopicRows(config()).of(config().for_topic({}))[0].synonyms == []
