@@ -1,6 +1,8 @@
-"""The one command: `python -m benchmarks`: a broker of its own or the one at --bootstrap, the log engine by itself, and the test kit.
+"""The one command: `python -m benchmarks`: a broker of its own or the one at --bootstrap, the log
+engine by itself, and the test kit.
 
-`--only spark` compares the ways into Spark; it needs kqueue[spark,fast] and a Java, and Maven for Spark's own connector.
+`--only spark` compares the ways into Spark; it needs kqueue[spark,fast] and a Java, and Maven for
+Spark's own connector.
 """
 
 from __future__ import annotations
@@ -50,7 +52,10 @@ def flushed_steps(served: OwnBroker) -> Iterator[Step]:
     aims = loads.latency_aims_us(served.folder)
     yield "latency, flush=group", lambda: loads.latency(served, "kqueue.flush=group (aim: one fsync more)", aims)
     topic = frames.create_topic(served.bootstrap, "bulk-group")
-    yield "bulk produce, flush=group", lambda: loads.bulk_produce(served, topic, name=", kqueue.flush=group", acks=-1, aims=False)
+    yield (
+        "bulk produce, flush=group",
+        lambda: loads.bulk_produce(served, topic, name=", kqueue.flush=group", acks=-1, aims=False),
+    )
 
 
 def measure(report: Report, console: Console, found: Iterator[Step]) -> None:
@@ -68,7 +73,9 @@ def _drop_aims(report: Report) -> None:
 def _measure_there(bootstrap: str, report: Report, console: Console) -> None:
     there = external(bootstrap)
     measure(report, console, steps(there))
-    measure(report, console, iter([("latency", lambda: loads.latency(there, "as it is set", loads.latency_aims_us(None)))]))
+    measure(
+        report, console, iter([("latency", lambda: loads.latency(there, "as it is set", loads.latency_aims_us(None)))])
+    )
     _drop_aims(report)
 
 
@@ -86,9 +93,15 @@ def _measure_broker(report: Report, console: Console) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="measure the broker that is there, instead of a new kqueue")
-    parser.add_argument("--only", choices=(BROKER, LOG, KIT, SPARK), help="one of the groups; spark is left out without")
-    parser.add_argument("--quick", action="store_true", help="log and spark at a small part of their sizes: to see that they run")
+    parser.add_argument(
+        "--bootstrap", metavar="HOST:PORT", help="measure the broker that is there, instead of a new kqueue"
+    )
+    parser.add_argument(
+        "--only", choices=(BROKER, LOG, KIT, SPARK), help="one of the groups; spark is left out without"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="log and spark at a small part of their sizes: to see that they run"
+    )
     parser.add_argument("--json", metavar="FILE", type=Path, help="save the figures there too")
     options = parser.parse_args(arguments)
     console = Console(stderr=True)

@@ -1,8 +1,10 @@
-"""The costliest request of every API: `python -m benchmarks.costliest [API ...]`. What it costs the broker, and a good client beside it.
+"""The costliest request of every API: `python -m benchmarks.costliest [API ...]`. What it costs the
+broker, and a good client beside it.
 
-Requests come from the schemas (`kqueue/tests/costliest.py`), at the size limits and at `kqueue.request.max.items`. For each: CPU of the
-broker, wall time until it was answered or closed, growth of resident memory (peak, and kept), and the longest that a good client, who asks
-for Metadata, produces and fetches without a pause, waited for one answer.
+Requests come from the schemas (`kqueue/tests/costliest.py`), at the size limits and at
+`kqueue.request.max.items`. For each: CPU of the broker, wall time until it was answered or closed,
+growth of resident memory (peak, and kept), and the longest that a good client, who asks for
+Metadata, produces and fetches without a pause, waited for one answer.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ PAUSE_S = 0.002
 
 
 class Cost(NamedTuple):
-    """What one request cost. `answer`: size of the answer in bytes, -1 where the connection was closed."""
+    """What one request cost. `answer`: size of the answer in bytes, -1 where the connection was
+    closed.
+    """
 
     cpu_s: float
     wall_s: float
@@ -120,14 +124,18 @@ def requests(row: Served, version: int, topic_id: bytes) -> Iterator[tuple[Case,
     header = request_header(row.api.key, version, 1, "costly")
     for case in cases(row.api.request_class, version):
         for name, items in (("bytes", None), ("items", max(1, ITEMS // row.item_weight) - 8)):
-            body = Body(row.api.request_class, version, case, size_max=size - len(header), items_max=items, topic_id=topic_id)
+            body = Body(
+                row.api.request_class, version, case, size_max=size - len(header), items_max=items, topic_id=topic_id
+            )
             yield case, name, header + body.bytes()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.costliest", description=__doc__)
     parser.add_argument("apis", nargs="*", help="names of APIs; all that are served, if none is given")
-    parser.add_argument("--all-versions", action="store_true", help="every version that is served, not the highest alone")
+    parser.add_argument(
+        "--all-versions", action="store_true", help="every version that is served, not the highest alone"
+    )
     parser.add_argument("--partitions", type=int, default=1, help="partitions of the topic that is there")
     parser.add_argument("--only", default="", help="cases whose name has this in it")
     options = parser.parse_args()

@@ -1,4 +1,6 @@
-"""Requests made once and sent many times, so that a load costs the sender next to nothing; and one plain connection."""
+"""Requests made once and sent many times, so that a load costs the sender next to nothing; and one
+plain connection.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Connection:
     def __enter__(self) -> Connection:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -99,7 +103,9 @@ def fetch_frame(topic: str, offset: int, *, max_bytes: int, max_wait_ms: int = 5
 
 
 def fetch_head_bytes(topic: str) -> int:
-    """Bytes of an answer to `fetch_frame` before its records begin; the last four of them are the records' size."""
+    """Bytes of an answer to `fetch_frame` before its records begin; the last four of them are the
+    records' size.
+    """
     return _FETCH_HEAD_BYTES + len(topic)
 
 
@@ -128,7 +134,9 @@ def end_offset(bootstrap: str, topic: str) -> int:
 
 
 def settled_end(bootstrap: str, topic: str, wanted: int) -> int:
-    """The end of the topic once it has reached `wanted`; what was acknowledged with acks=1 may not be there for readers yet."""
+    """The end of the topic once it has reached `wanted`; what was acknowledged with acks=1 may not
+    be there for readers yet.
+    """
     deadline = time.monotonic() + CALL_TIMEOUT_S
     while (found := end_offset(bootstrap, topic)) < wanted and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -139,4 +147,3 @@ def greet(connection: Connection) -> None:
     """What every client asks first: the versions, and who is there."""
     connection.call(18, API_VERSIONS, api_versions.ApiVersionsRequest(), api_versions.ApiVersionsResponse)
     connection.call(3, METADATA, metadata.MetadataRequest(topics=[]), metadata.MetadataResponse)
-

@@ -1,6 +1,8 @@
-"""What hooks cost one request: `python -m benchmarks.hooks` prints microseconds, from the frame to the answer's bytes, without a socket.
+"""What hooks cost one request: `python -m benchmarks.hooks` prints microseconds, from the frame to
+the answer's bytes, without a socket.
 
-Aims: what an embedded broker notes of each request takes less than 1 µs; what a served broker pays for the place of hooks can't be told.
+Aims: what an embedded broker notes of each request takes less than 1 µs; what a served broker pays
+for the place of hooks can't be told.
 """
 
 from __future__ import annotations
@@ -83,7 +85,11 @@ def measure(broker: kqueue.Broker) -> None:
         watched.requests = (ignore,)
         for name, frame in frames().items():
             plain = 0.0
-            for title, hooks in (("as served: no hooks", None), ("embedded: noted", noted), ("noted, and a hook asked", watched)):
+            for title, hooks in (
+                ("as served: no hooks", None),
+                ("embedded: noted", noted),
+                ("noted, and a hook asked", watched),
+            ):
                 dispatcher._hooks = hooks
                 found = microseconds(starting(dispatcher.start, frame))
                 plain = plain or found
@@ -100,7 +106,9 @@ def measure_faults(broker: kqueue.Broker) -> None:
 
         async def work() -> None:
             for name, frame in frames().items():
-                print(f"{microseconds(starting(broker._server.hub.start, frame)):8.2f} µs          {name}, two faults for other requests")
+                print(
+                    f"{microseconds(starting(broker._server.hub.start, frame)):8.2f} µs          {name}, two faults for other requests"
+                )
 
         broker._call(work)
 

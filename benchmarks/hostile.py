@@ -27,10 +27,14 @@ METADATA, METADATA_VERSION = 3, 1
 
 
 def row() -> Row:
-    """Metadata of one topic, Produce and Fetch, one after the other, while others ask for all topics without end."""
+    """Metadata of one topic, Produce and Fetch, one after the other, while others ask for all
+    topics without end.
+    """
     with OwnBroker("kafka") as served:
         topic = _make_topics(served.bootstrap)
-        hostile = subprocess.Popen([sys.executable, "-m", "benchmarks.hostile", served.bootstrap], stdout=subprocess.PIPE)
+        hostile = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.hostile", served.bootstrap], stdout=subprocess.PIPE
+        )
         try:
             assert hostile.stdout is not None
             with Connection(served.bootstrap) as connection:
@@ -49,9 +53,16 @@ def row() -> Row:
 
 
 def _make_topics(bootstrap: str) -> str:
-    topics = [CreatableTopic(name=f"hostile-{number:05}", num_partitions=1, replication_factor=1) for number in range(TOPICS)]
+    topics = [
+        CreatableTopic(name=f"hostile-{number:05}", num_partitions=1, replication_factor=1) for number in range(TOPICS)
+    ]
     with Connection(bootstrap) as connection:
-        connection.call(CREATE_TOPICS, CREATE_TOPICS_VERSION, CreateTopicsRequest(topics=topics, timeout_ms=60_000), CreateTopicsResponse)
+        connection.call(
+            CREATE_TOPICS,
+            CREATE_TOPICS_VERSION,
+            CreateTopicsRequest(topics=topics, timeout_ms=60_000),
+            CreateTopicsResponse,
+        )
     return topics[0].name
 
 

@@ -1,4 +1,6 @@
-"""The test kit: what a broker costs a run of tests, what it adds to a test of one record, and how long it takes to let time pass."""
+"""The test kit: what a broker costs a run of tests, what it adds to a test of one record, and how
+long it takes to let time pass.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +48,14 @@ def one_record(bootstrap: str, topic: str) -> None:
 def start() -> Row:
     found = []
     for _ in range(START_ROUNDS):
-        printed = subprocess.run([sys.executable, "-c", _START], capture_output=True, text=True, check=True, timeout=60).stdout
+        printed = subprocess.run(
+            [sys.executable, "-c", _START], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
         found.append(float(printed) * 1000)
     figure = Figure(statistics.median(found), "ms", at_most=START_MS_MAX)
-    return Row("the first kafka_broker of a test run", [figure], "import and start, in a process that has pytest already")
+    return Row(
+        "the first kafka_broker of a test run", [figure], "import and start, in a process that has pytest already"
+    )
 
 
 def overhead() -> Row:
@@ -58,12 +64,22 @@ def overhead() -> Row:
     with kqueue.Broker() as broker:
         whole_ms = [_whole_ms(broker, f"one-{number:06}") for number in range(ROUNDS)]
     alone, whole = statistics.median(alone_ms), statistics.median(whole_ms)
-    figures = [Figure(whole - alone, "ms more", at_most=OVERHEAD_MS_MAX), Figure(whole, "ms in all"), Figure(alone, "ms, the client alone")]
-    return Row("a test of one record through kafka-python", figures, "the client alone: its requests are answered from a recording")
+    figures = [
+        Figure(whole - alone, "ms more", at_most=OVERHEAD_MS_MAX),
+        Figure(whole, "ms in all"),
+        Figure(alone, "ms, the client alone"),
+    ]
+    return Row(
+        "a test of one record through kafka-python",
+        figures,
+        "the client alone: its requests are answered from a recording",
+    )
 
 
 def push() -> Row:
-    """What `broker.clock.advance(days=8)` takes where there is something to keep, to delete and to compact."""
+    """What `broker.clock.advance(days=8)` takes where there is something to keep, to delete and to
+    compact.
+    """
     figures = []
     for storage, at_most in PUSH_MS_MAX.items():
         with tempfile.TemporaryDirectory() as folder, kqueue.Broker(folder if storage == "disk" else None) as broker:

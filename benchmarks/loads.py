@@ -28,7 +28,8 @@ START_ROUNDS = 3
 
 
 def pump(sock: socket.socket, frame: bytes, reply_bytes: int, count: int, depth: int) -> float:
-    """Send `frame` `count` times with up to `depth` unanswered; returns the seconds until the last answer.
+    """Send `frame` `count` times with up to `depth` unanswered; returns the seconds until the last
+    answer.
 
     All answers must be of one size, which they are: same request, same fields.
     """
@@ -52,7 +53,9 @@ def pump(sock: socket.socket, frame: bytes, reply_bytes: int, count: int, depth:
 
 
 def produce_many(served: Served, topic: str, data: bytes, count: int, depth: int, acks: int = 1) -> tuple[float, float]:
-    """Produce one batch `count` times; returns seconds and the broker's CPU seconds. Raises: not all of it was stored."""
+    """Produce one batch `count` times; returns seconds and the broker's CPU seconds. Raises: not
+    all of it was stored.
+    """
     frame = frames.produce_frame(topic, data, acks)
     before = frames.end_offset(served.bootstrap, topic)
     with Connection(served.bootstrap) as connection:
@@ -215,11 +218,17 @@ print(imported - begun, first - imported, second - again)
 def start_time() -> Row:
     found = []
     for _ in range(START_ROUNDS):
-        printed = subprocess.run([sys.executable, "-c", _START], capture_output=True, text=True, check=True, timeout=60).stdout
+        printed = subprocess.run(
+            [sys.executable, "-c", _START], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
         found.append([float(part) * 1000 for part in printed.split()])
     imported, first, second = (min(column) for column in zip(*found, strict=True))
     return Row(
         "start of kqueue.Broker()",
-        [Figure(first, "ms, the first", at_most=500), Figure(second, "ms, another one"), Figure(imported, "ms, import kqueue")],
+        [
+            Figure(first, "ms, the first", at_most=500),
+            Figure(second, "ms, another one"),
+            Figure(imported, "ms, import kqueue"),
+        ],
         "in memory; the first one imports what it needs",
     )

@@ -1,4 +1,6 @@
-"""The log engine by itself: appends, reads, look-ups in small and in large logs, opening; no broker, no sockets."""
+"""The log engine by itself: appends, reads, look-ups in small and in large logs, opening; no
+broker, no sockets.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,28 @@ from pathlib import Path
 
 from benchmarks.log_columns import columns, to_parquet
 from benchmarks.log_compaction import compaction
-from benchmarks.log_data import BATCH_BYTES, START_MS, Shape, batch, batch_of_bytes, drop_from_memory, temporary_folder, write_log
+from benchmarks.log_data import (
+    BATCH_BYTES,
+    START_MS,
+    Shape,
+    batch,
+    batch_of_bytes,
+    drop_from_memory,
+    temporary_folder,
+    write_log,
+)
 from benchmarks.log_produce import produce_beside
 from benchmarks.results import Figure, Row
 from kqueue.base.clock import SystemClock
 from kqueue.base.names import partition_folder
 from kqueue.log.config import LogConfig
-from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, encode_clean_shutdown, encode_offsets, encode_partition_metadata
+from kqueue.log.formats.checkpoints import (
+    CLEAN_SHUTDOWN,
+    RECOVERY_POINTS,
+    encode_clean_shutdown,
+    encode_offsets,
+    encode_partition_metadata,
+)
 from kqueue.log.formats.filenames import PARTITION_METADATA
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
@@ -62,7 +79,10 @@ def steps(sizes: Sizes) -> Iterator[Step]:
     yield "log: compaction", lambda: compaction(sizes.compacted_records, sizes.compacted_keys)
     yield "log: columns", lambda: columns(sizes.column_bytes)
     yield "log: export", lambda: to_parquet(sizes.column_bytes)
-    yield "log: produce beside compaction", lambda: produce_beside(sizes.compacted_records, sizes.compacted_keys, sizes.latency_samples)
+    yield (
+        "log: produce beside compaction",
+        lambda: produce_beside(sizes.compacted_records, sizes.compacted_keys, sizes.latency_samples),
+    )
 
 
 # --- appends and reads
@@ -79,7 +99,9 @@ def append_small(count: int) -> Row:
 
 
 def append_wide(partitions: int) -> Row:
-    """One record to each of many logs in turn, none flushed by itself: what keeping unsynced files open costs."""
+    """One record to each of many logs in turn, none flushed by itself: what keeping unsynced files
+    open costs.
+    """
     buf = batch(1, 100)
     header = read_header(buf)
     with temporary_folder() as folder, ThreadPoolExecutor(10) as pool:
@@ -97,7 +119,10 @@ def append_wide(partitions: int) -> Row:
             log.abandon()
     return Row(
         f"log append, one record each to {partitions} partitions in turn",
-        [Figure(partitions / rounds[0], "appends/s, first", at_least=10_000), Figure(partitions / min(rounds[1:]), "appends/s, later")],
+        [
+            Figure(partitions / rounds[0], "appends/s, first", at_least=10_000),
+            Figure(partitions / min(rounds[1:]), "appends/s, later"),
+        ],
         f"100 bytes each, not flushed; {descriptors.limit} clean files are kept open",
     )
 
@@ -220,7 +245,9 @@ def _write_data_folder(folder: Path, partitions: int, segment_bytes: int) -> int
         path = folder / partition_folder("t", number)
         write_log(path, shape)
         (path / PARTITION_METADATA).write_bytes(encode_partition_metadata(_topic_id()))
-    (folder / RECOVERY_POINTS).write_bytes(encode_offsets({("t", number): shape.end_offset for number in range(partitions)}))
+    (folder / RECOVERY_POINTS).write_bytes(
+        encode_offsets({("t", number): shape.end_offset for number in range(partitions)})
+    )
     return shape.end_offset
 
 

@@ -1,4 +1,6 @@
-"""Records to columns of Arrow and back: each engine, one core; and a log to Parquet, row by row and by columns."""
+"""Records to columns of Arrow and back: each engine, one core; and a log to Parquet, row by row and
+by columns.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ def columns(size: int) -> Row:
         for record_bytes in SIZES:
             count = max(size // record_bytes // (SLOWER if engine == "python" else 1), 1_000)
             figures += [_decode(engine, record_bytes, count), _encode(engine, record_bytes, count)]
-    return Row("columns of Arrow, from batches and to batches", figures, f"one core, uncompressed batches of {BATCH_BYTES // 1000} KB")
+    return Row(
+        "columns of Arrow, from batches and to batches",
+        figures,
+        f"one core, uncompressed batches of {BATCH_BYTES // 1000} KB",
+    )
 
 
 def to_parquet(size: int) -> Row:
@@ -52,7 +58,11 @@ def to_parquet(size: int) -> Row:
             count = _write(folder, max(size // (SLOWER if engine == "python" else 1), 5_000_000), SIZES[0])
             seconds = _best(lambda: _export(engine, folder))  # noqa: B023
             figures.append(Figure(count / seconds, f"records/s, {engine}"))
-    return Row("export of a log to Parquet", figures, f"records of {SIZES[0]} bytes that don't compress well; python: row by row")
+    return Row(
+        "export of a log to Parquet",
+        figures,
+        f"records of {SIZES[0]} bytes that don't compress well; python: row by row",
+    )
 
 
 def _engines() -> list[EngineName]:
@@ -106,8 +116,12 @@ def _decode(engine: EngineName, record_bytes: int, count: int) -> Figure:
 
 
 def _encode(engine: EngineName, record_bytes: int, count: int) -> Figure:
-    table = pa.table({"key": [b"%0*d" % (KEY_BYTES, number) for number in range(count)], "value": _values(record_bytes, count)})
-    seconds = _best(lambda: [None for _ in encode_batches(table, batch_bytes=BATCH_BYTES, engine=engine, default_ms=START_MS)])
+    table = pa.table(
+        {"key": [b"%0*d" % (KEY_BYTES, number) for number in range(count)], "value": _values(record_bytes, count)}
+    )
+    seconds = _best(
+        lambda: [None for _ in encode_batches(table, batch_bytes=BATCH_BYTES, engine=engine, default_ms=START_MS)]
+    )
     return _figure(count, count * record_bytes, seconds, f"{engine}, encoded, {record_bytes} bytes", "", record_bytes)
 
 

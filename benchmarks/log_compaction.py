@@ -1,6 +1,8 @@
-"""Compaction by itself, each engine in a process of its own: records a second, and the memory it takes.
+"""Compaction by itself, each engine in a process of its own: records a second, and the memory it
+takes.
 
-`python -m benchmarks.log_compaction FOLDER ENGINE` is that process; it compacts the partition in FOLDER and prints what it took.
+`python -m benchmarks.log_compaction FOLDER ENGINE` is that process; it compacts the partition in
+FOLDER and prints what it took.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ def compaction(records: int, keys: int) -> Row:
 
 
 def write(folder: Path, records: int, keys: int) -> int:
-    """A partition whose segments are all sealed but the last, which is empty; and a file that says which they are. Returns its end."""
+    """A partition whose segments are all sealed but the last, which is empty; and a file that says
+    which they are. Returns its end.
+    """
     log = Log.open(LocalStorage(folder), PARTITION, LogConfig.of(segment_bytes=SEGMENT_BYTES), SystemClock())
     append_keyed(log, records, keys, random.Random(1))
     log.roll()
@@ -104,7 +108,9 @@ def _task(storage: LocalStorage, folder: Path, name: str) -> CompactTask:
         PARTITION,
         sources,
         first_dirty=0,
-        config=CompactConfig(config.segment_bytes, config.segment_index_bytes, config.index_interval_bytes, 86_400_000, DEDUPE_BYTES),
+        config=CompactConfig(
+            config.segment_bytes, config.segment_index_bytes, config.index_interval_bytes, 86_400_000, DEDUPE_BYTES
+        ),
         start_offset=0,
         now_ms=START_MS,
         engine=name,
@@ -119,7 +125,8 @@ def _forget_peak() -> None:
 def _peak_bytes() -> int:
     """The most memory that was resident since `_forget_peak`.
 
-    On Linux not what getrusage says: that begins with the size of the process that started this one.
+    On Linux not what getrusage says: that begins with the size of the process that started this
+    one.
     """
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():

@@ -1,7 +1,9 @@
-"""Logs that are larger than the disk space they take: real indexes, and real batches where somebody will look; holes elsewhere.
+"""Logs that are larger than the disk space they take: real indexes, and real batches where somebody
+will look; holes elsewhere.
 
-All segments of such a log are alike: batches of BATCH_BYTES, each in the index but the first, because each is longer than the
-index's step. So the indexes have as many entries as those of a full log.
+All segments of such a log are alike: batches of BATCH_BYTES, each in the index but the first,
+because each is longer than the index's step. So the indexes have as many entries as those of a full
+log.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ def batch_of_bytes(count: int, size: int) -> bytearray:
 
 @dataclass(frozen=True)
 class Shape:
-    """A log of `segments` segments of `batches` batches; `samples`: numbers of batches, of all of its, that are there to be read."""
+    """A log of `segments` segments of `batches` batches; `samples`: numbers of batches, of all of
+    its, that are there to be read.
+    """
 
     segments: int
     batches: int
@@ -70,8 +74,13 @@ class Shape:
     @classmethod
     def draw(cls, rng: random.Random, segments: int, segment_bytes: int, samples: int) -> Shape:
         batches = segment_bytes // BATCH_BYTES
-        # never the first of a segment: it has no index entry, and the one before a sample is read as well
-        places = [number * batches + rng.randrange(1, batches) for number in range(segments) for _ in range(max(samples // segments, 1))]
+        # never the first of a segment: it has no index entry, and the one before a sample is read
+        # as well
+        places = [
+            number * batches + rng.randrange(1, batches)
+            for number in range(segments)
+            for _ in range(max(samples // segments, 1))
+        ]
         return cls(segments, batches, tuple(sorted(set(places))))
 
     @property
@@ -96,7 +105,9 @@ class Shape:
 
 
 def write_log(folder: Path, shape: Shape) -> None:
-    """Write what a clean stop leaves of such a log; the first and the last batch of each segment are there too."""
+    """Write what a clean stop leaves of such a log; the first and the last batch of each segment
+    are there too.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     template = batch_of_bytes(BATCH_RECORDS, BATCH_BYTES)
     index = _index_bytes(shape.batches)
@@ -144,7 +155,9 @@ def _index_bytes(batches: int) -> bytes:
 
 
 def _times_bytes(shape: Shape, segment: int) -> bytes:
-    """Entries of the same batches: greatest time so far, its batch's last offset relative to the segment's base."""
+    """Entries of the same batches: greatest time so far, its batch's last offset relative to the
+    segment's base.
+    """
     count = shape.batches - 1
     first_ms = _time_of(segment * shape.batches + 1)
     entries: list[int] = [0] * (2 * count)
@@ -163,11 +176,15 @@ KEYED_BATCH_RECORDS = 1_000
 def append_keyed(log: Log, records: int, keys: int, rng: random.Random) -> None:
     """Append records of 100 bytes, keys drawn at random.
 
-    One batch is made by the builder and the keys are then written over, since building each would take longer than what is measured.
+    One batch is made by the builder and the keys are then written over, since building each would
+    take longer than what is measured.
     """
     names = [b"key-%08d" % number for number in range(keys)]
     template = build_batch(
-        [Record(number, START_MS, b"@" * KEY_BYTES, b"." * VALUE_BYTES, (), -1) for number in range(KEYED_BATCH_RECORDS)]
+        [
+            Record(number, START_MS, b"@" * KEY_BYTES, b"." * VALUE_BYTES, (), -1)
+            for number in range(KEYED_BATCH_RECORDS)
+        ]
     )
     places = [place.start() for place in re.finditer(b"@" * KEY_BYTES, template)]
     assert len(places) == KEYED_BATCH_RECORDS, "keys are all there, and nothing else looks like one"
@@ -183,7 +200,9 @@ def _sign(batch: bytearray) -> None:
 
 
 def drop_from_memory(folder: Path) -> bool:
-    """Ask the kernel to forget the files below `folder`, once they are on disk; False: this platform can't."""
+    """Ask the kernel to forget the files below `folder`, once they are on disk; False: this
+    platform can't.
+    """
     if not hasattr(os, "posix_fadvise"):
         return False
     for path in folder.rglob("*"):

@@ -1,4 +1,6 @@
-"""What a producer notices of a compaction: the same requests to the same broker, without and with one under way."""
+"""What a producer notices of a compaction: the same requests to the same broker, without and with
+one under way.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,12 @@ def produce_beside(records: int, keys: int, samples: int) -> Row:
         before = _size(folder)
         with OwnBroker("kafka", folder, {**COMPACTED, "log.cleaner.enable": "false"}) as broker:
             alone = _latencies_us(broker, lambda taken: taken >= samples)
-        with OwnBroker("kafka", folder, {**COMPACTED, "log.cleaner.backoff.ms": "1", "log.segment.delete.delay.ms": "0"}) as broker:
-            if frames.end_offset(broker.bootstrap, topic) != end_offset:  # which opens the log, and so begins the compaction
+        with OwnBroker(
+            "kafka", folder, {**COMPACTED, "log.cleaner.backoff.ms": "1", "log.segment.delete.delay.ms": "0"}
+        ) as broker:
+            if (
+                frames.end_offset(broker.bootstrap, topic) != end_offset
+            ):  # which opens the log, and so begins the compaction
                 raise RuntimeError(f"{topic} should end at {end_offset}")
             begun = time.monotonic()
             beside = _latencies_us(broker, lambda _: _is_clean(folder, topic, end_offset, begun))

@@ -1,7 +1,8 @@
-"""What many partitions cost the broker and its other clients: `python -m benchmarks.partitions [--count N]` prints a table.
+"""What many partitions cost the broker and its other clients: `python -m benchmarks.partitions
+[--count N]` prints a table.
 
-Another process asks for the end offset of one partition all the time. Its longest wait during each step is the figure that matters: a
-step may take long, but other clients must not wait for it.
+Another process asks for the end offset of one partition all the time. Its longest wait during each
+step is the figure that matters: a step may take long, but other clients must not wait for it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class Step:
 
 
 class Watcher:
-    """Another client, in a process of its own. Use as a context manager; `longest_ms(since, until)` after it."""
+    """Another client, in a process of its own. Use as a context manager; `longest_ms(since, until)`
+    after it.
+    """
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._arguments = ["--watch", bootstrap, topic]
@@ -47,7 +50,10 @@ class Watcher:
 
     def __enter__(self) -> Watcher:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.partitions", *self._arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "benchmarks.partitions", *self._arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self._process.stdout is not None
         self._process.stdout.readline()  # it has begun
@@ -109,7 +115,9 @@ def steps(served: OwnBroker, count: int) -> list[Step]:
 
 def _open_all(client: Client, count: int) -> None:
     for first in range(0, count, OPENED_AT_ONCE):
-        client.offsets({TopicPartition("many", number): LATEST for number in range(first, min(first + OPENED_AT_ONCE, count))})
+        client.offsets(
+            {TopicPartition("many", number): LATEST for number in range(first, min(first + OPENED_AT_ONCE, count))}
+        )
 
 
 def _folders(data: Path) -> int:
@@ -138,7 +146,9 @@ def many_partitions() -> Row:
         Figure(create.seconds, f"s to create {COUNT} partitions", at_most=SECONDS_MAX),
         Figure(longest, "ms, longest wait of another client", at_most=WAIT_MS_MAX),
     ]
-    return Row("many partitions", figures, "created, opened, checkpointed, deleted; the other client asks for an end offset")
+    return Row(
+        "many partitions", figures, "created, opened, checkpointed, deleted; the other client asks for an end offset"
+    )
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
 """What a client costs by itself: its requests are answered from a recording, without a broker.
 
-`record` stands between a client and a broker and keeps the answers, by API and in order; `Replay` gives them out again from another
-process, each with the number of the request that it answers. The last Fetch that brought records is followed by silence, as a long poll is.
+`record` stands between a client and a broker and keeps the answers, by API and in order; `Replay`
+gives them out again from another process, each with the number of the request that it answers. The
+last Fetch that brought records is followed by silence, as a long poll is.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ class _Replayer(_Server):
 
 @contextmanager
 def record(port: int) -> Iterator[_Recorder]:
-    """A proxy on `port`; set its `broker` before a client comes. Its `answers` are whole once the client has closed."""
+    """A proxy on `port`; set its `broker` before a client comes. Its `answers` are whole once the
+    client has closed.
+    """
     with _Recorder(port) as recorder:
         threading.Thread(target=recorder.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         try:
@@ -103,7 +106,9 @@ class Replay:
     def __enter__(self) -> Replay:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):

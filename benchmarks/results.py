@@ -62,7 +62,13 @@ class Machine:
 
     @classmethod
     def look(cls, ours: set[int]) -> Machine:
-        return cls(os.cpu_count() or 0, platform.python_version(), platform.platform(), list(os.getloadavg()), busy_processes(ours))
+        return cls(
+            os.cpu_count() or 0,
+            platform.python_version(),
+            platform.platform(),
+            list(os.getloadavg()),
+            busy_processes(ours),
+        )
 
 
 @dataclass

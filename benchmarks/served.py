@@ -1,4 +1,6 @@
-"""The broker under measure: a `kqueue serve` of our own, or one that is there already; and what it costs the machine."""
+"""The broker under measure: a `kqueue serve` of our own, or one that is there already; and what it
+costs the machine.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,18 @@ WARM_CHUNK = bytes(2**20)
 
 
 class Served:
-    """A broker: where it listens and which process it is. `pid` None: its process is not on this machine, or not ours to see."""
+    """A broker: where it listens and which process it is. `pid` None: its process is not on this
+    machine, or not ours to see.
+    """
 
     def __init__(self, bootstrap: str, pid: int | None) -> None:
         self.bootstrap = bootstrap
         self.pid = pid
 
     def cpu_s(self) -> float:
-        """CPU time of all its threads so far, to the nanosecond where Linux tells it, else in ticks of 10 ms."""
+        """CPU time of all its threads so far, to the nanosecond where Linux tells it, else in ticks
+        of 10 ms.
+        """
         if self.pid is None:
             return float("nan")
         ran_ns = 0
@@ -43,9 +49,11 @@ class Served:
 
     @contextmanager
     def same_core(self) -> Iterator[bool]:
-        """While it lasts the broker and this process run on one core, as far as the platform can; yields whether it can.
+        """While it lasts the broker and this process run on one core, as far as the platform can;
+        yields whether it can.
 
-        What a request costs is then not what waking another core costs, which depends on the machine.
+        What a request costs is then not what waking another core costs, which depends on the
+        machine.
         """
         if self.pid is None or not hasattr(os, "sched_setaffinity"):
             yield False
@@ -72,7 +80,8 @@ class Served:
 class OwnBroker(Served):
     """`kqueue serve` with its data in a temporary folder, which goes when it ends.
 
-    `flush`: kafka or group. `data`: a data folder that is there already, and stays. `more`: other settings.
+    `flush`: kafka or group. `data`: a data folder that is there already, and stays. `more`: other
+    settings.
     """
 
     def __init__(self, flush: str, data: Path | None = None, more: Mapping[str, str] | None = None) -> None:
@@ -86,7 +95,9 @@ class OwnBroker(Served):
             **(more or {}),
         }
         pairs = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-        self._process = subprocess.Popen([sys.executable, "-m", "kqueue.cli", "serve", *pairs], stdout=self._log, stderr=self._log)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "kqueue.cli", "serve", *pairs], stdout=self._log, stderr=self._log
+        )
         super().__init__(f"127.0.0.1:{port}", self._process.pid)
         try:
             self._wait(port)
@@ -97,7 +108,9 @@ class OwnBroker(Served):
     def __enter__(self) -> OwnBroker:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     def stop(self) -> None:
@@ -138,7 +151,9 @@ def free_port() -> int:
 
 
 def warm_pages(size: int) -> None:
-    """Touch as much page cache as the loads will: on a fresh virtual machine a page's first use costs more than all we measure."""
+    """Touch as much page cache as the loads will: on a fresh virtual machine a page's first use
+    costs more than all we measure.
+    """
     with tempfile.TemporaryFile() as file:
         for _ in range(size // len(WARM_CHUNK)):
             file.write(WARM_CHUNK)

@@ -1,8 +1,10 @@
-"""Spark reads a topic, one task at a time: over the wire, from the files, with the decoder in plain Python, through Spark's own connector.
-Beside them stands what Spark takes of record batches that are ready made: no source in Python can be quicker.
+"""Spark reads a topic, one task at a time: over the wire, from the files, with the decoder in plain
+Python, through Spark's own connector. Beside them stands what Spark takes of record batches that
+are ready made: no source in Python can be quicker.
 
-All in one session and one run, of the same records, each the best of some rounds; a round that did not read all records is an error.
-The rows go to Spark's `noop` sink, which asks for every column and keeps nothing.
+All in one session and one run, of the same records, each the best of some rounds; a round that did
+not read all records is an error. The rows go to Spark's `noop` sink, which asks for every column
+and keeps nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ SLOTS = 1
 
 @dataclass(frozen=True)
 class Load:
-    """`bytes_each`: of a record's value; `times_faster`: the aim of the compiled decoder over plain Python."""
+    """`bytes_each`: of a record's value; `times_faster`: the aim of the compiled decoder over plain
+    Python.
+    """
 
     name: str
     bytes_each: int
@@ -45,7 +49,9 @@ LOADS = (Load("100 B", 100, 4_000_000, times_faster=5), Load("1 KB", 1_000, 600_
 
 @dataclass(frozen=True)
 class Way:
-    """One way for records into Spark. `at_path`: from the folder instead of the broker; `rounds`: fewer where it is slow."""
+    """One way for records into Spark. `at_path`: from the folder instead of the broker; `rounds`:
+    fewer where it is slow.
+    """
 
     name: str
     source: str = "kqueue"
@@ -63,7 +69,9 @@ WAYS = (PLAIN, READY, WIRE, PATH, STOCK)
 
 
 class Bench:
-    """A session and a broker with what is to be read. `why_no_stock`: why there is no connector to compare with; None: there is."""
+    """A session and a broker with what is to be read. `why_no_stock`: why there is no connector to
+    compare with; None: there is.
+    """
 
     def __init__(self, spark: SparkSession, broker: OwnBroker, why_no_stock: str | None) -> None:
         self._spark = spark
@@ -78,7 +86,9 @@ class Bench:
         each = max(BATCH_BYTES // load.bytes_each, 1)
         with asking(self._broker.bootstrap) as client:
             for begin in range(0, load.records, each):
-                client.produce({TopicPartition(topic, 0): batch(min(each, load.records - begin), bytes(load.bytes_each))})
+                client.produce(
+                    {TopicPartition(topic, 0): batch(min(each, load.records - begin), bytes(load.bytes_each))}
+                )
         return topic
 
     def row(self, way: Way, load: Load, topic: str) -> Row:
@@ -107,7 +117,11 @@ class Bench:
         from pyspark.sql.functions import count, lit
 
         where = "path" if way.at_path else "kafka.bootstrap.servers"
-        given = {where: str(self._broker.folder / "data") if way.at_path else self._broker.bootstrap, "subscribe": topic, **way.options}
+        given = {
+            where: str(self._broker.folder / "data") if way.at_path else self._broker.bootstrap,
+            "subscribe": topic,
+            **way.options,
+        }
         if way is READY:
             given = {"records": str(load.records), "bytes_each": str(load.bytes_each)}
         seen = Observation()
@@ -150,5 +164,8 @@ def steps(*, quick: bool = False) -> Iterator[Step]:
             load = replace(whole, records=whole.records // QUICK, times_faster=None) if quick else whole
             topic = bench.fill(load)
             for way in WAYS:
-                yield f"Spark: {load.name}, {way.name}", lambda way=way, load=load, topic=topic: bench.row(way, load, topic)  # type: ignore[misc]
+                yield (
+                    f"Spark: {load.name}, {way.name}",
+                    lambda way=way, load=load, topic=topic: bench.row(way, load, topic),
+                )  # type: ignore[misc]
         yield from sink_steps(bench.sink(), quick=quick)

@@ -1,4 +1,6 @@
-"""A data source that costs nothing: the same record batch, made once, again and again. What is read from it is what Spark itself takes."""
+"""A data source that costs nothing: the same record batch, made once, again and again. What is read
+from it is what Spark itself takes.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +53,17 @@ def _made(rows: int, bytes_each: int) -> pa.RecordBatch:
 
     from kqueue.spark.source.columns import arrow_schema
 
-    same = {"key": None, "value": bytes(bytes_each), "topic": "ready-made", "partition": 0, "timestamp": 0, "timestampType": 0}
+    same = {
+        "key": None,
+        "value": bytes(bytes_each),
+        "topic": "ready-made",
+        "partition": 0,
+        "timestamp": 0,
+        "timestampType": 0,
+    }
     schema = arrow_schema(headers=False)
     columns = [
-        pa.array(range(rows), field.type) if field.name == "offset" else pa.array([same[field.name]] * rows, field.type) for field in schema
+        pa.array(range(rows), field.type) if field.name == "offset" else pa.array([same[field.name]] * rows, field.type)
+        for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,7 +1,8 @@
-"""Spark writes to a topic of four partitions, rows with keys, one task at a time: our sink in both deliveries, Spark's own connector.
+"""Spark writes to a topic of four partitions, rows with keys, one task at a time: our sink in both
+deliveries, Spark's own connector.
 
-All in one session and one run, of the same rows, each the best of some rounds; a round after which the topic does not hold all rows is an
-error. Each round has a topic of its own.
+All in one session and one run, of the same rows, each the best of some rounds; a round after which
+the topic does not hold all rows is an error. Each round has a topic of its own.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ WAYS = (AT_LEAST_ONCE, ZSTD, EXACTLY_ONCE, STOCK)
 
 
 class SinkBench:
-    """A session and a broker to write to. `why_no_stock`: why there is no connector to compare with; None: there is."""
+    """A session and a broker to write to. `why_no_stock`: why there is no connector to compare
+    with; None: there is.
+    """
 
     def __init__(self, spark: SparkSession, bootstrap: str, why_no_stock: str | None) -> None:
         self._spark = spark

@@ -1,7 +1,8 @@
-"""What the hot messages cost: `python benchmarks/wire.py` prints microseconds per call, the best of several rounds.
+"""What the hot messages cost: `python benchmarks/wire.py` prints microseconds per call, the best of
+several rounds.
 
-Aims, on CPython 3.11 with a batch of 2 KB: Produce 9 request read 1.2, response written 0.8, Fetch 12 response of ten
-partitions written 6.
+Aims, on CPython 3.11 with a batch of 2 KB: Produce 9 request read 1.2, response written 0.8, Fetch
+12 response of ten partitions written 6.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def produce_request() -> produce.ProduceRequest:
 
 def produce_response() -> produce.ProduceResponse:
     partition = produce.PartitionProduceResponse(index=3, base_offset=1_000_000, log_start_offset=0)
-    return produce.ProduceResponse(responses=[produce.TopicProduceResponse(name="orders", partition_responses=[partition])])
+    return produce.ProduceResponse(
+        responses=[produce.TopicProduceResponse(name="orders", partition_responses=[partition])]
+    )
 
 
 def fetch_response(partition_count: int) -> fetch.FetchResponse:
@@ -48,7 +51,9 @@ def fetch_response(partition_count: int) -> fetch.FetchResponse:
         )
         for index in range(partition_count)
     ]
-    return fetch.FetchResponse(session_id=7, responses=[fetch.FetchableTopicResponse(topic="orders", partitions=partitions)])
+    return fetch.FetchResponse(
+        session_id=7, responses=[fetch.FetchableTopicResponse(topic="orders", partitions=partitions)]
+    )
 
 
 def writing(message: object, version: int) -> Callable[[], object]:

@@ -1,1 +1,3 @@
-"""Stock clients against a real socket: one suite of scenarios, one adapter per client, one tox environment per client version."""
+"""Stock clients against a real socket: one suite of scenarios, one adapter per client, one tox
+environment per client version.
+"""

@@ -1,4 +1,6 @@
-"""The brokers that the scenarios run against: kqueue in this process, in memory or on disk, or any other that is already there."""
+"""The brokers that the scenarios run against: kqueue in this process, in memory or on disk, or any
+other that is already there.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""`pytest compat_tests --client=NAME`: the scenarios with one client, on kqueue in memory and on disk.
+"""`pytest compat_tests --client=NAME`: the scenarios with one client, on kqueue in memory and on
+disk.
 
-With ``--bootstrap=HOST:PORT`` they run against the broker that is there instead, e.g. Kafka's own, to learn whether a
-scenario is right.
+With ``--bootstrap=HOST:PORT`` they run against the broker that is there instead, e.g. Kafka's own,
+to learn whether a scenario is right.
 """
 
 from __future__ import annotations
@@ -27,8 +28,15 @@ _numbers = itertools.count(1)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("compat", "real clients against a real broker")
-    group.addoption("--client", choices=sorted(clients.MODULES), default="kafka-python", help="the client to run (default: %(default)s)")
-    group.addoption("--bootstrap", metavar="HOST:PORT", help="a broker that is already there, instead of kqueue in this process")
+    group.addoption(
+        "--client",
+        choices=sorted(clients.MODULES),
+        default="kafka-python",
+        help="the client to run (default: %(default)s)",
+    )
+    group.addoption(
+        "--bootstrap", metavar="HOST:PORT", help="a broker that is already there, instead of kqueue in this process"
+    )
     group.addoption("--session-ms", type=int, help="the shortest session that the broker at --bootstrap allows")
 
 
@@ -54,7 +62,9 @@ def _external(config: pytest.Config) -> Running:
 
 @pytest.fixture(scope="session")
 def broker(storage: str, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """One broker for all tests of a storage; they keep apart by the names of their topics and groups."""
+    """One broker for all tests of a storage; they keep apart by the names of their topics and
+    groups.
+    """
     if storage == EXTERNAL:
         yield _external(pytestconfig)
         return
@@ -91,7 +101,9 @@ def topic(broker: Running, name: Callable[[str], str]) -> Callable[..., str]:
 
 @pytest.fixture
 def serves(broker: Running) -> Callable[[int], None]:
-    """Skip the test where the broker does not have this API (`test_versions` says which it must have)."""
+    """Skip the test where the broker does not have this API (`test_versions` says which it must
+    have).
+    """
 
     def check(api_key: int) -> None:
         if api_key not in direct.served_apis(broker.bootstrap):

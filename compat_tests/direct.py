@@ -1,4 +1,6 @@
-"""What a test needs and no client shows, asked of the broker directly. Depends on none of the clients that are tested."""
+"""What a test needs and no client shows, asked of the broker directly. Depends on none of the
+clients that are tested.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, settings: Mappi
 
 def served_apis(bootstrap: str) -> dict[int, tuple[int, int]]:
     """What the broker advertises: API key -> lowest and highest version."""
-    connection = Connection(parse_addresses(bootstrap)[0], ClientOptions(bootstrap=bootstrap), Deadline(CALL_TIMEOUT_MS))
+    connection = Connection(
+        parse_addresses(bootstrap)[0], ClientOptions(bootstrap=bootstrap), Deadline(CALL_TIMEOUT_MS)
+    )
     connection.close()
     return connection.served
 

@@ -1,4 +1,6 @@
-"""Group members that live on their own: as a thread (joins, leaves) and as a process (dies without a word)."""
+"""Group members that live on their own: as a thread (joins, leaves) and as a process (dies without
+a word).
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,13 @@ def eventually(check: Callable[[], object], what: str, timeout_s: float = WAIT_S
 
 
 class Member:
-    """A consumer in a thread that polls until it is told to leave. Everything of the consumer happens on that thread."""
+    """A consumer in a thread that polls until it is told to leave. Everything of the consumer
+    happens on that thread.
+    """
 
-    def __init__(self, client: Client, bootstrap: str, topics: list[str], options: ConsumerOptions, *, commit: bool = False) -> None:
+    def __init__(
+        self, client: Client, bootstrap: str, topics: list[str], options: ConsumerOptions, *, commit: bool = False
+    ) -> None:
         self.records: list[Record] = []
         self.history: list[set[Place]] = []
         self._held: set[Place] = set()
@@ -47,11 +53,15 @@ class Member:
     def __enter__(self) -> Member:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.leave()
 
     def leave(self) -> None:
-        """Close the consumer, which leaves the group; raises what went wrong in the thread, if anything did."""
+        """Close the consumer, which leaves the group; raises what went wrong in the thread, if
+        anything did.
+        """
         self._stop.set()
         self._thread.join(WAIT_S)
         assert not self._thread.is_alive(), f"the member could not leave within {WAIT_S} s"
@@ -91,7 +101,9 @@ class Member:
 
 
 class MemberProcess:
-    """A member in a process of its own, which can be killed: no goodbye, its session has to run out."""
+    """A member in a process of its own, which can be killed: no goodbye, its session has to run
+    out.
+    """
 
     def __init__(self, client: str, bootstrap: str, topic: str, group: str, session_ms: int) -> None:
         self._process = subprocess.Popen(
@@ -108,7 +120,9 @@ class MemberProcess:
     def __enter__(self) -> MemberProcess:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.kill()
 
     @property

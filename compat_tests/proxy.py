@@ -1,7 +1,8 @@
-"""A TCP proxy that loses replies and cuts connections on order: the network's share of the scenarios.
+"""A TCP proxy that loses replies and cuts connections on order: the network's share of the
+scenarios.
 
-It passes bytes on unchanged but for one thing: where the broker tells clients its address, its port becomes the
-proxy's, so that clients stay behind the proxy.
+It passes bytes on unchanged but for one thing: where the broker tells clients its address, its port
+becomes the proxy's, so that clients stay behind the proxy.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Proxy:
     def __enter__(self) -> Proxy:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._closed = True
         # A blocked accept() does not notice that its socket is closed; a last connection wakes it.
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):

@@ -31,7 +31,9 @@ def nothing_more(consumer: Consumer, seconds: float = 0.4) -> None:
 
 
 def send_all(producer: Producer, topic: str, values: Iterable[bytes], *, partition: int | None = None) -> list[Pending]:
-    """Send without waiting for each, then wait for all of them; they are confirmed when this returns."""
+    """Send without waiting for each, then wait for all of them; they are confirmed when this
+    returns.
+    """
     pending = [producer.send(topic, value, partition=partition) for value in values]
     producer.flush()
     for each in pending:

@@ -126,13 +126,17 @@ def test_more_partitions(connect: Connect, broker: Running, topic: Topic, needs:
 
 def test_the_settings_of_a_topic(connect: Connect, broker: Running, topic: Topic, needs: Needs) -> None:
     needs(ADMIN_CONFIGS)
-    settings = connect.admin(broker.bootstrap).topic_settings(topic(**{"retention.ms": "3600000", "cleanup.policy": "compact"}))
+    settings = connect.admin(broker.bootstrap).topic_settings(
+        topic(**{"retention.ms": "3600000", "cleanup.policy": "compact"})
+    )
     assert settings["retention.ms"] == "3600000"
     assert settings["cleanup.policy"] == "compact"
     assert settings["segment.bytes"] == str(2**30)
 
 
-def test_the_settings_of_a_topic_change(connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves) -> None:
+def test_the_settings_of_a_topic_change(
+    connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves
+) -> None:
     needs(ADMIN_CONFIGS)
     serves(ALTER_CONFIGS)
     serves(INCREMENTAL_ALTER_CONFIGS)
@@ -149,7 +153,9 @@ def test_the_settings_of_a_topic_change(connect: Connect, broker: Running, topic
     assert admin.topic_settings(chosen)["retention.ms"] == "7200000"
 
 
-def test_groups_are_listed_described_and_deleted(connect: Connect, broker: Running, topic: Topic, name: Name, needs: Needs) -> None:
+def test_groups_are_listed_described_and_deleted(
+    connect: Connect, broker: Running, topic: Topic, name: Name, needs: Needs
+) -> None:
     needs(ADMIN_GROUPS)
     admin = connect.admin(broker.bootstrap)
     chosen, group = topic(), name("group")
@@ -210,7 +216,9 @@ def test_a_consumer_whose_records_were_deleted_goes_on_as_it_was_told(
     assert [record.offset for record in collect(consumer, 5)] == list(range(15, 20))
 
 
-def test_records_that_cannot_be_deleted(connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves) -> None:
+def test_records_that_cannot_be_deleted(
+    connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves
+) -> None:
     needs(ADMIN_DELETE_RECORDS)
     serves(DELETE_RECORDS)
     admin = connect.admin(broker.bootstrap)
@@ -223,7 +231,9 @@ def test_records_that_cannot_be_deleted(connect: Connect, broker: Running, topic
         assert refusal.value.code == code, f"{place}: {refusal.value}"
 
 
-def test_what_lies_in_the_data_folders(connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves) -> None:
+def test_what_lies_in_the_data_folders(
+    connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves
+) -> None:
     needs(ADMIN_LOG_DIRS)
     serves(DESCRIBE_LOG_DIRS)
     chosen = topic(partitions=2)
@@ -235,7 +245,9 @@ def test_what_lies_in_the_data_folders(connect: Connect, broker: Running, topic:
 
 
 def test_produce_to_a_topic_that_cannot_be(connect: Connect, broker: Running) -> None:
-    """The broker says so by itself: not every client checks names, and none may wait for such a topic for ever."""
+    """The broker says so by itself: not every client checks names, and none may wait for such a
+    topic for ever.
+    """
     with pytest.raises(Refused) as refusal:
         direct.create_topic(broker.bootstrap, "not a name")
     assert refusal.value.code == INVALID_TOPIC

@@ -1,4 +1,6 @@
-"""Reading: by hand and by subscription, from any offset or time, paused, in small bites and large ones."""
+"""Reading: by hand and by subscription, from any offset or time, paused, in small bites and large
+ones.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def test_partitions_taken_by_hand(connect: Connect, broker: Running, topic: Topi
     consumer = connect.consumer(broker.bootstrap, assign=[Place(name, 0), Place(name, 2)])
     records = collect(consumer, 40)
     for partition in (0, 2):
-        assert [record.value for record in records if record.place.partition == partition] == numbered(20, f"p{partition}")
+        assert [record.value for record in records if record.place.partition == partition] == numbered(
+            20, f"p{partition}"
+        )
     assert consumer.assignment() == {Place(name, 0), Place(name, 2)}
     consumer.assign([Place(name, 1)])
     assert values(collect(consumer, 20)) == numbered(20, "p1")
@@ -102,7 +106,13 @@ def test_seek_by_time(linger_ms: int, connect: Connect, broker: Running, topic: 
             pending[-1].result()
     assert [each.result().offset for each in pending] == list(range(60))
     consumer = connect.consumer(broker.bootstrap, assign=[place], fetch_wait_ms=50)
-    for asked_ms, offset in ((0, 0), (start_ms, 0), (start_ms + 1, 1), (start_ms + 30 * SECOND_MS, 30), (start_ms + 58_500, 59)):
+    for asked_ms, offset in (
+        (0, 0),
+        (start_ms, 0),
+        (start_ms + 1, 1),
+        (start_ms + 30 * SECOND_MS, 30),
+        (start_ms + 58_500, 59),
+    ):
         found = consumer.offset_for_time(place, asked_ms)
         assert found is not None
         assert found.offset == offset
@@ -181,11 +191,16 @@ def test_many_small_records(connect: Connect, broker: Running, topic: Topic) -> 
     producer.flush()
     pending[-1].result()
     consumer = connect.consumer(
-        broker.bootstrap, assign=[Place(name, partition) for partition in range(4)], partition_bytes_max=8 * 2**20, poll_records_max=5_000
+        broker.bootstrap,
+        assign=[Place(name, partition) for partition in range(4)],
+        partition_bytes_max=8 * 2**20,
+        poll_records_max=5_000,
     )
     records = collect(consumer, 20_000)
     for partition in range(4):
-        assert [int(record.value or b"") for record in records if record.place.partition == partition] == list(range(partition, 20_000, 4))
+        assert [int(record.value or b"") for record in records if record.place.partition == partition] == list(
+            range(partition, 20_000, 4)
+        )
 
 
 def test_many_topics(connect: Connect, broker: Running, name: Name) -> None:
@@ -210,7 +225,9 @@ def test_topics_by_pattern(connect: Connect, broker: Running, name: Name) -> Non
     for each in ("one", "two"):
         direct.create_topic(broker.bootstrap, f"{stem}.{each}")
     direct.create_topic(broker.bootstrap, f"other.{stem}.three")
-    consumer = connect.consumer(broker.bootstrap, group=name("group"), session_ms=broker.session_ms, metadata_age_ms=500)
+    consumer = connect.consumer(
+        broker.bootstrap, group=name("group"), session_ms=broker.session_ms, metadata_age_ms=500
+    )
     consumer.subscribe_pattern(f"^{stem}.*")
     producer = connect.producer(broker.bootstrap)
     for each in (f"{stem}.one", f"{stem}.two", f"other.{stem}.three"):
@@ -225,10 +242,15 @@ def test_topics_by_pattern(connect: Connect, broker: Running, name: Name) -> Non
 def test_the_partitions_of_a_topic(connect: Connect, broker: Running, topic: Topic) -> None:
     name = topic(partitions=7)
     consumer = connect.consumer(broker.bootstrap, assign=[Place(name, 0)])
-    eventually(lambda: consumer.poll(0.05) == [] and consumer.partitions(name) == set(range(7)), "the consumer knows seven partitions")
+    eventually(
+        lambda: consumer.poll(0.05) == [] and consumer.partitions(name) == set(range(7)),
+        "the consumer knows seven partitions",
+    )
 
 
-def test_read_committed_without_transactions(connect: Connect, broker: Running, filled: Place, needs: Callable[[str], None]) -> None:
+def test_read_committed_without_transactions(
+    connect: Connect, broker: Running, filled: Place, needs: Callable[[str], None]
+) -> None:
     needs(READ_COMMITTED)
     consumer = connect.consumer(broker.bootstrap, assign=[filled], read_committed=True)
     assert values(collect(consumer, 100)) == numbered(100)

@@ -1,4 +1,6 @@
-"""Consumer groups: members that join, leave and die; commits by hand and automatic; static members; assignors."""
+"""Consumer groups: members that join, leave and die; commits by hand and automatic; static members;
+assignors.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def join(client: Client, broker: Running) -> Iterator[Join]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
-def test_members_share_the_partitions(count: int, join: Join, connect: Connect, broker: Running, topic: Topic, name: Name) -> None:
+def test_members_share_the_partitions(
+    count: int, join: Join, connect: Connect, broker: Running, topic: Topic, name: Name
+) -> None:
     chosen = topic(partitions=4)
     group = name("group")
     members = [join(chosen, group) for _ in range(count)]
@@ -88,7 +92,9 @@ def test_who_leaves_frees_its_partitions_at_once(join: Join, topic: Topic, name:
     eventually(lambda: members[1].held == places(chosen, 2), "the other holds all", 10)
 
 
-def test_who_dies_is_missed_when_its_session_ends(client: Client, join: Join, broker: Running, topic: Topic, name: Name) -> None:
+def test_who_dies_is_missed_when_its_session_ends(
+    client: Client, join: Join, broker: Running, topic: Topic, name: Name
+) -> None:
     chosen = topic(partitions=4)
     group = name("group")
     member = join(chosen, group)
@@ -98,10 +104,14 @@ def test_who_dies_is_missed_when_its_session_ends(client: Client, join: Join, br
         mortal.kill()
         killed = time.monotonic()
         eventually(lambda: member.held == places(chosen, 4), "the survivor holds all")
-        assert time.monotonic() - killed > broker.session_ms / 1000 / 2, "the dead member was gone before its session could have ended"
+        assert time.monotonic() - killed > broker.session_ms / 1000 / 2, (
+            "the dead member was gone before its session could have ended"
+        )
 
 
-def test_heartbeats_keep_a_member_that_does_not_poll(join: Join, connect: Connect, broker: Running, topic: Topic, name: Name) -> None:
+def test_heartbeats_keep_a_member_that_does_not_poll(
+    join: Join, connect: Connect, broker: Running, topic: Topic, name: Name
+) -> None:
     chosen = topic(partitions=2)
     group = name("group")
     idle = connect.consumer(broker.bootstrap, chosen, group=group, session_ms=broker.session_ms)
@@ -170,7 +180,9 @@ def test_automatic_commits(connect: Connect, broker: Running, topic: Topic, name
     watcher = connect.consumer(broker.bootstrap, assign=[place], group=group)
     eventually(lambda: first.poll(0.1) == [] and watcher.committed(place) == 50, "the automatic commit of offset 50")
     first.close()
-    second = connect.consumer(broker.bootstrap, chosen, group=group, session_ms=broker.session_ms, auto_commit_ms=60_000)
+    second = connect.consumer(
+        broker.bootstrap, chosen, group=group, session_ms=broker.session_ms, auto_commit_ms=60_000
+    )
     send_all(connect.producer(broker.bootstrap), chosen, numbered(5, "more"))
     assert [record.value for record in collect(second, 5)] == numbered(5, "more")
     second.close()  # commits although its interval is far away
@@ -182,7 +194,9 @@ def test_automatic_commits(connect: Connect, broker: Running, topic: Topic, name
 def test_every_group_gets_everything(connect: Connect, broker: Running, topic: Topic, name: Name) -> None:
     chosen = topic(partitions=2)
     groups = [name("group") for _ in range(3)]
-    consumers = [connect.consumer(broker.bootstrap, chosen, group=group, session_ms=broker.session_ms) for group in groups]
+    consumers = [
+        connect.consumer(broker.bootstrap, chosen, group=group, session_ms=broker.session_ms) for group in groups
+    ]
     producer = connect.producer(broker.bootstrap)
     for partition in (0, 1):
         send_all(producer, chosen, numbered(10), partition=partition)
@@ -199,7 +213,9 @@ def test_a_member_of_several_topics(join: Join, topic: Topic, name: Name) -> Non
 
 
 def _halves(members: list[Member], everything: set[Place]) -> bool:
-    """The range assignor shares each topic by itself: one member may have one partition more of each."""
+    """The range assignor shares each topic by itself: one member may have one partition more of
+    each.
+    """
     held = [place for member in members for place in member.held]
     return sorted(held) == sorted(everything) and all(member.held for member in members)
 
@@ -208,7 +224,10 @@ def test_members_of_different_topics(join: Join, topic: Topic, name: Name) -> No
     topics = [topic(partitions=2), topic(partitions=2)]
     group = name("group")
     members = [join(chosen, group) for chosen in topics]
-    eventually(lambda: [member.held for member in members] == [places(chosen, 2) for chosen in topics], "each holds its own topic")
+    eventually(
+        lambda: [member.held for member in members] == [places(chosen, 2) for chosen in topics],
+        "each holds its own topic",
+    )
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
@@ -225,7 +244,9 @@ def test_an_assignor(assignor: str, client: Client, join: Join, topic: Topic, na
     eventually(lambda: shared(members, places(chosen, 6)), "two members share again")
 
 
-def test_a_static_member_comes_back_unnoticed(join: Join, topic: Topic, name: Name, needs: Callable[[str], None]) -> None:
+def test_a_static_member_comes_back_unnoticed(
+    join: Join, topic: Topic, name: Name, needs: Callable[[str], None]
+) -> None:
     needs(STATIC_MEMBERS)
     chosen = topic(partitions=4)
     group = name("group")

@@ -1,4 +1,6 @@
-"""A network that loses replies and cuts connections: nothing is lost, and an idempotent producer writes nothing twice."""
+"""A network that loses replies and cuts connections: nothing is lost, and an idempotent producer
+writes nothing twice.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def test_a_lost_reply_does_not_write_twice(
     assert consumer.end_offset(place) == 3
 
 
-def test_lost_replies_under_load(proxy: Proxy, connect: Connect, broker: Running, topic: Topic, needs: Callable[[str], None]) -> None:
+def test_lost_replies_under_load(
+    proxy: Proxy, connect: Connect, broker: Running, topic: Topic, needs: Callable[[str], None]
+) -> None:
     needs(IDEMPOTENCE)
     name = topic(partitions=2)
     producer = connect.producer(proxy.bootstrap, idempotent=True, batch_bytes=600)
@@ -59,7 +63,9 @@ def test_lost_replies_under_load(proxy: Proxy, connect: Connect, broker: Running
         assert consumer.end_offset(Place(name, partition)) == 1_500
 
 
-def test_a_plain_producer_writes_again_after_a_lost_reply(proxy: Proxy, connect: Connect, broker: Running, topic: Topic) -> None:
+def test_a_plain_producer_writes_again_after_a_lost_reply(
+    proxy: Proxy, connect: Connect, broker: Running, topic: Topic
+) -> None:
     """At least once, as it promises; and the proof that a lost reply makes a client write again."""
     place = Place(topic(), 0)
     producer = connect.producer(proxy.bootstrap)

@@ -1,4 +1,6 @@
-"""A client finds its way with each Kafka that kqueue can serve as: it sees that Kafka's API versions and no others."""
+"""A client finds its way with each Kafka that kqueue can serve as: it sees that Kafka's API
+versions and no others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What producers send is what consumers get: codecs, acks, every field of a record, sizes, refusals."""
+"""What producers send is what consumers get: codecs, acks, every field of a record, sizes,
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def test_a_codec(codec: str, connect: Connect, broker: Running, topic: Topic) ->
     records = collect(connect.consumer(broker.bootstrap, assign=[Place(name, 0)]), 200)
     assert [record.value for record in records] == values
     assert [record.offset for record in records] == list(range(200))
-    # Some clients turn compression off by themselves when a broker's list of versions displeases them.
+    # Some clients turn compression off by themselves when a broker's list of versions displeases
+    # them.
     assert direct.codecs_of(broker.bootstrap, Place(name, 0)) == {codec}
 
 
@@ -84,7 +87,9 @@ def test_keys_values_headers_and_times(connect: Connect, broker: Running, topic:
         (bytes(range(256)), bytes(reversed(range(256))), (), now_ms),
     ]
     producer = connect.producer(broker.bootstrap, linger_ms=50)
-    pending = [producer.send(name, value, key=key, headers=extra, timestamp_ms=when) for key, value, extra, when in sent]
+    pending = [
+        producer.send(name, value, key=key, headers=extra, timestamp_ms=when) for key, value, extra, when in sent
+    ]
     producer.flush()
     assert [each.result().offset for each in pending] == list(range(len(sent)))
     records = collect(connect.consumer(broker.bootstrap, assign=[Place(name, 0)]), len(sent))

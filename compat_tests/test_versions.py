@@ -38,7 +38,9 @@ def test_the_versions_that_clients_need(broker: Running) -> None:
     if broker.storage == EXTERNAL:
         pytest.skip("what another broker serves is its own affair")
     served = direct.served_apis(broker.bootstrap)
-    missing = {key: (served.get(key), wanted) for key, wanted in AT_LEAST.items() if not _covers(served.get(key), wanted)}
+    missing = {
+        key: (served.get(key), wanted) for key, wanted in AT_LEAST.items() if not _covers(served.get(key), wanted)
+    }
     assert not missing
 
 

@@ -1,7 +1,8 @@
-"""A point-to-point queue with acknowledgement: each job goes to one worker, and a job whose worker dies is done by another.
+"""A point-to-point queue with acknowledgement: each job goes to one worker, and a job whose worker
+dies is done by another.
 
-Workers share a consumer group. A worker acknowledges a job by committing its offset after the work is done; one that
-dies before that has acknowledged nothing, and its jobs go to the others.
+Workers share a consumer group. A worker acknowledges a job by committing its offset after the work
+is done; one that dies before that has acknowledged nothing, and its jobs go to the others.
 
 Run it with: python examples/acknowledged_queue.py        (needs kqueue with the extra `cli`)
 """
@@ -20,7 +21,9 @@ JOBS = 40
 
 
 class Worker(threading.Thread):
-    """Takes jobs one by one until all are done. With `dies_after`, it vanishes in the middle of a job."""
+    """Takes jobs one by one until all are done. With `dies_after`, it vanishes in the middle of a
+    job.
+    """
 
     def __init__(self, name: str, bootstrap: str, done: dict[str, list[str]], dies_after: int | None = None) -> None:
         super().__init__(name=name)

@@ -1,8 +1,9 @@
-"""Peak shaving: a flash sale sends far more orders than the shop can handle at once, and the queue takes the peak.
+"""Peak shaving: a flash sale sends far more orders than the shop can handle at once, and the queue
+takes the peak.
 
-Orders go into a queue, and the shop works through it at its own pace. Past a bound on the queue the front door refuses
-new orders with a clear error, instead of letting everybody wait without end. How long the queue is, the broker knows:
-the end of the log less what the shop's group has committed.
+Orders go into a queue, and the shop works through it at its own pace. Past a bound on the queue the
+front door refuses new orders with a clear error, instead of letting everybody wait without end. How
+long the queue is, the broker knows: the end of the log less what the shop's group has committed.
 
 Run it with: python examples/peak_shaving.py        (needs kqueue with the extra `cli`)
 """
@@ -30,7 +31,9 @@ class TooBusy(Exception):
 
 
 class FrontDoor:
-    """Takes orders while the queue is shorter than its bound. It asks for the length again once the queue may be full."""
+    """Takes orders while the queue is shorter than its bound. It asks for the length again once the
+    queue may be full.
+    """
 
     def __init__(self, bootstrap: str) -> None:
         self.producer = KafkaProducer(bootstrap_servers=bootstrap)

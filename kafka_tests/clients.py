@@ -1,4 +1,5 @@
-"""Stock clients, the same against Kafka and kqueue: write records, read back everything that a topic holds.
+"""Stock clients, the same against Kafka and kqueue: write records, read back everything that a
+topic holds.
 
 confluent-kafka does most; kafka-python writes too, so that not all files begin in librdkafka.
 """
@@ -43,7 +44,9 @@ class Row(NamedTuple):
 
 
 def sample(name: str, count: int, *, partitions: int = 1, start: int = 0) -> list[Sent]:
-    """Records of all kinds: null and empty keys and values, headers of all sorts, times that go back now and then."""
+    """Records of all kinds: null and empty keys and values, headers of all sorts, times that go
+    back now and then.
+    """
     made = []
     for number in range(start, start + count):
         key = None if number % 5 == 0 else b"" if number % 7 == 0 else f"key-{number % 13}".encode()
@@ -55,7 +58,9 @@ def sample(name: str, count: int, *, partitions: int = 1, start: int = 0) -> lis
 
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, **settings: object) -> None:
-    """Create a topic; `settings` are its own, with `_` for `.`; returns once a producer can write to it."""
+    """Create a topic; `settings` are its own, with `_` for `.`; returns once a producer can write
+    to it.
+    """
     admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
     configs = {key.replace("_", "."): str(value) for key, value in settings.items()}
     admin.create_topics([NewTopic(name, partitions, 1, config=configs)])[name].result(TIMEOUT_S)
@@ -67,7 +72,11 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, **settings: obj
 
 def _is_ready(admin: AdminClient, name: str, partitions: int) -> bool:
     topic = admin.list_topics(name, timeout=TIMEOUT_S).topics[name]
-    return topic.error is None and len(topic.partitions) == partitions and all(one.leader >= 0 for one in topic.partitions.values())
+    return (
+        topic.error is None
+        and len(topic.partitions) == partitions
+        and all(one.leader >= 0 for one in topic.partitions.values())
+    )
 
 
 def delete_topics(bootstrap: str, *names: str) -> None:
@@ -136,7 +145,9 @@ class Writer:
         assert len(self._outcomes) == count
 
     def transaction(self, topic: str, records: Iterable[Sent], *, commit: bool) -> None:
-        """All these records in one transaction; the settings must name a transactional.id, and `init` come first."""
+        """All these records in one transaction; the settings must name a transactional.id, and
+        `init` come first.
+        """
         self._producer.begin_transaction()
         self.write(topic, records)
         if commit:
@@ -165,7 +176,9 @@ def write_with_kafka_python(bootstrap: str, topic: str, records: Iterable[Sent],
     from kafka import KafkaProducer
 
     named = None if codec == "none" else codec
-    producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", compression_type=named, linger_ms=20, batch_size=2000)
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap, acks="all", compression_type=named, linger_ms=20, batch_size=2000
+    )
     try:
         pending = [
             producer.send(
@@ -185,7 +198,9 @@ def write_with_kafka_python(bootstrap: str, topic: str, records: Iterable[Sent],
 
 
 def _consumer(bootstrap: str, group: str, **settings: Any) -> Consumer:
-    return Consumer({**QUIET, "bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, **settings})
+    return Consumer(
+        {**QUIET, "bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, **settings}
+    )
 
 
 def partitions_of(client: Consumer | AdminClient, topic: str) -> list[int]:
@@ -193,7 +208,9 @@ def partitions_of(client: Consumer | AdminClient, topic: str) -> list[int]:
 
 
 def read(bootstrap: str, names: Iterable[str], *, committed: bool = False) -> dict[str, list[Row]]:
-    """Everything that these topics hold, in order of partition and offset; `committed`: the read_committed view."""
+    """Everything that these topics hold, in order of partition and offset; `committed`: the
+    read_committed view.
+    """
     settings = {
         "enable.partition.eof": True,
         "isolation.level": "read_committed" if committed else "read_uncommitted",
@@ -245,13 +262,21 @@ def watermarks(bootstrap: str, names: Iterable[str]) -> dict[str, dict[int, tupl
         consumer.close()
 
 
-def offsets_for_times(bootstrap: str, names: Iterable[str], times: Sequence[int]) -> dict[str, dict[tuple[int, int], int]]:
-    """Topic -> (partition, time in ms) -> offset of the first record of that time or later; -1: none."""
+def offsets_for_times(
+    bootstrap: str, names: Iterable[str], times: Sequence[int]
+) -> dict[str, dict[tuple[int, int], int]]:
+    """Topic -> (partition, time in ms) -> offset of the first record of that time or later; -1:
+    none.
+    """
     consumer = _consumer(bootstrap, "not-used")
     try:
         found: dict[str, dict[tuple[int, int], int]] = {topic: {} for topic in names}
         for timestamp in times:
-            asked = [TopicPartition(topic, partition, timestamp) for topic in found for partition in partitions_of(consumer, topic)]
+            asked = [
+                TopicPartition(topic, partition, timestamp)
+                for topic in found
+                for partition in partitions_of(consumer, topic)
+            ]
             for place in consumer.offsets_for_times(asked, TIMEOUT_S):
                 found[place.topic][place.partition, timestamp] = place.offset
         return found
@@ -263,7 +288,9 @@ def commit(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int]) -
     """Commit these offsets for a group without members."""
     consumer = _consumer(bootstrap, group)
     try:
-        consumer.commit(offsets=[TopicPartition(*place, offset) for place, offset in offsets.items()], asynchronous=False)
+        consumer.commit(
+            offsets=[TopicPartition(*place, offset) for place, offset in offsets.items()], asynchronous=False
+        )
     finally:
         consumer.close()
 

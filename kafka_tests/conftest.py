@@ -1,4 +1,6 @@
-"""Apache Kafka for the tests: skipped, with the reason, where it can't be run. One JVM runs at a time."""
+"""Apache Kafka for the tests: skipped, with the reason, where it can't be run. One JVM runs at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def formatted(tmp_path_factory: pytest.TempPathFactory) -> Kafka:
 
 @pytest.fixture
 def kafka(formatted: Kafka, tmp_path: Path) -> Iterator[Kafka]:
-    """A fresh node of the test's own, not started yet; killed at the end if the test left it running."""
+    """A fresh node of the test's own, not started yet; killed at the end if the test left it
+    running.
+    """
     node = Kafka(tmp_path / "kafka").copy_from(formatted)
     yield node
     node.kill()

@@ -25,7 +25,9 @@ _FIELD = re.compile(r"(\w+): (\S+)")
 
 
 class DumpedBatch(NamedTuple):
-    """A batch, or an entry of the old formats (which has only its last offset), as the tool prints it."""
+    """A batch, or an entry of the old formats (which has only its last offset), as the tool prints
+    it.
+    """
 
     last_offset: int
     position: int
@@ -37,7 +39,9 @@ class DumpedBatch(NamedTuple):
 
 
 class Dump(NamedTuple):
-    """What the tool printed of each file, and what it had to complain about (its exit status stays 0)."""
+    """What the tool printed of each file, and what it had to complain about (its exit status stays
+    0).
+    """
 
     lines: dict[Path, list[str]]
     complaints: list[str]
@@ -55,7 +59,9 @@ def dump(files: Iterable[Path], *options: str) -> Dump:
 
 def dump_with_kqueue(files: Iterable[Path], *options: str) -> dict[Path, list[str]]:
     """The same by `kqueue log dump`, without its complaints, which it words in its own way."""
-    said = CliRunner().invoke(dump_command, ["--files", ",".join(str(file) for file in files), *options], catch_exceptions=False)
+    said = CliRunner().invoke(
+        dump_command, ["--files", ",".join(str(file) for file in files), *options], catch_exceptions=False
+    )
     return _by_file(said.stdout)
 
 
@@ -71,7 +77,9 @@ def _by_file(said: str) -> dict[Path, list[str]]:
 
 
 def _real(complaints: list[str]) -> list[str]:
-    """Without "-1 is followed by ...", which the tool says of the first record of every segment but a log's first."""
+    """Without "-1 is followed by ...", which the tool says of the first record of every segment but
+    a log's first.
+    """
     kept = [line for line in complaints if not line.startswith("  -1 is followed by ")]
     following = [*kept[1:], ""]
     return [line for line, after in zip(kept, following) if not line.startswith(_GAPS) or " is followed by " in after]  # noqa: B905
@@ -79,13 +87,19 @@ def _real(complaints: list[str]) -> list[str]:
 
 def batches(lines: Iterable[str]) -> list[DumpedBatch]:
     """The batches among the lines of a log file."""
-    return [_batch(dict(_FIELD.findall(line))) for line in lines if line.startswith(("baseOffset: ", "offset: ")) and " crc: " in line]
+    return [
+        _batch(dict(_FIELD.findall(line)))
+        for line in lines
+        if line.startswith(("baseOffset: ", "offset: ")) and " crc: " in line
+    ]
 
 
 def _batch(fields: dict[str, str]) -> DumpedBatch:
     last_offset = int(fields.get("lastOffset", fields.get("offset", "-1")))
     position, size, magic, crc = (int(fields[name]) for name in ("position", "size", "magic", "crc"))
-    return DumpedBatch(last_offset, position, size, magic, fields["compresscodec"].lower(), crc, fields["isvalid"] == "true")
+    return DumpedBatch(
+        last_offset, position, size, magic, fields["compresscodec"].lower(), crc, fields["isvalid"] == "true"
+    )
 
 
 def records(lines: Iterable[str]) -> list[dict[str, str]]:

@@ -1,4 +1,6 @@
-"""Partition folders read by kqueue's engine, without a broker; and what a folder holds, byte for byte."""
+"""Partition folders read by kqueue's engine, without a broker; and what a folder holds, byte for
+byte.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,13 @@ def copy(folder: Path, target: Path) -> Path:
 
 
 def open_log(folder: Path, *, clean: bool = True, start_offset: int = 0, **settings: object) -> Log:
-    """The log in a partition's folder, opened by the engine itself, which may write to it; `settings` are the topic's."""
+    """The log in a partition's folder, opened by the engine itself, which may write to it;
+    `settings` are the topic's.
+    """
     storage, config = LocalStorage(folder.parent), LogConfig.of(**settings)
-    return Log.open(storage, folder.name, config, SystemClock(), clean=clean, start_offset=start_offset, rng=random.Random(1))
+    return Log.open(
+        storage, folder.name, config, SystemClock(), clean=clean, start_offset=start_offset, rng=random.Random(1)
+    )
 
 
 def units(log: Log) -> Iterator[tuple[BatchHeader, list[Row]] | tuple[None, list[Row]]]:
@@ -53,8 +59,12 @@ def units(log: Log) -> Iterator[tuple[BatchHeader, list[Row]] | tuple[None, list
         offset = fetched.next_offset
 
 
-def read(folder: Path, *, committed: bool = False, clean: bool = True, start_offset: int = 0, **settings: object) -> list[Row]:
-    """What a client would see of the partition in a folder that nobody uses; it may be written to (recovered)."""
+def read(
+    folder: Path, *, committed: bool = False, clean: bool = True, start_offset: int = 0, **settings: object
+) -> list[Row]:
+    """What a client would see of the partition in a folder that nobody uses; it may be written to
+    (recovered).
+    """
     log = open_log(folder, clean=clean, start_offset=start_offset, **settings)
     try:
         bound = log.last_stable_offset if committed else log.end_offset
@@ -63,8 +73,13 @@ def read(folder: Path, *, committed: bool = False, clean: bool = True, start_off
         for header, records in units(log):
             if header is not None and header.is_control:
                 continue
-            if header is not None and header.is_transactional and any(
-                one.producer_id == header.producer_id and one.first_offset <= header.base_offset <= one.last_offset for one in aborted
+            if (
+                header is not None
+                and header.is_transactional
+                and any(
+                    one.producer_id == header.producer_id and one.first_offset <= header.base_offset <= one.last_offset
+                    for one in aborted
+                )
             ):
                 continue
             rows += [row for row in records if row.offset < bound]
@@ -74,13 +89,19 @@ def read(folder: Path, *, committed: bool = False, clean: bool = True, start_off
 
 
 def files(folder: Path, *suffixes: str) -> list[Path]:
-    """The files of a folder with one of these endings (any, if none is given), in order of their names."""
+    """The files of a folder with one of these endings (any, if none is given), in order of their
+    names.
+    """
     return sorted(file for file in folder.iterdir() if file.is_file() and (not suffixes or file.suffix in suffixes))
 
 
 def contents(folder: Path) -> dict[str, str]:
     """Every file below a folder, with a sum of what is in it."""
-    return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.rglob("*") if file.is_file()}
+    return {
+        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
 
 
 def cleaned_to(data: Path, topic: str, partition: int = 0) -> int:

@@ -30,19 +30,34 @@ def missing() -> str | None:
 
 @functools.cache
 def libs() -> Path:
-    """The folder with Kafka's jars; fetched from Maven Central the first time. Raises ToolFailed: that failed."""
+    """The folder with Kafka's jars; fetched from Maven Central the first time. Raises ToolFailed:
+    that failed.
+    """
     return _JARS.fetch()
 
 
 def command(main_class: str, *arguments: str, log_level: str = "warn") -> list[str]:
     """The command line that runs a class of Kafka's."""
     logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
-    return [java(), *HEAP, logging, "-Dorg.slf4j.simpleLogger.showDateTime=true", "-cp", f"{libs()}/*", main_class, *arguments]
+    return [
+        java(),
+        *HEAP,
+        logging,
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-cp",
+        f"{libs()}/*",
+        main_class,
+        *arguments,
+    ]
 
 
 def run(main_class: str, *arguments: str) -> tuple[str, str]:
-    """Run a class of Kafka's to its end; returns what it wrote to stdout and to stderr. Raises ToolFailed."""
-    done = subprocess.run(command(main_class, *arguments), capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False)
+    """Run a class of Kafka's to its end; returns what it wrote to stdout and to stderr. Raises
+    ToolFailed.
+    """
+    done = subprocess.run(
+        command(main_class, *arguments), capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False
+    )
     if done.returncode:
         raise ToolFailed(f"{main_class} ended with {done.returncode}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
     return done.stdout, done.stderr

@@ -1,4 +1,6 @@
-"""Java, and jars from Maven Central that are fetched once: for tests that put programs of the JVM beside kqueue."""
+"""Java, and jars from Maven Central that are fetched once: for tests that put programs of the JVM
+beside kqueue.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def java_missing() -> str | None:
 
 def _java_version() -> int | None:
     try:
-        said = subprocess.run([java(), "-version"], capture_output=True, text=True, timeout=VERSION_TIMEOUT_S, check=True).stderr
+        said = subprocess.run(
+            [java(), "-version"], capture_output=True, text=True, timeout=VERSION_TIMEOUT_S, check=True
+        ).stderr
     except (OSError, subprocess.SubprocessError):
         return None
     found = re.search(r'version "(?:1\.)?(\d+)', said)
@@ -48,8 +52,9 @@ def _java_version() -> int | None:
 class Jars(NamedTuple):
     """The jars that a `pom.xml` names.
 
-    `name`: of the folder that keeps them; it has to change with their versions. `mark`: the file name of the jar that tells that they are
-    there. `variable`: of the environment, names a folder that has them already.
+    `name`: of the folder that keeps them; it has to change with their versions. `mark`: the file
+    name of the jar that tells that they are there. `variable`: of the environment, names a folder
+    that has them already.
     """
 
     what: str
@@ -75,15 +80,26 @@ class Jars(NamedTuple):
         return f"there is no Maven to fetch {self.what} with, and {self.variable} names no folder that has them"
 
     def fetch(self) -> Path:
-        """The folder with the jars; fetched from Maven Central the first time. Raises ToolFailed: that failed."""
+        """The folder with the jars; fetched from Maven Central the first time. Raises ToolFailed:
+        that failed.
+        """
         folder = self.folder
         if self.are_there:
             return folder
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # fetched beside it and then renamed, so that a fetch that was cut short is not taken for a whole one
+        # fetched beside it and then renamed, so that a fetch that was cut short is not taken for a
+        # whole one
         fetched = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
         try:
-            command = ["mvn", "-q", "-B", "-f", str(self.pom), "dependency:copy-dependencies", f"-DoutputDirectory={fetched}"]
+            command = [
+                "mvn",
+                "-q",
+                "-B",
+                "-f",
+                str(self.pom),
+                "dependency:copy-dependencies",
+                f"-DoutputDirectory={fetched}",
+            ]
             done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
             if done.returncode:
                 raise ToolFailed(f"Maven could not fetch {self.what}:\n{done.stdout}{done.stderr}")

@@ -58,7 +58,9 @@ SETTINGS: Mapping[str, object] = {
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free now, below those that systems hand out by themselves, so that they are still free at a later start."""
+    """Ports that are free now, below those that systems hand out by themselves, so that they are
+    still free at a later start.
+    """
     found: list[int] = []
     while len(found) < count:
         port = random.randrange(20_000, 30_000)
@@ -74,9 +76,11 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass
 class Kafka:
-    """A node and its data folder, in `place`. `with node:` starts it and stops it cleanly; `kill` stops it as a crash would.
+    """A node and its data folder, in `place`. `with node:` starts it and stops it cleanly; `kill`
+    stops it as a crash would.
 
-    The ports stay the same as long as this object lives. Its log is `place/kafka.log`; pytest keeps the folder of a failed test.
+    The ports stay the same as long as this object lives. Its log is `place/kafka.log`; pytest keeps
+    the folder of a failed test.
     """
 
     place: Path
@@ -106,16 +110,27 @@ class Kafka:
         """Make the data folder, as `kafka-storage format --standalone` does."""
         self.place.mkdir(parents=True, exist_ok=True)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        jvm.run("kafka.tools.StorageTool", "format", "--standalone", f"--cluster-id={cluster_id}", "-c", str(self._write_properties()))
+        jvm.run(
+            "kafka.tools.StorageTool",
+            "format",
+            "--standalone",
+            f"--cluster-id={cluster_id}",
+            "-c",
+            str(self._write_properties()),
+        )
 
     def copy_from(self, template: Kafka) -> Kafka:
-        """Take over the folder and the ports of another node that is stopped; its metadata names the ports."""
+        """Take over the folder and the ports of another node that is stopped; its metadata names
+        the ports.
+        """
         self.ports = template.ports
         shutil.copytree(template.data, self.data)
         return self
 
     def start(self) -> Kafka:
-        """Start, and return once it serves. Raises ToolFailed: it does not within START_TIMEOUT_S; the message has the end of its log."""
+        """Start, and return once it serves. Raises ToolFailed: it does not within START_TIMEOUT_S;
+        the message has the end of its log.
+        """
         assert self._process is None, "it runs"
         self._log = self.log_file.open("ab")
         begin = self._log.tell()
@@ -156,7 +171,9 @@ class Kafka:
     def __enter__(self) -> Kafka:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if error is None:
             self.stop()
         else:
@@ -173,7 +190,9 @@ class Kafka:
         return [line for line in self.said().splitlines() if " ERROR " in line]
 
     def _write_properties(self) -> Path:
-        broker, controller = (f"{name}://127.0.0.1:{port}" for name, port in zip(("PLAINTEXT", "CONTROLLER"), self.ports, strict=True))
+        broker, controller = (
+            f"{name}://127.0.0.1:{port}" for name, port in zip(("PLAINTEXT", "CONTROLLER"), self.ports, strict=True)
+        )
         own = {
             "log.dirs": self.data,
             "listeners": f"{broker},{controller}",

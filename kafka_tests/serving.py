@@ -18,7 +18,8 @@ from kqueue.broker.partition import Partition
 T = TypeVar("T")
 START_TIMEOUT_S = 60
 
-# Nothing goes because of its age: the records of these tests are years old. One id, Kafka's, for whoever has the folder.
+# Nothing goes because of its age: the records of these tests are years old. One id, Kafka's, for
+# whoever has the folder.
 SETTINGS: Mapping[str, object] = {"node.id": 1, "log.retention.ms": -1, "offsets.topic.num.partitions": 4}
 
 
@@ -31,7 +32,9 @@ def serving(folder: Path, **settings: object) -> Iterator[kqueue.Broker]:
 
 
 def on_partition(broker: kqueue.Broker, topic: str, index: int, work: Callable[[Partition], T]) -> T:
-    """Run `work` on a partition of a running broker, on the thread that owns it: for what no client can ask for."""
+    """Run `work` on a partition of a running broker, on the thread that owns it: for what no client
+    can ask for.
+    """
 
     async def run() -> T:
         return work(broker._server.broker.topics.partition(topic, index))
@@ -41,7 +44,9 @@ def on_partition(broker: kqueue.Broker, topic: str, index: int, work: Callable[[
 
 
 class Process:
-    """`kqueue serve` as a process. `with` starts it, and ends it as TERM does; `kill` as a crash would."""
+    """`kqueue serve` as a process. `with` starts it, and ends it as TERM does; `kill` as a crash
+    would.
+    """
 
     def __init__(self, folder: Path, log_file: Path, **settings: object) -> None:
         own = {name.replace("_", "."): value for name, value in settings.items()}

@@ -1,4 +1,6 @@
-"""S3.6: one data folder, and Kafka and kqueue in turn; what one acknowledged the other serves, after clean stops and after kills."""
+"""S3.6: one data folder, and Kafka and kqueue in turn; what one acknowledged the other serves,
+after clean stops and after kills.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def create(bootstrap: str) -> None:
 def write(bootstrap: str, turn: int) -> None:
     """What either broker takes in its turn."""
     clients.write(bootstrap, "plain", sample(f"turn {turn}", 80, partitions=2, start=turn * 80), "lz4")
-    clients.write(bootstrap, "zstd", sample(f"turn {turn}", 50, start=turn * 50), "zstd", **{"enable.idempotence": True})
+    clients.write(
+        bootstrap, "zstd", sample(f"turn {turn}", 50, start=turn * 50), "zstd", **{"enable.idempotence": True}
+    )
     clients.write(bootstrap, "small", sample(f"turn {turn}", 100, start=turn * 100), "none", batch_records=5)
     clients.write(bootstrap, "index", sample(f"turn {turn}", 100, start=turn * 100), "none", batch_records=5)
     clients.commit(bootstrap, GROUP, {("plain", 0): turn * 40 + 7})
@@ -85,7 +89,9 @@ def append_batch(partition: Partition, pair: tuple[bytes, bytes], *, control: bo
 
 @contextmanager
 def metadata_untouched(data: Path) -> Iterator[None]:
-    """Kafka's own log of metadata, and what it needs to find its topics again, are left as they are."""
+    """Kafka's own log of metadata, and what it needs to find its topics again, are left as they
+    are.
+    """
     keep = (METADATA, *(f"{topic}-0/partition.metadata" for topic in TOPICS), "bootstrap.checkpoint")
     before = {name: sum_ for name, sum_ in folders.contents(data).items() if name.startswith(keep)}
     assert any(name.startswith(METADATA) for name in before)
@@ -94,7 +100,9 @@ def metadata_untouched(data: Path) -> Iterator[None]:
 
 
 def test_clean_stops(kafka: Kafka) -> None:
-    """S3.6, S4.5: Kafka, kqueue, Kafka, kqueue, Kafka: records, transactions and committed offsets of all before, and more of each."""
+    """S3.6, S4.5: Kafka, kqueue, Kafka, kqueue, Kafka: records, transactions and committed offsets
+    of all before, and more of each.
+    """
     with kafka:
         create(kafka.bootstrap)
         write(kafka.bootstrap, 0)
@@ -120,7 +128,9 @@ def test_clean_stops(kafka: Kafka) -> None:
 
 
 class Stream:
-    """A producer in a thread that writes one record after another until nobody answers; `acked` are the values that were."""
+    """A producer in a thread that writes one record after another until nobody answers; `acked` are
+    the values that were.
+    """
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.acked: list[bytes] = []
@@ -140,7 +150,9 @@ class Stream:
                 self.enough.set()
 
     def until_killed(self, kill: Callable[[], None]) -> list[bytes]:
-        """Kill the broker once a hundred writes were acknowledged, in the midst of more; returns the values that were."""
+        """Kill the broker once a hundred writes were acknowledged, in the midst of more; returns
+        the values that were.
+        """
         self._thread.start()
         assert self.enough.wait(clients.TIMEOUT_S)
         kill()
@@ -149,7 +161,9 @@ class Stream:
 
 
 def check_kept(rows: list[Row], before: list[Row], acked: list[bytes]) -> None:
-    """All that was there, and all that was acknowledged since, in order, once. Raises AssertionError."""
+    """All that was there, and all that was acknowledged since, in order, once. Raises
+    AssertionError.
+    """
     assert rows[: len(before)] == before
     values = [row.value for row in rows[len(before) :]]
     assert len(values) == len(set(values))
@@ -160,7 +174,9 @@ def check_kept(rows: list[Row], before: list[Row], acked: list[bytes]) -> None:
 
 @pytest.mark.parametrize("flush", ["group", "kafka"])
 def test_kqueue_is_killed(kafka: Kafka, tmp_path: Path, flush: str) -> None:
-    """S5.3: kill -9 of kqueue while it appends; Kafka recovers the folder and serves what kqueue acknowledged."""
+    """S5.3: kill -9 of kqueue while it appends; Kafka recovers the folder and serves what kqueue
+    acknowledged.
+    """
     with kafka:
         create(kafka.bootstrap)
         write(kafka.bootstrap, 0)
@@ -183,7 +199,9 @@ def test_kqueue_is_killed(kafka: Kafka, tmp_path: Path, flush: str) -> None:
 
 
 def test_kafka_is_killed(kafka: Kafka) -> None:
-    """S5.3: kill -9 of Kafka while it appends; kqueue recovers the folder, serves all, and leaves it so that Kafka does again."""
+    """S5.3: kill -9 of Kafka while it appends; kqueue recovers the folder, serves all, and leaves
+    it so that Kafka does again.
+    """
     with kafka:
         create(kafka.bootstrap)
         write(kafka.bootstrap, 0)
@@ -204,7 +222,9 @@ def test_kafka_is_killed(kafka: Kafka) -> None:
 
 
 def test_kqueue_follows_what_kafka_does_to_topics(kafka: Kafka) -> None:
-    """S3.1: between two turns of kqueue Kafka makes a topic, adds partitions to another, and deletes and makes anew a third."""
+    """S3.1: between two turns of kqueue Kafka makes a topic, adds partitions to another, and
+    deletes and makes anew a third.
+    """
     with kafka:
         for topic in ("kept", "grows", "goes", "anew"):
             clients.create_topic(kafka.bootstrap, topic)

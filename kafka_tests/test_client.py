@@ -1,4 +1,6 @@
-"""`kqueue.client` against Kafka itself: what it asks is understood, and what it finds is what a stock client finds."""
+"""`kqueue.client` against Kafka itself: what it asks is understood, and what it finds is what a
+stock client finds.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def client(running: Kafka) -> Iterator[Client]:
 
 
 def batch(values: list[bytes], **settings: int) -> bytes:
-    return bytes(build_batch([Record(at, START_MS + at, None, value, []) for at, value in enumerate(values)], **settings))
+    return bytes(
+        build_batch([Record(at, START_MS + at, None, value, []) for at, value in enumerate(values)], **settings)
+    )
 
 
 def whole(client: Client, place: TopicPartition, isolation: str = "read_uncommitted") -> Iterator[Fetched]:
@@ -70,7 +74,10 @@ def values(fetches: Iterator[Fetched]) -> list[tuple[int, bytes | None]]:
 def test_it_speaks_the_newest_versions(client: Client) -> None:
     client.metadata()
     (connection,) = client._router.connections._open.values()
-    served = {name: connection.served[key] for key, name in ((0, "Produce"), (1, "Fetch"), (2, "ListOffsets"), (3, "Metadata"))}
+    served = {
+        name: connection.served[key]
+        for key, name in ((0, "Produce"), (1, "Fetch"), (2, "ListOffsets"), (3, "Metadata"))
+    }
     assert served == {"Produce": (0, 13), "Fetch": (4, 18), "ListOffsets": (1, 11), "Metadata": (0, 13)}
 
 
@@ -98,7 +105,9 @@ def test_fetches_find_what_a_stock_client_finds(running: Kafka, client: Client) 
     """S4.3"""
     rows = clients.read(running.bootstrap, ["three"])["three"]
     for place in PLACES:
-        assert values(whole(client, place)) == [(row.offset, row.value) for row in rows if row.partition == place.partition]
+        assert values(whole(client, place)) == [
+            (row.offset, row.value) for row in rows if row.partition == place.partition
+        ]
     with pytest.raises(FetchOutOfRange, match="three-1: OFFSET_OUT_OF_RANGE") as caught:
         client.fetch({PLACES[0]: 0, PLACES[1]: 101})
     assert caught.value.done.keys() == {PLACES[0]}
@@ -137,4 +146,6 @@ def test_groups_and_settings(running: Kafka, client: Client) -> None:
     assert clients.committed(running.bootstrap, "lag", [PLACES[0]]) == {PLACES[0]: 7}
     assert client.committed("lag") == {PLACES[0]: Committed(7), PLACES[2]: Committed(9, 0, "so far")}
     assert client.committed("lag", PLACES[:2]) == {PLACES[0]: Committed(7)}
-    assert client.configs(["three"], ["max.message.bytes", "kqueue.partitioner"]) == {"three": {"max.message.bytes": ("100000", True)}}
+    assert client.configs(["three"], ["max.message.bytes", "kqueue.partitioner"]) == {
+        "three": {"max.message.bytes": ("100000", True)}
+    }

@@ -1,4 +1,6 @@
-"""S5.2, S3.6: what kqueue compacts Kafka's tools and Kafka itself take as theirs, and it is what Kafka would have kept."""
+"""S5.2, S3.6: what kqueue compacts Kafka's tools and Kafka itself take as theirs, and it is what
+Kafka would have kept.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,13 @@ IDLE = {"log.cleaner.enable": "false"}
 def updates(keys: int = 40, start: int = 0, count: int = RECORDS) -> list[Sent]:
     """Keys that come again and again, and a tombstone now and then."""
     return [
-        Sent(None if number % 17 == 4 else b"%d " % number * (number % 6), b"key-%d" % (number % keys), (), 0, START_MS + number)
+        Sent(
+            None if number % 17 == 4 else b"%d " % number * (number % 6),
+            b"key-%d" % (number % keys),
+            (),
+            0,
+            START_MS + number,
+        )
         for number in range(start, start + count)
     ]
 
@@ -50,7 +58,9 @@ def write_keyed(bootstrap: str, topic: str, records: list[Sent]) -> None:
 def write_transactions(bootstrap: str, topic: str) -> None:
     writer = Writer(bootstrap, "lz4", **{"transactional.id": f"writer of {topic}"}).init()
     for number in range(12):
-        records = [Sent(b"%d" % number, b"key-%d" % ((number + key) % 20), (), 0, START_MS + number) for key in range(8)]
+        records = [
+            Sent(b"%d" % number, b"key-%d" % ((number + key) % 20), (), 0, START_MS + number) for key in range(8)
+        ]
         writer.transaction(topic, records, commit=number % 3 != 1)
 
 
@@ -58,14 +68,21 @@ def check_with_the_tool(folder: Path) -> None:
     """Kafka's tool finds nothing wrong but gaps between offsets. Raises AssertionError."""
     logs = folders.files(folder, ".log")
     printed, complaints = dumping.dump(logs, *dumping.PRINT)
-    assert [line for line in complaints if not line.startswith("Non-consecutive offsets in ") and " is followed by " not in line] == []
+    assert [
+        line
+        for line in complaints
+        if not line.startswith("Non-consecutive offsets in ") and " is followed by " not in line
+    ] == []
     for file in logs:
         dumping.check_log(file, printed[file])
     indexes = folders.files(folder, ".index", ".timeindex")
     dumping.check_sane(indexes)
     complaints = dumping.dump(indexes, *dumping.VERIFY).complaints
-    # a batch that was emptied keeps its time; the tool looks for it in the records, and says so of Kafka's own files too
-    assert [line for line in complaints if "timestamp mismatch in" not in line and "log timestamp: -1" not in line] == []
+    # a batch that was emptied keeps its time; the tool looks for it in the records, and says so of
+    # Kafka's own files too
+    assert [
+        line for line in complaints if "timestamp mismatch in" not in line and "log timestamp: -1" not in line
+    ] == []
 
 
 def test_the_tool_finds_a_log_sound_that_kqueue_compacted(tmp_path: Path) -> None:
@@ -84,7 +101,9 @@ def test_the_tool_finds_a_log_sound_that_kqueue_compacted(tmp_path: Path) -> Non
 
 @pytest.fixture(scope="module")
 def written(formatted: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Kafka:
-    """A stopped Kafka with two topics of many segments, which it did not compact, for want of a cleaner. Copy it."""
+    """A stopped Kafka with two topics of many segments, which it did not compact, for want of a
+    cleaner. Copy it.
+    """
     node = Kafka(tmp_path_factory.mktemp("written"), IDLE).copy_from(formatted)
     with node:
         for topic in TOPICS:
@@ -125,14 +144,19 @@ def last_base(folder: Path) -> int:
 
 
 def test_kqueue_keeps_what_kafka_keeps(dirty: Kafka, kafkas: Path, tmp_path: Path) -> None:
-    """S5.2: the same log, compacted by each: the same records at the same offsets, tombstones and transactions among them."""
+    """S5.2: the same log, compacted by each: the same records at the same offsets, tombstones and
+    transactions among them.
+    """
     with serving(dirty.data, **CLEANER):
         for topic in TOPICS:
             folders.wait_until_cleaned(dirty.data, topic, last_base(dirty.partition(topic)))
     for topic in TOPICS:
         for committed in (False, True):
             kept, ours = (
-                folders.read(folders.copy(place / f"{topic}-0", tmp_path / name / str(committed) / f"{topic}-0"), committed=committed)
+                folders.read(
+                    folders.copy(place / f"{topic}-0", tmp_path / name / str(committed) / f"{topic}-0"),
+                    committed=committed,
+                )
                 for name, place in (("kafka", kafkas), ("kqueue", dirty.data))
             )
             assert ours == kept
@@ -141,7 +165,9 @@ def test_kqueue_keeps_what_kafka_keeps(dirty: Kafka, kafkas: Path, tmp_path: Pat
 
 
 def test_kafka_goes_on_with_a_log_that_kqueue_compacted(dirty: Kafka) -> None:
-    """S5.2, S3.6: Kafka writes, kqueue compacts, Kafka serves, writes and compacts again, kqueue serves."""
+    """S5.2, S3.6: Kafka writes, kqueue compacts, Kafka serves, writes and compacts again, kqueue
+    serves.
+    """
     with serving(dirty.data, **CLEANER) as broker:
         for topic in TOPICS:
             folders.wait_until_cleaned(dirty.data, topic, last_base(dirty.partition(topic)))
@@ -155,7 +181,9 @@ def test_kafka_goes_on_with_a_log_that_kqueue_compacted(dirty: Kafka) -> None:
     compact_with_kafka(dirty)
     with serving(dirty.data, **CLEANER) as broker:
         rows = clients.read(broker.bootstrap, ["keyed"])
-    assert latest(rows["keyed"]) == latest([Row(0, 0, 1, 0, one.key, one.value, ()) for one in updates(count=2 * RECORDS)])
+    assert latest(rows["keyed"]) == latest(
+        [Row(0, 0, 1, 0, one.key, one.value, ()) for one in updates(count=2 * RECORDS)]
+    )
     assert len(rows["keyed"]) < RECORDS // 2
 
 
@@ -168,14 +196,18 @@ def leave_cleaned(old: Path, new: Path) -> None:
 
 
 def leave_swap(old: Path, new: Path) -> None:
-    """As a crash does after the compacted segments were named for good, and before the old ones were taken away."""
+    """As a crash does after the compacted segments were named for good, and before the old ones
+    were taken away.
+    """
     for file in folders.files(new, *folders.SEGMENT_SUFFIXES):
         if int(file.stem) != last_base(new):
             shutil.copy(file, old / f"{file.name}.swap")
 
 
 def leave_half_swapped(old: Path, new: Path) -> None:
-    """As a crash does when the old segments are named for deletion, and the new ones not in their place yet."""
+    """As a crash does when the old segments are named for deletion, and the new ones not in their
+    place yet.
+    """
     leave_swap(old, new)
     for file in folders.files(old, *folders.SEGMENT_SUFFIXES):
         if int(file.stem) != last_base(old):
@@ -183,12 +215,16 @@ def leave_half_swapped(old: Path, new: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("leave", "done"), [(leave_cleaned, False), (leave_swap, True), (leave_half_swapped, True)], ids=["cleaned", "swap", "half-swapped"]
+    ("leave", "done"),
+    [(leave_cleaned, False), (leave_swap, True), (leave_half_swapped, True)],
+    ids=["cleaned", "swap", "half-swapped"],
 )
 def test_leftovers_of_kafkas_compaction(
     dirty: Kafka, kafkas: Path, tmp_path: Path, leave: Callable[[Path, Path], None], done: bool
 ) -> None:
-    """S5.2: kqueue ends what Kafka was at when it crashed as Kafka does: it keeps the old segments, or the new ones."""
+    """S5.2: kqueue ends what Kafka was at when it crashed as Kafka does: it keeps the old segments,
+    or the new ones.
+    """
     dirty.settings = IDLE
     folder, after = dirty.partition("keyed"), kafkas / "keyed-0"
     expected = folders.read(folders.copy(after if done else folder, tmp_path / "expected-0"))

@@ -1,4 +1,6 @@
-"""S3.6: Kafka writes, kqueue reads: every record, watermark, offset by time and committed offset is what a client read from Kafka."""
+"""S3.6: Kafka writes, kqueue reads: every record, watermark, offset by time and committed offset is
+what a client read from Kafka.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,33 @@ from kafka_tests.serving import serving
 SEEN_TIMES = [0, START_MS, START_MS + 7_500, START_MS + 60_000, START_MS + 10**9]
 GROUP = "readers"
 CODEC_TOPICS = [f"{kind}-{codec}" for kind in ("confluent", "kafka-python") for codec in CODECS]
-OTHER_TOPICS = ["append-time", "three", "many-segments", "full-index", "trimmed", "compacted", "txn", "txn-compacted", "txn-open", "empty"]
+OTHER_TOPICS = [
+    "append-time",
+    "three",
+    "many-segments",
+    "full-index",
+    "trimmed",
+    "compacted",
+    "txn",
+    "txn-compacted",
+    "txn-open",
+    "empty",
+]
 TOPICS = CODEC_TOPICS + OTHER_TOPICS
 TRANSACTIONAL = {"txn", "txn-compacted", "txn-open"}
-CLEANER = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.01", "min_compaction_lag_ms": 0, "delete_retention_ms": 0}
+CLEANER = {
+    "cleanup_policy": "compact",
+    "min_cleanable_dirty_ratio": "0.01",
+    "min_compaction_lag_ms": 0,
+    "delete_retention_ms": 0,
+}
 
 
 @dataclass
 class Seen:
-    """What clients find at a broker, by topic: the records in both views, first and last offsets, offsets by time."""
+    """What clients find at a broker, by topic: the records in both views, first and last offsets,
+    offsets by time.
+    """
 
     rows: dict[str, list[Row]]
     committed_rows: dict[str, list[Row]]
@@ -80,7 +100,9 @@ def write_segments(bootstrap: str) -> None:
 
 
 def write_compacted(bootstrap: str) -> None:
-    """Keys that come again and again, tombstones, and at the end a record that seals what is to be compacted."""
+    """Keys that come again and again, tombstones, and at the end a record that seals what is to be
+    compacted.
+    """
     clients.create_topic(bootstrap, "compacted", internal_segment_bytes=1_000, **CLEANER)
     updates = [
         Sent(None if number % 17 == 4 else b"%d" % number, b"key-%d" % (number % 40), (), 0, START_MS + number * 500)
@@ -107,7 +129,9 @@ def write_transactions(bootstrap: str) -> None:
 
 
 def wait_until_dropped(folder: Path, name: str) -> None:
-    """Wait until Kafka has taken this file away: what lies wholly below the log start, at its next check."""
+    """Wait until Kafka has taken this file away: what lies wholly below the log start, at its next
+    check.
+    """
     deadline = time.monotonic() + 60
     while (folder / name).exists():
         assert time.monotonic() < deadline, f"{folder / name} is there still"
@@ -171,13 +195,16 @@ def test_watermarks_and_offsets_by_time_are_kafkas(written: Written, seen: Seen,
     assert seen.watermarks[topic] == written.seen.watermarks[topic]
     kafkas = written.seen.times[topic]
     if "compacted" in topic:
-        # Kafka gives up in the first segment that once held such a time, though the record went; kqueue looks on
+        # Kafka gives up in the first segment that once held such a time, though the record went;
+        # kqueue looks on
         kafkas = {asked: seen.times[topic][asked] if found == -1 else found for asked, found in kafkas.items()}
     assert seen.times[topic] == kafkas
 
 
 def test_groups_go_on_where_they_were(written: Written, seen: Seen, taken_over: str) -> None:
-    """S4.5: offsets committed by a group with members and by one without; the group goes on with the next record."""
+    """S4.5: offsets committed by a group with members and by one without; the group goes on with
+    the next record.
+    """
     assert seen.groups == written.seen.groups
     taken = clients.consume_in_group(taken_over, GROUP, "confluent-zstd", 10)
     first = written.seen.groups["confluent-zstd", 0]
@@ -187,7 +214,9 @@ def test_groups_go_on_where_they_were(written: Written, seen: Seen, taken_over: 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "recovered"])
 @pytest.mark.parametrize("topic", TOPICS)
 def test_the_engine_reads_the_same(written: Written, tmp_path: Path, topic: str, clean: bool) -> None:
-    """S3.6, S5.3: without a broker; also with all that Kafka left to be checked and the indexes made anew."""
+    """S3.6, S5.3: without a broker; also with all that Kafka left to be checked and the indexes
+    made anew.
+    """
     policy = {"cleanup_policy": "compact"} if "compacted" in topic else {}
     for partition, (start, _) in written.seen.watermarks[topic].items():
         folder = folders.copy(written.data / f"{topic}-{partition}", tmp_path / f"{topic}-{partition}")
@@ -200,7 +229,10 @@ def test_the_engine_reads_the_same(written: Written, tmp_path: Path, topic: str,
 def test_an_opened_log_holds_the_same(written: Written, topic: str) -> None:
     """S3.6: `kqueue.open_log` on Kafka's folder as it is, which it leaves as it was."""
     before = folders.contents(written.data)
-    for isolation, expected in (("read_uncommitted", written.seen.rows), ("read_committed", written.seen.committed_rows)):
+    for isolation, expected in (
+        ("read_uncommitted", written.seen.rows),
+        ("read_committed", written.seen.committed_rows),
+    ):
         for partition in written.seen.watermarks[topic]:
             log = kqueue.open_log(written.data / f"{topic}-{partition}")
             found = [tuple(record[:5]) for record in log.records(isolation=isolation)]
@@ -225,7 +257,11 @@ def test_an_opened_log_holds_the_same(written: Written, topic: str) -> None:
 )
 def test_kqueue_dumps_kafkas_files_as_kafka_does(written: Written, topics: list[str], options: tuple[str, ...]) -> None:
     """S7.2: line for line, of every file."""
-    parts = [folder for folder in sorted(written.data.iterdir()) if folder.is_dir() and folder.name.rpartition("-")[0] in topics]
+    parts = [
+        folder
+        for folder in sorted(written.data.iterdir())
+        if folder.is_dir() and folder.name.rpartition("-")[0] in topics
+    ]
     suffixes = (".log",) if topics != TOPICS else (*folders.SEGMENT_SUFFIXES, ".snapshot")
     files = [file for folder in parts for file in folders.files(folder, *suffixes)]
     found = dumping.dump_with_kqueue(files, *options)

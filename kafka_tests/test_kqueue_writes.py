@@ -1,4 +1,6 @@
-"""S3.6: kqueue writes, Kafka's own tool reads: batches valid, records the same, indexes sane and in agreement with the log."""
+"""S3.6: kqueue writes, Kafka's own tool reads: batches valid, records the same, indexes sane and in
+agreement with the log.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def append(partition: Partition, batch: bytearray, *, client: bool = True) -> in
     return partition.append(memoryview(batch), read_header(batch), client=client).base_offset
 
 
-def transaction(partition: Partition, producer_id: int, sequence: int, values: list[bytes], kind: int | None, codec: str = "none") -> None:
+def transaction(
+    partition: Partition, producer_id: int, sequence: int, values: list[bytes], kind: int | None, codec: str = "none"
+) -> None:
     """The batch of a transaction, and its end marker; None: it stays open."""
     builder = BatchBuilder(codec, producer_id=producer_id, epoch=3, base_sequence=sequence, transactional=True)
     for number, value in enumerate(values):
@@ -51,7 +55,9 @@ def write_transactions(partition: Partition) -> None:
     """Committed and aborted ones, two that overlap, and one that stays open, over several segments."""
     for number in range(12):
         values = [b"%d of %d" % (one, number) for one in range(40)]
-        transaction(partition, 100, number * 40, values, ABORT if number % 3 == 1 else COMMIT, CODECS[number % len(CODECS)])
+        transaction(
+            partition, 100, number * 40, values, ABORT if number % 3 == 1 else COMMIT, CODECS[number % len(CODECS)]
+        )
     transaction(partition, 101, 0, [b"overlaps"], None)
     transaction(partition, 102, 0, [b"is aborted"], None)
     end(partition, 101, COMMIT)
@@ -116,7 +122,9 @@ def test_kafka_reads_the_records_that_kqueue_reads(data: Path, printed: Printed,
     lines = [line for file in files_of(data, [topic], ".log") for line in printed[file] if "endTxnMarker" not in line]
     heads = dumping.records(lines)
     assert [int(one["offset"]) for one in heads] == [row.offset for row in rows]
-    assert [int(one.get("CreateTime", one.get("LogAppendTime", "0"))) for one in heads] == [row.timestamp for row in rows]
+    assert [int(one.get("CreateTime", one.get("LogAppendTime", "0"))) for one in heads] == [
+        row.timestamp for row in rows
+    ]
     assert dumping.payloads(lines) == [(_text(row.key), _text(row.value)) for row in rows]
 
 
@@ -161,7 +169,9 @@ def test_small_segments_follow_each_other(data: Path, printed: Printed) -> None:
 
 
 def test_kafka_sees_the_transactions(data: Path, printed: Printed) -> None:
-    """S3.3: markers, aborted transactions with their last stable offset, and the producers in the snapshot."""
+    """S3.3: markers, aborted transactions with their last stable offset, and the producers in the
+    snapshot.
+    """
     lines = [line for file in files_of(data, ["txn"], ".log") for line in printed[file]]
     assert sum("endTxnMarker: COMMIT coordinatorEpoch: 7" in line for line in lines) == 9
     assert sum("endTxnMarker: ABORT coordinatorEpoch: 7" in line for line in lines) == 5
@@ -189,7 +199,9 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[s
 
 
 def test_old_formats_are_carried_on(old: tuple[Path, dict[str, list[Row]]]) -> None:
-    """S3.3: messages of magic 0 and 1, plain and in wrappers, with batches of magic 2 behind them; the tool finds all valid."""
+    """S3.3: messages of magic 0 and 1, plain and in wrappers, with batches of magic 2 behind them;
+    the tool finds all valid.
+    """
     folder, rows = old
     printed, complaints = dumping.dump(files_of(folder, OLD_TOPICS, ".log"), *dumping.PRINT)
     assert complaints == []
@@ -206,14 +218,17 @@ def test_old_formats_are_carried_on(old: tuple[Path, dict[str, list[Row]]]) -> N
 def test_indexes_of_old_formats_pass_kafkas_checks(old: tuple[Path, dict[str, list[Row]]], tmp_path: Path) -> None:
     """S3.4, S7.2: kqueue's entries agree with the log.
 
-    Kafka 2.8's own don't where messages of old formats are not in wrappers: it gives the position where an append began, and the last
-    offset of the append, not of the first message. So nothing may be wrong but what was wrong before.
+    Kafka 2.8's own don't where messages of old formats are not in wrappers: it gives the position
+    where an append began, and the last offset of the append, not of the first message. So nothing
+    may be wrong but what was wrong before.
     """
     files = files_of(old[0], OLD_TOPICS, ".index", ".timeindex")
     dumping.check_sane(files)
     before = golden.copy_folder("2.8", tmp_path)
     kafkas = dumping.dump(files_of(before, OLD_TOPICS, ".index", ".timeindex"), *dumping.VERIFY).complaints
-    assert sorted(dumping.dump(files, *dumping.VERIFY).complaints) == sorted(line.replace(str(before), str(old[0])) for line in kafkas)
+    assert sorted(dumping.dump(files, *dumping.VERIFY).complaints) == sorted(
+        line.replace(str(before), str(old[0])) for line in kafkas
+    )
 
 
 def test_the_tool_notices_damage(data: Path, tmp_path: Path) -> None:

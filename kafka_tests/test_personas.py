@@ -1,4 +1,6 @@
-"""The personas' table against Kafka itself: what a running node tells clients, and what it closes their connection at."""
+"""The personas' table against Kafka itself: what a running node tells clients, and what it closes
+their connection at.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +46,14 @@ def test_kafka_serves_what_the_table_says(kafka: Kafka) -> None:
             assert answer.error_code == 0
             assert [(row.min_version, row.max_version) for row in answer.api_keys] == list(known.values())
             named = [(BY_KEY[row.api_key].name, row.min_version) for row in answer.api_keys if row.api_key in BY_KEY]
-            assert named == [(name, low) for name, (low, _) in known.items() if name in {api.name for api in BY_KEY.values()}]
+            assert named == [
+                (name, low) for name, (low, _) in known.items() if name in {api.name for api in BY_KEY.values()}
+            ]
         refused = api_versions(kafka.bootstrap, 5)
         assert refused.error_code == 35
-        assert [(row.api_key, row.min_version, row.max_version) for row in refused.api_keys] == [(API_VERSIONS, *known["ApiVersions"])]
+        assert [(row.api_key, row.min_version, row.max_version) for row in refused.api_keys] == [
+            (API_VERSIONS, *known["ApiVersions"])
+        ]
         for version in range(5):
             request = request_header(0, version, 1, "t") + encode(ProduceRequest(acks=1, timeout_ms=1000), version)
             assert bool(exchange(kafka.bootstrap, request)) is (version >= personas.ACCEPTED_FROM[VERSION, "Produce"])

@@ -1,4 +1,6 @@
-"""The source and the sink for Spark against Kafka itself, without Spark: what a task and the driver do, and what a stock client finds."""
+"""The source and the sink for Spark against Kafka itself, without Spark: what a task and the driver
+do, and what a stock client finds.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,8 @@ def sink(node: Kafka, topic: str, **given: Any) -> SinkOptions:
 def source(node: Kafka, topic: str, **given: Any) -> source_options.SourceOptions:
     values = {name: str(value) for name, value in given.items()}
     return source_options.parse_options(
-        {"kafka.bootstrap.servers": node.bootstrap, "subscribe": topic, "includeHeaders": "true", **values}, streaming=True
+        {"kafka.bootstrap.servers": node.bootstrap, "subscribe": topic, "includeHeaders": "true", **values},
+        streaming=True,
     )
 
 
@@ -95,7 +98,12 @@ def test_the_source_reads_what_a_stock_client_reads(running: Kafka) -> None:
     found = rows_of(options, [Range(*place, earliest[place], latest[place]) for place in places])
     assert len(found) == 300
     for row, mine in zip(expected, found, strict=True):
-        assert (mine["partition"], mine["offset"], mine["key"], mine["value"]) == (row.partition, row.offset, row.key, row.value)
+        assert (mine["partition"], mine["offset"], mine["key"], mine["value"]) == (
+            row.partition,
+            row.offset,
+            row.key,
+            row.value,
+        )
         assert mine["timestamp"] == datetime.datetime.fromtimestamp(row.timestamp / 1000, UTC)
         assert mine["timestampType"] == 0
         assert tuple((one["key"], one["value"]) for one in mine["headers"] or ()) == row.headers
@@ -149,7 +157,9 @@ def test_a_stream_shows_how_far_it_is_by_its_group(running: Kafka) -> None:
 
 @pytest.mark.parametrize("codec", clients.CODECS)
 def test_the_sink_writes_what_a_stock_client_reads(running: Kafka, codec: str) -> None:
-    """Keys lie where Java's producers put them; headers, times, partitions and tombstones are as the rows say."""
+    """Keys lie where Java's producers put them; headers, times, partitions and tombstones are as
+    the rows say.
+    """
     topic = f"written-{codec}"
     clients.create_topic(running.bootstrap, topic, PARTS)
     count = 500
@@ -158,7 +168,10 @@ def test_the_sink_writes_what_a_stock_client_reads(running: Kafka, codec: str) -
         "key": pa.array(keys),
         "value": pa.array([None if number % 7 == 0 else b"%d" % number for number in range(count)]),
         "timestamp": pa.array([(START_MS + number) * 1_000 for number in range(count)], pa.timestamp("us", "UTC")),
-        "headers": pa.array([[{"key": "n", "value": None}, {"key": "é", "value": b"1"}] if n % 2 else None for n in range(count)], HEADERS),
+        "headers": pa.array(
+            [[{"key": "n", "value": None}, {"key": "é", "value": b"1"}] if n % 2 else None for n in range(count)],
+            HEADERS,
+        ),
         "partition": pa.array([2 if number % 5 == 0 else None for number in range(count)], pa.int32()),
     }
     send_rows(sink(running, topic, kafka_compression_type=codec, kafka_batch_size=4_000), [pa.record_batch(some)])
@@ -171,7 +184,9 @@ def test_the_sink_writes_what_a_stock_client_reads(running: Kafka, codec: str) -
         assert row.headers == ((("n", None), ("é", b"1")) if number % 2 else ())
 
 
-def run_batch(options: SinkOptions, query: str, batch_id: int, tasks: Sequence[Sequence[str]], *, commits: int = 1) -> None:
+def run_batch(
+    options: SinkOptions, query: str, batch_id: int, tasks: Sequence[Sequence[str]], *, commits: int = 1
+) -> None:
     staged: list[Staged] = []
     for number, values in enumerate(tasks):
         outcome = stage_rows(options, Identity(query, batch_id, number), [texts(values)])
@@ -213,8 +228,12 @@ def test_queries_that_are_gone_are_forgotten(running: Kafka) -> None:
 
 def test_a_row_that_is_too_large_is_told_and_nothing_can_be_seen(running: Kafka) -> None:
     clients.create_topic(running.bootstrap, "small", 1, max_message_bytes=2_000)
-    with pytest.raises(RowRefused, match=r"a row for small-0 takes \d+ bytes as a batch, and its topic takes 2000 at most"):
-        stage_rows(sink(running, "small", delivery="exactly-once"), Identity("small", 0, 0), [texts(["a", "x" * 3_000])])
+    with pytest.raises(
+        RowRefused, match=r"a row for small-0 takes \d+ bytes as a batch, and its topic takes 2000 at most"
+    ):
+        stage_rows(
+            sink(running, "small", delivery="exactly-once"), Identity("small", 0, 0), [texts(["a", "x" * 3_000])]
+        )
     assert values_in(running, "small") == []
 
 
@@ -236,14 +255,21 @@ def test_what_was_staged_and_dropped_by_hand_is_told(running: Kafka) -> None:
     options = sink(running, "dropped", delivery="exactly-once", stagingPartitions=1)
     outcome = stage_rows(options, Identity("dropped", 0, 0), [texts(["a", "b"])])
     clients.delete_records(running.bootstrap, "_kqueue-sink-dropped", 1, 2)
-    with Client(options.client) as client, pytest.raises(StagingLost, match="_kqueue-sink-dropped-1: what was staged at 0 is gone"):
+    with (
+        Client(options.client) as client,
+        pytest.raises(StagingLost, match="_kqueue-sink-dropped-1: what was staged at 0 is gone"),
+    ):
         commit(client, "dropped", 0, outcome.staged)
     assert values_in(running, "dropped") == []
 
 
 @pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
-def test_a_node_that_is_killed_while_rows_are_written(running: Kafka, delivery: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It comes back meanwhile; each row is there once: the wire alone repeats batches, and the node knows them."""
+def test_a_node_that_is_killed_while_rows_are_written(
+    running: Kafka, delivery: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes back meanwhile; each row is there once: the wire alone repeats batches, and the node
+    knows them.
+    """
     monkeypatch.setattr(rows_module, "GATHER_BYTES", 20_000)
     monkeypatch.setattr(sending, "ROUND_BYTES_MAX", 10_000)
     topic = f"killed-{delivery}"

@@ -1,4 +1,6 @@
-"""A snapshot of a running broker is a folder that Kafka's own tools find sound, and a stopped Kafka's folder is a snapshot."""
+"""A snapshot of a running broker is a folder that Kafka's own tools find sound, and a stopped
+Kafka's folder is a snapshot.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def test_kafkas_tools_find_a_snapshot_sound(tmp_path: Path) -> None:
         broker.snapshot(tmp_path / "snapshot")
         broker.topics["orders"].produce("after it")
         found = broker.topics["rolled"].records()
-    indexes = [path for suffix in (".index", ".timeindex") for path in sorted((tmp_path / "snapshot").glob(f"*/*{suffix}"))]
+    indexes = [
+        path for suffix in (".index", ".timeindex") for path in sorted((tmp_path / "snapshot").glob(f"*/*{suffix}"))
+    ]
     dumping.check_sane(indexes)
     assert dumping.dump(indexes, *dumping.VERIFY).complaints == []
     logs = sorted((tmp_path / "snapshot").glob("rolled-0/*.log"))
@@ -31,7 +35,9 @@ def test_kafkas_tools_find_a_snapshot_sound(tmp_path: Path) -> None:
 
 
 def test_kafkas_data_goes_through_two_snapshots_and_back_to_kafka(kafka: Kafka, tmp_path: Path) -> None:
-    """From a stopped Kafka into the memory of a broker, whose snapshot another Kafka serves, with what was added on the way."""
+    """From a stopped Kafka into the memory of a broker, whose snapshot another Kafka serves, with
+    what was added on the way.
+    """
     with kafka:
         clients.create_topic(kafka.bootstrap, "orders", 2, max_message_bytes=123_456)
         clients.write(kafka.bootstrap, "orders", clients.sample("before", 60, partitions=2), "zstd")

@@ -1,7 +1,9 @@
-"""kqueue: a message-queue broker that speaks the Apache Kafka protocol, inside your own Python process or served.
+"""kqueue: a message-queue broker that speaks the Apache Kafka protocol, inside your own Python
+process or served.
 
-`Broker` is the embedded broker, `open_log` reads a partition's folder without one, `partitioner` gives the producers of kafka-python and
-aiokafka one of kqueue's partitioners; everything else is reached through the command `kqueue` or the subpackages.
+`Broker` is the embedded broker, `open_log` reads a partition's folder without one, `partitioner`
+gives the producers of kafka-python and aiokafka one of kqueue's partitioners; everything else is
+reached through the command `kqueue` or the subpackages.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    # Lazy, so that `import kqueue` and the command line stay quick for those who never start a broker.
+    # Lazy, so that `import kqueue` and the command line stay quick for those who never start a
+    # broker.
     if name == "Broker":
         from kqueue.embedded import Broker
 

@@ -1,4 +1,6 @@
-"""Spark looks for modules called ``pyspark_…`` and takes their `DefaultSource`: so ``format("kqueue")`` needs no registration."""
+"""Spark looks for modules called ``pyspark_…`` and takes their `DefaultSource`: so
+``format("kqueue")`` needs no registration.
+"""
 
 from kqueue.spark.datasource import KqueueDataSource as DefaultSource
 

@@ -1,4 +1,6 @@
-"""What the queries of `spark_tests.queries` made of a topic, compared with what is in it and what was confirmed."""
+"""What the queries of `spark_tests.queries` made of a topic, compared with what is in it and what
+was confirmed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Row(NamedTuple):
 
 
 def check(bootstrap: str, folder: Path, confirmed: list[bytes]) -> None:
-    """All three are whole: `kept` and `once` have each record once, `least` has each. Nothing that was confirmed is missing anywhere."""
+    """All three are whole: `kept` and `once` have each record once, `least` has each. Nothing that
+    was confirmed is missing anywhere.
+    """
     records = sorted(topic_rows(bootstrap, SOURCE))
     sent = Counter(row.value for row in records)
     assert not set(confirmed) - set(sent), "the broker lost what it had confirmed"

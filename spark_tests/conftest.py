@@ -1,7 +1,8 @@
 """`pytest spark_tests`: a quiet Spark in this process, and brokers of our own.
 
-A Spark that is started takes some seconds and half a gigabyte, so a run has one, and tests keep apart by the names of their topics. It is
-set up for many small queries, where starting costs more than working; what tests kill keeps its checkpoints as anybody's does.
+A Spark that is started takes some seconds and half a gigabyte, so a run has one, and tests keep
+apart by the names of their topics. It is set up for many small queries, where starting costs more
+than working; what tests kill keeps its checkpoints as anybody's does.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ MEMORY_MAX = 2 * 1024**3
 """For all processes of a run together."""
 PEAK = pytest.StashKey[Peak]()
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Code that runs once or twice is not worth the second compiler, nor a small heap many collectors."""
+"""Code that runs once or twice is not worth the second compiler, nor a small heap many collectors.
+"""
 THRIFT = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Of all processes: what is given back goes back, instead of being kept for each thread."""
 SETTINGS: dict[str, object] = {
@@ -48,7 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that start a Spark of their own come first, while there is no other: two at once would take all the memory there may be."""
+    """Those that start a Spark of their own come first, while there is no other: two at once would
+    take all the memory there may be.
+    """
     items.sort(key=lambda item: [name in getattr(item, "fixturenames", ()) for name in ("spark", "late_spark")])
 
 
@@ -60,13 +64,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def little_memory(pytestconfig: pytest.Config) -> Iterator[None]:
     with pytestconfig.stash[PEAK] as peak:
         yield
-    assert peak.bytes <= MEMORY_MAX, f"the processes of this run held {peak.bytes >> 20} MB, more than {MEMORY_MAX >> 20} MB"
+    assert peak.bytes <= MEMORY_MAX, (
+        f"the processes of this run held {peak.bytes >> 20} MB, more than {MEMORY_MAX >> 20} MB"
+    )
 
 
 def worker_python(folder: Path) -> Path:
     """A Python for Spark's workers that takes PySpark from where it is installed.
 
-    Spark puts an archive of it, out of which each new process would compile it again, and a jar of its own before all else in PYTHONPATH.
+    Spark puts an archive of it, out of which each new process would compile it again, and a jar of
+    its own before all else in PYTHONPATH.
     """
     made = folder / "python"
     made.write_text(f'#!/bin/sh\nPYTHONPATH=${{PYTHONPATH##*.jar}} exec {shlex.quote(sys.executable)} "$@"\n')
@@ -77,7 +84,11 @@ def worker_python(folder: Path) -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def thrifty(tmp_path_factory: pytest.TempPathFactory) -> None:
     """All that is started here, the processes that are killed too."""
-    os.environ |= {"SPARK_LAUNCHER_OPTS": JAVA, "PYSPARK_PYTHON": str(worker_python(tmp_path_factory.mktemp("worker"))), **THRIFT}
+    os.environ |= {
+        "SPARK_LAUNCHER_OPTS": JAVA,
+        "PYSPARK_PYTHON": str(worker_python(tmp_path_factory.mktemp("worker"))),
+        **THRIFT,
+    }
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +116,9 @@ def broker() -> Iterator[kqueue.Broker]:
 
 @pytest.fixture
 def new_topic(broker: kqueue.Broker, request: pytest.FixtureRequest) -> Callable[..., str]:
-    """``new_topic(partitions=1, **configs)`` makes a topic on `broker`, with a name of its own, and returns the name."""
+    """``new_topic(partitions=1, **configs)`` makes a topic on `broker`, with a name of its own, and
+    returns the name.
+    """
     stem = re.sub(r"\W+", "-", request.node.name)[:100].strip("-")
 
     def make(partitions: int = 1, **configs: object) -> str:

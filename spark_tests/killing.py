@@ -26,7 +26,8 @@ from spark_tests.sending import batch
 ROOT = Path(__file__).parent.parent
 PACKAGES = Path(sysconfig.get_path("purelib"))
 HOME = PACKAGES if (PACKAGES / "kqueue").is_dir() else ROOT
-"""Where processes have kqueue from: where it is installed (as tox does it), or else from this tree."""
+"""Where processes have kqueue from: where it is installed (as tox does it), or else from this tree.
+"""
 KILLS = int(os.environ.get("KQUEUE_KILLS", "1"))
 STOPS = int(os.environ.get("KQUEUE_STOPS", "3"))
 SEED = int(os.environ.get("KQUEUE_SEED", "7"))
@@ -34,12 +35,18 @@ DEADLINE_S = 90
 
 
 def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[bytes]:
-    """A Python, in a process group of its own and in `folder`; what it says goes to ``folder/log``, but for its standard output."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("KQUEUE_")}  # which would be a broker's settings
+    """A Python, in a process group of its own and in `folder`; what it says goes to ``folder/log``,
+    but for its standard output.
+    """
+    env = {
+        name: value for name, value in os.environ.items() if not name.startswith("KQUEUE_")
+    }  # which would be a broker's settings
     env["PYTHONPATH"] = "" if HOME == PACKAGES else str(ROOT)
     with (folder / "log").open("ab") as log:
         command = [sys.executable, *arguments]
-        return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=log, start_new_session=True, env=env)
+        return subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=log, start_new_session=True, env=env
+        )
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
@@ -68,7 +75,9 @@ def check_alive(process: subprocess.Popen[bytes], folder: Path) -> None:
 
 
 def until(condition: Callable[[], bool], alive: Callable[[], object], what: str) -> None:
-    """Poll, as long as `alive` raises nothing. Raises AssertionError: it did not become true in time."""
+    """Poll, as long as `alive` raises nothing. Raises AssertionError: it did not become true in
+    time.
+    """
     deadline = time.monotonic() + DEADLINE_S
     while not condition():
         alive()
@@ -88,10 +97,18 @@ class Served:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Either way of flushing loses nothing when a process ends: what it wrote is in the page cache."""
-        settings = {"listeners": f"PLAINTEXT://{self.bootstrap}", "log.dirs": "data", "kqueue.flush": self.rng.choice(["group", "kafka"])}
+        """Either way of flushing loses nothing when a process ends: what it wrote is in the page
+        cache.
+        """
+        settings = {
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "log.dirs": "data",
+            "kqueue.flush": self.rng.choice(["group", "kafka"]),
+        }
         given = [word for item in settings.items() for word in ("--set", "=".join(item))]
-        self.process = start(self.folder, "-m", "kqueue.cli", "serve", "--set", "auto.create.topics.enable=false", *given)
+        self.process = start(
+            self.folder, "-m", "kqueue.cli", "serve", "--set", "auto.create.topics.enable=false", *given
+        )
         until(self._answers, self._alive, "the broker does not answer")
 
     def _answers(self) -> bool:
@@ -111,12 +128,15 @@ class Served:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.kill()
 
 
 class Producer(threading.Thread):
-    """Sends small batches until it is told to stop, however often its broker goes away; `confirmed`: the values that count.
+    """Sends small batches until it is told to stop, however often its broker goes away;
+    `confirmed`: the values that count.
 
     One whose answer is lost may be there all the same, and its values are not sent again.
     """

@@ -14,8 +14,9 @@ EVERY_S = 0.25
 def tree_bytes(process: psutil.Process, enough: int) -> int:
     """What a process and its descendants hold now.
 
-    Pages that several of them share count in each (RSS), which is quick to ask and never too little. Only where that is more than `enough`
-    are they asked what is theirs (PSS, where the system knows it). A Java that starts a program is there twice for a moment, with the same
+    Pages that several of them share count in each (RSS), which is quick to ask and never too
+    little. Only where that is more than `enough` are they asked what is theirs (PSS, where the
+    system knows it). A Java that starts a program is there twice for a moment, with the same
     memory, and counts once.
     """
     family = [process, *process.children(recursive=True)]
@@ -41,7 +42,9 @@ def _bytes(process: psutil.Process, *, exact: bool) -> int:
 
 
 class Peak:
-    """``with Peak(enough) as peak``: looks in a thread of its own; `peak.bytes` is the most that was seen."""
+    """``with Peak(enough) as peak``: looks in a thread of its own; `peak.bytes` is the most that
+    was seen.
+    """
 
     def __init__(self, enough: int, every_s: float = EVERY_S) -> None:
         self.bytes = 0
@@ -59,6 +62,8 @@ class Peak:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._ended.set()
         self._thread.join()

@@ -1,7 +1,8 @@
-"""``python spark_tests/queries.py BOOTSTRAP FOLDER``: three queries of one topic, in a process that can be killed.
+"""``python spark_tests/queries.py BOOTSTRAP FOLDER``: three queries of one topic, in a process that
+can be killed.
 
-`kept` writes to Parquet, `once` to a topic exactly once, `least` to a topic at least once. It says first where its kqueue is: started as a
-file, from elsewhere, it has the one that is installed.
+`kept` writes to Parquet, `once` to a topic exactly once, `least` to a topic at least once. It says
+first where its kqueue is: started as a file, from elsewhere, it has the one that is installed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ SETTINGS: dict[str, object] = {
 
 def start(spark: SparkSession, bootstrap: str, folder: Path, name: str, *, once: bool = False) -> StreamingQuery:
     """Start one of `QUERIES`, or go on with it where it stood. once: until nothing is left."""
-    reading = {"kafka.bootstrap.servers": bootstrap, "subscribe": SOURCE, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "300"}
+    reading = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": SOURCE,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "300",
+    }
     frame = spark.readStream.format("kqueue").options(**reading).load()
     writer = _to_files(frame, folder) if name == "kept" else _to_topic(frame, bootstrap, name)
     writer = writer.queryName(name).option("checkpointLocation", str(checkpoint(folder, name)))
@@ -39,12 +45,21 @@ def checkpoint(folder: Path, name: str) -> Path:
 
 
 def _to_files(frame: DataFrame, folder: Path) -> DataStreamWriter:
-    return frame.select("partition", "offset", "value").writeStream.format("parquet").option("path", str(folder / "kept"))
+    return (
+        frame.select("partition", "offset", "value").writeStream.format("parquet").option("path", str(folder / "kept"))
+    )
 
 
 def _to_topic(frame: DataFrame, bootstrap: str, name: str) -> DataStreamWriter:
-    """The rows pass a shuffle, so that a batch that is computed again has them in another order; small batches make copying take long."""
-    writing = {"kafka.bootstrap.servers": bootstrap, "topic": name, "delivery": DELIVERIES[name], "kafka.batch.size": "150"}
+    """The rows pass a shuffle, so that a batch that is computed again has them in another order;
+    small batches make copying take long.
+    """
+    writing = {
+        "kafka.bootstrap.servers": bootstrap,
+        "topic": name,
+        "delivery": DELIVERIES[name],
+        "kafka.batch.size": "150",
+    }
     return frame.select("key", "value").repartition(2).writeStream.format("kqueue").options(**writing)
 
 

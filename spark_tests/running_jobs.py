@@ -1,4 +1,5 @@
-"""``running_jobs.py BOOTSTRAP FOLDER [finish]``: ingest, and beside it archive and replay, in a process that can be killed.
+"""``running_jobs.py BOOTSTRAP FOLDER [finish]``: ingest, and beside it archive and replay, in a
+process that can be killed.
 
 Each is made to have several batches, and says on standard output how far it is: ``bronze 50``.
 """

@@ -13,7 +13,9 @@ from kqueue.cli.pipeline.shared import session
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_ends_it_in_a_word(spark: SparkSession, capsys: pytest.CaptureFixture[str], number: signal.Signals) -> None:
+def test_an_interrupt_ends_it_in_a_word(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
     before = signal.getsignal(number)
     with pytest.raises(click.exceptions.Exit) as raised, session("local[1]"):
         signal.raise_signal(number)

@@ -1,4 +1,6 @@
-"""`kqueue demo pipeline`, once with few flights; and what it says of results that are not as they should be."""
+"""`kqueue demo pipeline`, once with few flights; and what it says of results that are not as they
+should be.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +30,33 @@ def test_all_is_counted_and_what_is_lost_or_doubled_is_told(
 
     monkeypatch.setattr(story, "run", seen)
     folder, picture = tmp_path / "data", tmp_path / "made.png"
-    told = CliRunner().invoke(kqueue, ["demo", "pipeline", "--flights", str(FLIGHTS), "--folder", str(folder), "--picture", str(picture)])
+    told = CliRunner().invoke(
+        kqueue, ["demo", "pipeline", "--flights", str(FLIGHTS), "--folder", str(folder), "--picture", str(picture)]
+    )
     assert told.exit_code == 0, told.output
     (result,) = results
     late_and_broken = len(result.quarantine)
-    assert f"All {FLIGHTS - late_and_broken} flights were counted once, and the {late_and_broken} late and broken ones" in told.output
+    assert (
+        f"All {FLIGHTS - late_and_broken} flights were counted once, and the {late_and_broken} late and broken ones"
+        in told.output
+    )
     assert picture.read_bytes().startswith(b"\x89PNG")
     _check_folder(folder, result)
     _check_complaints(result)
-    assert spark.conf.get("spark.sql.streaming.noDataMicroBatches.enabled") == "false"  # the tests' session is as it was
+    assert (
+        spark.conf.get("spark.sql.streaming.noDataMicroBatches.enabled") == "false"
+    )  # the tests' session is as it was
     assert not spark.streams.active
 
 
 def _check_folder(folder: Path, result: story.Result) -> None:
     gold = [row for file in (folder / "tables/gold").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
     assert sum(row["flights"] for row in gold) == result.truth.flights
-    assert sum(pq.read_table(file).num_rows for file in (folder / "tables/quarantine").glob("*.parquet")) == len(result.quarantine) > 0
+    assert (
+        sum(pq.read_table(file).num_rows for file in (folder / "tables/quarantine").glob("*.parquet"))
+        == len(result.quarantine)
+        > 0
+    )
     assert result.seen.records == FLIGHTS + 1
     assert result.seen.airport_hours == len(gold)
     assert result.seen.watermark_ms is not None
@@ -60,7 +73,10 @@ def _check_complaints(result: story.Result) -> None:
         ({"gold": [*gold, first]}, "hours of an airport in gold more than once: 1,"),
         ({"quarantine": quarantine[1:]}, "1 late or broken records are missing in quarantine"),
         ({"quarantine": [*quarantine, quarantine[0]]}, "1 records too many are in quarantine"),
-        ({"seen": result.seen._replace(records=FLIGHTS)}, f"Spark read {FLIGHTS} records after {FLIGHTS + 1} were sent"),
+        (
+            {"seen": result.seen._replace(records=FLIGHTS)},
+            f"Spark read {FLIGHTS} records after {FLIGHTS + 1} were sent",
+        ),
     ):
         kept = {name: getattr(result, name) for name in changed}
         for name, value in changed.items():

@@ -23,10 +23,14 @@ from kqueue.spark.shapes.shape import TYPES
 
 TEXT = (Path(__file__).parents[1] / "docs" / "pipeline.md").read_text()
 (TOML,) = re.findall(r"^```toml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
-COMMANDS = [line for block in re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL) for line in block.splitlines()]
+COMMANDS = [
+    line for block in re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL) for line in block.splitlines()
+]
 
 
-def test_every_command(spark: SparkSession, broker: kqueue.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command(
+    spark: SparkSession, broker: kqueue.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for topic in ("flights", "again"):
         broker.create_topic(topic, 2, retention_ms=-1)
@@ -42,7 +46,9 @@ def test_every_command(spark: SparkSession, broker: kqueue.Broker, tmp_path: Pat
     producer.close()
     for line in COMMANDS:
         result = CliRunner().invoke(command, line.split()[1:], env={"KQUEUE_BOOTSTRAP": broker.bootstrap})
-        done = result.exit_code == 0 or ("orders-checkpoint" in line and "nothing is kept" in result.stderr)  # that query never was
+        done = result.exit_code == 0 or (
+            "orders-checkpoint" in line and "nothing is kept" in result.stderr
+        )  # that query never was
         assert done, f"{line}\n{result.output}"
     first, again = ([record.value for record in broker.topics[topic].records()] for topic in ("flights", "again"))
     assert first == again

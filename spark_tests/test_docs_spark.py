@@ -18,5 +18,7 @@ def test_every_program(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
     known: dict[str, object] = {}
     assert len(PROGRAMS) > 5
     for program in PROGRAMS:
-        placed = FOLDERS.sub(lambda match: repr(str(tmp_path / match[1])), program)  # Spark stays in the folder that it was started in
+        placed = FOLDERS.sub(
+            lambda match: repr(str(tmp_path / match[1])), program
+        )  # Spark stays in the folder that it was started in
         exec(compile(placed, "docs/spark.md", "exec"), known)

@@ -35,7 +35,8 @@ def source(broker: kqueue.Broker, topic: str) -> dict[str, str]:
 
 def there(broker: kqueue.Broker, topic: str, partition: int) -> list[tuple[object, ...]]:
     return [
-        (one.offset, one.key, one.value, one.headers, one.timestamp) for one in broker.topics[topic].records(partition=partition)
+        (one.offset, one.key, one.value, one.headers, one.timestamp)
+        for one in broker.topics[topic].records(partition=partition)
     ]
 
 
@@ -94,7 +95,9 @@ def test_a_replay_that_is_begun_again_sends_nothing_twice(
 def test_a_kill_anywhere_costs_nothing_and_repeats_nothing(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cut off after each change of the folder in turn: whoever reads sees no record twice, and the next run ends with all."""
+    """Cut off after each change of the folder in turn: whoever reads sees no record twice, and the
+    next run ends with all.
+    """
     topic, rename, left, seen = new_topic(1), keeping.Kept._rename, 0, []
     for day in (1, 2):
         broker.topics[topic].produce("a", timestamp=day * 86_400_000)
@@ -115,12 +118,21 @@ def test_a_kill_anywhere_costs_nothing_and_repeats_nothing(
         seen.append(len(offsets(folder)))
         assert archive(spark, source(broker, topic), folder).rows == 2
         assert offsets(folder) == [(0, 0), (0, 1)]
-    assert seen == [0, 0, 1, 2]  # before it was decided; before each file of a day was moved; before the batch was told of
+    assert seen == [
+        0,
+        0,
+        1,
+        2,
+    ]  # before it was decided; before each file of a day was moved; before the batch was told of
 
 
-def test_what_can_not_be_archived_is_told(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+def test_what_can_not_be_archived_is_told(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
     topic, folder = new_topic(1), str(tmp_path / "kept")
-    with pytest.raises(PipelineFailed, match=r"is no archive: expected a folder that `kqueue pipeline archive` has written"):
+    with pytest.raises(
+        PipelineFailed, match=r"is no archive: expected a folder that `kqueue pipeline archive` has written"
+    ):
         replay(spark, folder, broker.bootstrap)
     for number in range(4):
         broker.topics[topic].produce(str(number), timestamp=1_000 * number)

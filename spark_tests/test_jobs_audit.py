@@ -29,7 +29,9 @@ ALWAYS_MS = 1_700_000_000_000
 
 @pytest.mark.parametrize("version", golden.VERSIONS)
 def test_what_kafka_wrote_is_accounted_for(spark: SparkSession, version: str) -> None:
-    """Offset by offset, without a broker: with compaction, transactions, and the group that has read a part."""
+    """Offset by offset, without a broker: with compaction, transactions, and the group that has
+    read a part.
+    """
     report = audit(spark, {"path": str(golden.data_folder(version)), "includeActiveSegment": "true"})
     expected = golden.expected(version)
     rows = {(row.topic, row.partition): row for row in report.partitions}
@@ -59,13 +61,17 @@ def test_what_kafka_wrote_is_accounted_for(spark: SparkSession, version: str) ->
 
 
 def test_what_another_task_reads_is_not_missing() -> None:
-    """A task has the first and the third piece of a partition, and a batch of rows with the end of one and the beginning of the other."""
+    """A task has the first and the third piece of a partition, and a batch of rows with the end of
+    one and the beginning of the other.
+    """
     plan = {TopicPartition("t", 0): Planned(0, Range("t", 0, 0, 30), _edges(Range("t", 0, 0, 30), 10))}
     offsets = [0, 1, 4, 22, 23]
     rows = {name: [1] * len(offsets) for name in ("ms", "content", "key_hash", "key_bytes", "value_bytes")}
     columns = {"topic": ["t"] * len(offsets), "partition": [0] * len(offsets), "offset": offsets, **rows}
     (cut,) = plan.values()
-    assert (0, *cut.edges) == tuple(one.start for (one,) in split([cut.range], lambda place: 1, split_bytes=1, rows_max=10))
+    assert (0, *cut.edges) == tuple(
+        one.start for (one,) in split([cut.range], lambda place: 1, split_bytes=1, rows_max=10)
+    )
     seen = pa.Table.from_batches(list(watch(plan)([pa.RecordBatch.from_pydict(columns)]))).to_pylist()
     assert [row["offset"] for row in seen if row["summary"] is None] == offsets
     found = [from_json(row["summary"]) for row in seen if row["summary"] is not None]
@@ -75,7 +81,11 @@ def test_what_another_task_reads_is_not_missing() -> None:
 def test_what_nothing_explains(spark: SparkSession, tmp_path: Path) -> None:
     """Batches that are not there; beside them a marker, and an aborted transaction."""
     data = bytearray()
-    for offset, count, how in ((0, 3, {}), (5, 2, {"producer_id": 7, "epoch": 0, "base_sequence": 0, "transactional": True}), (9, 1, {})):
+    for offset, count, how in (
+        (0, 3, {}),
+        (5, 2, {"producer_id": 7, "epoch": 0, "base_sequence": 0, "transactional": True}),
+        (9, 1, {}),
+    ):
         builder = BatchBuilder(base_offset=offset, **how)
         for number in range(count):
             builder.append(ALWAYS_MS + 10 * offset + number, None, b"%d" % (offset + number))
@@ -102,7 +112,14 @@ def test_what_nothing_explains(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_by_the_command(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
     topic, other = new_topic(2), new_topic(1)
-    told = (("a", None, None), ("a", None, None), ("a", None, "h"), (None, "k", None), ("", "k", None), ("b", "l", None))
+    told = (
+        ("a", None, None),
+        ("a", None, None),
+        ("a", None, "h"),
+        (None, "k", None),
+        ("", "k", None),
+        ("b", "l", None),
+    )
     for value, key, header in told:
         headers = {"head": header} if header else {}
         broker.topics[topic].produce(value, key, partition=0, timestamp=ALWAYS_MS, headers=headers)
@@ -118,7 +135,14 @@ def test_by_the_command(spark: SparkSession, broker: kqueue.Broker, new_topic: N
     rows = {(row["topic"], row["partition"]): row for row in told if row["kind"] == "partition"}
     assert list(rows) == sorted([(topic, 0), (topic, 1), (other, 0)])
     row = rows[topic, 0]
-    assert (row["records"], row["repeated"], row["example"], row["keys"], row["keyless"], row["tombstones"]) == (6, 1, [0, 1], 2, 3, 1)
+    assert (row["records"], row["repeated"], row["example"], row["keys"], row["keyless"], row["tombstones"]) == (
+        6,
+        1,
+        [0, 1],
+        2,
+        3,
+        1,
+    )
     assert (rows[topic, 1]["records"], rows[topic, 1]["end"]) == (0, 0)
     row = rows[other, 0]
     assert (row["deleted"], row["start"], row["records"], row["backward"], row["backward_ms"]) == (2, 2, 2, 1, 1)
@@ -130,7 +154,13 @@ def test_by_the_command(spark: SparkSession, broker: kqueue.Broker, new_topic: N
     page = (tmp_path / "report" / "report.html").read_text()
     assert page.count('src="data:image/png;base64,') == 4
     assert not re.search(r'(?:src|href)="(?!data:)', page)
-    assert {path.name for path in (tmp_path / "report").iterdir()} == {"report.html", "records.png", "skew.png", "gaps.png", "lag.png"}
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {
+        "report.html",
+        "records.png",
+        "skew.png",
+        "gaps.png",
+        "lag.png",
+    }
     result = CliRunner().invoke(command, [*arguments, "-t", "no-such"])
     assert (result.exit_code, result.stdout) == (2, "")
     assert "there is no topic 'no-such'" in result.stderr

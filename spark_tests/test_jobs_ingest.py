@@ -49,7 +49,9 @@ def source(broker: kqueue.Broker, topic: str) -> dict[str, str]:
 
 
 def killed_at(stage: str, count: int) -> Callable[[str, int], None]:
-    """Dies when it is told of `stage` for the n-th time; each is told of before it is written and after."""
+    """Dies when it is told of `stage` for the n-th time; each is told of before it is written and
+    after.
+    """
     left = itertools.count(count, -1)
 
     def tell(now: str, rows: int) -> None:
@@ -59,8 +61,12 @@ def killed_at(stage: str, count: int) -> Callable[[str, int], None]:
     return tell
 
 
-def counted(told: list[Event], lateness: timedelta = timedelta(hours=2)) -> tuple[dict[tuple[datetime, str], tuple[int, int]], datetime]:
-    """What gold has to have, in plain Python: flights and those cancelled by hour and airport; and up to which hour that is certain."""
+def counted(
+    told: list[Event], lateness: timedelta = timedelta(hours=2)
+) -> tuple[dict[tuple[datetime, str], tuple[int, int]], datetime]:
+    """What gold has to have, in plain Python: flights and those cancelled by hour and airport; and
+    up to which hour that is certain.
+    """
     hours: Counter[tuple[datetime, str]] = Counter()
     cancelled: Counter[tuple[datetime, str]] = Counter()
     last = datetime(1970, 1, 1, tzinfo=UTC)
@@ -84,7 +90,10 @@ def gold_of(rows: list[dict[str, Any]]) -> dict[tuple[datetime, str], tuple[int,
 
 def check_tables(read: Callable[[str], list[dict[str, Any]]], told: list[Event]) -> None:
     """bronze has each record once, and each is in silver or in quarantine."""
-    places = {name: Counter((row["partition"], row["offset"]) for row in read(name)) for name in ("bronze", "silver", "quarantine")}
+    places = {
+        name: Counter((row["partition"], row["offset"]) for row in read(name))
+        for name in ("bronze", "silver", "quarantine")
+    }
     assert len(places["bronze"]) == len(told)
     assert set(places["bronze"].values()) == {1}
     assert places["silver"] + places["quarantine"] == places["bronze"]
@@ -93,7 +102,9 @@ def check_tables(read: Callable[[str], list[dict[str, Any]]], told: list[Event])
 
 
 def test_parquet(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
-    """A run that is broken off, one that is not, and one that finishes; as readers see it who know nothing of Spark."""
+    """A run that is broken off, one that is not, and one that finishes; as readers see it who know
+    nothing of Spark.
+    """
     topic, folder = new_topic(2, retention_ms=-1), tmp_path / "tables"
     told = list(events(itertools.islice(Flights(), 900), seed=1, late_share=0.02, broken_share=0.02))
     before = spark.conf.get("spark.sql.ansi.enabled"), spark.conf.get("spark.sql.session.timeZone")
@@ -107,7 +118,11 @@ def test_parquet(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
     assert not (folder / "quarantine").exists()
     send(broker, topic, told[450:])
     done = ingest(spark, source(broker, topic), str(folder))
-    assert (done.rows["bronze"], done.rows["silver"] + done.rows["quarantine"], done.reasons.total()) == (900, 900, done.rows["quarantine"])
+    assert (done.rows["bronze"], done.rows["silver"] + done.rows["quarantine"], done.reasons.total()) == (
+        900,
+        900,
+        done.rows["quarantine"],
+    )
     check_tables(read, told)
     hours, until = counted(told)
     assert done.until == until
@@ -116,8 +131,14 @@ def test_parquet(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
 
     command_line = ["pipeline", "ingest", str(folder), "-t", topic, "-b", broker.bootstrap, "--events", "flights"]
     result = CliRunner().invoke(command, [*command_line, "--finish"])
-    assert re.findall(r"^(\w+) +(\d+) ", result.stdout, re.MULTILINE)[:3] == [("bronze", "0"), ("silver", "0"), ("quarantine", "0")]
-    assert result.stdout.endswith(f"Gold has the windows that ended by {max(hours)[0] + timedelta(hours=1):%Y-%m-%d %H:%M} UTC.\n")
+    assert re.findall(r"^(\w+) +(\d+) ", result.stdout, re.MULTILINE)[:3] == [
+        ("bronze", "0"),
+        ("silver", "0"),
+        ("quarantine", "0"),
+    ]
+    assert result.stdout.endswith(
+        f"Gold has the windows that ended by {max(hours)[0] + timedelta(hours=1):%Y-%m-%d %H:%M} UTC.\n"
+    )
     assert gold_of(read("gold")) == hours
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
     admin.delete_topics([topic])
@@ -153,7 +174,9 @@ def order(number: int, hour: float, amount: int, **more: object) -> dict[str, An
     return {"number": number, "shop": "x", "at": int(hour * HOUR_MS), "amount": amount, "parts": number % 2, **more}
 
 
-def test_delta_and_a_shape_that_grows(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+def test_delta_and_a_shape_that_grows(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
     topic, folder = new_topic(1, retention_ms=-1), tmp_path / "tables"
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
 
@@ -169,18 +192,25 @@ def test_delta_and_a_shape_that_grows(spark: SparkSession, broker: kqueue.Broker
     def gold() -> list[tuple[float, int, int]]:
         return sorted((row["start"].timestamp() / 3600, row["amount"], row["parts"]) for row in read("gold"))
 
-    tell_of(order(1, 10.1, 5), order(2, 10.2, 7), order(1, 10.1, 5), order(3, 11.5, 500), order(4, 11.6, 1))  # some have 0 parts
+    tell_of(
+        order(1, 10.1, 5), order(2, 10.2, 7), order(1, 10.1, 5), order(3, 11.5, 500), order(4, 11.6, 1)
+    )  # some have 0 parts
     tell_of(order(5, FUTURE_H, 9), order(6, 13, 2))
     with pytest.raises(Killed):
         ingest(spark, source(broker, topic), str(folder), shape=ORDERS, format="delta", tell=killed_at("gold", 2))
-    assert gold() == [(10, 12, 2)]  # the hour that is over, each order once; the one of the future does not end the others
+    assert gold() == [
+        (10, 12, 2)
+    ]  # the hour that is over, each order once; the one of the future does not end the others
     assert [row["reason"] for row in read("quarantine")] == ["amount: dear"]
     assert sorted(row["number"] for row in read("silver")) == [1, 1, 2, 4, 5, 6]
 
     tell_of(order(7, 13.5, 3, gate="A1"), order(8, 15.2, 4), order(2, 11.9, 7))  # 2 was told in an hour that gold has
     wider = dataclasses.replace(ORDERS, fields=(*ORDERS.fields, Field("gate", "string", True)))
     done = ingest(spark, source(broker, topic), str(folder), shape=wider, format="delta", finish=True)
-    assert (done.rows, done.until) == ({"bronze": 3, "silver": 3, "quarantine": 0, "gold": 3}, datetime(1970, 1, 1, 16, tzinfo=UTC))
+    assert (done.rows, done.until) == (
+        {"bronze": 3, "silver": 3, "quarantine": 0, "gold": 3},
+        datetime(1970, 1, 1, 16, tzinfo=UTC),
+    )
     assert gold() == [(10, 12, 2), (11, 1, 1), (13, 5, 2), (15, 4, 1)]
     assert {row["number"]: row["gate"] for row in read("silver") if row["gate"]} == {7: "A1"}
     assert len(read("bronze")) == 10
@@ -216,14 +246,20 @@ def test_a_batch_is_in_a_table_once_whatever_a_kill_has_left(spark: SparkSession
 
 SQL = {
     ("rules", "amount >"): "rules: 'words': Syntax error at or near end of input",
-    ("rules", "amuont > 0"): "rules: 'words': A column, variable, or function parameter with name `amuont` cannot be resolved",
+    (
+        "rules",
+        "amuont > 0",
+    ): "rules: 'words': A column, variable, or function parameter with name `amuont` cannot be resolved",
     ("rules", "amount + 1"): "rules: 'words': ",
     ("rules", "amount > 0) or (true"): "rules: 'words': Syntax error",
     ("rules", "sum(amount) > 1"): "rules: 'words': ",
     ("rules", "amount > rand()"): "rules: 'words': it hangs on chance or on the time of the day",
     ("rules", "event_time < now()"): "rules: 'words': it hangs on chance or on the time of the day",
     ("gold", "amount"): "gold: 'words': ",
-    ("gold", "sum(amuont)"): "gold: 'words': A column, variable, or function parameter with name `amuont` cannot be resolved",
+    (
+        "gold",
+        "sum(amuont)",
+    ): "gold: 'words': A column, variable, or function parameter with name `amuont` cannot be resolved",
     ("gold", "sum(amount"): "gold: 'words': Syntax error",
 }
 
@@ -238,8 +274,12 @@ def test_sql_that_is_none_is_one_sentence_before_anything_is_written(spark: Spar
 
 
 @pytest.mark.parametrize("job", [["ingest", "--events", "flights"], ["archive"]])
-def test_a_topic_that_is_not_there_is_one_sentence(spark: SparkSession, broker: kqueue.Broker, tmp_path: Path, job: list[str]) -> None:
-    result = CliRunner().invoke(command, ["pipeline", *job, str(tmp_path / "out"), "-t", "nothing", "-b", broker.bootstrap])
+def test_a_topic_that_is_not_there_is_one_sentence(
+    spark: SparkSession, broker: kqueue.Broker, tmp_path: Path, job: list[str]
+) -> None:
+    result = CliRunner().invoke(
+        command, ["pipeline", *job, str(tmp_path / "out"), "-t", "nothing", "-b", broker.bootstrap]
+    )
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: ")
     assert "nothing" in result.stderr

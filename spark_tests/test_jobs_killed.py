@@ -1,4 +1,5 @@
-"""A process with jobs is killed at random: begun again, they have each record once, and none is missing.
+"""A process with jobs is killed at random: begun again, they have each record once, and none is
+missing.
 
 `KQUEUE_KILLS` (default 1): how often; `KQUEUE_SEED`: another course of things.
 """
@@ -52,7 +53,8 @@ def wait_for(stages: set[str], process: subprocess.Popen[bytes], folder: Path) -
 
 def there(broker: kqueue.Broker, topic: str) -> list[list[tuple[object, ...]]]:
     return [
-        [(one.key, one.value, one.headers, one.timestamp) for one in broker.topics[topic].records(number)] for number in range(PARTITIONS)
+        [(one.key, one.value, one.headers, one.timestamp) for one in broker.topics[topic].records(number)]
+        for number in range(PARTITIONS)
     ]
 
 
@@ -90,7 +92,11 @@ def test_jobs_are_killed(broker: kqueue.Broker, tmp_path: Path) -> None:
         try:
             wait_for({*stages}, process, tmp_path)
             if "replay" in stages:
-                killing.until(lambda: any(there(broker, TARGET)), partial(killing.check_alive, process, tmp_path), "nothing is replayed")
+                killing.until(
+                    lambda: any(there(broker, TARGET)),
+                    partial(killing.check_alive, process, tmp_path),
+                    "nothing is replayed",
+                )
             time.sleep(rng.uniform(0, 0.5))
         finally:
             killing.kill(process)

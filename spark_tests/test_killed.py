@@ -1,8 +1,10 @@
-"""Queries and their broker are killed at random, in the middle of batches: all that was produced has come out, once where that was asked.
+"""Queries and their broker are killed at random, in the middle of batches: all that was produced
+has come out, once where that was asked.
 
-`KQUEUE_KILLS` (default 1): how often a process with three queries is killed; `KQUEUE_STOPS` (default 3): how often the broker is, or a
-query is stopped, in a process that goes on; `KQUEUE_SEED`: another course of things. The finer cuts of writing exactly once, at each call
-to a broker, are those of `kqueue/tests/spark/sink/test_once.py`.
+`KQUEUE_KILLS` (default 1): how often a process with three queries is killed; `KQUEUE_STOPS`
+(default 3): how often the broker is, or a query is stopped, in a process that goes on;
+`KQUEUE_SEED`: another course of things. The finer cuts of writing exactly once, at each call to a
+broker, are those of `kqueue/tests/spark/sink/test_once.py`.
 """
 
 from __future__ import annotations
@@ -74,7 +76,9 @@ def wait_for_a_batch(folder: Path, rng: random.Random, alive: Callable[[], None]
 def wait_for_all(folder: Path, alive: Callable[[], None]) -> None:
     """Until each query has done another batch."""
     before = {name: batches(folder, name) for name in queries.QUERIES}
-    killing.until(lambda: all(batches(folder, name) > done for name, done in before.items()), alive, "not every query goes on")
+    killing.until(
+        lambda: all(batches(folder, name) > done for name, done in before.items()), alive, "not every query goes on"
+    )
 
 
 def is_cut(folder: Path, query: str) -> bool:
@@ -111,7 +115,9 @@ def test_a_process_is_killed(late_spark: Callable[[], SparkSession], tmp_path: P
 
 @pytest.mark.timeout(240 + 10 * STOPS)
 def test_a_broker_is_killed(spark: SparkSession, tmp_path: Path) -> None:
-    """Or a query is stopped wherever it is; those that fail, for lack of a broker, go on where they stood."""
+    """Or a query is stopped wherever it is; those that fail, for lack of a broker, go on where they
+    stood.
+    """
     rng = random.Random(SEED)
     with produced(tmp_path, rng) as (broker, producer):
         running: dict[str, StreamingQuery] = {}

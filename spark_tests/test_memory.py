@@ -24,7 +24,9 @@ sys.stdin.read()
 
 @pytest.fixture
 def held() -> Iterator[None]:
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["there\n"] * 2
         yield

@@ -22,7 +22,9 @@ def test_the_running_session_is_taken(spark: SparkSession) -> None:
 
 
 def test_a_job_in_a_thread_leaves_the_session_to_its_user(spark: SparkSession) -> None:
-    """A session is active in single threads, so a new one sees none, as does the first after its bridge to Java was cut by a signal."""
+    """A session is active in single threads, so a new one sees none, as does the first after its
+    bridge to Java was cut by a signal.
+    """
 
     def job() -> tuple[bool, bool]:
         unseen = SparkSession.getActiveSession() is None
@@ -35,7 +37,9 @@ def test_a_job_in_a_thread_leaves_the_session_to_its_user(spark: SparkSession) -
 
 
 def test_streams_that_start_at_once(spark: SparkSession, broker: kqueue.Broker, new_topic: Callable[..., str]) -> None:
-    """They change no map that all share, which Spark does not guard: what they enter into it stands there before."""
+    """They change no map that all share, which Spark does not guard: what they enter into it stands
+    there before.
+    """
     source = spark._jsparkSession.sessionState().dataSourceManager().lookupDataSource("kqueue")
     environment = source.dataSourceCls().envVars()
     for name in STREAM_ENVIRONMENT:
@@ -45,7 +49,9 @@ def test_streams_that_start_at_once(spark: SparkSession, broker: kqueue.Broker, 
     names = sorted(environment)
     assert names == sorted(["PYTHONPATH", *STREAM_ENVIRONMENT])
     frames = [
-        spark.readStream.format("kqueue").options(**{"kafka.bootstrap.servers": broker.bootstrap, "subscribe": new_topic()}).load()
+        spark.readStream.format("kqueue")
+        .options(**{"kafka.bootstrap.servers": broker.bootstrap, "subscribe": new_topic()})
+        .load()
         for _ in range(3)
     ]
     queries = [frame.writeStream.format("noop").trigger(availableNow=True).start() for frame in frames]
@@ -57,7 +63,9 @@ def test_streams_that_start_at_once(spark: SparkSession, broker: kqueue.Broker, 
 def test_a_jobs_own_session_is_prepared_too(spark: SparkSession) -> None:
     """It registers the format anew, which has another map then."""
     own = own_session(spark, {"spark.sql.shuffle.partitions": "7"})
-    environment = own._jsparkSession.sessionState().dataSourceManager().lookupDataSource("kqueue").dataSourceCls().envVars()
+    environment = (
+        own._jsparkSession.sessionState().dataSourceManager().lookupDataSource("kqueue").dataSourceCls().envVars()
+    )
     assert {*STREAM_ENVIRONMENT} <= {*environment}
     assert own.conf.get("spark.sql.shuffle.partitions") == "7"
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"

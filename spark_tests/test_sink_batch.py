@@ -49,7 +49,9 @@ def test_rows_become_records(spark: SparkSession, broker: kqueue.Broker, new_top
         (None, None, None, 0, None),
         ("ключ", bytearray(b""), [], 1, time),
     ]
-    schema = "key string, value binary, headers array<struct<key string, value binary>>, partition int, timestamp timestamp"
+    schema = (
+        "key string, value binary, headers array<struct<key string, value binary>>, partition int, timestamp timestamp"
+    )
     before_ms = int(datetime.datetime.now(UTC).timestamp() * 1000)
     write(spark.createDataFrame(rows, schema).coalesce(1), broker, topic=topic)
     found = records(broker, topic)
@@ -65,7 +67,9 @@ def test_rows_become_records(spark: SparkSession, broker: kqueue.Broker, new_top
 def test_what_was_read_can_be_written(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
     first, second = new_topic(3), new_topic(3)
     write(spark.range(1000).selectExpr("cast(id as string) key", "cast(id * 2 as string) value"), broker, topic=first)
-    read = spark.read.format("kqueue").option("kafka.bootstrap.servers", broker.bootstrap).option("includeHeaders", "true")
+    read = (
+        spark.read.format("kqueue").option("kafka.bootstrap.servers", broker.bootstrap).option("includeHeaders", "true")
+    )
     write(read.option("subscribe", first).load(), broker, topic=second)
     assert {index: [one.value for one in part] for index, part in records(broker, first).items()} == {
         index: [one.value for one in part] for index, part in records(broker, second).items()
@@ -82,7 +86,9 @@ def test_keys_go_where_javas_clients_put_them(spark: SparkSession, broker: kqueu
         assert {(murmur2(one.key or b"") & 0x7FFFFFFF) % 5 for one in part} == {partition}
 
 
-def test_the_topics_own_partitioner_and_the_one_that_is_named(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+def test_the_topics_own_partitioner_and_the_one_that_is_named(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
+) -> None:
     own = new_topic(3, kqueue_partitioner="round_robin")
     frame = spark.range(9).selectExpr("'same' key", "cast(id as string) value").coalesce(1)
     write(frame, broker, topic=own)
@@ -102,7 +108,9 @@ def test_each_row_may_name_its_topic(spark: SparkSession, broker: kqueue.Broker,
     assert b"3" in [record.value for record in there[1]]
 
 
-def test_batches_have_the_codec_and_the_size_that_were_asked_for(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+def test_batches_have_the_codec_and_the_size_that_were_asked_for(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
+) -> None:
     topic = new_topic()
     frame = spark.range(2000).selectExpr("repeat('x', 100) value").coalesce(1)
     write(frame, broker, topic=topic, **{"kafka.compression.type": "zstd", "kafka.batch.size": 50_000})
@@ -118,7 +126,11 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("expressions", "options", "words"),
         [
-            (["'x' value"], {"topic": "gone"}, r"topic: there is no topic 'gone' on 127.0.0.1:\d+; did you mean 'gong'\?; create it first"),
+            (
+                ["'x' value"],
+                {"topic": "gone"},
+                r"topic: there is no topic 'gone' on 127.0.0.1:\d+; did you mean 'gong'\?; create it first",
+            ),
             (["'x' value"], {}, "nobody says where rows go: give the option topic, or a column 'topic'"),
             (["'x' vlaue"], {"topic": "gong"}, r"there is no column 'vlaue' to write; did you mean 'value'\?"),
             (["'x' key"], {"topic": "gong"}, "there is no column 'value'; the frame has key"),
@@ -126,10 +138,18 @@ class TestMistakes:
             (["'x' value", "'y' partition"], {"topic": "gong"}, "the column 'partition' is string, expected int"),
             (["'x' value"], {"topci": "gong"}, r"there is no option 'topci'; did you mean 'topic'\?"),
             (["'x' value"], {"topic": "gong", "partitioner": "murmur"}, "partitioner: .*murmur2"),
-            (["'x' value", "7 partition"], {"topic": "gong"}, "a row asks for partition 7 of topic 'gong', which has 0 to 0"),
+            (
+                ["'x' value", "7 partition"],
+                {"topic": "gong"},
+                "a row asks for partition 7 of topic 'gong', which has 0 to 0",
+            ),
             (["'x' value", "'no-such' topic"], {}, "there is no topic 'no-such' on"),
             (["'x' value", "cast(null as string) topic"], {}, "the column 'topic' is null in 1 of 1 rows"),
-            (["repeat('x', 70000) value"], {"topic": "small"}, r"a row for small-0 takes 7\d{4} bytes as a batch, and its topic takes"),
+            (
+                ["repeat('x', 70000) value"],
+                {"topic": "small"},
+                r"a row for small-0 takes 7\d{4} bytes as a batch, and its topic takes",
+            ),
             (["'x' value", NAMELESS_HEADER], {"topic": "gong"}, "1 headers have no key"),
             (["'x' value"], {"topic": "gong", "delivery": "exactly-once"}, "needs txnAppId and txnVersion"),
         ],
@@ -159,7 +179,9 @@ class TestMistakes:
 
 
 class TestExactlyOnce:
-    def test_a_write_is_done_once_however_often_it_is_begun(self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+    def test_a_write_is_done_once_however_often_it_is_begun(
+        self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
+    ) -> None:
         topic = new_topic(3)
         frame = spark.range(300).selectExpr("cast(id as string) key", "cast(id as string) value").repartition(3)
         for version in (1, 1, 2, 1):
@@ -168,7 +190,9 @@ class TestExactlyOnce:
         assert len(found) == 600
         assert {found.count(value) for value in found} == {2}
 
-    def test_of_a_write_that_failed_nothing_can_be_seen(self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+    def test_of_a_write_that_failed_nothing_can_be_seen(
+        self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
+    ) -> None:
         topic = new_topic()
         frame = spark.range(0, 100, 1, 2).selectExpr("if(id = 99, raise_error('broken'), cast(id as string)) value")
         with pytest.raises(PySparkException, match="broken"):
@@ -178,7 +202,9 @@ class TestExactlyOnce:
         write(whole, broker, topic=topic, delivery="exactly-once", txnAppId="nightly", txnVersion=1)
         assert sorted(one.value for one in records(broker, topic)[0]) == [b"0", b"1", b"2", b"3", b"4"]
 
-    def test_what_is_done_with_is_dropped(self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+    def test_what_is_done_with_is_dropped(
+        self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
+    ) -> None:
         topic = new_topic()
         frame = spark.range(50).selectExpr("cast(id as string) value")
         write(frame, broker, topic=topic, delivery="exactly-once", txnAppId="nightly", txnVersion=1)

@@ -26,8 +26,16 @@ def stream(spark: SparkSession, broker: kqueue.Broker, topic: str) -> DataFrame:
 
 
 def start(frame: DataFrame, broker: kqueue.Broker, checkpoint: str, **options: object) -> StreamingQuery:
-    writer = frame.writeStream.format("kqueue").option("kafka.bootstrap.servers", broker.bootstrap).trigger(availableNow=True)
-    return writer.options(**{name: str(value) for name, value in options.items()}).option("checkpointLocation", checkpoint).start()
+    writer = (
+        frame.writeStream.format("kqueue")
+        .option("kafka.bootstrap.servers", broker.bootstrap)
+        .trigger(availableNow=True)
+    )
+    return (
+        writer.options(**{name: str(value) for name, value in options.items()})
+        .option("checkpointLocation", checkpoint)
+        .start()
+    )
 
 
 def run(frame: DataFrame, broker: kqueue.Broker, checkpoint: str, **options: object) -> None:
@@ -43,7 +51,9 @@ def values(broker: kqueue.Broker, topic: str) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
-def test_each_row_arrives(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, checkpoint: str, delivery: str) -> None:
+def test_each_row_arrives(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, checkpoint: str, delivery: str
+) -> None:
     source, target = new_topic(2), new_topic(3)
     frame = stream(spark, broker, source).select("key", "value")
     expected: list[bytes] = []
@@ -74,14 +84,21 @@ def test_a_batch_that_spark_forgot_is_not_written_again(
 
 def test_what_no_topic_can_do_is_told_with_what_to_do() -> None:
     """Spark itself refuses "update" for every sink in Python."""
-    with pytest.raises(OptionError, match=r'outputMode\("complete"\) asks: use "append", or write each batch with foreachBatch'):
+    with pytest.raises(
+        OptionError, match=r'outputMode\("complete"\) asks: use "append", or write each batch with foreachBatch'
+    ):
         stream_writer({}, StructType(), overwrite=True)
 
 
-def test_mistakes_end_the_query(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, checkpoint: str) -> None:
+def test_mistakes_end_the_query(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, checkpoint: str
+) -> None:
     source = new_topic()
     send(broker, source, 0, [b"x"])
     with pytest.raises((StreamingQueryException, PySparkException), match="there is no topic 'gone'"):
         run(stream(spark, broker, source).select("value"), broker, checkpoint, topic="gone")
-    with pytest.raises((StreamingQueryException, PySparkException), match="txnAppId is for batch writes only; a stream has its query's id"):
+    with pytest.raises(
+        (StreamingQueryException, PySparkException),
+        match="txnAppId is for batch writes only; a stream has its query's id",
+    ):
         run(stream(spark, broker, source).select("value"), broker, checkpoint, topic=source, txnAppId="me")

@@ -15,7 +15,9 @@ from kqueue.client import Client
 from kqueue.tests import golden
 from spark_tests.sending import NOW_MS, send
 
-COLUMNS = "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
+COLUMNS = (
+    "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
+)
 NewTopic = Callable[..., str]
 
 
@@ -24,14 +26,20 @@ def read(spark: SparkSession, broker: kqueue.Broker, **options: object) -> DataF
     return reader.options(**{name: str(value) for name, value in options.items()}).load()
 
 
-def test_records_come_in_the_columns_of_sparks_own_source(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+def test_records_come_in_the_columns_of_sparks_own_source(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
+) -> None:
     topic = new_topic(2)
     send(broker, topic, 0, [b"a", None], keys=[b"k", None], headers=[("h", b"1"), ("h", None)])
     send(broker, topic, 1, [b"c"], codec="zstd")
     found = read(spark, broker, subscribe=topic, includeHeaders="true")
     assert found.schema.simpleString() == COLUMNS + ",headers:array<struct<key:string,value:binary>>>"
     rows = sorted(found.collect(), key=lambda row: (row.partition, row.offset))
-    assert [(row.partition, row.offset, row.key, row.value) for row in rows] == [(0, 0, b"k", b"a"), (0, 1, None, None), (1, 0, None, b"c")]
+    assert [(row.partition, row.offset, row.key, row.value) for row in rows] == [
+        (0, 0, b"k", b"a"),
+        (0, 1, None, None),
+        (1, 0, None, b"c"),
+    ]
     assert [(header.key, header.value) for header in rows[0].headers] == [("h", b"1"), ("h", None)]
     assert rows[2].headers == []
     assert {(row.topic, row.timestampType) for row in rows} == {(topic, 0)}
@@ -50,15 +58,28 @@ def test_offsets_bound_what_is_read(spark: SparkSession, broker: kqueue.Broker, 
     for partition in (0, 1):
         send(broker, topic, partition, [b"%d" % number for number in range(10)])
     start, end = {topic: {"0": 4, "1": -2}}, {topic: {"0": 6, "1": -1}}
-    found = read(spark, broker, subscribe=topic, startingOffsets=json.dumps(start), endingOffsets=json.dumps(end), minPartitions="5")
+    found = read(
+        spark,
+        broker,
+        subscribe=topic,
+        startingOffsets=json.dumps(start),
+        endingOffsets=json.dumps(end),
+        minPartitions="5",
+    )
     assert found.rdd.getNumPartitions() == 5
-    assert sorted((row.partition, row.offset) for row in found.collect()) == [(0, 4), (0, 5), *((1, offset) for offset in range(10))]
+    assert sorted((row.partition, row.offset) for row in found.collect()) == [
+        (0, 4),
+        (0, 5),
+        *((1, offset) for offset in range(10)),
+    ]
     by_time = read(spark, broker, subscribe=topic, startingTimestamp=NOW_MS + 3, endingTimestamp=NOW_MS + 5)
     assert sorted((row.partition, row.offset) for row in by_time.collect()) == [(0, 3), (0, 4), (1, 3), (1, 4)]
 
 
 @pytest.mark.parametrize("engine", ["python", "fast"])
-def test_small_partitions_share_a_split(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, engine: str) -> None:
+def test_small_partitions_share_a_split(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, engine: str
+) -> None:
     topic = new_topic(12)
     for partition in range(12):
         for _ in range(3):
@@ -66,7 +87,9 @@ def test_small_partitions_share_a_split(spark: SparkSession, broker: kqueue.Brok
     found = read(spark, broker, subscribe=topic, decoder=engine)
     assert found.rdd.getNumPartitions() == 1
     counted = found.groupBy("partition", "value").count().collect()
-    assert sorted((row.partition, row.value, row["count"]) for row in counted) == [(one, b"%d" % one, 15) for one in range(12)]
+    assert sorted((row.partition, row.value, row["count"]) for row in counted) == [
+        (one, b"%d" % one, 15) for one in range(12)
+    ]
     assert read(spark, broker, subscribe=topic, splitBytes="1").rdd.getNumPartitions() == 12
 
 
@@ -84,10 +107,16 @@ def test_a_compacted_topic_has_gaps(spark: SparkSession, broker: kqueue.Broker, 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"subscribe": "TOPIC", "startingOfsets": "earliest"}, "there is no option 'startingofsets'; did you mean 'startingOffsets'?"),
+        (
+            {"subscribe": "TOPIC", "startingOfsets": "earliest"},
+            "there is no option 'startingofsets'; did you mean 'startingOffsets'?",
+        ),
         ({"subscribe": "TOPIX"}, "there is no topic 'TOPIX'"),
         ({"subscribe": "TOPIC", "assign": '{"TOPIC":[0]}'}, "subscribe and assign contradict each other"),
-        ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC":{"0":7}}'}, "startingOffsets names offset 7 of TOPIC-0, whose log ends at 2"),
+        (
+            {"subscribe": "TOPIC", "startingOffsets": '{"TOPIC":{"0":7}}'},
+            "startingOffsets names offset 7 of TOPIC-0, whose log ends at 2",
+        ),
         ({"subscribe": "TOPIC", "groupId": "g"}, "groupId is for streams only"),
     ],
 )
@@ -106,7 +135,9 @@ def test_mistakes_are_told_on_the_driver(
 
 
 def test_other_columns_can_not_be_declared(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
-    reader = spark.read.format("kqueue").option("kafka.bootstrap.servers", broker.bootstrap).option("subscribe", new_topic())
+    reader = (
+        spark.read.format("kqueue").option("kafka.bootstrap.servers", broker.bootstrap).option("subscribe", new_topic())
+    )
     with pytest.raises(PySparkException, match="leave the schema out"):
         reader.schema("value string").load().collect()
 
@@ -118,7 +149,9 @@ def test_records_that_are_gone(spark: SparkSession, broker: kqueue.Broker, new_t
     with Client(broker.bootstrap) as client:
         client.delete_records({(topic, 0): 3})
     from_zero = {"subscribe": topic, "startingOffsets": json.dumps({topic: {"0": 0}})}
-    with pytest.raises(PySparkException, match=r"names offset 0 of .*, whose log begins at 3; set failOnDataLoss to false"):
+    with pytest.raises(
+        PySparkException, match=r"names offset 0 of .*, whose log begins at 3; set failOnDataLoss to false"
+    ):
         read(spark, broker, **from_zero).collect()
     rows = read(spark, broker, failOnDataLoss="false", **from_zero).collect()
     assert [row.offset for row in rows] == [3, 4, 5]
@@ -136,14 +169,23 @@ def test_every_record_of_a_kafka_folder(spark: SparkSession, version: str, isola
     found: dict[str, list[tuple[object, ...]]] = {}
     for row in rows:
         headers = tuple((header.key, None if header.value is None else bytes(header.value)) for header in row.headers)
-        found.setdefault(row.topic, []).append((row.partition, row.offset, row.timestampType, row.key, row.value, headers))
+        found.setdefault(row.topic, []).append(
+            (row.partition, row.offset, row.timestampType, row.key, row.value, headers)
+        )
     committed = expected["txn:committed"].records
     for name, topic in expected.items():
         if ":" in name or name.startswith("__"):
             continue
         records = committed if isolation == "read_committed" and name == "txn" else topic.records
         wanted = [
-            (one.partition, one.offset, one.timestamp_type - 1, one.key, one.value, tuple((key, value) for key, value in one.headers))
+            (
+                one.partition,
+                one.offset,
+                one.timestamp_type - 1,
+                one.key,
+                one.value,
+                tuple((key, value) for key, value in one.headers),
+            )
             for one in records
         ]
         assert sorted(found.get(name, []), key=lambda row: row[:2]) == sorted(wanted, key=lambda row: row[:2]), name
@@ -155,7 +197,9 @@ def test_a_broker_at_work_keeps_its_last_segment(spark: SparkSession, tmp_path: 
         for number in range(100):
             send(broker, "orders", 0, [b"%03d" % number])
         sealed = spark.read.format("kqueue").load(str(tmp_path)).count()
-        everything = spark.read.format("kqueue").option("includeActiveSegment", "true").load(str(tmp_path / "orders-0")).count()
+        everything = (
+            spark.read.format("kqueue").option("includeActiveSegment", "true").load(str(tmp_path / "orders-0")).count()
+        )
         assert 50 < sealed < 100
         assert everything == 100
     assert spark.read.format("kqueue").load(str(tmp_path)).count() == 100

@@ -1,4 +1,6 @@
-"""Streams: `spark.readStream.format("kqueue")`, their limits, and that they go on exactly where they stood."""
+"""Streams: `spark.readStream.format("kqueue")`, their limits, and that they go on exactly where
+they stood.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,26 @@ DEADLINE_S = 60
 
 
 class Job:
-    """A query from topics to a Parquet folder, which begins again from its checkpoint as often as it is asked to."""
+    """A query from topics to a Parquet folder, which begins again from its checkpoint as often as
+    it is asked to.
+    """
 
     def __init__(self, spark: SparkSession, folder: Path, **options: object) -> None:
         self.spark = spark
         self.folder = folder
         self.options = options
 
-    def start(self, available_now: bool = False, before: Callable[[DataFrame], DataFrame] = lambda frame: frame) -> StreamingQuery:
-        frame = self.spark.readStream.format("kqueue").options(**{name: str(value) for name, value in self.options.items()}).load()
-        writer = before(frame).writeStream.format("parquet").option("checkpointLocation", str(self.folder / "checkpoint"))
+    def start(
+        self, available_now: bool = False, before: Callable[[DataFrame], DataFrame] = lambda frame: frame
+    ) -> StreamingQuery:
+        frame = (
+            self.spark.readStream.format("kqueue")
+            .options(**{name: str(value) for name, value in self.options.items()})
+            .load()
+        )
+        writer = (
+            before(frame).writeStream.format("parquet").option("checkpointLocation", str(self.folder / "checkpoint"))
+        )
         if available_now:
             writer = writer.trigger(availableNow=True)
         return writer.start(str(self.folder / "out"))
@@ -51,7 +63,11 @@ class Job:
         """What has been written; the sink's own log says which files count, and Spark reads it."""
         if not (self.folder / "out" / "_spark_metadata" / "0").is_file():
             return []
-        rows = self.spark.read.schema("topic string, partition int, offset long").parquet(str(self.folder / "out")).collect()
+        rows = (
+            self.spark.read.schema("topic string, partition int, offset long")
+            .parquet(str(self.folder / "out"))
+            .collect()
+        )
         return sorted((row.topic, row.partition, row.offset) for row in rows)
 
 
@@ -75,8 +91,12 @@ def offsets(topic: str, partition: int, start: int, end: int) -> list[Place]:
     return [(topic, partition, offset) for offset in range(start, end)]
 
 
-def test_it_goes_on_where_it_stood(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
-    """With a limit, a restart of the broker between runs, a partition that joins, and a group that shows how far it is."""
+def test_it_goes_on_where_it_stood(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """With a limit, a restart of the broker between runs, a partition that joins, and a group that
+    shows how far it is.
+    """
     first, second = new_topic(2), f"{new_topic()}"
     for partition, count in ((0, 30), (1, 2)):
         send(broker, first, partition, [b"x"] * count)
@@ -99,14 +119,20 @@ def test_it_goes_on_where_it_stood(spark: SparkSession, broker: kqueue.Broker, n
     assert committed == {(first, 0): 30, (first, 1): 7, (second, 0): 0, ("later", 0): 3}
 
 
-def test_latest_means_what_it_meant_at_first(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
-    """A query that begins at the end, and dies in its first batch or before it has one, misses nothing that came after."""
+def test_latest_means_what_it_meant_at_first(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """A query that begins at the end, and dies in its first batch or before it has one, misses
+    nothing that came after.
+    """
     topic = new_topic()
     send(broker, topic, 0, [b"old"] * 5)
     job = Job(spark, tmp_path, **{"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic})
     assert sum(job.finish()) == 0
     send(broker, topic, 0, [b"new"] * 5)
-    failing = job.start(before=lambda frame: frame.selectExpr("*", "raise_error('on purpose') as broken"), available_now=True)
+    failing = job.start(
+        before=lambda frame: frame.selectExpr("*", "raise_error('on purpose') as broken"), available_now=True
+    )
     with pytest.raises(StreamingQueryException, match="on purpose"):
         failing.awaitTermination(DEADLINE_S)
     send(broker, topic, 0, [b"newer"] * 5)
@@ -114,9 +140,13 @@ def test_latest_means_what_it_meant_at_first(spark: SparkSession, broker: kqueue
     assert job.found() == offsets(topic, 0, 5, 15)
 
 
-def test_records_come_as_they_are_sent(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+def test_records_come_as_they_are_sent(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
     topic = new_topic(2)
-    job = Job(spark, tmp_path, **{"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic}, startingOffsets="earliest")
+    job = Job(
+        spark, tmp_path, **{"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic}, startingOffsets="earliest"
+    )
     with running(job.start()) as query:
         for number in range(3):
             send(broker, topic, number % 2, [b"x"] * 10)
@@ -126,7 +156,9 @@ def test_records_come_as_they_are_sent(spark: SparkSession, broker: kqueue.Broke
     assert job.found() == [*offsets(topic, 0, 0, 20), *offsets(topic, 1, 0, 10)]
 
 
-def test_deleted_records_end_it_or_not(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+def test_deleted_records_end_it_or_not(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
     topic = new_topic()
     send(broker, topic, 0, [b"x"] * 5)
     options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
@@ -136,7 +168,9 @@ def test_deleted_records_end_it_or_not(spark: SparkSession, broker: kqueue.Broke
         send(broker, topic, 0, [b"y"] * 5)
     with Client(broker.bootstrap) as client:
         client.delete_records({(topic, 0): 10})
-    with pytest.raises(StreamingQueryException, match="offsets 5 to 9 were deleted before they were read; its log begins at 10"):
+    with pytest.raises(
+        StreamingQueryException, match="offsets 5 to 9 were deleted before they were read; its log begins at 10"
+    ):
         job.finish()
     assert job.found() == offsets(topic, 0, 0, 5)
     going_on = Job(spark, tmp_path, **options, failOnDataLoss="false")
@@ -144,7 +178,9 @@ def test_deleted_records_end_it_or_not(spark: SparkSession, broker: kqueue.Broke
     assert going_on.found() == [*offsets(topic, 0, 0, 5), *offsets(topic, 0, 10, 15)]
 
 
-def test_a_topic_that_is_made_anew(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+def test_a_topic_that_is_made_anew(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
     """It has as many records as the old one, so that only its id tells; the checkpoint has that."""
     topic = new_topic()
     send(broker, topic, 0, [b"old"] * 5)

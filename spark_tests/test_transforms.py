@@ -1,4 +1,6 @@
-"""The transformations of the jobs, on small DataFrames: all cases of a kind are in one, since what costs is the query and not the row."""
+"""The transformations of the jobs, on small DataFrames: all cases of a kind are in one, since what
+costs is the query and not the row.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +46,18 @@ def records_of(spark: SparkSession, values: Iterable[tuple[Value, datetime]]) ->
 
 
 def judged(bronze: DataFrame, shape: Shape = FLIGHTS) -> list[Row]:
-    """What becomes of each record, by its offset: `event` has the fields that silver has, or `reason` what quarantine says."""
+    """What becomes of each record, by its offset: `event` has the fields that silver has, or
+    `reason` what quarantine says.
+    """
     silver, quarantine = transforms.silver(bronze, shape), transforms.quarantine(bronze, shape)
     event = F.struct(*shape.names, F.unix_micros("event_time").alias("event_us"))
-    fine = silver.select("offset", event.alias("event"), F.lit(None).cast("string").alias("reason"), F.lit(None).alias("value"))
+    fine = silver.select(
+        "offset", event.alias("event"), F.lit(None).cast("string").alias("reason"), F.lit(None).alias("value")
+    )
     fine = fine.withColumn("value", F.col("value").cast("binary"))
-    wrong = quarantine.select("offset", F.lit(None).cast(fine.schema["event"].dataType).alias("event"), "reason", "value")
+    wrong = quarantine.select(
+        "offset", F.lit(None).cast(fine.schema["event"].dataType).alias("event"), "reason", "value"
+    )
     return sorted(fine.unionAll(wrong).collect(), key=lambda row: row.offset)
 
 
@@ -57,8 +65,12 @@ def without(name: str) -> dict[str, Any]:
     return {key: value for key, value in EVENT.items() if key != name}
 
 
-def test_bronze_is_what_came_and_where_it_stood_with_the_day_of_utc_wherever_the_session_is(spark: SparkSession) -> None:
-    records = records_of(spark, [(b"\xff", datetime(2013, 1, 1, 23, 59, tzinfo=UTC)), (None, datetime(2013, 1, 2, 1, tzinfo=UTC))])
+def test_bronze_is_what_came_and_where_it_stood_with_the_day_of_utc_wherever_the_session_is(
+    spark: SparkSession,
+) -> None:
+    records = records_of(
+        spark, [(b"\xff", datetime(2013, 1, 1, 23, 59, tzinfo=UTC)), (None, datetime(2013, 1, 2, 1, tzinfo=UTC))]
+    )
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
@@ -66,7 +78,13 @@ def test_bronze_is_what_came_and_where_it_stood_with_the_day_of_utc_wherever_the
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
     assert list(row.asDict()) == ["topic", "partition", "offset", "timestamp", "key", "value", "date"]
-    assert (row.topic, row.partition, row.offset, bytes(row.key), bytes(row.value)) == ("flights", 0, 0, b"EWR", b"\xff")
+    assert (row.topic, row.partition, row.offset, bytes(row.key), bytes(row.value)) == (
+        "flights",
+        0,
+        0,
+        b"EWR",
+        b"\xff",
+    )
     assert (row.date, next_day.date, next_day.value) == (date(2013, 1, 1), date(2013, 1, 2), None)
 
 
@@ -81,7 +99,10 @@ BROKEN: list[tuple[Value, str]] = [
     (b"null", "not an object"),
     (b'"text"', "not an object"),
     ({}, "id: missing"),
-    *((without(field.name), ONE_WITHOUT_THE_OTHER if field.nullable else f"{field.name}: missing") for field in FLIGHTS.fields),
+    *(
+        (without(field.name), ONE_WITHOUT_THE_OTHER if field.nullable else f"{field.name}: missing")
+        for field in FLIGHTS.fields
+    ),
     ({**EVENT, "id": None}, "id: not a whole number"),
     ({**EVENT, "id": "1"}, "id: not a whole number"),
     ({**EVENT, "id": 1.5}, "id: not a whole number"),
@@ -110,11 +131,19 @@ def test_each_record_is_in_silver_typed_or_in_quarantine_with_its_reason(spark: 
     rows = judged(bronze)
     assert [row.offset for row in rows] == list(range(len(values)))  # each is in one of them
     events, rest = [row.event for row in rows[:3]], rows[3:]
-    assert [row.reason for row in rest] == ["late: told more than 2 hours after the event"] * 2 + [reason for _, reason in BROKEN]
+    assert [row.reason for row in rest] == ["late: told more than 2 hours after the event"] * 2 + [
+        reason for _, reason in BROKEN
+    ]
     assert bytes(rest[2 + 4].value) == b"\xff\xfe{}"
     noon_us = int(NOON.timestamp()) * 1_000_000
     first = events[0]
-    assert (first.id, first.flight, first.origin, first.delay_min, first.event_us) == (1, "UA1", "EWR", 10, noon_us + 600_000_000)
+    assert (first.id, first.flight, first.origin, first.delay_min, first.event_us) == (
+        1,
+        "UA1",
+        "EWR",
+        10,
+        noon_us + 600_000_000,
+    )
     assert (events[1].departed, events[1].delay_min, events[1].event_us) == (None, None, noon_us)
     assert events[2].event_us == noon_us + 600_500_000
     assert dict(transforms.silver(bronze).dtypes) == {
@@ -146,10 +175,21 @@ due = "date?"
 "orders" = "count(*)"
 "sum" = "sum(amount)"
 """)
-ORDER = {"number": "a", "shop": "x", "at": 1357041600123, "amount": 12.5, "weight": 3, "paid": True, "due": "2013-02-28"}
+ORDER = {
+    "number": "a",
+    "shop": "x",
+    "at": 1357041600123,
+    "amount": 12.5,
+    "weight": 3,
+    "paid": True,
+    "due": "2013-02-28",
+}
 ORDERED: list[tuple[Value, str | None]] = [
     (ORDER, None),
-    ({"number": "b", "at": 1357041600000, "amount": 1}, None),  # what may be null may be missing; and nothing is divided by 0
+    (
+        {"number": "b", "at": 1357041600000, "amount": 1},
+        None,
+    ),  # what may be null may be missing; and nothing is divided by 0
     ({**ORDER, "weight": 1.5e300, "amount": 10}, "weight: too heavy for its price"),
     (b'{"number":"a","at":1357041600123,"amount":1,"weight":1e999}', "weight: not a number"),
     ({**ORDER, "weight": "3"}, "weight: not a number"),
@@ -171,30 +211,67 @@ def test_events_of_another_shape(spark: SparkSession) -> None:
     assert [row.reason for row in rows] == [reason for _, reason in ORDERED]
     first = rows[0].event
     assert first.event_us == 1357041600123000
-    assert (first.number, first.amount, first.weight, first.paid, first.due) == ("a", Decimal("12.50"), 3.0, True, date(2013, 2, 28))
-    assert rows[1].event.asDict().items() >= {"shop": None, "weight": None, "paid": None, "due": None, "amount": Decimal(1)}.items()
+    assert (first.number, first.amount, first.weight, first.paid, first.due) == (
+        "a",
+        Decimal("12.50"),
+        3.0,
+        True,
+        date(2013, 2, 28),
+    )
+    assert (
+        rows[1].event.asDict().items()
+        >= {"shop": None, "weight": None, "paid": None, "due": None, "amount": Decimal(1)}.items()
+    )
 
 
 def test_gold_counts_each_event_once_per_airport_and_hour(spark: SparkSession) -> None:
     def flight(number: int, delay: int | None, origin: str = "EWR", hour: int = 12) -> dict[str, Any]:
         scheduled = f"2013-01-01T{hour}:00:00Z"
         departed = None if delay is None else scheduled
-        return {**EVENT, "id": number, "origin": origin, "scheduled": scheduled, "departed": departed, "delay_min": delay}
+        return {
+            **EVENT,
+            "id": number,
+            "origin": origin,
+            "scheduled": scheduled,
+            "departed": departed,
+            "delay_min": delay,
+        }
 
-    flights = [flight(1, 14), flight(2, 15), flight(3, None), flight(4, -3, "JFK"), flight(5, 0, hour=13), flight(6, None, "LGA")]
+    flights = [
+        flight(1, 14),
+        flight(2, 15),
+        flight(3, None),
+        flight(4, -3, "JFK"),
+        flight(5, 0, hour=13),
+        flight(6, None, "LGA"),
+    ]
     again = [flight(1, 14), flight(1, 20), flight(6, None, "LGA")]
     bronze = transforms.bronze(records_of(spark, ((value, NOON) for value in flights + again)))
     gold = transforms.gold(transforms.distinct(transforms.watermarked(transforms.silver(bronze))))
     rows = gold.selectExpr("*", "hour(start) as hour").orderBy("origin", "start").collect()
-    found = [(row.hour, row.origin, row.flights, row.cancelled, row.delayed, row.delay_avg_min, row.delay_max_min) for row in rows]
+    found = [
+        (row.hour, row.origin, row.flights, row.cancelled, row.delayed, row.delay_avg_min, row.delay_max_min)
+        for row in rows
+    ]
     assert found == [
         (12, "EWR", 3, 1, 1, 14.5, 15), (13, "EWR", 1, 0, 0, 0.0, 0), (12, "JFK", 1, 0, 0, -3.0, -3), (12, "LGA", 1, 1, 0, None, None),
     ]  # fmt: skip
-    assert gold.columns == ["start", "end", "origin", "flights", "cancelled", "delayed", "delay_avg_min", "delay_max_min"]
+    assert gold.columns == [
+        "start",
+        "end",
+        "origin",
+        "flights",
+        "cancelled",
+        "delayed",
+        "delay_avg_min",
+        "delay_max_min",
+    ]
 
 
 class Flown(NamedTuple):
-    """Days of flights as files of records, in the order in which they were told; `last` is the time of the first in the last file."""
+    """Days of flights as files of records, in the order in which they were told; `last` is the time
+    of the first in the last file.
+    """
 
     folder: Path
     counts: dict[Kind, int]
@@ -233,7 +310,9 @@ def test_quarantine_has_the_late_and_broken_ones_and_nothing_else(spark: SparkSe
 
 def test_a_stream_gives_what_a_batch_gives(spark: SparkSession, flown: Flown, tmp_path: Path, checkpoint: str) -> None:
     def made(records: DataFrame) -> DataFrame:
-        return transforms.gold(transforms.distinct(transforms.watermarked(transforms.silver(transforms.bronze(records)))))
+        return transforms.gold(
+            transforms.distinct(transforms.watermarked(transforms.silver(transforms.bronze(records))))
+        )
 
     folder, gold = str(flown.folder), str(tmp_path / "gold")
     stream = made(spark.readStream.schema(RECORDS).option("maxFilesPerTrigger", 1).parquet(folder))

@@ -1,4 +1,6 @@
-"""One session of Spark for all tests, and a broker in memory for each; skipped, with the reason, where the connector can't be had."""
+"""One session of Spark for all tests, and a broker in memory for each; skipped, with the reason,
+where the connector can't be had.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,9 @@ def missing() -> str | None:
 
 
 def start(folder: Path) -> SparkSession:
-    """A session of two tasks at once, in one JVM, that keeps its files in `folder` and writes to `folder`/spark.log what goes wrong."""
+    """A session of two tasks at once, in one JVM, that keeps its files in `folder` and writes to
+    `folder`/spark.log what goes wrong.
+    """
     jars = ",".join(str(jar) for jar in sorted(JARS.fetch().glob("*.jar")))
     logging = f"-Dlog4j2.configurationFile={_HERE / 'log4j2.properties'} -Dkqueue.spark.log={folder / 'spark.log'}"
     settings = {

@@ -1,4 +1,6 @@
-"""Spark's `format("kafka")` as the tests use it: against one broker, and compared with what that broker holds."""
+"""Spark's `format("kafka")` as the tests use it: against one broker, and compared with what that
+broker holds.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,19 @@ Seen = tuple[str, int, int, int, bytes | None, bytes | None, Headers]
 
 
 def places(offsets: Mapping[str, Mapping[int, int]]) -> str:
-    """Offsets (or times) by topic and partition in the JSON that the connector takes; -2 earliest, -1 latest."""
-    return json.dumps({topic: {str(partition): offset for partition, offset in found.items()} for topic, found in offsets.items()})
+    """Offsets (or times) by topic and partition in the JSON that the connector takes; -2 earliest,
+    -1 latest.
+    """
+    return json.dumps(
+        {topic: {str(partition): offset for partition, offset in found.items()} for topic, found in offsets.items()}
+    )
 
 
 def held(records: Iterable[Record]) -> list[Seen]:
     """What the broker says is there, in the form of `Stock.seen`."""
-    found = [(one.topic, one.partition, one.offset, one.timestamp or 0, one.key, one.value, one.headers) for one in records]
+    found = [
+        (one.topic, one.partition, one.offset, one.timestamp or 0, one.key, one.value, one.headers) for one in records
+    ]
     return sorted(found, key=lambda row: row[:3])
 
 
@@ -42,7 +50,9 @@ def until(condition: Callable[[], object], what: str, within_s: float = TIMEOUT_
 
 
 class Stock:
-    """The connector, aimed at `broker`; checkpoints are kept in `folder`. Options go by their names: ``{"subscribe": "orders"}``."""
+    """The connector, aimed at `broker`; checkpoints are kept in `folder`. Options go by their
+    names: ``{"subscribe": "orders"}``.
+    """
 
     def __init__(self, spark: SparkSession, broker: kqueue.Broker, folder: Path) -> None:
         self.spark = spark
@@ -51,7 +61,11 @@ class Stock:
 
     def _options(self, options: Mapping[str, object]) -> dict[str, str]:
         given = {name: str(value) for name, value in options.items()}
-        return {"kafka.bootstrap.servers": self.broker.bootstrap, "kafkaConsumer.pollTimeoutMs": str(READ_TIMEOUT_MS), **given}
+        return {
+            "kafka.bootstrap.servers": self.broker.bootstrap,
+            "kafkaConsumer.pollTimeoutMs": str(READ_TIMEOUT_MS),
+            **given,
+        }
 
     # --- batch
 
@@ -63,7 +77,9 @@ class Stock:
         frame = self.read({"includeHeaders": "true", **options})
         columns = ("topic", "partition", "offset", "unix_millis(timestamp)", "key", "value", "headers")
         rows = frame.selectExpr(*columns).collect()
-        return sorted(((*row[:4], _bytes(row[4]), _bytes(row[5]), _headers(row[6])) for row in rows), key=lambda row: row[:3])
+        return sorted(
+            ((*row[:4], _bytes(row[4]), _bytes(row[5]), _headers(row[6])) for row in rows), key=lambda row: row[:3]
+        )
 
     def values(self, options: Mapping[str, object]) -> list[str]:
         """The values alone, as text, in order of topic, partition and offset."""
@@ -80,20 +96,26 @@ class Stock:
     def stream(self, options: Mapping[str, object]) -> DataFrame:
         return self.spark.readStream.format("kafka").options(**self._options(options)).load()
 
-    def to_topic(self, frame: DataFrame, options: Mapping[str, object], checkpoint: str = "checkpoint") -> DataStreamWriter:
+    def to_topic(
+        self, frame: DataFrame, options: Mapping[str, object], checkpoint: str = "checkpoint"
+    ) -> DataStreamWriter:
         """A query that writes to Kafka, not started yet."""
         writer = frame.writeStream.format("kafka").options(**self._options(options))
         return writer.option("checkpointLocation", self.checkpoint(checkpoint))
 
     def to_table(self, frame: DataFrame, name: str, checkpoint: str = "checkpoint") -> DataStreamWriter:
-        """A query that adds what it finds, as text, to a Parquet folder, not started yet; see `table`."""
+        """A query that adds what it finds, as text, to a Parquet folder, not started yet; see
+        `table`.
+        """
         wanted = frame.selectExpr("topic", "partition", "offset", "CAST(value AS STRING) AS value")
         writer = wanted.writeStream.format("parquet").option("path", str(self._folder / name))
         return writer.option("checkpointLocation", self.checkpoint(checkpoint))
 
     def table(self, name: str) -> list[tuple[str, int, int, str]]:
         """Topic, partition, offset and value of what `to_table` has written so far, in order."""
-        frame = self.spark.read.schema("topic STRING, partition INT, offset LONG, value STRING").parquet(str(self._folder / name))
+        frame = self.spark.read.schema("topic STRING, partition INT, offset LONG, value STRING").parquet(
+            str(self._folder / name)
+        )
         return sorted(tuple(row) for row in frame.collect())
 
     def drain(self, frame: DataFrame, name: str, checkpoint: str = "checkpoint") -> StreamingQuery:

@@ -1,4 +1,6 @@
-"""Batch reads: what the connector finds is what the broker holds, whichever way it is told where to begin and to end."""
+"""Batch reads: what the connector finds is what the broker holds, whichever way it is told where to
+begin and to end.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def fill(broker: kqueue.Broker, topic: str, count: int = 10, partitions: int = 2
     broker.create_topic(topic, partitions)
     for number in range(count):
         time_ms = START_MS + number * 1000
-        broker.topics[topic].produce(f"{topic} {number}", key=f"k{number}", partition=number % partitions, timestamp=time_ms)
+        broker.topics[topic].produce(
+            f"{topic} {number}", key=f"k{number}", partition=number % partitions, timestamp=time_ms
+        )
 
 
 def delete_some(broker: kqueue.Broker, topic: str) -> None:
@@ -43,7 +47,9 @@ def test_every_column_is_what_the_broker_holds(stock: Stock) -> None:
         key = None if number % 5 == 0 else b"" if number % 7 == 0 else b"key-%d" % number
         value = None if number % 11 == 3 else b"\x00\xff" * number
         headers = HEADERS if number % 4 == 1 else ()
-        stock.broker.topics[topic].produce(value, key, headers=headers, partition=number % 3, timestamp=START_MS - number)
+        stock.broker.topics[topic].produce(
+            value, key, headers=headers, partition=number % 3, timestamp=START_MS - number
+        )
     assert stock.seen({"subscribe": topic}) == held(stock.broker.topics[topic].records())
     columns = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
     assert stock.read({"subscribe": topic}).columns == columns
@@ -55,7 +61,11 @@ def test_times_are_told_by_their_kind(stock: Stock) -> None:
     before = datetime.now(UTC)
     for topic in ("create", "append"):
         stock.broker.topics[topic].produce("v", timestamp=START_MS)
-    rows = stock.read({"subscribe": "create,append"}).selectExpr("topic", "timestampType", "unix_millis(timestamp)").collect()
+    rows = (
+        stock.read({"subscribe": "create,append"})
+        .selectExpr("topic", "timestampType", "unix_millis(timestamp)")
+        .collect()
+    )
     found = {topic: (kind, time_ms) for topic, kind, time_ms in rows}
     assert found["create"] == (0, START_MS)
     kind, time_ms = found["append"]
@@ -88,7 +98,9 @@ def test_topics_by_pattern_and_by_assignment(stock: Stock) -> None:
     for topic in ("orders-eu", "orders-us", "mail"):
         fill(stock.broker, topic)
     by_pattern = stock.seen({"subscribePattern": "orders-.*"})
-    assert by_pattern == held([*stock.broker.topics["orders-eu"].records(), *stock.broker.topics["orders-us"].records()])
+    assert by_pattern == held(
+        [*stock.broker.topics["orders-eu"].records(), *stock.broker.topics["orders-us"].records()]
+    )
     assigned = stock.seen({"assign": '{"mail": [1], "orders-eu": [0]}'})
     assert assigned == held([*stock.broker.topics["mail"].records(1), *stock.broker.topics["orders-eu"].records(0)])
 
@@ -109,8 +121,15 @@ def test_by_time_for_all_partitions(stock: Stock) -> None:
 def test_by_time_for_each_partition(stock: Stock) -> None:
     fill(stock.broker, "orders")
     starting, ending = ({0: START_MS + 4000, 1: START_MS}, {0: START_MS + 8000, 1: START_MS + 60_000})
-    limits = {"startingOffsetsByTimestamp": places({"orders": starting}), "endingOffsetsByTimestamp": places({"orders": ending})}
-    assert stock.values({"subscribe": "orders", **limits}) == ["orders 4", "orders 6", *[f"orders {one}" for one in (1, 3, 5, 7, 9)]]
+    limits = {
+        "startingOffsetsByTimestamp": places({"orders": starting}),
+        "endingOffsetsByTimestamp": places({"orders": ending}),
+    }
+    assert stock.values({"subscribe": "orders", **limits}) == [
+        "orders 4",
+        "orders 6",
+        *[f"orders {one}" for one in (1, 3, 5, 7, 9)],
+    ]
 
 
 def test_a_time_after_the_last_record_fails_or_is_the_end(stock: Stock) -> None:
@@ -163,7 +182,11 @@ def test_offsets_found_by_a_consumer_instead_of_an_admin_client(stock: Stock) ->
     name = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
     stock.spark.conf.set(name, "true")
     try:
-        for options in ({"subscribe": "orders"}, {"subscribePattern": "or.*"}, {"subscribe": "orders", "startingTimestamp": START_MS}):
+        for options in (
+            {"subscribe": "orders"},
+            {"subscribePattern": "or.*"},
+            {"subscribe": "orders", "startingTimestamp": START_MS},
+        ):
             assert stock.seen(options) == held(stock.broker.topics["orders"].records())
     finally:
         stock.spark.conf.unset(name)

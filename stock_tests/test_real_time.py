@@ -1,6 +1,8 @@
-"""Real-Time Mode (Spark 4.1 and later, in PySpark from 4.3): long-running tasks pass records on at once and note their offsets at times.
+"""Real-Time Mode (Spark 4.1 and later, in PySpark from 4.3): long-running tasks pass records on at
+once and note their offsets at times.
 
-Every partition needs a task for as long as a batch lasts, so one that finds no free slot waits for ever.
+Every partition needs a task for as long as a batch lasts, so one that finds no free slot waits for
+ever.
 """
 
 from __future__ import annotations
@@ -27,7 +29,12 @@ OPTIONS = {"subscribe": "orders", "startingOffsets": "earliest"}
 def copy(stock: Stock, batch: str = BATCH) -> StreamingQuery:
     """A stateless query from `orders` to `copied`."""
     stream = stock.stream(OPTIONS).selectExpr("key", "UPPER(CAST(value AS STRING)) AS value", "partition")
-    return stock.to_topic(stream.where("value NOT LIKE 'SKIP%'"), {"topic": "copied"}).outputMode("update").trigger(realTime=batch).start()
+    return (
+        stock.to_topic(stream.where("value NOT LIKE 'SKIP%'"), {"topic": "copied"})
+        .outputMode("update")
+        .trigger(realTime=batch)
+        .start()
+    )
 
 
 def values(stock: Stock) -> list[str]:
@@ -83,7 +90,9 @@ def test_batches_follow_each_other_and_a_restart_goes_on(stock: Stock) -> None:
 
 
 def until_noted(stock: Stock, query: StreamingQuery) -> None:
-    """Wait for the end of a batch that has all records: one that is cut short is written again, the sink being at-least-once."""
+    """Wait for the end of a batch that has all records: one that is cut short is written again, the
+    sink being at-least-once.
+    """
     until(lambda: _noted(query) == stock.broker.topics["orders"].end_offsets, "the end of a batch that has them all")
 
 
@@ -91,7 +100,10 @@ def _noted(query: StreamingQuery) -> dict[int, int]:
     """Partition -> offset of `orders`, as the last batch has put them down."""
     if query.lastProgress is None:
         return {}
-    return {int(partition): offset for partition, offset in json.loads(query.lastProgress["sources"][0]["endOffset"])["orders"].items()}
+    return {
+        int(partition): offset
+        for partition, offset in json.loads(query.lastProgress["sources"][0]["endOffset"])["orders"].items()
+    }
 
 
 @pytest.mark.usefixtures("topics")
@@ -128,11 +140,15 @@ def test_counts_by_key(stock: Stock) -> None:
 
 
 def test_spark_itself_has_limits(stock: Stock) -> None:
-    """So that nobody takes them for the broker's: update mode alone, no Python between source and sink, no foreachBatch."""
+    """So that nobody takes them for the broker's: update mode alone, no Python between source and
+    sink, no foreachBatch.
+    """
     stock.broker.create_topic("orders")
     stream = stock.stream(OPTIONS)
     with_python = stream.select(udf(lambda value: value, "binary")(stream.value).alias("value"))
-    by_batch = stream.writeStream.foreachBatch(lambda frame, number: None).option("checkpointLocation", stock.checkpoint("by-batch"))
+    by_batch = stream.writeStream.foreachBatch(lambda frame, number: None).option(
+        "checkpointLocation", stock.checkpoint("by-batch")
+    )
     refused = {
         "OUTPUT_MODE": stock.to_topic(stream.select("value"), {"topic": "copied"}, "append").outputMode("append"),
         "ArrowEvalPython": stock.to_topic(with_python, {"topic": "copied"}, "python").outputMode("update"),

@@ -15,7 +15,9 @@ KEY_VALUE = "key STRING, value STRING"
 
 
 def pairs(stock: Stock, topic: str) -> list[tuple[str, str]]:
-    return sorted(((one.key or b"").decode(), (one.value or b"").decode()) for one in stock.broker.topics[topic].records())
+    return sorted(
+        ((one.key or b"").decode(), (one.value or b"").decode()) for one in stock.broker.topics[topic].records()
+    )
 
 
 def some(begin: int, count: int) -> list[tuple[str, str]]:
@@ -99,7 +101,12 @@ def test_faults_on_the_way_lose_and_double_nothing(stock: Stock) -> None:
         fault.drop_reply("Produce", times=2)
         fault.disconnect("Produce", times=2)
         fault.fail("Produce", times=2)
-        options = {"topic": "orders", "kafka.request.timeout.ms": 1500, "kafka.delivery.timeout.ms": 60_000, "kafka.batch.size": 1000}
+        options = {
+            "topic": "orders",
+            "kafka.request.timeout.ms": 1500,
+            "kafka.delivery.timeout.ms": 60_000,
+            "kafka.batch.size": 1000,
+        }
         stock.write(stock.frame(some(0, 500), KEY_VALUE), options)
         assert len(fault.fired) == 6
     assert pairs(stock, "orders") == some(0, 500)
@@ -121,7 +128,9 @@ def test_from_topic_to_topic_across_restarts_of_query_and_broker(stock: Stock) -
         query.processAllAvailable()  # a batch that is cut short would be written again: the sink is at-least-once
         query.stop()
         assert pairs(stock, "copied") == sorted(expected)
-    original, copied = ({(one.key, one.partition) for one in stock.broker.topics[topic].records()} for topic in ("orders", "copied"))
+    original, copied = (
+        {(one.key, one.partition) for one in stock.broker.topics[topic].records()} for topic in ("orders", "copied")
+    )
     assert copied == original
 
 

@@ -1,4 +1,6 @@
-"""Structured streaming: every record once and in order, whatever happens to the query, the broker and the topics meanwhile."""
+"""Structured streaming: every record once and in order, whatever happens to the query, the broker
+and the topics meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,9 @@ def test_faults_on_the_way_lose_and_double_nothing(stock: Stock) -> None:
         fault.drop_reply("ListOffsets", times=1)
         fault.fail("Metadata", times=2)
         fault.fail("Fetch", times=2)
-        query = stock.to_table(stock.stream({**EARLIEST, "maxOffsetsPerTrigger": 20, "kafka.request.timeout.ms": 3000}), "found").start()
+        query = stock.to_table(
+            stock.stream({**EARLIEST, "maxOffsetsPerTrigger": 20, "kafka.request.timeout.ms": 3000}), "found"
+        ).start()
         until_read(stock, query, "found", "orders")
         query.stop()
         assert fault.fired
@@ -214,7 +218,11 @@ def test_a_continuous_query_follows(stock: Stock) -> None:
     stock.broker.create_topic("orders", 2)
     stock.broker.create_topic("copied", 2)
     add(stock.broker, "orders", 0, 10)
-    query = stock.to_topic(stock.stream(EARLIEST).select("key", "value"), {"topic": "copied"}).trigger(continuous="1 second").start()
+    query = (
+        stock.to_topic(stock.stream(EARLIEST).select("key", "value"), {"topic": "copied"})
+        .trigger(continuous="1 second")
+        .start()
+    )
     try:
         until(lambda: len(stock.broker.topics["copied"].records()) == 10, "the first ten")
         add(stock.broker, "orders", 10, 10)
@@ -224,13 +232,17 @@ def test_a_continuous_query_follows(stock: Stock) -> None:
 
 
 def test_read_committed_hides_what_was_aborted(stock: Stock, tmp_path: Path) -> None:
-    """Kafka's own segments: what was aborted is left out, and markers are stepped over, whatever the limit."""
+    """Kafka's own segments: what was aborted is left out, and markers are stepped over, whatever
+    the limit.
+    """
     with kqueue.Broker(snapshot=golden.data_folder("4.3"), log_retention_ms=-1) as broker:
         own = Stock(stock.spark, broker, tmp_path)
         options = {"subscribe": "txn", "startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
         own.drain(own.stream({**options, "maxOffsetsPerTrigger": 50}), "found")
         committed = golden.expected("4.3")["txn:committed"].records
-        expected = sorted((one.partition, one.offset, None if one.value is None else one.value.decode()) for one in committed)
+        expected = sorted(
+            (one.partition, one.offset, None if one.value is None else one.value.decode()) for one in committed
+        )
         assert [row[1:] for row in own.table("found")] == expected
         own.drain(own.stream(options), "found")
         assert len(own.table("found")) == len(expected)
@@ -252,7 +264,13 @@ def test_an_open_transaction_is_waited_for(stock: Stock) -> None:
     assert len(stock.table("found")) == 2
     end_transaction(stock.broker, 11, COMMIT)
     query.processAllAvailable()
-    assert [value for *_, value in stock.table("found")] == ["orders 0", "orders 1", "is committed", "orders 2", "orders 3"]
+    assert [value for *_, value in stock.table("found")] == [
+        "orders 0",
+        "orders 1",
+        "is committed",
+        "orders 2",
+        "orders 3",
+    ]
 
 
 def begin_transaction(broker: kqueue.Broker, producer_id: int, value: bytes) -> None:
@@ -272,4 +290,6 @@ def end_transaction(broker: kqueue.Broker, producer_id: int, kind: int) -> None:
 def append(broker: kqueue.Broker, builder: BatchBuilder, *, client: bool) -> None:
     """Straight to the log: the broker has no transactions for clients yet."""
     batch = builder.build()
-    on_partition(broker, "orders", 0, lambda partition: partition.append(memoryview(batch), read_header(batch), client=client))
+    on_partition(
+        broker, "orders", 0, lambda partition: partition.append(memoryview(batch), read_header(batch), client=client)
+    )

@@ -1,4 +1,6 @@
-"""The adapters, by the name that ``--client`` takes; a client is imported only when it is asked for."""
+"""The adapters, by the name that ``--client`` takes; a client is imported only when it is asked
+for.
+"""
 
 from __future__ import annotations
 

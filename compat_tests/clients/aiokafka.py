@@ -1,4 +1,6 @@
-"""aiokafka: its coroutines run on one event loop in a thread, so that the scenarios stay plain functions."""
+"""aiokafka: its coroutines run on one event loop in a thread, so that the scenarios stay plain
+functions.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,11 @@ class _Producer:
         partition: int | None = None,
     ) -> _Pending:
         return _Pending(
-            run(self._producer.send(topic, value, key=key, headers=list(headers), partition=partition, timestamp_ms=timestamp_ms))
+            run(
+                self._producer.send(
+                    topic, value, key=key, headers=list(headers), partition=partition, timestamp_ms=timestamp_ms
+                )
+            )
         )
 
     def flush(self, timeout_s: float = 30) -> None:
@@ -192,7 +198,11 @@ class _Consumer:
         return TimeFound(found.offset, found.timestamp) if found is not None else None
 
     def commit(self, offsets: Mapping[Place, int] | None = None) -> None:
-        run(self._consumer.commit(None if offsets is None else {_point(place): offset for place, offset in offsets.items()}))
+        run(
+            self._consumer.commit(
+                None if offsets is None else {_point(place): offset for place, offset in offsets.items()}
+            )
+        )
 
     def committed(self, place: Place) -> int | None:
         found: int | None = run(self._consumer.committed(_point(place)))
@@ -217,13 +227,24 @@ class AioKafka(Client):
         return _Consumer(bootstrap, options)
 
     def admin(self, bootstrap: str) -> Admin:
-        from compat_tests.clients import aiokafka_admin  # only some scenarios need it, and what it imports differs by version
+        from compat_tests.clients import (
+            aiokafka_admin,
+        )  # only some scenarios need it, and what it imports differs by version
 
         return aiokafka_admin.Admin(bootstrap)
 
 
 def _features() -> Iterator[str]:
-    yield from (ACKS_NONE, IDEMPOTENCE, STATIC_MEMBERS, READ_COMMITTED, NULL_HEADERS, ADMIN_PARTITIONS, ADMIN_CONFIGS, ADMIN_GROUPS)
+    yield from (
+        ACKS_NONE,
+        IDEMPOTENCE,
+        STATIC_MEMBERS,
+        READ_COMMITTED,
+        NULL_HEADERS,
+        ADMIN_PARTITIONS,
+        ADMIN_CONFIGS,
+        ADMIN_GROUPS,
+    )
     if VERSION >= (0, 11):
         yield ADMIN_DELETE_RECORDS
 

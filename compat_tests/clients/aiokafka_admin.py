@@ -27,8 +27,12 @@ class Admin:
 
         self._admin = run(opening())
 
-    def create_topic(self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None) -> None:
-        response: Any = run(self._admin.create_topics([NewTopic(name, partitions, replicas, topic_configs=dict(settings or {}))]))
+    def create_topic(
+        self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None:
+        response: Any = run(
+            self._admin.create_topics([NewTopic(name, partitions, replicas, topic_configs=dict(settings or {}))])
+        )
         for error in response.topic_errors:
             _check(error[1], str(error))
 
@@ -79,7 +83,11 @@ class Admin:
         from aiokafka.admin import RecordsToDelete
 
         with refusals():
-            run(self._admin.delete_records({TopicPartition(place.topic, place.partition): RecordsToDelete(before_offset)}))
+            run(
+                self._admin.delete_records(
+                    {TopicPartition(place.topic, place.partition): RecordsToDelete(before_offset)}
+                )
+            )
 
     def log_dirs(self) -> list[dict[Place, int]]:
         raise NotImplementedError("aiokafka's admin describes no data folders")

@@ -9,7 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from compat_tests.clients.confluent_calls import CALL_TIMEOUT_S, QUIET, refusals, refuse
 from compat_tests.clients.contract import (
@@ -90,7 +98,9 @@ class _Producer:
         where = {} if partition is None else {"partition": partition}
         when = {} if timestamp_ms is None else {"timestamp": timestamp_ms}
         with refusals():
-            self._producer.produce(topic, value, key=key, headers=list(headers), on_delivery=pending.deliver, **where, **when)
+            self._producer.produce(
+                topic, value, key=key, headers=list(headers), on_delivery=pending.deliver, **where, **when
+            )
         self._producer.poll(0)
         return pending
 
@@ -144,10 +154,13 @@ class _Consumer:
         return {Place(point.topic, point.partition) for point in self._consumer.assignment()}
 
     def poll(self, timeout_s: float) -> list[Record]:
-        """librdkafka hands out errors in a row with records: one that stands behind records is raised by the next call."""
+        """librdkafka hands out errors in a row with records: one that stands behind records is
+        raised by the next call.
+        """
         messages = self._held_back
         if not messages:
-            # consume(n, timeout) waits for all n: so wait for the first and take with it what is there.
+            # consume(n, timeout) waits for all n: so wait for the first and take with it what is
+            # there.
             first = self._consumer.poll(timeout_s)
             if first is None:
                 return []
@@ -181,7 +194,9 @@ class _Consumer:
         self._seek(place, OFFSET_END)
 
     def _seek(self, place: Place, offset: int) -> None:
-        """librdkafka refuses to seek a partition until its fetcher, another thread, has begun with it, or while it begins anew."""
+        """librdkafka refuses to seek a partition until its fetcher, another thread, has begun with
+        it, or while it begins anew.
+        """
         self._held_back.clear()
         deadline = time.monotonic() + CALL_TIMEOUT_S
         while True:
@@ -254,7 +269,9 @@ class Confluent(Client):
         return _Consumer(bootstrap, options)
 
     def admin(self, bootstrap: str) -> Admin:
-        from compat_tests.clients import confluent_admin  # only some scenarios need it, and what it imports differs by version
+        from compat_tests.clients import (
+            confluent_admin,
+        )  # only some scenarios need it, and what it imports differs by version
 
         return confluent_admin.Admin(bootstrap)
 

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 
 from compat_tests.clients.confluent_calls import CALL_TIMEOUT_S, QUIET, refusals, refuse
 from compat_tests.clients.contract import GroupSeen, Place
@@ -22,7 +30,9 @@ class Admin:
     def __init__(self, bootstrap: str) -> None:
         self._admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
 
-    def create_topic(self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None) -> None:
+    def create_topic(
+        self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None:
         _result(self._admin.create_topics([NewTopic(name, partitions, replicas, config=dict(settings or {}))]))
 
     def delete_topic(self, name: str) -> None:
@@ -40,7 +50,9 @@ class Admin:
         return {partition: found.leader for partition, found in topic.partitions.items()}
 
     def brokers(self) -> list[tuple[str, int]]:
-        return [(broker.host, broker.port) for broker in self._admin.list_topics(timeout=CALL_TIMEOUT_S).brokers.values()]
+        return [
+            (broker.host, broker.port) for broker in self._admin.list_topics(timeout=CALL_TIMEOUT_S).brokers.values()
+        ]
 
     def add_partitions(self, name: str, count: int) -> None:
         _result(self._admin.create_partitions([NewPartitions(name, count)]))
@@ -50,8 +62,14 @@ class Admin:
         return {key: entry.value for key, entry in found.items()}
 
     def alter_topic(self, name: str, settings: Mapping[str, str]) -> None:
-        entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in settings.items()]
-        _result(self._admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)]))
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in settings.items()
+        ]
+        _result(
+            self._admin.incremental_alter_configs(
+                [ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)]
+            )
+        )
 
     def groups(self) -> set[str]:
         with refusals():

@@ -1,7 +1,9 @@
-"""What the scenarios ask of a client; an adapter hides how each client, and each version of it, does it.
+"""What the scenarios ask of a client; an adapter hides how each client, and each version of it,
+does it.
 
 An adapter adds nothing of its own: it neither retries nor waits nor mends what its client does.
-Partitions are named by `Place`; times are in milliseconds since 1970 where a record is meant, in seconds where a wait is.
+Partitions are named by `Place`; times are in milliseconds since 1970 where a record is meant, in
+seconds where a wait is.
 """
 
 from __future__ import annotations
@@ -103,7 +105,9 @@ class GroupSeen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """`acks`: 0, 1 or -1 (all). `codec`: none, gzip, snappy, lz4 or zstd. `linger_ms` > 0 makes batches of several records."""
+    """`acks`: 0, 1 or -1 (all). `codec`: none, gzip, snappy, lz4 or zstd. `linger_ms` > 0 makes
+    batches of several records.
+    """
 
     acks: int = -1
     codec: str = "none"
@@ -115,7 +119,8 @@ class ProducerOptions:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """`group` None: no group at all. `reset`: earliest or latest. `auto_commit_ms` None: commits by hand only.
+    """`group` None: no group at all. `reset`: earliest or latest. `auto_commit_ms` None: commits by
+    hand only.
 
     `assignor`: one of the adapter's `assignors`; None is the client's own default.
     """
@@ -138,7 +143,9 @@ class Pending(Protocol):
     """A record on its way."""
 
     def result(self, timeout_s: float = 20) -> Sent:
-        """Wait until it is confirmed. Raises Refused: the broker, or the client on its behalf, said no."""
+        """Wait until it is confirmed. Raises Refused: the broker, or the client on its behalf, said
+        no.
+        """
         ...
 
 
@@ -169,7 +176,9 @@ class Consumer(Protocol):
     def subscribe(self, topics: Sequence[str]) -> None: ...
 
     def subscribe_pattern(self, pattern: str) -> None:
-        """All topics whose name begins with a match of this regular expression (it starts with ``^``)."""
+        """All topics whose name begins with a match of this regular expression (it starts with
+        ``^``).
+        """
         ...
 
     def assign(self, places: Iterable[Place]) -> None: ...
@@ -177,7 +186,9 @@ class Consumer(Protocol):
     def assignment(self) -> set[Place]: ...
 
     def poll(self, timeout_s: float) -> list[Record]:
-        """What is there, at most `poll_records_max` records; [] if nothing came in time. Raises Refused."""
+        """What is there, at most `poll_records_max` records; [] if nothing came in time. Raises
+        Refused.
+        """
         ...
 
     def seek(self, place: Place, offset: int) -> None: ...
@@ -214,7 +225,9 @@ class Consumer(Protocol):
 class Admin(Protocol):
     """Methods raise Refused. What a version lacks is missing from the adapter's `features`."""
 
-    def create_topic(self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None) -> None: ...
+    def create_topic(
+        self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None: ...
 
     def delete_topic(self, name: str) -> None: ...
 
@@ -231,7 +244,9 @@ class Admin(Protocol):
     def topic_settings(self, name: str) -> dict[str, str | None]: ...
 
     def alter_topic(self, name: str, settings: Mapping[str, str]) -> None:
-        """These, and no others, are the topic's own settings afterwards (or more, where the client alters one by one)."""
+        """These, and no others, are the topic's own settings afterwards (or more, where the client
+        alters one by one).
+        """
         ...
 
     def groups(self) -> set[str]: ...

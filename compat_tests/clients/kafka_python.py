@@ -48,7 +48,8 @@ VERSION = tuple(int(part) for part in kafka.__version__.split(".")[:3])
 ASSIGNORS: dict[str, Any] = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
-    # In 2.0.2 it takes the length of an iterator, which Python 3 refuses, as soon as a third member comes.
+    # In 2.0.2 it takes the length of an iterator, which Python 3 refuses, as soon as a third member
+    # comes.
     **({"sticky": StickyPartitionAssignor} if VERSION >= (2, 1) else {}),
     **({"cooperative-sticky": CooperativeStickyAssignor} if CooperativeStickyAssignor else {}),
 }
@@ -104,7 +105,9 @@ class _Producer:
         partition: int | None = None,
     ) -> _Pending:
         with refusals():
-            future = self._producer.send(topic, value, key=key, headers=list(headers), partition=partition, timestamp_ms=timestamp_ms)
+            future = self._producer.send(
+                topic, value, key=key, headers=list(headers), partition=partition, timestamp_ms=timestamp_ms
+            )
         return _Pending(future)
 
     def flush(self, timeout_s: float = 30) -> None:
@@ -143,7 +146,8 @@ class _Consumer:
 
     def subscribe(self, topics: Sequence[str]) -> None:
         if VERSION >= (3,):
-            # A leader that joins before it has heard of a topic assigns nobody to it, and at times never mends that: on Kafka too.
+            # A leader that joins before it has heard of a topic assigns nobody to it, and at times
+            # never mends that: on Kafka too.
             for topic in topics:
                 self._consumer.partitions_for_topic(topic)
         self._consumer.subscribe(list(topics))
@@ -203,7 +207,9 @@ class _Consumer:
         rest = ("",) if VERSION < (2, 1) else ("", -1)
         with refusals():
             self._consumer.commit(
-                None if offsets is None else {_point(place): OffsetAndMetadata(offset, *rest) for place, offset in offsets.items()}
+                None
+                if offsets is None
+                else {_point(place): OffsetAndMetadata(offset, *rest) for place, offset in offsets.items()}
             )
 
     def committed(self, place: Place) -> int | None:
@@ -227,7 +233,9 @@ class KafkaPython(Client):
         return _Consumer(bootstrap, options)
 
     def admin(self, bootstrap: str) -> Admin:
-        admin: Admin = import_module(f"compat_tests.clients.kafka_python_admin{3 if VERSION >= (3,) else 2}").Admin(bootstrap)
+        admin: Admin = import_module(f"compat_tests.clients.kafka_python_admin{3 if VERSION >= (3,) else 2}").Admin(
+            bootstrap
+        )
         return admin
 
 

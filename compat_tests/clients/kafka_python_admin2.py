@@ -21,7 +21,9 @@ class Admin:
     def __init__(self, bootstrap: str) -> None:
         self._admin = KafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS)
 
-    def create_topic(self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None) -> None:
+    def create_topic(
+        self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None:
         with refusals():
             self._admin.create_topics([NewTopic(name, partitions, replicas, topic_configs=dict(settings or {}))])
 
@@ -51,7 +53,9 @@ class Admin:
         return {entry[0]: entry[1] for entry in entries}
 
     def alter_topic(self, name: str, settings: Mapping[str, str]) -> None:
-        response: Any = self._admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(settings))])
+        response: Any = self._admin.alter_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(settings))]
+        )
         for code, text, _type, _name in response.resources:
             _check(code, text)
 

@@ -22,7 +22,9 @@ class Admin:
     def __init__(self, bootstrap: str) -> None:
         self._admin = KafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS)
 
-    def create_topic(self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None) -> None:
+    def create_topic(
+        self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None:
         topic = {"num_partitions": partitions, "replication_factor": replicas, "configs": dict(settings or {})}
         with refusals():
             self._admin.create_topics({name: topic})

@@ -31,7 +31,9 @@ def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
 
 
 def tell(request: ApiVersionsRequest, api_version: int, advertised: Sequence[Advertised]) -> ApiVersionsResponse:
-    """All that is `advertised`; to a version that is not, that error and the range of this one API (KIP-511)."""
+    """All that is `advertised`; to a version that is not, that error and the range of this one API
+    (KIP-511).
+    """
     mine = next(row for row in advertised if row.key == API_VERSIONS)
     if not mine.low <= api_version <= mine.high:
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_row(mine)])

@@ -24,8 +24,9 @@ CHANGE_WAIT_MS_MIN = 1_000
 class Call:
     """One request's surroundings.
 
-    `client_host` is written as Kafka writes it (``/127.0.0.1``). `listener` names the listener that the request came through.
-    `connection` is an opaque identity: the same for all requests of one connection, never that of another.
+    `client_host` is written as Kafka writes it (``/127.0.0.1``). `listener` names the listener that
+    the request came through. `connection` is an opaque identity: the same for all requests of one
+    connection, never that of another.
     """
 
     broker: Broker
@@ -45,10 +46,11 @@ class Call:
         return self.broker.node_id, host, port, self.broker.rack
 
     def change_deadline_ms(self, timeout_ms: int) -> float:
-        """When to answer REQUEST_TIMED_OUT to a request that changes something, on the monotonic clock.
+        """When to answer REQUEST_TIMED_OUT to a request that changes something, on the monotonic
+        clock.
 
-        Kafka completes such a request in memory before it looks at the time, so it succeeds with `timeout_ms` 0 too. Here it is on disk
-        first, which takes a moment.
+        Kafka completes such a request in memory before it looks at the time, so it succeeds with
+        `timeout_ms` 0 too. Here it is on disk first, which takes a moment.
         """
         return self.deadline_ms(max(timeout_ms, CHANGE_WAIT_MS_MIN))
 
@@ -57,21 +59,30 @@ class Call:
         return self.broker.clock.monotonic_ms() + max(timeout_ms, 0)
 
 
-def wait_for(ticket: Ticket[T], respond: Callable[[Ticket[T]], R | Wait[R]], deadline_ms: float | None = None) -> R | Wait[R]:
+def wait_for(
+    ticket: Ticket[T], respond: Callable[[Ticket[T]], R | Wait[R]], deadline_ms: float | None = None
+) -> R | Wait[R]:
     """The response to a ticket: at once if it is settled, else a `Wait` for it.
 
-    `respond(ticket)` builds the response; it looks at `ticket.done` first if there is a deadline (past which it is called with the
-    ticket unsettled), then takes `ticket.result()`, which raises what the ticket failed with.
+    `respond(ticket)` builds the response; it looks at `ticket.done` first if there is a deadline
+    (past which it is called with the ticket unsettled), then takes `ticket.result()`, which raises
+    what the ticket failed with.
     """
     return wait_for_all((ticket,), lambda: respond(ticket), deadline_ms)
 
 
-def wait_for_all(tickets: tuple[Ticket[T], ...], respond: Callable[[], R | Wait[R]], deadline_ms: float | None = None) -> R | Wait[R]:
-    """Like `wait_for`, for several tickets: `respond()` is called when all are settled, or at the deadline."""
+def wait_for_all(
+    tickets: tuple[Ticket[T], ...], respond: Callable[[], R | Wait[R]], deadline_ms: float | None = None
+) -> R | Wait[R]:
+    """Like `wait_for`, for several tickets: `respond()` is called when all are settled, or at the
+    deadline.
+    """
     left = list(reversed(tickets))
 
     def all_done() -> bool:
-        while left and left[-1].done:  # those that are done are not looked at again, or a thousand would cost a million looks
+        while (
+            left and left[-1].done
+        ):  # those that are done are not looked at again, or a thousand would cost a million looks
             left.pop()
         return not left
 
@@ -81,7 +92,9 @@ def wait_for_all(tickets: tuple[Ticket[T], ...], respond: Callable[[], R | Wait[
 
 
 def error_of(outcome: Ticket[Any] | KqueueError | None, late: str) -> KqueueError | None:
-    """What went wrong with one of several changes: refused at once, failed later, or (`late` says so in words) not stored in time."""
+    """What went wrong with one of several changes: refused at once, failed later, or (`late` says
+    so in words) not stored in time.
+    """
     if not isinstance(outcome, Ticket):
         return outcome
     return outcome.error if outcome.done else RequestTimedOut(late)

@@ -16,7 +16,9 @@ class SynonymRow(NamedTuple):
 
 
 class ConfigRow(NamedTuple):
-    """One setting in force. `synonyms`: all that gives it a value, the one in force first; unset ones are left out."""
+    """One setting in force. `synonyms`: all that gives it a value, the one in force first; unset
+    ones are left out.
+    """
 
     setting: Setting
     value: str | None
@@ -29,7 +31,9 @@ class ConfigRow(NamedTuple):
 
 
 class TopicRows:
-    """The settings of topics, by name. A setting that a topic does not set itself has one row, which all topics share."""
+    """The settings of topics, by name. A setting that a topic does not set itself has one row,
+    which all topics share.
+    """
 
     def __init__(self, config: Config) -> None:
         bare = config.for_topic({})
@@ -53,7 +57,8 @@ def _topic_row(config: TopicConfig, setting: Setting) -> ConfigRow:
     synonyms = []
     if setting.name in config.overrides:
         synonyms.append(SynonymRow(setting.name, _text(setting, config.overrides[setting.name]), Source.TOPIC))
-    # broker settings are told with their own numbers: log.retention.hours in hours, though retention.ms is in ms
+    # broker settings are told with their own numbers: log.retention.hours in hours, though
+    # retention.ms is in ms
     for synonym in setting.synonyms:
         synonyms += _set_at_broker(config.broker, config.broker.catalog.broker[synonym.name])
     if setting.synonyms:
@@ -63,7 +68,9 @@ def _topic_row(config: TopicConfig, setting: Setting) -> ConfigRow:
 
 def _broker_row(config: Config, setting: Setting) -> ConfigRow:
     found = config.resolve(setting.name)
-    return ConfigRow(setting, _text(setting, found.value), found.source, _set_at_broker(config, setting) + _default_of(setting))
+    return ConfigRow(
+        setting, _text(setting, found.value), found.source, _set_at_broker(config, setting) + _default_of(setting)
+    )
 
 
 def _set_at_broker(config: Config, setting: Setting) -> list[SynonymRow]:
@@ -73,7 +80,9 @@ def _set_at_broker(config: Config, setting: Setting) -> list[SynonymRow]:
 
 
 def _default_of(setting: Setting) -> list[SynonymRow]:
-    return [] if setting.default is None else [SynonymRow(setting.name, _text(setting, setting.default), Source.DEFAULT)]
+    return (
+        [] if setting.default is None else [SynonymRow(setting.name, _text(setting, setting.default), Source.DEFAULT)]
+    )
 
 
 def _text(setting: Setting, value: object) -> str | None:

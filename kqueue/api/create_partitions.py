@@ -25,7 +25,9 @@ Outcome = Ticket[Topic] | CreatePartitionsTopicResult
 
 
 def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse | Wait[CreatePartitionsResponse]:
-    """Answered when all are stored, or when `timeout_ms` is over: what is then still under way may yet come to be."""
+    """Answered when all are stored, or when `timeout_ms` is over: what is then still under way may
+    yet come to be.
+    """
     return in_slices(call, _work(request, call))
 
 
@@ -34,14 +36,20 @@ def refuse(request: CreatePartitionsRequest, version: int, error: BaseException)
     return CreatePartitionsResponse(results=[_result(name, error) for name in names])
 
 
-def _work(request: CreatePartitionsRequest, call: Call) -> Work[CreatePartitionsResponse | Wait[CreatePartitionsResponse]]:
+def _work(
+    request: CreatePartitionsRequest, call: Call
+) -> Work[CreatePartitionsResponse | Wait[CreatePartitionsResponse]]:
     counts = Counter(topic.name for topic in request.topics)
     outcomes: dict[str, Outcome] = {}
     for name, topic in {topic.name: topic for topic in request.topics}.items():
-        outcomes[name] = _grow(topic, call, validate_only=request.validate_only) if counts[name] == 1 else _repeated(name)
+        outcomes[name] = (
+            _grow(topic, call, validate_only=request.validate_only) if counts[name] == 1 else _repeated(name)
+        )
         yield
     tickets = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Ticket))
-    return wait_for_all(tickets, lambda: in_slices(call, _respond(outcomes)), call.change_deadline_ms(request.timeout_ms))
+    return wait_for_all(
+        tickets, lambda: in_slices(call, _respond(outcomes)), call.change_deadline_ms(request.timeout_ms)
+    )
 
 
 def _grow(asked: CreatePartitionsTopic, call: Call, *, validate_only: bool) -> Outcome:

@@ -33,7 +33,9 @@ Outcome = Ticket[Topic] | CreatableTopicResult
 
 
 def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse | Wait[CreateTopicsResponse]:
-    """Answered when all are stored, or when `timeout_ms` is over: what is then still under way may yet come to be."""
+    """Answered when all are stored, or when `timeout_ms` is over: what is then still under way may
+    yet come to be.
+    """
     return in_slices(call, _work(request, call))
 
 
@@ -54,11 +56,15 @@ def _work(request: CreateTopicsRequest, call: Call) -> Work[CreateTopicsResponse
             outcomes[name] = _create(topic, call, configs if request.validate_only else None)
         yield
     tickets = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Ticket))
-    return wait_for_all(tickets, lambda: in_slices(call, _respond(outcomes, configs)), call.change_deadline_ms(request.timeout_ms))
+    return wait_for_all(
+        tickets, lambda: in_slices(call, _respond(outcomes, configs)), call.change_deadline_ms(request.timeout_ms)
+    )
 
 
 def _create(asked: CreatableTopic, call: Call, validated: _Configs | None) -> Outcome:
-    """The ticket of a topic that is being created; its result, where it was refused or only `validated`."""
+    """The ticket of a topic that is being created; its result, where it was refused or only
+    `validated`.
+    """
     topics = call.broker.topics
     try:
         new = _new_topic(asked)

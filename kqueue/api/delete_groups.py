@@ -1,4 +1,6 @@
-"""DeleteGroups: groups without members go, and their offsets with them; answered when that is in the log."""
+"""DeleteGroups: groups without members go, and their offsets with them; answered when that is in
+the log.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse | W
 def refuse(request: DeleteGroupsRequest, version: int, error: BaseException) -> DeleteGroupsResponse:
     """The error in place of each group's result."""
     return DeleteGroupsResponse(
-        results=[DeletableGroupResult(group_id=group_id, error_code=code_of(error)) for group_id in request.groups_names]
+        results=[
+            DeletableGroupResult(group_id=group_id, error_code=code_of(error)) for group_id in request.groups_names
+        ]
     )
 
 
@@ -44,7 +48,9 @@ def _delete(group_id: str, call: Call) -> Answer:
 
 
 def _respond(answers: dict[str, Answer]) -> Work[DeleteGroupsResponse]:
-    results = yield from collect(lambda one: DeletableGroupResult(group_id=one[0], error_code=_code(one[1])), answers.items())
+    results = yield from collect(
+        lambda one: DeletableGroupResult(group_id=one[0], error_code=_code(one[1])), answers.items()
+    )
     return DeleteGroupsResponse(results=results)
 
 

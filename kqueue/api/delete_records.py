@@ -1,4 +1,6 @@
-"""DeleteRecords: partitions begin later from now on; each partition of the request succeeds or fails for itself."""
+"""DeleteRecords: partitions begin later from now on; each partition of the request succeeds or
+fails for itself.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,18 @@ class Deletion(NamedTuple):
 
 
 def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse | Wait[DeleteRecordsResponse]:
-    """Answered when all is stored, or when `timeout_ms` is over: what is then still under way may yet be deleted."""
+    """Answered when all is stored, or when `timeout_ms` is over: what is then still under way may
+    yet be deleted.
+    """
     return in_slices(call, _work(request, call))
 
 
 def refuse(request: DeleteRecordsRequest, version: int, error: BaseException) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=[
-            DeleteRecordsTopicResult(name=topic.name, partitions=[_result(one.partition_index, UNKNOWN, error) for one in topic.partitions])
+            DeleteRecordsTopicResult(
+                name=topic.name, partitions=[_result(one.partition_index, UNKNOWN, error) for one in topic.partitions]
+            )
             for topic in request.topics
         ]
     )
@@ -54,7 +60,9 @@ def _work(request: DeleteRecordsRequest, call: Call) -> Work[DeleteRecordsRespon
         yield
     response = DeleteRecordsResponse(topics=list(topics.values()))
     tickets = tuple(deletion.ticket for deletion in deletions)
-    return wait_for_all(tickets, lambda: in_slices(call, _respond(response, deletions)), call.change_deadline_ms(request.timeout_ms))
+    return wait_for_all(
+        tickets, lambda: in_slices(call, _respond(response, deletions)), call.change_deadline_ms(request.timeout_ms)
+    )
 
 
 def _delete(name: str, index: int, offset: int, call: Call, deletions: list[Deletion]) -> DeleteRecordsPartitionResult:

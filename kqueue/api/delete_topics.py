@@ -12,7 +12,12 @@ from kqueue.base.errors import InvalidRequest, KqueueError, TopicDeletionDisable
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.tickets import Ticket
 from kqueue.broker.waiting import Wait
-from kqueue.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from kqueue.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 
 VERSIONS = (0, 6)
 VERSION_IDS = 6
@@ -21,18 +26,24 @@ LATE = "the deletion was not stored in time; it may still happen"
 
 
 class Named(NamedTuple):
-    """A topic as the request names it: by name, by id (then `name` is None until it is found), or wrongly by both or neither."""
+    """A topic as the request names it: by name, by id (then `name` is None until it is found), or
+    wrongly by both or neither.
+    """
 
     name: str | None
     id: bytes
 
 
 Outcome = tuple[Named, Ticket[None]] | DeletableTopicResult
-"""What was begun, or why not. Errors are not kept: each holds its traceback, and with it the frames of the request."""
+"""What was begun, or why not. Errors are not kept: each holds its traceback, and with it the frames
+of the request.
+"""
 
 
 def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse | Wait[DeleteTopicsResponse]:
-    """Answered when all deletions are stored, or when `timeout_ms` is over: what is then still under way may yet be deleted."""
+    """Answered when all deletions are stored, or when `timeout_ms` is over: what is then still
+    under way may yet be deleted.
+    """
     return in_slices(call, _work(request, call))
 
 
@@ -44,7 +55,9 @@ def _work(request: DeleteTopicsRequest, call: Call) -> Work[DeleteTopicsResponse
     counts = Counter(_asked(request, call.api_version))
     outcomes = yield from collect(lambda one: _delete(one, call, once=counts[one] == 1), list(counts))
     tickets = tuple(one[1] for one in outcomes if isinstance(one, tuple))
-    return wait_for_all(tickets, lambda: in_slices(call, _respond(outcomes)), call.change_deadline_ms(request.timeout_ms))
+    return wait_for_all(
+        tickets, lambda: in_slices(call, _respond(outcomes)), call.change_deadline_ms(request.timeout_ms)
+    )
 
 
 def _asked(request: DeleteTopicsRequest, version: int) -> list[Named]:
@@ -69,9 +82,13 @@ def _delete(named: Named, call: Call, *, once: bool) -> Outcome:
 
 
 def _respond(outcomes: list[Outcome]) -> Work[DeleteTopicsResponse]:
-    results = yield from collect(lambda one: _result(one[0], error_of(one[1], LATE)) if isinstance(one, tuple) else one, outcomes)
+    results = yield from collect(
+        lambda one: _result(one[0], error_of(one[1], LATE)) if isinstance(one, tuple) else one, outcomes
+    )
     return DeleteTopicsResponse(responses=results)
 
 
 def _result(named: Named, error: BaseException | None) -> DeletableTopicResult:
-    return DeletableTopicResult(name=named.name, topic_id=named.id, error_code=code_of(error), error_message=message_of(error))
+    return DeletableTopicResult(
+        name=named.name, topic_id=named.id, error_code=code_of(error), error_message=message_of(error)
+    )

@@ -23,7 +23,9 @@ def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterRespon
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
         brokers=[DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port, rack=broker.rack)],
-        cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
     )
 
 

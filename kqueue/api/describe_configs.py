@@ -25,7 +25,9 @@ VERSIONS = (0, 4)
 VERSION_SOURCES = 1  # from here on it is told where a value comes from, before only whether it is the default
 ITEM_WEIGHT = 4
 ROWS_MAX = 100_000
-"""Settings in one answer, some 150 bytes each (400 with documentation): what passes it is refused, resource by resource."""
+"""Settings in one answer, some 150 bytes each (400 with documentation): what passes it is refused,
+resource by resource.
+"""
 TOPIC = 2
 BROKER = 4
 BROKER_LOGGER = 8
@@ -43,7 +45,9 @@ def refuse(request: DescribeConfigsRequest, version: int, error: BaseException) 
 
 
 def _work(request: DescribeConfigsRequest, call: Call) -> Work[DescribeConfigsResponse]:
-    once = {(one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one for one in request.resources}
+    once = {
+        (one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one for one in request.resources
+    }
     results = yield from collect(_Describer(request, call).describe, once.values())
     return DescribeConfigsResponse(results=results)
 
@@ -78,19 +82,26 @@ class _Describer:
 
     def _count(self, rows: list[ConfigRow]) -> None:
         if len(rows) > self._rows_left:
-            raise InvalidRequest(f"an answer holds at most {ROWS_MAX} settings: ask for fewer resources at once, or name the settings")
+            raise InvalidRequest(
+                f"an answer holds at most {ROWS_MAX} settings: ask for fewer resources at once, or name the settings"
+            )
         self._rows_left -= len(rows)
 
     def _config(self, row: ConfigRow, *, read_only: bool) -> DescribeConfigsResourceResult:
         key = id(row), read_only
         found = self._shared.get(key)
         if found is None:
-            found = self._shared[key] = row, self._build(row, read_only=read_only)  # with the row, so that its id stays its own
+            found = self._shared[key] = (
+                row,
+                self._build(row, read_only=read_only),
+            )  # with the row, so that its id stays its own
         return found[1]
 
     def _build(self, row: ConfigRow, *, read_only: bool) -> DescribeConfigsResourceResult:
         request = self.request
-        synonyms = [DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source.value) for one in row.synonyms]
+        synonyms = [
+            DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source.value) for one in row.synonyms
+        ]
         return DescribeConfigsResourceResult(
             name=row.setting.name,
             value=row.value,
@@ -119,7 +130,9 @@ class _Describer:
         return self._broker
 
     def of_clients(self, name: str) -> list[ConfigRow]:
-        """Groups and subscriptions to clients' metrics: they may be asked about, but none has settings of its own here."""
+        """Groups and subscriptions to clients' metrics: they may be asked about, but none has
+        settings of its own here.
+        """
         if name == "":
             raise InvalidRequest("the name must not be empty")
         return []

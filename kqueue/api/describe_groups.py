@@ -9,7 +9,12 @@ from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import GroupIdNotFound
 from kqueue.broker.waiting import Wait
 from kqueue.groups.states import State
-from kqueue.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest, DescribeGroupsResponse
+from kqueue.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 
 VERSIONS = (0, 6)
 ITEM_WEIGHT = 4
@@ -61,4 +66,6 @@ def _describe(group_id: str, call: Call, operations: int) -> DescribedGroup:
 
 def _refused(group_id: str, version: int, error: BaseException) -> DescribedGroup:
     words = message_of(error) if version >= VERSION_NOT_FOUND else None
-    return DescribedGroup(error_code=code_of(error), error_message=words, group_id=group_id, group_state=State.DEAD.value)
+    return DescribedGroup(
+        error_code=code_of(error), error_message=words, group_id=group_id, group_state=State.DEAD.value
+    )

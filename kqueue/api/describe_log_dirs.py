@@ -1,4 +1,6 @@
-"""DescribeLogDirs: the broker's data folders, the room on their volumes, and how much each partition holds there."""
+"""DescribeLogDirs: the broker's data folders, the room on their volumes, and how much each
+partition holds there.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsRespon
 
 
 def _work(request: DescribeLogDirsRequest, call: Call) -> Work[DescribeLogDirsResponse | Wait[DescribeLogDirsResponse]]:
-    wanted = None if request.topics is None else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    wanted = (
+        None
+        if request.topics is None
+        else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    )
     listings, offline = call.broker.logs.list_log_dirs(wanted)
     if call.broker.config["kqueue.storage"] == "memory":  # which is the owner thread's, and answers at once
         return (yield from _respond([listing.run() for listing in listings] + offline))
@@ -40,12 +46,18 @@ def _work(request: DescribeLogDirsRequest, call: Call) -> Work[DescribeLogDirsRe
 
 
 def _list(listing: LogDirListing, call: Call) -> Ticket[LogDir]:
-    """List a data folder in a job of its own queue: there may be 100,000 folders of partitions in it."""
+    """List a data folder in a job of its own queue: there may be 100,000 folders of partitions in
+    it.
+    """
     ticket: Ticket[LogDir] = Ticket()
 
     def finish(found: LogDir | None, error: BaseException | None) -> None:
         if found is None:
-            ticket.fail(error if isinstance(error, KqueueError) else StorageFailed(f"{listing.place} can't be listed: {error!r}"))
+            ticket.fail(
+                error
+                if isinstance(error, KqueueError)
+                else StorageFailed(f"{listing.place} can't be listed: {error!r}")
+            )
         else:
             ticket.resolve(found)
         call.broker.waiting.wake(ticket)
@@ -65,7 +77,8 @@ def _respond(folders: Iterable[LogDir]) -> Work[DescribeLogDirsResponse]:
 def refuse(request: DescribeLogDirsRequest, version: int, error: BaseException) -> DescribeLogDirsResponse:
     if version >= VERSION_ERROR:
         return DescribeLogDirsResponse(error_code=code_of(error))
-    # older answers have no place of their own for an error: one folder without a name, as Kafka's client expects of a failed broker
+    # older answers have no place of their own for an error: one folder without a name, as Kafka's
+    # client expects of a failed broker
     return DescribeLogDirsResponse(results=[DescribeLogDirsResult(error_code=code_of(error))])
 
 
@@ -85,6 +98,7 @@ def _topics(folder: LogDir) -> Work[list[DescribeLogDirsTopic]]:
     for (name, index), size in sorted(folder.partitions.items()):
         yield
         topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
-        # a leader's log never ends before its high watermark, so nothing is behind; and no replica is on its way from another folder
+        # a leader's log never ends before its high watermark, so nothing is behind; and no replica
+        # is on its way from another folder
         topic.partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=size, offset_lag=0))
     return list(topics.values())

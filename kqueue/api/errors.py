@@ -259,7 +259,8 @@ class CodedError(errors.KqueueError):
 
 
 def code_of(error: BaseException | None) -> ErrorCode:
-    """The code that tells a client of `error`: its own or its class's, else the nearest base class's; None is NONE.
+    """The code that tells a client of `error`: its own or its class's, else the nearest base
+    class's; None is NONE.
 
     UNKNOWN_SERVER_ERROR where there is none of these.
     """
@@ -277,7 +278,8 @@ def code_of(error: BaseException | None) -> ErrorCode:
 def message_of(error: BaseException | None) -> str | None:
     """The words that go to the client with `code_of(error)`; None where there is no error.
 
-    What we did not raise on purpose stays in the broker's log: its text may tell more than a stranger should know.
+    What we did not raise on purpose stays in the broker's log: its text may tell more than a
+    stranger should know.
     """
     if error is None:
         return None

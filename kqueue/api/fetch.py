@@ -1,4 +1,6 @@
-"""Fetch: batches from where the client is, waiting for new ones while there are too few. Batches go out as they lie on disk."""
+"""Fetch: batches from where the client is, waiting for new ones while there are too few. Batches go
+out as they lie on disk.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,14 @@ READ_COMMITTED = 1
 TAKEN_AT_ONCE = 8
 """Partitions that are read between two looks at the time, in a fetch of very many."""
 CHECKS_WAIT_MS = 10_000
-"""How long an answer waits for checksums to be compared, where the client itself would wait less."""
+"""How long an answer waits for checksums to be compared, where the client itself would wait less.
+"""
 
 
 def handle(request: FetchRequest, call: Call) -> FetchResponse | Wait[FetchResponse]:
-    """Answered at once if there are `min_bytes`, an error, or no time to wait; else when that much has come, or time is over."""
+    """Answered at once if there are `min_bytes`, an error, or no time to wait; else when that much
+    has come, or time is over.
+    """
     by_id = call.api_version >= VERSION_IDS
     try:
         context = call.broker.fetch_sessions.open(
@@ -74,11 +79,17 @@ def _wanted(request: FetchRequest, by_id: bool) -> list[Wanted]:
 
 
 def _forgotten(request: FetchRequest, by_id: bool) -> Iterable[Key]:
-    return [(topic.topic_id if by_id else topic.topic, index) for topic in request.forgotten_topics_data for index in topic.partitions]
+    return [
+        (topic.topic_id if by_id else topic.topic, index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]
 
 
 class _Work:
-    """One request until it is answered. Keeps nothing of the request but numbers and names: its buffer is another's by then."""
+    """One request until it is answered. Keeps nothing of the request but numbers and names: its
+    buffer is another's by then.
+    """
 
     __slots__ = ("call", "checks", "context", "deadline_ms", "limits", "max_wait_ms", "min_bytes", "missing", "wait")
 
@@ -107,7 +118,8 @@ class _Work:
             yield
             harvest = harvest.extended(take(topics, wanted[index : index + TAKEN_AT_ONCE], self.limits, harvest))
         if self.max_wait_ms > 0 and not harvest.size:
-            # What was appended between the slices woke nobody. This pass is short: it finds each partition where the first one left it.
+            # What was appended between the slices woke nobody. This pass is short: it finds each
+            # partition where the first one left it.
             harvest = self._take()
         return self._started(harvest)
 
@@ -141,7 +153,9 @@ class _Work:
         if not harvest.unchecked:
             return False
         if self.checks is None:
-            self.checks = _Checks(self.call.broker.waiting, self.call.deadline_ms(max(self.max_wait_ms, CHECKS_WAIT_MS)))
+            self.checks = _Checks(
+                self.call.broker.waiting, self.call.deadline_ms(max(self.max_wait_ms, CHECKS_WAIT_MS))
+            )
         self.checks.start(harvest)
         self.wait.deadline_ms = self.checks.deadline_ms
         return True
@@ -149,7 +163,9 @@ class _Work:
     def _is_enough(self, harvest: Harvest) -> bool:
         all_missing = harvest.missing == len(self.context.wanted)
         failed = self.checks is not None and bool(self.checks.failed)
-        return harvest.size >= self.min_bytes or harvest.urgent or failed or all_missing or harvest.missing != self.missing
+        return (
+            harvest.size >= self.min_bytes or harvest.urgent or failed or all_missing or harvest.missing != self.missing
+        )
 
     def _respond(self, harvest: Harvest) -> FetchResponse | Wait[FetchResponse]:
         try:
@@ -191,7 +207,8 @@ def _answered(expired: bool) -> NoReturn:
 class _Checks:
     """The checks that one request waits for: their partitions are woken when they are over.
 
-    `deadline_ms`: the disk may take longer than the client would wait for new records, and an empty answer would say that there are none.
+    `deadline_ms`: the disk may take longer than the client would wait for new records, and an empty
+    answer would say that there are none.
     """
 
     __slots__ = ("_running", "_waiting", "deadline_ms", "failed")

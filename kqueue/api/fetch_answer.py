@@ -27,7 +27,9 @@ UNKNOWN = -1
 
 
 class Answer:
-    """One response in the making: `add` what was taken, `add_idle` what had nothing new, then `finish`, once."""
+    """One response in the making: `add` what was taken, `add_idle` what had nothing new, then
+    `finish`, once.
+    """
 
     __slots__ = ("_call", "_context", "_read_committed", "_response", "_topics")
 
@@ -39,7 +41,9 @@ class Answer:
         self._topics: dict[str | bytes, FetchableTopicResponse] = {}
 
     def add(self, taken: Taken) -> None:
-        """A partition that was read, or could not be; left out where the session's client knows it already."""
+        """A partition that was read, or could not be; left out where the session's client knows it
+        already.
+        """
         self._add(taken, None if taken.read is None else taken.read.fetched.data)
 
     def add_converted(self, taken: Taken) -> Work[None]:
@@ -58,7 +62,9 @@ class Answer:
         if read is None:
             self._context.tells(wanted, UNKNOWN, UNKNOWN, has_records=False, always=True)
             self._append(wanted, self._bad_news(taken))
-        elif self._context.tells(wanted, read.high_watermark, read.log_start_offset, has_records=len(read.fetched) > 0, always=False):
+        elif self._context.tells(
+            wanted, read.high_watermark, read.log_start_offset, has_records=len(read.fetched) > 0, always=False
+        ):
             data = PartitionData(
                 partition_index=wanted.index,
                 high_watermark=read.high_watermark,
@@ -70,7 +76,9 @@ class Answer:
             self._append(wanted, data)
 
     def add_idle(self, wanted: Wanted, partition: Partition) -> None:
-        """A partition that is where its client is; left out where the session's client knows it already."""
+        """A partition that is where its client is; left out where the session's client knows it
+        already.
+        """
         log_start = partition.log_start_offset
         if self._context.tells(wanted, wanted.offset, log_start, has_records=False, always=False):
             data = PartitionData(
@@ -92,7 +100,9 @@ class Answer:
         topic = self._topics.get(wanted.topic)
         if topic is None:
             name = wanted.topic
-            topic = FetchableTopicResponse(topic_id=name) if isinstance(name, bytes) else FetchableTopicResponse(topic=name)
+            topic = (
+                FetchableTopicResponse(topic_id=name) if isinstance(name, bytes) else FetchableTopicResponse(topic=name)
+            )
             self._topics[name] = topic
         topic.partitions.append(data)
 
@@ -106,7 +116,11 @@ class Answer:
     def _bad_news(self, taken: Taken) -> PartitionData:
         code = code_of(taken.error)
         data = PartitionData(
-            partition_index=taken.wanted.index, error_code=code, high_watermark=UNKNOWN, aborted_transactions=None, records=b""
+            partition_index=taken.wanted.index,
+            error_code=code,
+            high_watermark=UNKNOWN,
+            aborted_transactions=None,
+            records=b"",
         )
         partition = taken.partition
         if partition is not None and taken.diverging is not None:

@@ -1,4 +1,5 @@
-"""FindCoordinator: which broker coordinates a group; here there is only one. Transactional ids are refused: transactions are not served.
+"""FindCoordinator: which broker coordinates a group; here there is only one. Transactional ids are
+refused: transactions are not served.
 
 The refusal is here and not in InitProducerId alone, because this response carries an error message.
 """
@@ -18,7 +19,9 @@ VERSIONS = (0, 6)
 ITEM_WEIGHT = 4
 VERSION_BATCHES = 4
 VERSION_OF_LIBRDKAFKA = 2
-"""librdkafka ends at once, and prints the error message, only for an authorization code; it retries all others for two minutes."""
+"""librdkafka ends at once, and prints the error message, only for an authorization code; it retries
+all others for two minutes.
+"""
 GROUP = 0
 TRANSACTION = 1
 NOBODY = -1
@@ -29,15 +32,21 @@ def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorRespon
     if request.key_type == TRANSACTION:
         raise TransactionsNotServed(", ".join(request.coordinator_keys or [request.key]))
     if request.key_type != GROUP:
-        return refuse(request, call.api_version, InvalidRequest(f"keys of type {request.key_type} have no coordinator here"))
+        return refuse(
+            request, call.api_version, InvalidRequest(f"keys of type {request.key_type} have no coordinator here")
+        )
     node_id, (host, port) = call.broker.node_id, call.endpoint()
     if call.api_version < VERSION_BATCHES:
         return FindCoordinatorResponse(node_id=node_id, host=host, port=port)
-    return in_slices(call, _coordinators(dict.fromkeys(request.coordinator_keys), Coordinator(node_id=node_id, host=host, port=port)))
+    return in_slices(
+        call, _coordinators(dict.fromkeys(request.coordinator_keys), Coordinator(node_id=node_id, host=host, port=port))
+    )
 
 
 def _coordinators(keys: Iterable[str], here: Coordinator) -> Work[FindCoordinatorResponse]:
-    coordinators = yield from collect(lambda key: Coordinator(key=key, node_id=here.node_id, host=here.host, port=here.port), keys)
+    coordinators = yield from collect(
+        lambda key: Coordinator(key=key, node_id=here.node_id, host=here.host, port=here.port), keys
+    )
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
@@ -50,6 +59,7 @@ def refuse(request: FindCoordinatorRequest, version: int, error: BaseException) 
         return FindCoordinatorResponse(error_code=code, error_message=words, node_id=NOBODY, port=NOBODY)
     return FindCoordinatorResponse(
         coordinators=[
-            Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_code=code, error_message=words) for key in request.coordinator_keys
+            Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_code=code, error_message=words)
+            for key in request.coordinator_keys
         ]
     )

@@ -12,7 +12,9 @@ VERSIONS = (0, 4)
 
 def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
     try:
-        call.broker.groups.heartbeat(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
+        call.broker.groups.heartbeat(
+            request.group_id, request.generation_id, request.member_id, request.group_instance_id
+        )
     except KqueueError as error:
         return HeartbeatResponse(error_code=code_of(error))
     return HeartbeatResponse()

@@ -1,4 +1,6 @@
-"""InitProducerId: a number for an idempotent producer. Transactional ids are refused: transactions are not served."""
+"""InitProducerId: a number for an idempotent producer. Transactional ids are refused: transactions
+are not served.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ FIRST_EPOCH = 0
 
 
 def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse | Wait[InitProducerIdResponse]:
-    """A new id, also for a producer that names its old one, which it needs for transactions alone. Raises TransactionsNotServed."""
+    """A new id, also for a producer that names its old one, which it needs for transactions alone.
+    Raises TransactionsNotServed.
+    """
     if request.transactional_id:
         raise TransactionsNotServed(request.transactional_id)
     try:
@@ -34,7 +38,9 @@ def _check(request: InitProducerIdRequest) -> None:
     if request.transactional_id == "":
         raise InvalidRequest("a transactional id must not be empty")
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
-        raise InvalidRequest(f"producer id {request.producer_id} with epoch {request.producer_epoch}: name both or neither")
+        raise InvalidRequest(
+            f"producer id {request.producer_id} with epoch {request.producer_epoch}: name both or neither"
+        )
 
 
 def _respond(ticket: Ticket[int]) -> InitProducerIdResponse:

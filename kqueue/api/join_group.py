@@ -1,4 +1,6 @@
-"""JoinGroup: become, or stay, a member of a group; answered when the group's next generation is made."""
+"""JoinGroup: become, or stay, a member of a group; answered when the group's next generation is
+made.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Wait[Jo
     version = call.api_version
     try:
         ticket = call.broker.groups.join(
-            _joining(request, call), id_required=version >= VERSION_ID_REQUIRED, can_skip=version >= VERSION_SKIP_ASSIGNMENT
+            _joining(request, call),
+            id_required=version >= VERSION_ID_REQUIRED,
+            can_skip=version >= VERSION_SKIP_ASSIGNMENT,
         )
     except KqueueError as error:
         return _refused(request, version, error)
@@ -57,7 +61,9 @@ def _respond(request: JoinGroupRequest, version: int, ticket: Ticket[Joined]) ->
         skip_assignment=joined.skip_assignment,
         member_id=joined.member_id,
         members=[
-            JoinGroupResponseMember(member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata)
+            JoinGroupResponseMember(
+                member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata
+            )
             for member in joined.members
         ],
     )

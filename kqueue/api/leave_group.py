@@ -16,7 +16,11 @@ VERSION_SEVERAL = 3
 def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
     """Version 3 and later name several members, each with an answer of its own."""
     several = call.api_version >= VERSION_SEVERAL
-    leaving = [Leaving(one.member_id, one.group_instance_id) for one in request.members] if several else [Leaving(request.member_id)]
+    leaving = (
+        [Leaving(one.member_id, one.group_instance_id) for one in request.members]
+        if several
+        else [Leaving(request.member_id)]
+    )
     try:
         answers = call.broker.groups.leave(request.group_id, leaving)
     except KqueueError as error:

@@ -22,4 +22,6 @@ def _work(request: ListGroupsRequest, call: Call) -> Work[ListGroupsResponse]:
 
 
 def _listed(group: Listed) -> ListedGroup:
-    return ListedGroup(group_id=group.group_id, protocol_type=group.protocol_type, group_state=group.state.value, group_type=GROUP_TYPE)
+    return ListedGroup(
+        group_id=group.group_id, protocol_type=group.protocol_type, group_state=group.state.value, group_type=GROUP_TYPE
+    )

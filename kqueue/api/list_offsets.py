@@ -1,6 +1,7 @@
 """ListOffsets: the offset at a time, or at one of the places that negative numbers name.
 
-An answer that depends on the high watermark counts what was appended before the request: it waits for the flush of that (`visibility`).
+An answer that depends on the high watermark counts what was appended before the request: it waits
+for the flush of that (`visibility`).
 """
 
 from __future__ import annotations
@@ -29,9 +30,13 @@ VERSIONS = (0, 11)
 VERSION_ONE_OFFSET = 1  # version 0 answers a list of offsets where segments begin
 VERSION_EPOCHS = 4
 VERSION_NOT_AVAILABLE = 5
-"""Older clients get LEADER_NOT_AVAILABLE in place of OFFSET_NOT_AVAILABLE, as from Kafka; both are retriable."""
+"""Older clients get LEADER_NOT_AVAILABLE in place of OFFSET_NOT_AVAILABLE, as from Kafka; both are
+retriable.
+"""
 FLUSH_WAIT_MS = 10_000
-"""How long an answer waits for a flush where the request names no time of its own (version 10 and later may)."""
+"""How long an answer waits for a flush where the request names no time of its own (version 10 and
+later may).
+"""
 READ_COMMITTED = 1
 LATEST = -1
 EARLIEST = -2
@@ -67,7 +72,9 @@ def _work(request: ListOffsetsRequest, call: Call) -> Work[ListOffsetsResponse |
 
 
 def _bounded_by_high_watermark(request: ListOffsetsRequest, call: Call) -> Iterator[Partition]:
-    """The partitions of which the request asks for something that records at the end of the log may change."""
+    """The partitions of which the request asks for something that records at the end of the log may
+    change.
+    """
     for topic in request.topics:
         found = call.broker.topics.find(topic.name)
         for one in topic.partitions:
@@ -97,7 +104,9 @@ def _failed(asked: ListOffsetsPartition, error: BaseException) -> ListOffsetsPar
     return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code_of(error))
 
 
-def _topic(topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call, ends: AppendedEnds) -> Work[ListOffsetsTopicResponse]:
+def _topic(
+    topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call, ends: AppendedEnds
+) -> Work[ListOffsetsTopicResponse]:
     counts = Counter(one.partition_index for one in topic.partitions)
     answers = []
     for one in topic.partitions:
@@ -126,7 +135,9 @@ def _answer(
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, old_style_offsets=offsets)
     end_offset = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
     place = yield from _place(partition, asked.timestamp, end_offset, call.api_version)
-    answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index, timestamp=place.timestamp, offset=place.offset)
+    answer = ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index, timestamp=place.timestamp, offset=place.offset
+    )
     if call.api_version >= VERSION_EPOCHS:
         answer.leader_epoch = place.leader_epoch
     return answer
@@ -152,7 +163,9 @@ def _latest(partition: Partition, end_offset: int) -> Place:
 def _earliest(partition: Partition, end_offset: int) -> Place:
     start = partition.log_start_offset
     is_empty = start == partition.log_end_offset  # then the first record will be of the epoch that is now
-    return Place(offset=start, leader_epoch=partition.leader_epoch if is_empty else partition.log.epochs.epoch_at(start))
+    return Place(
+        offset=start, leader_epoch=partition.leader_epoch if is_empty else partition.log.epochs.epoch_at(start)
+    )
 
 
 def _nowhere(partition: Partition, end_offset: int) -> Place:
@@ -167,11 +180,14 @@ _PLACES: dict[int, tuple[int, Callable[[Partition, int], Place]]] = {
     -5: (9, _nowhere),  # the latest in a remote tier: there is none
     -6: (11, _nowhere),  # the earliest that waits to be copied to a remote tier
 }
-"""Negative timestamps: the version that knows each first, and what it means. Source: KIP-79, KIP-734, KIP-405, KIP-1005, KIP-1023."""
+"""Negative timestamps: the version that knows each first, and what it means. Source: KIP-79,
+KIP-734, KIP-405, KIP-1005, KIP-1023.
+"""
 
 
 def _segment_starts(partition: Partition, timestamp: int, count: int, now_ms: int) -> list[int]:
-    """Version 0: at most `count` offsets, newest first, where segments begin that hold nothing later than `timestamp`.
+    """Version 0: at most `count` offsets, newest first, where segments begin that hold nothing
+    later than `timestamp`.
 
     The end of the log counts as a segment written now. Source: Kafka 0.9 Log.getOffsetsBefore.
     """

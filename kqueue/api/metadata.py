@@ -1,4 +1,6 @@
-"""Metadata: brokers, topics, and which broker leads each partition. Topics may come to be by being asked for."""
+"""Metadata: brokers, topics, and which broker leads each partition. Topics may come to be by being
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,17 @@ Found = Topic | Ticket[Topic] | ErrorCode
 
 
 def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Wait[MetadataResponse]:
-    """Topics that are created on demand are waited for, so that the answer already names their leaders."""
+    """Topics that are created on demand are waited for, so that the answer already names their
+    leaders.
+    """
     return in_slices(call, _work(request, call))
 
 
 def refuse(request: MetadataRequest, version: int, error: BaseException) -> MetadataResponse:
-    topics = [MetadataResponseTopic(error_code=code_of(error), name=one.name or "", topic_id=one.topic_id) for one in request.topics or ()]
+    topics = [
+        MetadataResponseTopic(error_code=code_of(error), name=one.name or "", topic_id=one.topic_id)
+        for one in request.topics or ()
+    ]
     return MetadataResponse(topics=topics, error_code=code_of(error))
 
 
@@ -49,7 +56,9 @@ def _work(request: MetadataRequest, call: Call) -> Work[MetadataResponse | Wait[
     tickets = tuple(what for _, what in found if isinstance(what, Ticket))
     if not tickets:
         return (yield from _respond(request, call, found))
-    return wait_for_all(tickets, lambda: in_slices(call, _respond(request, call, found)), call.deadline_ms(CREATION_WAIT_MS))
+    return wait_for_all(
+        tickets, lambda: in_slices(call, _respond(request, call, found)), call.deadline_ms(CREATION_WAIT_MS)
+    )
 
 
 def _find_all(request: MetadataRequest, call: Call) -> Work[list[tuple[MetadataRequestTopic, Found]]]:
@@ -71,14 +80,20 @@ def _find(asked: MetadataRequestTopic, call: Call, *, creates: bool) -> Found:
         if topic is not None:
             return topic
         name = check_topic(asked.name)
-        if creates and call.broker.config["auto.create.topics.enable"] and (name == OFFSETS_TOPIC or name not in INTERNAL_TOPICS):
+        if (
+            creates
+            and call.broker.config["auto.create.topics.enable"]
+            and (name == OFFSETS_TOPIC or name not in INTERNAL_TOPICS)
+        ):
             return topics.create_on_demand(name)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     except KqueueError as error:
         return code_of(error)
 
 
-def _respond(request: MetadataRequest, call: Call, found: Iterable[tuple[MetadataRequestTopic, Found]]) -> Work[MetadataResponse]:
+def _respond(
+    request: MetadataRequest, call: Call, found: Iterable[tuple[MetadataRequestTopic, Found]]
+) -> Work[MetadataResponse]:
     broker = call.broker
     host, port = call.endpoint()
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
@@ -91,7 +106,9 @@ def _respond(request: MetadataRequest, call: Call, found: Iterable[tuple[Metadat
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
         topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
     )
 
 
@@ -113,7 +130,9 @@ def _topic(asked: MetadataRequestTopic, what: Found, operations: int) -> Work[Me
 
 
 def _without(asked: MetadataRequestTopic, code: ErrorCode) -> MetadataResponseTopic:
-    return MetadataResponseTopic(error_code=code, name=asked.name, topic_id=asked.topic_id, is_internal=asked.name in INTERNAL_TOPICS)
+    return MetadataResponseTopic(
+        error_code=code, name=asked.name, topic_id=asked.topic_id, is_internal=asked.name in INTERNAL_TOPICS
+    )
 
 
 def _partition(partition: Partition) -> MetadataResponsePartition:

@@ -1,4 +1,6 @@
-"""Which topics and partitions a request names, whatever its API: for those who look at requests without handling them."""
+"""Which topics and partitions a request names, whatever its API: for those who look at requests
+without handling them.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ NAMING = frozenset(
 
 
 def find_api(name: str) -> Api:
-    """The API of this name, capital letters or not. Raises ValueError: there is none; the message has the nearest name."""
+    """The API of this name, capital letters or not. Raises ValueError: there is none; the message
+    has the nearest name.
+    """
     api = _BY_NAME.get(name.lower())
     if api is None:
         nearest = get_close_matches(name.lower(), _BY_NAME, 1, 0.0)[0]
@@ -51,23 +55,31 @@ _BY_NAME = {api.name.lower(): api for api in ALL}
 
 
 class Named(NamedTuple):
-    """One topic of a request, by its name, or by its 16-byte id where that is all it says; `partitions` is empty where it names none."""
+    """One topic of a request, by its name, or by its 16-byte id where that is all it says;
+    `partitions` is empty where it names none.
+    """
 
     topic: str | bytes
     partitions: tuple[int, ...]
 
 
 def named_in(request: Any) -> list[Named]:
-    """What the request's own text names, in its order. A Fetch within a session leaves out what did not change: see `wanted_by`."""
+    """What the request's own text names, in its order. A Fetch within a session leaves out what did
+    not change: see `wanted_by`.
+    """
     return list(_walk(request))
 
 
 def wanted_by(request: Any, api: str, broker: Broker) -> list[Named]:
-    """Like `named_in`, with names for ids where the topic is known, and with what a Fetch means because its session remembers it."""
+    """Like `named_in`, with names for ids where the topic is known, and with what a Fetch means
+    because its session remembers it.
+    """
     named = named_in(request)
     if api == "Fetch" and request.session_epoch > 0:
         there = {(one.topic, index) for one in named for index in one.partitions}
-        named += [Named(key[0], (key[1],)) for key in broker.fetch_sessions.remembered(request.session_id) if key not in there]
+        named += [
+            Named(key[0], (key[1],)) for key in broker.fetch_sessions.remembered(request.session_id) if key not in there
+        ]
     return [Named(name_of(one.topic, broker), one.partitions) for one in named]
 
 

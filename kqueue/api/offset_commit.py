@@ -28,7 +28,9 @@ Answers = list[RequestRefused | None]
 
 
 def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | Wait[OffsetCommitResponse]:
-    """Partitions that don't exist are refused one by one; the others are committed together, all or none."""
+    """Partitions that don't exist are refused one by one; the others are committed together, all or
+    none.
+    """
     return in_slices(call, _work(request, call))
 
 
@@ -39,10 +41,16 @@ def _work(request: OffsetCommitRequest, call: Call) -> Work[OffsetCommitResponse
     for asked in request.topics:
         topic = _topic(asked, call)
         partitions = [OffsetCommitResponsePartition(partition_index=one.partition_index) for one in asked.partitions]
-        response.topics.append(OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
+        response.topics.append(
+            OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
+        )
         for one, place in zip(asked.partitions, partitions, strict=True):
             if topic is None:
-                place.error_code = ErrorCode.UNKNOWN_TOPIC_ID if call.api_version >= VERSION_IDS else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                place.error_code = (
+                    ErrorCode.UNKNOWN_TOPIC_ID
+                    if call.api_version >= VERSION_IDS
+                    else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                )
             elif not 0 <= one.partition_index < len(topic.partitions):
                 place.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
@@ -64,7 +72,9 @@ def _work(request: OffsetCommitRequest, call: Call) -> Work[OffsetCommitResponse
     except KqueueError as error:
         return _fill(response, places, _code(error, call.api_version))
     return wait_for(
-        ticket, lambda ticket: _respond(response, places, ticket), call.deadline_ms(call.broker.groups.config.commit_timeout_ms)
+        ticket,
+        lambda ticket: _respond(response, places, ticket),
+        call.deadline_ms(call.broker.groups.config.commit_timeout_ms),
     )
 
 
@@ -77,7 +87,8 @@ def refuse(request: OffsetCommitRequest, version: int, error: BaseException) -> 
                 name=asked.name,
                 topic_id=asked.topic_id,
                 partitions=[
-                    OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code) for one in asked.partitions
+                    OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
+                    for one in asked.partitions
                 ],
             )
             for asked in request.topics
@@ -106,7 +117,9 @@ def _commit(topic: Topic, asked: OffsetCommitRequestPartition) -> Commit:
     )
 
 
-def _respond(response: OffsetCommitResponse, places: list[OffsetCommitResponsePartition], ticket: Ticket[Answers]) -> OffsetCommitResponse:
+def _respond(
+    response: OffsetCommitResponse, places: list[OffsetCommitResponsePartition], ticket: Ticket[Answers]
+) -> OffsetCommitResponse:
     if not ticket.done:
         return _fill(response, places, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if ticket.error is not None:
@@ -116,7 +129,9 @@ def _respond(response: OffsetCommitResponse, places: list[OffsetCommitResponsePa
     return response
 
 
-def _fill(response: OffsetCommitResponse, places: list[OffsetCommitResponsePartition], code: ErrorCode) -> OffsetCommitResponse:
+def _fill(
+    response: OffsetCommitResponse, places: list[OffsetCommitResponsePartition], code: ErrorCode
+) -> OffsetCommitResponse:
     for place in places:
         place.error_code = code
     return response

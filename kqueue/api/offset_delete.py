@@ -1,4 +1,6 @@
-"""OffsetDelete: take back what a group has committed for some partitions (KIP-496); answered when that is in the log."""
+"""OffsetDelete: take back what a group has committed for some partitions (KIP-496); answered when
+that is in the log.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ Answers = list[RequestRefused | None]
 
 
 def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse | Wait[OffsetDeleteResponse]:
-    """Partitions that don't exist, or whose topic members of the group read, are refused one by one."""
+    """Partitions that don't exist, or whose topic members of the group read, are refused one by
+    one.
+    """
     return in_slices(call, _work(request, call))
 
 

@@ -1,4 +1,6 @@
-"""OffsetFetch: how far groups have come. What a group has not committed is offset -1, not an error (but for version 0)."""
+"""OffsetFetch: how far groups have come. What a group has not committed is offset -1, not an error
+(but for version 0).
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ class Found(NamedTuple):
 
 def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse | Wait[OffsetFetchResponse]:
     """A group is asked for all of its offsets once, however often it is named."""
-    return in_slices(call, _respond_one(request, call) if call.api_version < VERSION_GROUPS else _respond(request, call))
+    return in_slices(
+        call, _respond_one(request, call) if call.api_version < VERSION_GROUPS else _respond(request, call)
+    )
 
 
 def _respond(request: OffsetFetchRequest, call: Call) -> Work[OffsetFetchResponse]:
@@ -80,7 +84,9 @@ def refuse(request: OffsetFetchRequest, version: int, error: BaseException) -> O
     """The error for every group; before there were errors for groups, for every partition."""
     code = code_of(error)
     if version >= VERSION_GROUPS:
-        return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id=asked.group_id, error_code=code) for asked in request.groups])
+        return OffsetFetchResponse(
+            groups=[OffsetFetchResponseGroup(group_id=asked.group_id, error_code=code) for asked in request.groups]
+        )
     if version >= VERSION_TOP_ERROR:
         return OffsetFetchResponse(error_code=code)
     return OffsetFetchResponse(
@@ -129,8 +135,13 @@ def _respond_one(request: OffsetFetchRequest, call: Call) -> Work[OffsetFetchRes
 def _find(asked: OffsetFetchRequestGroup, call: Call) -> Work[list[Found]]:
     """What the group has committed of what was asked for; all of it where no topics are named."""
     if asked.topics is not None:
-        # the group's offsets are looked up for each topic, because they are a view that lives until the next change
-        return (yield from collect(lambda topic: _find_topic(topic, call.broker.groups.offsets(asked.group_id), call), asked.topics))
+        # the group's offsets are looked up for each topic, because they are a view that lives until
+        # the next change
+        return (
+            yield from collect(
+                lambda topic: _find_topic(topic, call.broker.groups.offsets(asked.group_id), call), asked.topics
+            )
+        )
     found = []
     for name in list(call.broker.groups.offsets(asked.group_id)):
         partitions = call.broker.groups.offsets(asked.group_id).get(name, {})
@@ -150,9 +161,13 @@ def _find_topic(asked: OffsetFetchRequestTopics, committed: Committed, call: Cal
         return Found("", asked.topic_id, dict.fromkeys(asked.partition_indexes, NONE), code_of(error))
     partitions = committed.get(asked.name if topic is None else topic.name, {})
     offsets = {index: partitions.get(index, NONE) for index in asked.partition_indexes}
-    return Found(asked.name, asked.topic_id, {index: one if _is_of(topic, one) else NONE for index, one in offsets.items()})
+    return Found(
+        asked.name, asked.topic_id, {index: one if _is_of(topic, one) else NONE for index, one in offsets.items()}
+    )
 
 
 def _is_of(topic: Topic | None, committed: CommittedOffset) -> bool:
-    """Whether the offset is of this topic, and not of one of the same name that was deleted before it came to be."""
+    """Whether the offset is of this topic, and not of one of the same name that was deleted before
+    it came to be.
+    """
     return topic is None or committed.topic_id in (UUID_ZERO, topic.id)

@@ -1,4 +1,6 @@
-"""OffsetForLeaderEpoch: where an epoch ended, for clients that check whether their position survived a change of leader (KIP-320)."""
+"""OffsetForLeaderEpoch: where an epoch ended, for clients that check whether their position
+survived a change of leader (KIP-320).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from kqueue.wire.messages.offset_for_leader_epoch import (
 VERSIONS = (0, 4)
 
 
-def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse | Wait[OffsetForLeaderEpochResponse]:
+def handle(
+    request: OffsetForLeaderEpochRequest, call: Call
+) -> OffsetForLeaderEpochResponse | Wait[OffsetForLeaderEpochResponse]:
     return in_slices(call, _work(request, call))
 
 
@@ -38,7 +42,9 @@ def refuse(request: OffsetForLeaderEpochRequest, version: int, error: BaseExcept
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[EpochEndOffset(error_code=code_of(error), partition=one.partition) for one in topic.partitions],
+                partitions=[
+                    EpochEndOffset(error_code=code_of(error), partition=one.partition) for one in topic.partitions
+                ],
             )
             for topic in request.topics
         ]
@@ -51,7 +57,9 @@ def _end(topic: str, call: Call, asked: OffsetForLeaderPartition) -> EpochEndOff
         partition.check_leader_epoch(asked.current_leader_epoch)
         if asked.leader_epoch == partition.leader_epoch:
             # also where nothing was written in this epoch yet, so that the log does not know of it
-            return EpochEndOffset(partition=asked.partition, leader_epoch=asked.leader_epoch, end_offset=partition.log_end_offset)
+            return EpochEndOffset(
+                partition=asked.partition, leader_epoch=asked.leader_epoch, end_offset=partition.log_end_offset
+            )
         epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
         return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
     except KqueueError as error:

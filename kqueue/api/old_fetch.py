@@ -3,7 +3,8 @@
 below 4    batches are converted to message sets of magic 1 (2, 3) or 0 (0, 1); what old clients can't decompress (zstd), uncompressed
 below 3    sizes are hard limits: what passes the limit is cut in the middle of a message, which clients know how to take
 
-From 4 on records leave as they are, zstd too (as from Kafka 4; Kafka 3 refused that below 10): a client that can't read it says so itself.
+From 4 on records leave as they are, zstd too (as from Kafka 4; Kafka 3 refused that below 10): a
+client that can't read it says so itself.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ VERSION_MAGIC_1 = 2
 def records_for(version: int, taken: Taken, limit_bytes: int) -> Work[Chunk]:
     """What was read, as a client of this version (below 4) can take it.
 
-    Args: limit_bytes: what one batch may decompress to. Raises: CorruptBatch, UnsupportedCodec, StorageFailed.
+    Args: limit_bytes: what one batch may decompress to. Raises: CorruptBatch, UnsupportedCodec,
+    StorageFailed.
     """
     assert taken.read is not None
     fetched = taken.read.fetched
@@ -35,7 +37,8 @@ def records_for(version: int, taken: Taken, limit_bytes: int) -> Work[Chunk]:
         converted = yield from here(steps)
         if converted:
             return converted if version >= VERSION_SOFT_LIMITS else converted[: taken.wanted.max_bytes]
-        # nothing but control batches, which old formats do not have: an empty answer would leave the client here for ever
+        # nothing but control batches, which old formats do not have: an empty answer would leave
+        # the client here for ever
         assert taken.partition is not None
         fetched = taken.partition.read_now(fetched.next_offset, min(taken.wanted.max_bytes, BYTES_MAX))
     return b""

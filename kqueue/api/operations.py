@@ -1,4 +1,5 @@
-"""Authorized operations: the bit sets that tell a client what it may do; where nothing is forbidden, all that a resource knows.
+"""Authorized operations: the bit sets that tell a client what it may do; where nothing is
+forbidden, all that a resource knows.
 
 Bit n stands for the operation with Kafka's number n.
 """
@@ -37,7 +38,9 @@ TOPIC_OPERATIONS = bits(
     Operation.DESCRIBE_CONFIGS,
     Operation.ALTER_CONFIGS,
 )
-GROUP_OPERATIONS = bits(Operation.READ, Operation.DELETE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+GROUP_OPERATIONS = bits(
+    Operation.READ, Operation.DELETE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
+)
 CLUSTER_OPERATIONS = bits(
     Operation.CREATE,
     Operation.ALTER,

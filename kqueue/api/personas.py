@@ -1,13 +1,15 @@
-"""Personas: a broker that serves the API versions of a certain Kafka and no others, so that a client upgrade is tried before it is made.
+"""Personas: a broker that serves the API versions of a certain Kafka and no others, so that a
+client upgrade is tried before it is made.
 
-The table is what those brokers themselves told clients in ApiVersions (versions 0 to 4, plaintext listener):
+The table is what those brokers themselves told clients in ApiVersions (versions 0 to 4, plaintext
+listener):
 
     2.8    Kafka 2.8.2 with ZooKeeper, as all clusters of that time were
     3.9    Kafka 3.9.1, broker and controller in one process, formatted with its defaults
     4.3    Kafka 4.3.0, likewise
 
-None of them had a receiver of client metrics (GetTelemetrySubscriptions and PushTelemetry are told only then).
-A persona never tells of more than kqueue serves; `missing` says what that leaves out.
+None of them had a receiver of client metrics (GetTelemetrySubscriptions and PushTelemetry are told
+only then). A persona never tells of more than kqueue serves; `missing` says what that leaves out.
 """
 
 from __future__ import annotations
@@ -130,7 +132,9 @@ class Missing(NamedTuple):
 
 
 class Persona:
-    """What is served as one Kafka: the part of `kqueue.api.table` that it has. Raises SettingError: see `lookup_of`."""
+    """What is served as one Kafka: the part of `kqueue.api.table` that it has. Raises SettingError:
+    see `lookup_of`.
+    """
 
     def __init__(self, version: str) -> None:
         self.version = _known(version)
@@ -145,7 +149,9 @@ class Persona:
         return _advertised(self.version)
 
     def lookup(self, api_key: int, api_version: int) -> table.Served:
-        """As `table.lookup`, for this Kafka. Raises UnsupportedVersion: it would close the connection."""
+        """As `table.lookup`, for this Kafka. Raises UnsupportedVersion: it would close the
+        connection.
+        """
         found = self._found.get((api_key, api_version))
         if found is None:
             found = self._look_up(api_key, api_version)
@@ -172,7 +178,8 @@ class Persona:
 
 
 def lookup_of(version: str | None) -> Callable[[int, int], table.Served]:
-    """Who serves a key at a version, as this Kafka or (None) as kqueue itself: what `table.lookup` is.
+    """Who serves a key at a version, as this Kafka or (None) as kqueue itself: what `table.lookup`
+    is.
 
     Raises SettingError: there is no such persona, and those that there are.
     """
@@ -180,7 +187,8 @@ def lookup_of(version: str | None) -> Callable[[int, int], table.Served]:
 
 
 def missing(version: str) -> list[Missing]:
-    """What that Kafka serves and kqueue does not, in order of the APIs' keys: whole APIs, or some versions. Raises SettingError.
+    """What that Kafka serves and kqueue does not, in order of the APIs' keys: whole APIs, or some
+    versions. Raises SettingError.
 
     APIs that only brokers use among themselves are told too; a client does not miss them.
     """

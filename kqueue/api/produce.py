@@ -1,4 +1,6 @@
-"""Produce: append batches to partitions, and answer as `acks` asks: 0 never, 1 once appended, -1 once committed."""
+"""Produce: append batches to partitions, and answer as `acks` asks: 0 never, 1 once appended, -1
+once committed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from kqueue.wire.messages.produce import ProduceRequest, ProduceResponse, TopicP
 VERSIONS = (0, 13)
 ITEM_WEIGHT = 4
 KEPT_BYTES_MAX = 64 * MiB
-"""Records of requests of more than `SLICE_ITEMS` partitions that are copied to be appended in later turns, all connections together."""
+"""Records of requests of more than `SLICE_ITEMS` partitions that are copied to be appended in later
+turns, all connections together.
+"""
 ACKS_NONE = 0
 ACKS_LEADER = 1
 ACKS_ALL = -1
@@ -40,7 +44,9 @@ def _partition_count(request: ProduceRequest) -> int:
 
 
 def _handle_large(request: ProduceRequest, call: Call, work: Work) -> ProduceResponse | Wait[ProduceResponse]:
-    """Append in slices. What the first slice leaves is copied, as long as all such copies take no more than `KEPT_BYTES_MAX`."""
+    """Append in slices. What the first slice leaves is copied, as long as all such copies take no
+    more than `KEPT_BYTES_MAX`.
+    """
     broker, kept = call.broker, 0
 
     def steps() -> Steps[ProduceResponse | Wait[ProduceResponse]]:

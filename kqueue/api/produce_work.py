@@ -1,4 +1,6 @@
-"""One produce request on its way: what was appended, what was refused, and what is not committed yet."""
+"""One produce request on its way: what was appended, what was refused, and what is not committed
+yet.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ VERSION_LEADER_HINTS = 10
 VERSION_IDS = 13
 NO_OFFSET = -1
 PAUSE_MS = 5
-"""A request of very many partitions waits so long for files to be flushed and closed, where no more can be opened."""
+"""A request of very many partitions waits so long for files to be flushed and closed, where no more
+can be opened.
+"""
 PAUSES_MAX = 400
 """After so many pauses in all the partitions that are left are refused."""
 
@@ -62,7 +66,9 @@ class Late(NamedTuple):
 
 
 class Work:
-    """`response` is complete once `is_committed`. `waits`: the answer does; else nothing is `pending`. `late`: what is not appended yet."""
+    """`response` is complete once `is_committed`. `waits`: the answer does; else nothing is
+    `pending`. `late`: what is not appended yet.
+    """
 
     __slots__ = ("call", "late", "now_ms", "pending", "response", "short_of_files", "wait", "waits")
 
@@ -76,7 +82,9 @@ class Work:
 
     def append_topic(self, data: TopicProduceData) -> None:
         answers: list[PartitionProduceResponse] = []
-        self.response.responses.append(TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=answers))
+        self.response.responses.append(
+            TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=answers)
+        )
         try:
             topic = self._topic(data)
         except KqueueError as error:
@@ -86,11 +94,15 @@ class Work:
             answers.append(self._append(topic, one))
 
     def append_in_slices(self, topics: Sequence[TopicProduceData]) -> Steps[None]:
-        """Append partition by partition, for a request of very many; a view of the records is let go of when it is appended."""
+        """Append partition by partition, for a request of very many; a view of the records is let
+        go of when it is appended.
+        """
         pauses = PAUSES_MAX
         for data in topics:
             answers: list[PartitionProduceResponse] = []
-            self.response.responses.append(TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=answers))
+            self.response.responses.append(
+                TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=answers)
+            )
             for one in data.partition_data:
                 header = bytes(one.records[:BATCH_OVERHEAD]) if one.records else b""  # which appending writes into
                 answer = self._append_one(data, one)
@@ -121,7 +133,9 @@ class Work:
     def _append(self, topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
         try:
             partition = topic.partition(data.index)
-            appended = intake_of(topic.config).append(partition, data.records, now_ms=self.now_ms, produce_version=self.call.api_version)
+            appended = intake_of(topic.config).append(
+                partition, data.records, now_ms=self.now_ms, produce_version=self.call.api_version
+            )
         except NotLeader as error:
             return self._not_leader(topic.partition(data.index), error)
         except TooManyOpenFiles as error:
@@ -160,7 +174,9 @@ class Work:
                     raise AnswerNotExpected(f"a request with acks=0 failed: {answer.error_message}")
 
     def wait_until(self, timeout_ms: int) -> Wait[ProduceResponse]:
-        """Wait for what is late, and from the end of that on for `timeout_ms` at most for what is pending."""
+        """Wait for what is late, and from the end of that on for `timeout_ms` at most for what is
+        pending.
+        """
         tickets, partitions = [one.ticket for one in self.late], [one.partition for one in self.late]
         keys = (*tickets, *partitions, *(one.partition for one in self.pending))
         self.wait = Wait(keys, None, lambda expired: self._retry_late(expired, timeout_ms))
@@ -175,7 +191,9 @@ class Work:
         return self.retry(expired)
 
     def _is_appended(self, late: Late) -> bool:
-        """Fill in the answer if the outcome is there. Kafka too reads all records before the time of the request begins to count."""
+        """Fill in the answer if the outcome is there. Kafka too reads all records before the time
+        of the request begins to count.
+        """
         if not late.ticket.done:
             return False
         answer = late.answer
@@ -196,7 +214,9 @@ class Work:
     def is_committed(self) -> bool:
         """Whether all that was appended is committed, or never will be."""
         pending = self.pending
-        while pending and self._settled(pending[-1]):  # no further than the first that is not: thousands would cost millions of looks
+        while pending and self._settled(
+            pending[-1]
+        ):  # no further than the first that is not: thousands would cost millions of looks
             pending.pop()
         return not pending
 
@@ -225,13 +245,20 @@ def _turn_into(answer: PartitionProduceResponse, error: KqueueError) -> None:
 def failed(index: int, error: BaseException) -> PartitionProduceResponse:
     """What is told of a partition where nothing was appended."""
     words = message_of(error)
-    answer = PartitionProduceResponse(index=index, error_code=code_of(error), base_offset=NO_OFFSET, error_message=words)
+    answer = PartitionProduceResponse(
+        index=index, error_code=code_of(error), base_offset=NO_OFFSET, error_message=words
+    )
     answer.record_errors = _record_errors(error)
     return answer
 
 
 def _record_errors(error: BaseException) -> list[BatchIndexAndErrorMessage]:
-    """The records that are refused. Clients blame them, and report the others as rejected along with them."""
+    """The records that are refused. Clients blame them, and report the others as rejected along
+    with them.
+    """
     if not isinstance(error, (InvalidRecord, InvalidTimestamp)):
         return []
-    return [BatchIndexAndErrorMessage(batch_index=one.batch_index, batch_index_error_message=one.message) for one in error.record_errors]
+    return [
+        BatchIndexAndErrorMessage(batch_index=one.batch_index, batch_index_error_message=one.message)
+        for one in error.record_errors
+    ]

@@ -1,12 +1,14 @@
 """Long work on the owner thread in slices: other connections are served between them.
 
-A handler whose work grows with its request is written as a generator that yields after each item and returns the response (or a `Wait`):
+A handler whose work grows with its request is written as a generator that yields after each item
+and returns the response (or a `Wait`):
 
     def handle(request, call):
         return in_slices(call, _work(request, call))
 
-What fits into the first slice is answered at once, as by any other handler. The rest waits for later turns of the event loop. A
-generator yields None, or a number of milliseconds after which it is to be resumed.
+What fits into the first slice is answered at once, as by any other handler. The rest waits for
+later turns of the event loop. A generator yields None, or a number of milliseconds after which it
+is to be resumed.
 """
 
 from __future__ import annotations
@@ -23,19 +25,24 @@ R = TypeVar("R")
 Work = Generator[Any, None, R]
 
 NO_ANSWER: Any = object()
-"""Returned by work of a request that is not answered, once it is done: from a `Wait`, None would mean to go on waiting."""
+"""Returned by work of a request that is not answered, once it is done: from a `Wait`, None would
+mean to go on waiting.
+"""
 SLICE_ITEMS = 1000
 """Items in one slice, at most."""
 SLICE_MS = 10
 """A slice ends after so long, by the broker's clock, which is looked at after every eighth item."""
 
 
-def in_slices(call: Call, work: Generator[Any, None, R | Wait[R]], keep: Callable[[], bool] | None = None) -> R | Wait[R]:
+def in_slices(
+    call: Call, work: Generator[Any, None, R | Wait[R]], keep: Callable[[], bool] | None = None
+) -> R | Wait[R]:
     """What `work` returns, if that takes no more than a slice; else a `Wait` that goes on with it.
 
-    Args: keep: called once if one slice does not suffice, to copy what `work` still needs of the request's buffer. Requests of the
-    connection then begin in order. If it returns False, all is done in one slice.
-    Raises: what `work` raises. If the client is gone before the end, `work` is closed where it stands.
+    Args: keep: called once if one slice does not suffice, to copy what `work` still needs of the
+    request's buffer. Requests of the connection then begin in order. If it returns False, all is
+    done in one slice. Raises: what `work` raises. If the client is gone before the end, `work` is
+    closed where it stands.
     """
     slices = _Slices(call, work)
     response = slices.go_on(False)
@@ -45,7 +52,9 @@ def in_slices(call: Call, work: Generator[Any, None, R | Wait[R]], keep: Callabl
 
 
 def collect(function: Callable[[T], U], items: Iterable[T]) -> Work[list[U]]:
-    """`[function(item) for item in items]`, as work: `results = yield from collect(function, items)`."""
+    """`[function(item) for item in items]`, as work: `results = yield from collect(function,
+    items)`.
+    """
     results = []
     for item in items:
         results.append(function(item))

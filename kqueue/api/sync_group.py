@@ -1,4 +1,6 @@
-"""SyncGroup: a member gets its assignment, its leader brings everybody's; answered when they are in the log."""
+"""SyncGroup: a member gets its assignment, its leader brings everybody's; answered when they are in
+the log.
+"""
 
 from __future__ import annotations
 
@@ -38,4 +40,6 @@ def _respond(ticket: Ticket[Synced]) -> SyncGroupResponse:
         synced = ticket.result()
     except KqueueError as error:
         return SyncGroupResponse(error_code=code_of(error))
-    return SyncGroupResponse(protocol_type=synced.protocol_type, protocol_name=synced.protocol_name, assignment=synced.assignment)
+    return SyncGroupResponse(
+        protocol_type=synced.protocol_type, protocol_name=synced.protocol_name, assignment=synced.assignment
+    )

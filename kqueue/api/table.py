@@ -7,8 +7,8 @@ A module of this package that is named like an API of the protocol serves it. It
     def refuse(request, version, error) -> response     only where the response has no `error_code` of its own at the top
     ITEM_WEIGHT = 10                                    only where a list entry costs so many times more than a partition of a fetch
 
-`refuse` builds the response that tells of `error` at every place where the request asked for something. Modules are
-imported on first use. Nothing is advertised that no module serves.
+`refuse` builds the response that tells of `error` at every place where the request asked for
+something. Modules are imported on first use. Nothing is advertised that no module serves.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ MODULES: tuple[str, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One row of the table. `handle`, `refuse` and `item_weight` are the module's; `versions` is what is advertised."""
+    """One row of the table. `handle`, `refuse` and `item_weight` are the module's; `versions` is
+    what is advertised.
+    """
 
     api: Api
     versions: tuple[int, int]
@@ -74,11 +76,18 @@ class Served:
 def served(name: str) -> Served:
     """The row of one module, imported now if it was not."""
     module = importlib.import_module(f"kqueue.api.{name}")
-    return Served(BY_MODULE[name], module.VERSIONS, module.handle, getattr(module, "refuse", None), getattr(module, "ITEM_WEIGHT", 1))
+    return Served(
+        BY_MODULE[name],
+        module.VERSIONS,
+        module.handle,
+        getattr(module, "refuse", None),
+        getattr(module, "ITEM_WEIGHT", 1),
+    )
 
 
 def lookup(api_key: int, api_version: int) -> Served:
-    """Who serves this key at this version. Raises UnsupportedVersion: nobody does, and the connection is to be closed.
+    """Who serves this key at this version. Raises UnsupportedVersion: nobody does, and the
+    connection is to be closed.
 
     ApiVersions is found at any version, because its own answer tells what is served.
     """
@@ -96,7 +105,9 @@ def advertised() -> list[Served]:
 
 
 def error_response(request: Any, version: int, error: BaseException) -> Any:
-    """The response to `request` that tells of `error` wherever it asked for something; for what its handler did not catch."""
+    """The response to `request` that tells of `error` wherever it asked for something; for what its
+    handler did not catch.
+    """
     name = type(request).__module__.rpartition(".")[2]  # the messages of an API lie in a module of its name
     return served(name).error_response(request, version, error)
 

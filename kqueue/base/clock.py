@@ -25,7 +25,9 @@ class MovableClock(Clock, Protocol):
     """A clock that somebody moves (see `stepping`)."""
 
     def move_to(self, monotonic_ms: float) -> None:
-        """Let time pass on both clocks until the steady one shows `monotonic_ms`, which is not before what it shows."""
+        """Let time pass on both clocks until the steady one shows `monotonic_ms`, which is not
+        before what it shows.
+        """
         ...
 
 
@@ -40,9 +42,11 @@ class SystemClock:
 
 
 class PushedClock:
-    """The machine's clocks, and ahead of them by as much as it was pushed; the distance only grows, until `reset`.
+    """The machine's clocks, and ahead of them by as much as it was pushed; the distance only grows,
+    until `reset`.
 
-    It runs on, except within `held`: there it moves by `move_to` alone. Both belong to one thread; any may read it.
+    It runs on, except within `held`: there it moves by `move_to` alone. Both belong to one thread;
+    any may read it.
     """
 
     def __init__(self) -> None:
@@ -62,7 +66,9 @@ class PushedClock:
         self._ahead_ms = 0
 
     def move_to(self, monotonic_ms: float) -> None:
-        """Let time pass until the steady clock shows `monotonic_ms`; only within `held`, and never back."""
+        """Let time pass until the steady clock shows `monotonic_ms`; only within `held`, and never
+        back.
+        """
         assert self._held_ms is not None, "it runs by itself; hold it first"
         assert monotonic_ms >= self._held_ms, "time does not go back"
         self._held_wall_ms += int(monotonic_ms) - int(self._held_ms)
@@ -70,8 +76,12 @@ class PushedClock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Make it stand still but for `move_to`. Afterwards it runs on from where it was moved to, or from where it would be by itself."""
-        self._held_wall_ms = self.wall_ms()  # before the steady clock: so what is added below never falls short on the wall
+        """Make it stand still but for `move_to`. Afterwards it runs on from where it was moved to,
+        or from where it would be by itself.
+        """
+        self._held_wall_ms = (
+            self.wall_ms()
+        )  # before the steady clock: so what is added below never falls short on the wall
         self._held_ms = self.monotonic_ms()
         try:
             yield

@@ -1,8 +1,9 @@
 """One tree of errors for the whole house.
 
-Three kinds, as the fault lies: the bytes are wrong (`CorruptData`), the caller is wrong (`RequestRefused`), or what we
-stand on failed us (`StorageFailed`). A bug of our own is an `assert`. A message says what was expected, what was found,
-and where. `kqueue.api.errors` holds the one table from these classes to the protocol's codes.
+Three kinds, as the fault lies: the bytes are wrong (`CorruptData`), the caller is wrong
+(`RequestRefused`), or what we stand on failed us (`StorageFailed`). A bug of our own is an
+`assert`. A message says what was expected, what was found, and where. `kqueue.api.errors` holds the
+one table from these classes to the protocol's codes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ class CorruptData(KqueueError):
 
 
 class MalformedMessage(CorruptData):
-    """A protocol message (or internal record) that can't be decoded: cut short, a lying length, bytes left over."""
+    """A protocol message (or internal record) that can't be decoded: cut short, a lying length,
+    bytes left over.
+    """
 
 
 class CorruptBatch(CorruptData):
@@ -50,7 +53,8 @@ class RecordError(NamedTuple):
 
 
 class InvalidRecord(KqueueError):
-    """A well-formed batch that this topic refuses: no key on a compacted topic, a control batch from a client, ...
+    """A well-formed batch that this topic refuses: no key on a compacted topic, a control batch
+    from a client, ...
 
     `record_errors`: the records that it is about; empty: the batch as a whole.
     """
@@ -61,7 +65,8 @@ class InvalidRecord(KqueueError):
 
 
 class InvalidTimestamp(KqueueError):
-    """A timestamp outside the bounds of the topic (`message.timestamp.*.max.ms`), or of the wrong type.
+    """A timestamp outside the bounds of the topic (`message.timestamp.*.max.ms`), or of the wrong
+    type.
 
     `record_errors`: as those of `InvalidRecord`.
     """
@@ -83,9 +88,11 @@ class SettingError(KqueueError, ValueError):
 
 
 class PluginError(KqueueError):
-    """A plugin that can't be loaded, clashes with another, or broke its contract; the message names its distribution.
+    """A plugin that can't be loaded, clashes with another, or broke its contract; the message names
+    its distribution.
 
-    `summary`: the message without `detail`, the plugin's own words, which stay in the broker's log: a stranger may not read them.
+    `summary`: the message without `detail`, the plugin's own words, which stay in the broker's log:
+    a stranger may not read them.
     """
 
     def __init__(self, message: str, *, detail: str = "") -> None:
@@ -97,9 +104,11 @@ class PluginError(KqueueError):
 
 
 class StorageFailed(KqueueError):
-    """A disk operation failed and the log is offline: it is never retried, restart after mending the disk (but see StorageUnavailable).
+    """A disk operation failed and the log is offline: it is never retried, restart after mending
+    the disk (but see StorageUnavailable).
 
-    `summary`: the message without `detail`, a plugin's own words, which stay in the broker's log: a stranger may not read them.
+    `summary`: the message without `detail`, a plugin's own words, which stay in the broker's log: a
+    stranger may not read them.
     """
 
     def __init__(self, message: str, *, detail: str = "") -> None:
@@ -108,20 +117,26 @@ class StorageFailed(KqueueError):
 
 
 class StorageUnavailable(StorageFailed):
-    """Nothing was written and nothing is lost: no log goes offline, and the operation may be repeated later."""
+    """Nothing was written and nothing is lost: no log goes offline, and the operation may be
+    repeated later.
+    """
 
 
 class DiskFull(StorageUnavailable):
-    """The disk, a quota or the limit on file sizes has no room, or what is left is reserved (`kqueue.disk.reserve.bytes`).
+    """The disk, a quota or the limit on file sizes has no room, or what is left is reserved
+    (`kqueue.disk.reserve.bytes`).
 
-    Only for errors of writing: an fsync that fails for want of room has lost bytes, as any other that fails.
+    Only for errors of writing: an fsync that fails for want of room has lost bytes, as any other
+    that fails.
     """
 
 
 class TooManyOpenFiles(StorageUnavailable):
-    """The process or the system can open no more files (EMFILE, ENFILE), or kqueue's own bound on them is reached.
+    """The process or the system can open no more files (EMFILE, ENFILE), or kqueue's own bound on
+    them is reached.
 
-    No fault of a disk and nothing was written: no log or data folder goes offline, and the operation may be repeated.
+    No fault of a disk and nothing was written: no log or data folder goes offline, and the
+    operation may be repeated.
     """
 
 
@@ -130,7 +145,9 @@ class FolderInUse(KqueueError):
 
 
 class FolderLost(StorageFailed):
-    """A data folder stopped being ours while it was in use: another process locked it, or its path names another folder."""
+    """A data folder stopped being ours while it was in use: another process locked it, or its path
+    names another folder.
+    """
 
 
 class Conflict(KqueueError):
@@ -138,7 +155,9 @@ class Conflict(KqueueError):
 
 
 class AnswerNotExpected(KqueueError):
-    """An error that can't be told because the client awaits no answer (acks=0): its connection is closed instead."""
+    """An error that can't be told because the client awaits no answer (acks=0): its connection is
+    closed instead.
+    """
 
 
 # --- the caller is wrong; each is one of Kafka's error codes
@@ -153,7 +172,9 @@ class InvalidRequest(RequestRefused):
 
 
 class TooManyItems(InvalidRequest):
-    """A message with more list entries than it may hold; `excess` is how many more, as far as it was read."""
+    """A message with more list entries than it may hold; `excess` is how many more, as far as it
+    was read.
+    """
 
     def __init__(self, message: str, excess: int) -> None:
         super().__init__(message)
@@ -233,7 +254,9 @@ class RequestTimedOut(RequestRefused):
 
 
 class OffsetNotAvailable(RequestRefused):
-    """Records that were appended before the request are not visible to consumers yet; the client may ask again."""
+    """Records that were appended before the request are not visible to consumers yet; the client
+    may ask again.
+    """
 
 
 class UnsupportedForMessageFormat(RequestRefused):
@@ -241,7 +264,9 @@ class UnsupportedForMessageFormat(RequestRefused):
 
 
 class TransactionsNotServed(UnsupportedVersion):
-    """A transactional id: this broker does not serve transactions. `transactional_id` is the client's own, "" if not known."""
+    """A transactional id: this broker does not serve transactions. `transactional_id` is the
+    client's own, "" if not known.
+    """
 
     def __init__(self, transactional_id: str) -> None:
         super().__init__("transactions are not served yet")
@@ -329,7 +354,9 @@ class GroupMaxSizeReached(RequestRefused):
 
 
 class InvalidCommitOffsetSize(RequestRefused):
-    """An offset can't be committed, because of the memory that all offsets take or because its record is too large."""
+    """An offset can't be committed, because of the memory that all offsets take or because its
+    record is too large.
+    """
 
 
 class OffsetMetadataTooLarge(RequestRefused):
@@ -348,7 +375,9 @@ class CoordinatorLoadInProgress(RequestRefused):
 
 
 class UnencodableMessage(KqueueError, ValueError):
-    """A value that its field can't carry: a number out of range, a string too long, None where null can't be said."""
+    """A value that its field can't carry: a number out of range, a string too long, None where null
+    can't be said.
+    """
 
 
 class NotCoordinator(RequestRefused):
@@ -360,15 +389,21 @@ class ListenFailed(KqueueError):
 
 
 class JobCancelled(KqueueError):
-    """Work in a process of its own was cut short because the broker stops; nobody needs its result any more."""
+    """Work in a process of its own was cut short because the broker stops; nobody needs its result
+    any more.
+    """
 
 
 class JobFailed(KqueueError):
-    """Work in a process of its own ended without a result: it could not be started there, or the process died."""
+    """Work in a process of its own ended without a result: it could not be started there, or the
+    process died.
+    """
 
 
 class ProcessDied(JobFailed):
-    """The process of a job ended without a result: it was killed, or crashed. Another try may succeed."""
+    """The process of a job ended without a result: it was killed, or crashed. Another try may
+    succeed.
+    """
 
 
 class NotALogFolder(KqueueError):
@@ -376,7 +411,9 @@ class NotALogFolder(KqueueError):
 
 
 class RepairRefused(KqueueError):
-    """A repair that would not be safe to begin: no place for the copy, too little room, or nothing that can be locked."""
+    """A repair that would not be safe to begin: no place for the copy, too little room, or nothing
+    that can be locked.
+    """
 
 
 class ExtraNeeded(KqueueError):
@@ -384,21 +421,27 @@ class ExtraNeeded(KqueueError):
 
 
 class SnapshotRefused(KqueueError):
-    """A folder that a snapshot can't be put into, or that no broker can begin with; the message says what is wrong with it."""
+    """A folder that a snapshot can't be put into, or that no broker can begin with; the message
+    says what is wrong with it.
+    """
 
 
 # --- a broker that we asked
 
 
 class ClientError(KqueueError):
-    """A call of `kqueue.client` that failed; the message says which broker, request and partition it was about, and what to do.
+    """A call of `kqueue.client` that failed; the message says which broker, request and partition
+    it was about, and what to do.
 
-    `broker`: ``host:port``, "" where it is not one broker's; `api`: the request's name in the protocol; `topic`, `partition`: None where it
-    is about none. Of a call about many partitions that failed for some: `failed` has the error of each, by (topic, partition), and `done`
-    what the others gave. It can be pickled, without `done`.
+    `broker`: ``host:port``, "" where it is not one broker's; `api`: the request's name in the
+    protocol; `topic`, `partition`: None where it is about none. Of a call about many partitions
+    that failed for some: `failed` has the error of each, by (topic, partition), and `done` what the
+    others gave. It can be pickled, without `done`.
     """
 
-    def __init__(self, message: str, *, broker: str = "", api: str = "", topic: str | None = None, partition: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, broker: str = "", api: str = "", topic: str | None = None, partition: int | None = None
+    ) -> None:
         super().__init__(message)
         self.broker = broker
         self.api = api
@@ -429,7 +472,9 @@ class DeadlinePassed(ClientError):
 
 
 class BadAnswer(ClientError):
-    """Bytes that can't be the answer to what was asked: not a broker, a broken one, or one that means harm."""
+    """Bytes that can't be the answer to what was asked: not a broker, a broken one, or one that
+    means harm.
+    """
 
 
 class IncompatibleBroker(ClientError):
@@ -437,33 +482,45 @@ class IncompatibleBroker(ClientError):
 
 
 class BrokerRefused(ClientError):
-    """A broker answered with an error. `code`: its number in the protocol, `code_name`: its name there."""
+    """A broker answered with an error. `code`: its number in the protocol, `code_name`: its name
+    there.
+    """
 
     code = -1
     code_name = "UNKNOWN_SERVER_ERROR"
 
 
 class FetchOutOfRange(BrokerRefused):
-    """A fetch from before the log's start or beyond its end. No other error was among those of `failed`."""
+    """A fetch from before the log's start or beyond its end. No other error was among those of
+    `failed`.
+    """
 
 
 # --- the pipeline on Spark
 
 
 class OptionError(KqueueError):
-    """An option of a reader or writer on Spark that is unknown, has a value that can't be, or contradicts another; names the option."""
+    """An option of a reader or writer on Spark that is unknown, has a value that can't be, or
+    contradicts another; names the option.
+    """
 
 
 class DataLost(KqueueError):
-    """Records that a reader on Spark was to read are gone: deleted by retention, or with their topic. `failOnDataLoss=false` goes on."""
+    """Records that a reader on Spark was to read are gone: deleted by retention, or with their
+    topic. `failOnDataLoss=false` goes on.
+    """
 
 
 class RowRefused(KqueueError):
-    """A frame or a row that can't be written: a column is missing or has another type, no such topic or partition, too large."""
+    """A frame or a row that can't be written: a column is missing or has another type, no such
+    topic or partition, too large.
+    """
 
 
 class StagingLost(KqueueError):
-    """What a writer on Spark had staged, to be written exactly once, is not there as it was left; the message says what to do."""
+    """What a writer on Spark had staged, to be written exactly once, is not there as it was left;
+    the message says what to do.
+    """
 
 
 class PipelineFailed(KqueueError):

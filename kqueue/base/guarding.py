@@ -1,4 +1,6 @@
-"""Calls into what a plugin brought, whose mistakes then carry its name. For what is built in there is nothing of this."""
+"""Calls into what a plugin brought, whose mistakes then carry its name. For what is built in there
+is nothing of this.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,11 @@ from kqueue.base.errors import StorageFailed, TooManyOpenFiles
 
 
 class Caller:
-    """Calls the methods of one plugin that keeps files or entries: all that it does beside its contract becomes StorageFailed.
+    """Calls the methods of one plugin that keeps files or entries: all that it does beside its
+    contract becomes StorageFailed.
 
-    title: who it is, for messages (`Entry.title`). passing: the exceptions that the contract allows; they are let through.
+    title: who it is, for messages (`Entry.title`). passing: the exceptions that the contract
+    allows; they are let through.
     """
 
     __slots__ = ("passing", "title")
@@ -21,11 +25,14 @@ class Caller:
         self.title = title
         self.passing = passing
 
-    def __call__(self, what: str, expected: type | tuple[type, ...], run: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        """What `run` returns. `what`: its name, for messages; `expected`: the types that it may return.
+    def __call__(
+        self, what: str, expected: type | tuple[type, ...], run: Callable[..., Any], *args: Any, **named: Any
+    ) -> Any:
+        """What `run` returns. `what`: its name, for messages; `expected`: the types that it may
+        return.
 
-        Raises: TooManyOpenFiles: it raised the system's error of that kind. StorageFailed: it raised something else than it may, or
-        returned something else. What it may raise.
+        Raises: TooManyOpenFiles: it raised the system's error of that kind. StorageFailed: it
+        raised something else than it may, or returned something else. What it may raise.
         """
         try:
             found = run(*args, **named)
@@ -41,4 +48,6 @@ class Caller:
 
     def broken(self, what: str, found: object, expected: type | tuple[type, ...]) -> StorageFailed:
         words = " or ".join(kind.__name__ for kind in (expected if isinstance(expected, tuple) else (expected,)))
-        return StorageFailed(f"{self.title} broke its contract: {what} returned {type(found).__name__}, expected {words}")
+        return StorageFailed(
+            f"{self.title} broke its contract: {what} returned {type(found).__name__}, expected {words}"
+        )

@@ -1,4 +1,6 @@
-"""Names: what may be a topic, how its folder is called, how ids are written, and the nearest name to a wrong one."""
+"""Names: what may be a topic, how its folder is called, how ids are written, and the nearest name
+to a wrong one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>0|[1-9][0-9]*)\Z
 
 
 def check_topic(name: str | None) -> str:
-    """Return `name` if it may be a topic's, else raise InvalidTopic with the rule that it breaks. Source: Kafka Topic.validate."""
+    """Return `name` if it may be a topic's, else raise InvalidTopic with the rule that it breaks.
+    Source: Kafka Topic.validate.
+    """
     if not name:
         raise InvalidTopic("a topic name must not be empty")
     if name in (".", ".."):
@@ -42,7 +46,9 @@ def partition_folder(topic: str, partition: int) -> str:
 
 
 def parse_partition_folder(name: str) -> tuple[str, int] | None:
-    """Topic and partition of a folder name; None if it is no partition's folder (``…-delete``, ``…-stray`` included)."""
+    """Topic and partition of a folder name; None if it is no partition's folder (``…-delete``,
+    ``…-stray`` included).
+    """
     match = _FOLDER.match(name)
     return (match["topic"], int(match["partition"])) if match and match["topic"] not in (".", "..") else None
 
@@ -54,14 +60,18 @@ def uuid_text(uuid: bytes) -> str:
 
 
 def parse_uuid(text: str) -> bytes:
-    """The 16 bytes of an id that Kafka printed. Raises ValueError: not 22 characters of URL-safe base64."""
+    """The 16 bytes of an id that Kafka printed. Raises ValueError: not 22 characters of URL-safe
+    base64.
+    """
     if len(text) != 22:
         raise ValueError(f"an id has 22 characters of URL-safe base64, found {text!r}")
     return base64.b64decode(text + "==", altchars=b"-_", validate=True)
 
 
 def random_uuid(rng: random.Random) -> bytes:
-    """A new 16-byte id (version 4) that is not reserved and whose text does not start with '-'. Source: Kafka Uuid.randomUuid."""
+    """A new 16-byte id (version 4) that is not reserved and whose text does not start with '-'.
+    Source: Kafka Uuid.randomUuid.
+    """
     while True:
         raw = bytearray(rng.randbytes(16))
         raw[6] = (raw[6] & 0x0F) | 0x40
@@ -71,7 +81,9 @@ def random_uuid(rng: random.Random) -> bytes:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that looks most like `name`; None when nothing comes near, or `name` is too long for one."""
+    """The known name that looks most like `name`; None when nothing comes near, or `name` is too
+    long for one.
+    """
     if len(name) > NEAREST_LENGTH_MAX:
         return None  # it comes from strangers, and comparing takes long
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)

@@ -22,7 +22,8 @@ LOOK_AGAIN_S = 5.0
 class Entry(NamedTuple, Generic[T]):
     """Who stands in a registry: the thing, its name and number, and who brought it.
 
-    origin: `BUILT_IN`, an installed distribution with its version, or who added it while the program runs (settings, a broker).
+    origin: `BUILT_IN`, an installed distribution with its version, or who added it while the
+    program runs (settings, a broker).
     """
 
     name: str
@@ -36,7 +37,9 @@ class Entry(NamedTuple, Generic[T]):
 
 
 class Source(NamedTuple):
-    """Where a plugin is written: the module and name of its class or function. `title`: the plugin, for messages."""
+    """Where a plugin is written: the module and name of its class or function. `title`: the plugin,
+    for messages.
+    """
 
     title: str
     module: str
@@ -45,7 +48,9 @@ class Source(NamedTuple):
 
 @dataclass(slots=True)
 class Guest(Generic[T]):
-    """What was added for a while: the thing as it was given, and the `module:object` where another process finds it, if that is known."""
+    """What was added for a while: the thing as it was given, and the `module:object` where another
+    process finds it, if that is known.
+    """
 
     entry: Entry[T]
     path: str | None
@@ -53,15 +58,19 @@ class Guest(Generic[T]):
 
 
 Guard = Callable[[T, Entry[T]], T]
-"""Looks at what is not built in, and wraps it, so that its mistakes carry its name. Raises PluginError: it lacks what it needs."""
+"""Looks at what is not built in, and wraps it, so that its mistakes carry its name. Raises
+PluginError: it lacks what it needs.
+"""
 
 
 class Registry(Generic[T]):
-    """Named things of one contract, e.g. the codecs; plugins join through the entry-point `group`, each loaded on first need.
+    """Named things of one contract, e.g. the codecs; plugins join through the entry-point `group`,
+    each loaded on first need.
 
-    A name or id that is taken raises and says who holds it; but a plugin may have the id of a built-in: it waits under its own name to be
-    `preferred`. A plugin that fails to load is kept in `failed`, with its distribution and error, and raises only when it is asked for
-    by name. The registry belongs to the process: several brokers may add to it, each in its own thread.
+    A name or id that is taken raises and says who holds it; but a plugin may have the id of a
+    built-in: it waits under its own name to be `preferred`. A plugin that fails to load is kept in
+    `failed`, with its distribution and error, and raises only when it is asked for by name. The
+    registry belongs to the process: several brokers may add to it, each in its own thread.
     """
 
     def __init__(self, group: str, noun: str, *, guard: Guard[T] | None = None) -> None:
@@ -101,7 +110,9 @@ class Registry(Generic[T]):
         return found
 
     def by_id(self, id: int) -> T | None:
-        """The thing with this number; None when nobody has it. Raises PluginError: who should serve it here was `lost`."""
+        """The thing with this number; None when nobody has it. Raises PluginError: who should serve
+        it here was `lost`.
+        """
         found = self._by_id.get(id)
         if found is not None:
             return found.value
@@ -112,10 +123,12 @@ class Registry(Generic[T]):
         return found.value if found else None
 
     def find(self, name_or_path: str) -> T:
-        """The thing of this name, or what `module:object` leads to, which is imported: for the operator's own words alone (settings,
-        command line, Python), never for what came over the network.
+        """The thing of this name, or what `module:object` leads to, which is imported: for the
+        operator's own words alone (settings, command line, Python), never for what came over the
+        network.
 
-        Raises PluginError: as `get`; the module can't be imported, has no such object, or that is not what it should be.
+        Raises PluginError: as `get`; the module can't be imported, has no such object, or that is
+        not what it should be.
         """
         if ":" not in name_or_path:
             return self.get(name_or_path)
@@ -123,7 +136,9 @@ class Registry(Generic[T]):
         return self.guarded(name_of(raw) or name_or_path, raw, name_or_path)
 
     def guarded(self, name: str, value: T, origin: str) -> T:
-        """`value` as it would stand here if it were added, without adding it. Raises PluginError: it is not what it should be."""
+        """`value` as it would stand here if it were added, without adding it. Raises PluginError:
+        it is not what it should be.
+        """
         return self._guarded(Entry(name, value, _id_of(value), origin)).value
 
     def __iter__(self) -> Iterator[Entry[T]]:
@@ -141,15 +156,19 @@ class Registry(Generic[T]):
     # --- joining
 
     def add(self, name: str, value: T, *, id: int | None = None, origin: str = BUILT_IN) -> None:
-        """Register `value` for good. Raises PluginError: the name or the id is taken, or it is not what it should be."""
+        """Register `value` for good. Raises PluginError: the name or the id is taken, or it is not
+        what it should be.
+        """
         self._register(Entry(name, value, id, origin))
 
     @contextmanager
     def added(self, name: str, value: T, origin: str, *, path: str | None = None) -> Iterator[None]:
-        """Have `value` here for as long as the `with` lasts, e.g. a broker's life. Its `id`, if it has one, waits to be `preferred`.
+        """Have `value` here for as long as the `with` lasts, e.g. a broker's life. Its `id`, if it
+        has one, waits to be `preferred`.
 
-        The same object may be added several times. `path`: the `module:object` under which another process finds it.
-        Raises PluginError: another has the name (says who), or `value` is not what it should be.
+        The same object may be added several times. `path`: the `module:object` under which another
+        process finds it. Raises PluginError: another has the name (says who), or `value` is not
+        what it should be.
         """
         with self._lock:
             self._load(name)
@@ -170,7 +189,8 @@ class Registry(Generic[T]):
 
     @contextmanager
     def preferred(self, name: str) -> Iterator[None]:
-        """Serve the id of `name`, and the name of who holds that id, by this one for as long as the `with` lasts.
+        """Serve the id of `name`, and the name of who holds that id, by this one for as long as the
+        `with` lasts.
 
         Raises PluginError: unknown, it has no id, or another is preferred for it now (says who).
         """
@@ -210,7 +230,9 @@ class Registry(Generic[T]):
             return [self._entries[name] for name in self._preferred]
 
     def lost(self, name: str, id: int | None, why: str) -> None:
-        """In another process: `name` could not come along. Who asks for it, or for its number, hears `why` as PluginError."""
+        """In another process: `name` could not come along. Who asks for it, or for its number,
+        hears `why` as PluginError.
+        """
         with self._lock:
             self.failed[name] = why
             if id is not None:
@@ -243,7 +265,9 @@ class Registry(Generic[T]):
 
     def _check_no_rival(self, entry: Entry[T]) -> None:
         if entry.id is None:
-            raise PluginError(f"{self.noun} {entry.name!r} of {entry.origin} can't be preferred: it has no id that it could serve")
+            raise PluginError(
+                f"{self.noun} {entry.name!r} of {entry.origin} can't be preferred: it has no id that it could serve"
+            )
         for name in self._preferred:
             rival = self._entries[name]
             if rival.id == entry.id and rival is not entry:
@@ -292,11 +316,14 @@ class Registry(Generic[T]):
                 f"{self.noun} {name!r} of {_origin(installed)} was installed while this process ran: restart the broker to use it"
             )
         there = sorted({*self._by_name, *(point.name for point in self._points or ())})
-        return PluginError(f"no {self.noun} is called {name!r:.300}{did_you_mean(name, there)} (there are: {', '.join(there)})")
-
+        return PluginError(
+            f"no {self.noun} is called {name!r:.300}{did_you_mean(name, there)} (there are: {', '.join(there)})"
+        )
 
     def _installed_since(self) -> dict[str, metadata.EntryPoint]:
-        """Entry points, by name, that the first look at them did not see. Strangers may ask, so it looks anew every few seconds only."""
+        """Entry points, by name, that the first look at them did not see. Strangers may ask, so it
+        looks anew every few seconds only.
+        """
         with self._lock:
             now_s = time.monotonic()
             if self._looked_s is None or now_s >= self._looked_s + LOOK_AGAIN_S:
@@ -321,7 +348,9 @@ def name_of(value: object) -> str | None:
 
 
 def import_object(path: str, noun: str) -> Any:
-    """The object at `module:object`; for the operator's own words alone. Raises PluginError: there is none; says why, and what to do."""
+    """The object at `module:object`; for the operator's own words alone. Raises PluginError: there
+    is none; says why, and what to do.
+    """
     module_name, _, inside = path.partition(":")
     if not module_name or not inside:
         raise PluginError(f"{noun} {path!r}: expected a name, or a path like package.module:object")
@@ -337,5 +366,7 @@ def import_object(path: str, noun: str) -> Any:
         try:
             found = getattr(holder, part)
         except Exception as error:
-            raise PluginError(f"{noun} {path!r}: {module_name!r} has no {inside!r}{did_you_mean(part, dir(holder))}") from error
+            raise PluginError(
+                f"{noun} {path!r}: {module_name!r} has no {inside!r}{did_you_mean(part, dir(holder))}"
+            ) from error
     return found

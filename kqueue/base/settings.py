@@ -1,7 +1,8 @@
-"""Settings are rows: each floor declares those that it reads, and everything else (help, DescribeConfigs, checks) is derived.
+"""Settings are rows: each floor declares those that it reads, and everything else (help,
+DescribeConfigs, checks) is derived.
 
-A topic-level row names the broker-level settings that give its default (`segment.bytes` <- `log.segment.bytes`); their
-rows are derived too, so that nothing is written twice.
+A topic-level row names the broker-level settings that give its default (`segment.bytes` <-
+`log.segment.bytes`); their rows are derived too, so that nothing is written twice.
 """
 
 from __future__ import annotations
@@ -75,10 +76,12 @@ class Synonym(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row. `default` is a value, or None where unset means something of its own (`doc` says what).
+    """One row. `default` is a value, or None where unset means something of its own (`doc` says
+    what).
 
-    `synonyms`: for topic rows, the broker-level names, first one set wins; the last carries the default.
-    `without_effect`: it is only kept and shown; `doc` says so, and a value other than the default costs a warning.
+    `synonyms`: for topic rows, the broker-level names, first one set wins; the last carries the
+    default. `without_effect`: it is only kept and shown; `doc` says so, and a value other than the
+    default costs a warning.
     """
 
     name: str
@@ -96,7 +99,9 @@ class Setting:
         return self.kind is Kind.PASSWORD or is_secret(self.name)
 
     def parse(self, value: object) -> Any:
-        """The typed value of a text (or of a Python value given as keyword). Raises SettingError: says what was expected."""
+        """The typed value of a text (or of a Python value given as keyword). Raises SettingError:
+        says what was expected.
+        """
         if value is None:
             return None
         try:
@@ -113,14 +118,17 @@ class Setting:
 
 
 _SECRET = re.compile(
-    r"password|passphrase|secret|token|credential|jaas|private\.key|(?:^|\.)key$|(?:key|trust)store\.(?:key|certificate)", re.IGNORECASE
+    r"password|passphrase|secret|token|credential|jaas|private\.key|(?:^|\.)key$|(?:key|trust)store\.(?:key|certificate)",
+    re.IGNORECASE,
 )
 
 
 def is_secret(name: str) -> bool:
-    """Whether a setting of this name may hold a secret: no message, log line or response gives its value.
+    """Whether a setting of this name may hold a secret: no message, log line or response gives its
+    value.
 
-    It holds for all of Kafka's settings of type PASSWORD. The value of a setting that kqueue does not know is not shown in any case.
+    It holds for all of Kafka's settings of type PASSWORD. The value of a setting that kqueue does
+    not know is not shown in any case.
     """
     return _SECRET.search(name) is not None
 
@@ -193,7 +201,9 @@ _KIND_WORDS: dict[Kind, str] = {
 
 
 class Catalog:
-    """All rows that a broker knows, by name. `topic` and `broker` are the two scopes; a name may stand in both (`min.insync.replicas`)."""
+    """All rows that a broker knows, by name. `topic` and `broker` are the two scopes; a name may
+    stand in both (`min.insync.replicas`).
+    """
 
     def __init__(self, *tables: Iterable[Setting]) -> None:
         self.topic: dict[str, Setting] = {}
@@ -210,10 +220,16 @@ class Catalog:
             self._add(_broker_row(row, synonym, last=synonym is row.synonyms[-1]))
 
     def find(self, name: str, scope: Scope, also_known: Iterable[str] = ()) -> Setting:
-        """The row of this name. Raises SettingError with the nearest name; `also_known` adds names to look among."""
+        """The row of this name. Raises SettingError with the nearest name; `also_known` adds names
+        to look among.
+        """
         rows = self.topic if scope is Scope.TOPIC else self.broker
         if name not in rows:
-            what = f"Unknown topic config name: {name}" if scope is Scope.TOPIC else f"no {scope.value} setting is called {name!r}"
+            what = (
+                f"Unknown topic config name: {name}"
+                if scope is Scope.TOPIC
+                else f"no {scope.value} setting is called {name!r}"
+            )
             raise SettingError(f"{what}{did_you_mean(name, [*rows, *also_known])}")
         return rows[name]
 
@@ -239,7 +255,9 @@ class Source(enum.Enum):
 
 
 class Resolved(NamedTuple):
-    """One value with where it came from; `name` is the name under which it was found (a synonym's, maybe)."""
+    """One value with where it came from; `name` is the name under which it was found (a synonym's,
+    maybe).
+    """
 
     name: str
     value: Any
@@ -247,14 +265,17 @@ class Resolved(NamedTuple):
 
 
 class Config:
-    """The broker-level values of one broker: what was set, over the defaults of the catalog. Immutable.
+    """The broker-level values of one broker: what was set, over the defaults of the catalog.
+    Immutable.
 
     Raises SettingError on construction: unknown name or bad value.
     """
 
     def __init__(self, catalog: Catalog, values: Mapping[str, object] | None = None) -> None:
         self.catalog = catalog
-        self._set: dict[str, Any] = {name: catalog.find(name, Scope.BROKER).parse(value) for name, value in (values or {}).items()}
+        self._set: dict[str, Any] = {
+            name: catalog.find(name, Scope.BROKER).parse(value) for name, value in (values or {}).items()
+        }
 
     def __getitem__(self, name: str) -> Any:
         """The value; a name that no floor declared is our bug (KeyError)."""
@@ -272,12 +293,16 @@ class Config:
         return iter(self.catalog.broker)
 
     def for_topic(self, overrides: Mapping[str, str | None]) -> TopicConfig:
-        """The values of a topic with these own settings. Raises SettingError: unknown name or bad value."""
+        """The values of a topic with these own settings. Raises SettingError: unknown name or bad
+        value.
+        """
         return TopicConfig(self, overrides)
 
 
 class TopicConfig:
-    """The values of one topic: its own, else the broker's under their synonyms, else the defaults. Immutable."""
+    """The values of one topic: its own, else the broker's under their synonyms, else the defaults.
+    Immutable.
+    """
 
     def __init__(self, broker: Config, overrides: Mapping[str, str | None]) -> None:
         self.broker = broker

@@ -1,4 +1,6 @@
-"""Work on many partitions or groups, some of them in each turn of the loop, so that no client waits for all of it."""
+"""Work on many partitions or groups, some of them in each turn of the loop, so that no client waits
+for all of it.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,11 @@ STEPS_PER_LOOK = 20
 
 
 class Slices:
-    """Runs iterators in the order in which they were added, a few ms per turn. Belongs to the owner thread.
+    """Runs iterators in the order in which they were added, a few ms per turn. Belongs to the owner
+    thread.
 
-    The first steps run within `add` if nothing is under way, so a small job is done when `add` returns.
+    The first steps run within `add` if nothing is under way, so a small job is done when `add`
+    returns.
     """
 
     def __init__(self, timers: Timers, clock: Clock) -> None:
@@ -64,7 +68,9 @@ class Slices:
             self._timers.at(self._clock.monotonic_ms(), self._go_on)  # at once, but in another turn of the loop
 
     def _run(self, steps: int) -> None:
-        """Run some steps of the first iterator. One that raises is logged and given up; the others go on."""
+        """Run some steps of the first iterator. One that raises is logged and given up; the others
+        go on.
+        """
         try:
             if sum(1 for _ in islice(self._queue[0], steps)) < steps:
                 self._queue.popleft()

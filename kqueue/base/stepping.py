@@ -1,4 +1,6 @@
-"""Lets much time pass at once, stopping at every timer on the way: for a simulation, and for a running broker that is pushed ahead."""
+"""Lets much time pass at once, stopping at every timer on the way: for a simulation, and for a
+running broker that is pushed ahead.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,13 @@ def steps(
     run_due: Callable[[float], object] | None = None,
     parts: int | None = None,
 ) -> Generator[None, None, None]:
-    """Let `ms` milliseconds (0 or more) pass on `clock`; at each yield the caller does what timers have set off: jobs, ready waits.
+    """Let `ms` milliseconds (0 or more) pass on `clock`; at each yield the caller does what timers
+    have set off: jobs, ready waits.
 
-    Each timer runs at its own time, so one that another leads to comes at its time too, if that is still on the way. At the end nothing
-    is left that is due. `run_due(now_ms)` in place of `timers.run_due` may deal with exceptions. `parts`: series of calls
-    (`Timers.every`) may be late by such a part of the time that is left, see `Timers.leap_to`; None: they are not.
+    Each timer runs at its own time, so one that another leads to comes at its time too, if that is
+    still on the way. At the end nothing is left that is due. `run_due(now_ms)` in place of
+    `timers.run_due` may deal with exceptions. `parts`: series of calls (`Timers.every`) may be late
+    by such a part of the time that is left, see `Timers.leap_to`; None: they are not.
     """
     run_due = run_due or timers.run_due
     target_ms = clock.monotonic_ms() + ms

@@ -1,7 +1,9 @@
-"""Long work as a generator, so that it can be done in parts: who drives it decides when it goes on, and in which thread.
+"""Long work as a generator, so that it can be done in parts: who drives it decides when it goes on,
+and in which thread.
 
-It yields None where others may have their turn, or a callable that computes without touching shared state, such as a decompression:
-that may run in another thread, and its result is sent back. It returns its result.
+It yields None where others may have their turn, or a callable that computes without touching shared
+state, such as a decompression: that may run in another thread, and its result is sent back. It
+returns its result.
 """
 
 from __future__ import annotations

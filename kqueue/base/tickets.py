@@ -10,7 +10,9 @@ T = TypeVar("T")
 
 
 class Ticket(Generic[T]):
-    """Empty until `resolve` or `fail`, once. The ticket itself is the key that is woken (see `broker.waiting`)."""
+    """Empty until `resolve` or `fail`, once. The ticket itself is the key that is woken (see
+    `broker.waiting`).
+    """
 
     __slots__ = ("_value", "done", "error")
 

@@ -28,7 +28,9 @@ class Timer:
 
 
 class Series:
-    """Calls that are due again and again, each `interval_ms` after the one before; `cancel()` ends them."""
+    """Calls that are due again and again, each `interval_ms` after the one before; `cancel()` ends
+    them.
+    """
 
     __slots__ = ("_run", "_timer", "_timers", "interval_ms")
 
@@ -47,7 +49,8 @@ class Series:
         return self._timer.pending
 
     def _ring(self) -> None:
-        # first the next one: a call that fails does not end the series, and one that cancels it does
+        # first the next one: a call that fails does not end the series, and one that cancels it
+        # does
         now_ms = self._timers._now_ms()
         self._timer = self._timers.at(now_ms + max(self.interval_ms, self._timers._apart_ms(now_ms)), self._ring)
         self._run()
@@ -56,8 +59,8 @@ class Series:
 class Timers:
     """All timers of one owner thread, in order of deadline, then of creation.
 
-    `clock`: what the deadlines are of; only `every` needs to know it. `on_earlier` (if set) is called when a new timer becomes the
-    first, so that the owner can shorten its sleep.
+    `clock`: what the deadlines are of; only `every` needs to know it. `on_earlier` (if set) is
+    called when a new timer becomes the first, so that the owner can shorten its sleep.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -78,19 +81,24 @@ class Timers:
         return timer
 
     def every(self, interval_ms: float, run: Callable[[], object], *, first_after_ms: float | None = None) -> Series:
-        """Call `run` each `interval_ms` (more than 0) from now on, the first time after `first_after_ms` (None: one interval).
+        """Call `run` each `interval_ms` (more than 0) from now on, the first time after
+        `first_after_ms` (None: one interval).
 
-        For upkeep that loses nothing by being late: see `leap_to`. An exception in one call goes to whoever runs the timers, and the
-        next call comes all the same.
+        For upkeep that loses nothing by being late: see `leap_to`. An exception in one call goes to
+        whoever runs the timers, and the next call comes all the same.
         """
         assert interval_ms > 0, "what is due again at once would leave no time for anything else"
-        return Series(self, interval_ms, run, self._now_ms() + (interval_ms if first_after_ms is None else first_after_ms))
+        return Series(
+            self, interval_ms, run, self._now_ms() + (interval_ms if first_after_ms is None else first_after_ms)
+        )
 
     def leap_to(self, target_ms: float | None, parts: int = 1) -> None:
-        """While much time passes at once, up to `target_ms`: let two calls of a series be apart by a `parts`th of what is left, at least.
+        """While much time passes at once, up to `target_ms`: let two calls of a series be apart by
+        a `parts`th of what is left, at least.
 
-        So they grow closer towards the target, and come at their own intervals at last: the number of calls grows with the logarithm of the
-        time, and none is later than by a `parts`th of the time that was left when it was due. None: there is no such target any more.
+        So they grow closer towards the target, and come at their own intervals at last: the number
+        of calls grows with the logarithm of the time, and none is later than by a `parts`th of the
+        time that was left when it was due. None: there is no such target any more.
         """
         self._target_ms, self._parts = target_ms, parts
 
@@ -101,7 +109,8 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def run_due(self, now_ms: float, is_over: Callable[[], bool] | None = None) -> int:
-        """Run what is due at `now_ms` (not what these calls add for later), but after the first only until `is_over()`.
+        """Run what is due at `now_ms` (not what these calls add for later), but after the first
+        only until `is_over()`.
 
         Returns how many ran.
         """

@@ -1,7 +1,9 @@
-"""Data folders that Kafka has used, or whose metadata store is new: their topics are taken over as they stand.
+"""Data folders that Kafka has used, or whose metadata store is new: their topics are taken over as
+they stand.
 
-Kafka and kqueue may use one folder in turn. Whenever Kafka has been there in between, which its own metadata log tells, what it did to
-topics is followed before anything is served. What kqueue alone has made stays, but Kafka will not know of it.
+Kafka and kqueue may use one folder in turn. Whenever Kafka has been there in between, which its own
+metadata log tells, what it did to topics is followed before anything is served. What kqueue alone
+has made stays, but Kafka will not know of it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ PRODUCER_ID_AFTER_ADOPTION = 1 << 40
 ADOPTED_KEY = "/adopted"
 EPOCH_KEY = "/leader_epoch"
 NO_TOPICS = {METADATA_TOPIC}
-"""Logs that Kafka keeps beside its topics: neither served nor touched, so that Kafka finds them again."""
+"""Logs that Kafka keeps beside its topics: neither served nor touched, so that Kafka finds them
+again.
+"""
 CONFIG_OF_INTERNAL = {"cleanup.policy": "compact", "compression.type": "producer"}
 KEEP_ALL = {"retention.ms": "-1", "retention.bytes": "-1"}
 RETENTIONS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes")
@@ -33,10 +37,12 @@ NOBODY = "none"
 
 
 def adopt(metadata: Metadata, logs: LogManager, config: Config) -> None:
-    """Fill a new store from the partition folders; bring one that was filled before up to what Kafka has done since.
+    """Fill a new store from the partition folders; bring one that was filled before up to what
+    Kafka has done since.
 
-    Of topics that are new to the store, settings come from Kafka's metadata, where there is one; the leader epoch goes on from the
-    highest that a log has seen; producer ids start far above any that are in the logs. Raises StorageFailed.
+    Of topics that are new to the store, settings come from Kafka's metadata, where there is one;
+    the leader epoch goes on from the highest that a log has seen; producer ids start far above any
+    that are in the logs. Raises StorageFailed.
     """
     stored = metadata.get(ADOPTED_KEY)
     before = json.loads(stored) if stored is not None else {}
@@ -54,16 +60,22 @@ def adopt(metadata: Metadata, logs: LogManager, config: Config) -> None:
     for name, value in metadata.under(PREFIX).items():
         if json.loads(value)["id"] in gone:
             puts[PREFIX + name] = None
-    taken = _topics_of_folders(logs, config, kafkas) if stored is None else _topics_of_kafka(metadata, logs, config, kafkas)
+    taken = (
+        _topics_of_folders(logs, config, kafkas) if stored is None else _topics_of_kafka(metadata, logs, config, kafkas)
+    )
     if taken or gone:
         logger.warning("the data folder was used without us: took over %d topics as their folders stand", len(taken))
-        puts[EPOCH_KEY] = json.dumps(max(logs.highest_epoch() + 1, json.loads(metadata.get(EPOCH_KEY) or b"0"))).encode()
+        puts[EPOCH_KEY] = json.dumps(
+            max(logs.highest_epoch() + 1, json.loads(metadata.get(EPOCH_KEY) or b"0"))
+        ).encode()
     if taken and metadata.get(PRODUCER_IDS_KEY) is None:
         puts[PRODUCER_IDS_KEY] = json.dumps({"next": PRODUCER_ID_AFTER_ADOPTION}).encode()
     metadata.commit_now(puts | {PREFIX + name: json.dumps(record).encode() for name, record in taken.items()})
 
 
-def _topics_of_folders(logs: LogManager, config: Config, kafkas: Mapping[bytes, KafkaTopic]) -> dict[str, dict[str, object]]:
+def _topics_of_folders(
+    logs: LogManager, config: Config, kafkas: Mapping[bytes, KafkaTopic]
+) -> dict[str, dict[str, object]]:
     """Every topic that has a folder, whether Kafka's metadata knows it or not."""
     found = {key: folder for key, folder in logs.found().items() if key[0] not in NO_TOPICS}
     counts: dict[str, int] = {}
@@ -79,7 +91,9 @@ def _topics_of_folders(logs: LogManager, config: Config, kafkas: Mapping[bytes, 
 def _topics_of_kafka(
     metadata: Metadata, logs: LogManager, config: Config, kafkas: Mapping[bytes, KafkaTopic]
 ) -> dict[str, dict[str, object]]:
-    """The topics of Kafka's metadata that have a folder here, where the store does not have them just so."""
+    """The topics of Kafka's metadata that have a folder here, where the store does not have them
+    just so.
+    """
     counts: dict[bytes, int] = {}
     for (name, index), folder in logs.found().items():
         id = folder.topic_id
@@ -95,10 +109,11 @@ def _topics_of_kafka(
 
 
 def set_strays_aside(topics: Topics, logs: LogManager, deleted: Mapping[bytes, str]) -> None:
-    """Rename folders that belong to no topic (``…-stray``, as Kafka does), so that no new topic of the same name finds them.
+    """Rename folders that belong to no topic (``…-stray``, as Kafka does), so that no new topic of
+    the same name finds them.
 
-    Folders of `deleted` topics (names by id) are removed: a crash cut their deletion short. Others may come of a store older than the
-    logs, so they are kept.
+    Folders of `deleted` topics (names by id) are removed: a crash cut their deletion short. Others
+    may come of a store older than the logs, so they are kept.
     """
     for (name, index), folder in logs.found().items():
         if name in NO_TOPICS:
@@ -109,12 +124,15 @@ def set_strays_aside(topics: Topics, logs: LogManager, deleted: Mapping[bytes, s
                 logs.delete(name, index)
                 continue
             aside = logs.set_aside(name, index)
-            logger.warning("folder %s belongs to no topic that the metadata store knows: set aside as %s", folder.path, aside)
+            logger.warning(
+                "folder %s belongs to no topic that the metadata store knows: set aside as %s", folder.path, aside
+            )
 
 
 def _record(topic: str, count: int, id: bytes, config: Config, kafkas: KafkaTopic | None) -> dict[str, object]:
     if topic == OFFSETS_TOPIC and kafkas is None:
-        # a group's partition depends on the number of partitions, folders of unused ones may be missing
+        # a group's partition depends on the number of partitions, folders of unused ones may be
+        # missing
         count = max(count, config["offsets.topic.num.partitions"])
     if kafkas is None:
         configs = CONFIG_OF_INTERNAL if topic in INTERNAL_TOPICS else _unknown(topic, config)
@@ -125,13 +143,17 @@ def _record(topic: str, count: int, id: bytes, config: Config, kafkas: KafkaTopi
 
 
 def _unknown(topic: str, config: Config) -> dict[str, str]:
-    """The settings of a topic of which only the folders are left: it may have kept its records for ever, or by their keys.
+    """The settings of a topic of which only the folders are left: it may have kept its records for
+    ever, or by their keys.
 
     So nothing of it is dropped, unless the broker's own settings say how long records are kept.
     """
     if any(config.is_set(name) for name in RETENTIONS):
         return {}
-    logger.warning("topic %s: its settings are not known, so all of it is kept; set log.retention.ms before it is taken over if not", topic)
+    logger.warning(
+        "topic %s: its settings are not known, so all of it is kept; set log.retention.ms before it is taken over if not",
+        topic,
+    )
     return KEEP_ALL
 
 

@@ -1,6 +1,8 @@
-"""The broker: composes logs, groups and metadata into what the APIs call. Knows no wire protocol, socket or event loop.
+"""The broker: composes logs, groups and metadata into what the APIs call. Knows no wire protocol,
+socket or event loop.
 
-One thread owns it. It is given its time, randomness, storage and jobs, and reaches for none of them.
+One thread owns it. It is given its time, randomness, storage and jobs, and reaches for none of
+them.
 """
 
 from __future__ import annotations
@@ -40,10 +42,11 @@ Endpoints = Callable[[str], tuple[str, int]]
 
 
 class Broker:
-    """One broker, whole but for the network. `start` before any use, `stop` once; both block, and belong to the owner thread.
+    """One broker, whole but for the network. `start` before any use, `stop` once; both block, and
+    belong to the owner thread.
 
-    `logs` must have been opened, `store` be ready to read. `endpoints(listener)` gives the address that clients of this listener
-    are told to connect to next; whoever opens listeners sets it.
+    `logs` must have been opened, `store` be ready to read. `endpoints(listener)` gives the address
+    that clients of this listener are told to connect to next; whoever opens listeners sets it.
     """
 
     def __init__(
@@ -95,7 +98,9 @@ class Broker:
         return self.logs.cluster_id
 
     def start(self) -> None:
-        """Take over what the disk holds; a log that can't be opened is named, and the others served. Raises StorageFailed: no metadata."""
+        """Take over what the disk holds; a log that can't be opened is named, and the others
+        served. Raises StorageFailed: no metadata.
+        """
         self.metadata.load()
         adoption.adopt(self.metadata, self.logs, self.config)
         self._begin_epoch()
@@ -123,15 +128,19 @@ class Broker:
         self.logs.stop_making()
 
     def stop(self) -> None:
-        """Flush, write the checkpoints and mark the stop as clean. No job may be under way: see `prepare_stop`. Twice is harmless."""
+        """Flush, write the checkpoints and mark the stop as clean. No job may be under way: see
+        `prepare_stop`. Twice is harmless.
+        """
         for _ in self._note_high_watermarks():
             pass
         self.logs.close()
 
     def erase(self) -> None:
-        """Delete all topics, records, groups and offsets, for a stop; `stop` is next, once the jobs are done. Ids go on.
+        """Delete all topics, records, groups and offsets, for a stop; `stop` is next, once the jobs
+        are done. Ids go on.
 
-        Producer ids and the leader epoch stay above those that clients know. Blocks. Raises StorageFailed: nothing is deleted.
+        Producer ids and the leader epoch stay above those that clients know. Blocks. Raises
+        StorageFailed: nothing is deleted.
         """
         for topic in self.topics.clear():
             for partition in topic.partitions:
@@ -155,7 +164,9 @@ class Broker:
             self.metadata.commit_now({EPOCH_KEY: json.dumps(self.leader_epoch).encode()})
 
     def _recover(self) -> None:
-        """Open, and so check, every log that there is; one that can't be is named, and refused to whoever asks for it."""
+        """Open, and so check, every log that there is; one that can't be is named, and refused to
+        whoever asks for it.
+        """
         for topic in self.topics:
             for partition in topic.partitions:
                 if self.logs.has(topic.name, partition.index):
@@ -165,7 +176,9 @@ class Broker:
                         logger.error("%s-%d can't be recovered: %s", topic.name, partition.index, error)
 
     def _load_groups(self) -> None:
-        """Replay what the groups wrote; those of a partition that can't be read are refused, and the others served."""
+        """Replay what the groups wrote; those of a partition that can't be read are refused, and
+        the others served.
+        """
         for partition in self._group_log.used_partitions(self._has_or_had):
             try:
                 self.groups.load(partition.index, self._group_log.read(partition))
@@ -186,7 +199,9 @@ class Broker:
             self._slices.add(self._make_folders(topic, list(partitions)))
 
     def _report_without_effect(self, topic: Topic) -> None:
-        """Warn of settings of a new topic that are kept and have no effect; of each once, since clients choose them."""
+        """Warn of settings of a new topic that are kept and have no effect; of each once, since
+        clients choose them.
+        """
         for name, value in topic.config.overrides.items():
             row = self.config.catalog.topic[name]
             if row.without_effect and value != row.default and name not in self._reported:
@@ -229,7 +244,9 @@ class Broker:
         self.waiting.wake(ticket)
 
     def _every(self, setting: str, steps: Callable[[], Iterator[object]]) -> None:
-        """Do upkeep of all logs in slices. What is not over when it is due again is not begun twice."""
+        """Do upkeep of all logs in slices. What is not over when it is due again is not begun
+        twice.
+        """
         name = f"{setting} {steps.__name__}"
         self.timers.every(self.config[setting], lambda: self._slices.add_once(name, steps()))
 

@@ -1,8 +1,10 @@
-"""Cleaning: at their times, every topic's cleanup policies are asked what may go, and what they say is carried out within bounds.
+"""Cleaning: at their times, every topic's cleanup policies are asked what may go, and what they say
+is carried out within bounds.
 
-No policy can drop or rewrite the active segment, a part of a segment, or anything at or above the high watermark; one that raises is
-logged once, and its log left alone. Segments below the log start go under every policy. What a policy wants done before segments go is in
-`handover`. Crash: see `log.dropping`, `log.cleaner`.
+No policy can drop or rewrite the active segment, a part of a segment, or anything at or above the
+high watermark; one that raises is logged once, and its log left alone. Segments below the log start
+go under every policy. What a policy wants done before segments go is in `handover`. Crash: see
+`log.dropping`, `log.cleaner`.
 """
 
 from __future__ import annotations
@@ -58,7 +60,15 @@ class Cleaning:
     """Of all partitions of one broker. Belongs to the owner thread."""
 
     def __init__(
-        self, config: Config, topics: Topics, logs: LogManager, offsets: Offsets, waiting: Waiting, jobs: Jobs, timers: Timers, clock: Clock
+        self,
+        config: Config,
+        topics: Topics,
+        logs: LogManager,
+        offsets: Offsets,
+        waiting: Waiting,
+        jobs: Jobs,
+        timers: Timers,
+        clock: Clock,
     ) -> None:
         """`offsets(group)`: what the group has committed, by topic and partition."""
         self._config = config
@@ -110,7 +120,9 @@ class Cleaning:
             self._timers.at(self._clock.monotonic_ms(), self._go_round)  # at once, but in another turn of the loop
 
     def retain(self, partition: Partition) -> None:
-        """Drop what the partition's policies let go now; a log that is being compacted waits for the next time."""
+        """Drop what the partition's policies let go now; a log that is being compacted waits for
+        the next time.
+        """
         key = (partition.topic, partition.index)
         topic = self._topics.find(partition.topic)
         if topic is None or partition.deleted or self.cleaner.is_busy(key):
@@ -131,11 +143,15 @@ class Cleaning:
             self._tell_once(key, f"can't be cleaned: {error}")
 
     def drop_below_start(self, partition: Partition, topic: Topic) -> None:
-        """Let go of the segments that lie wholly below the log start; those of a log that is being compacted wait for the next time."""
+        """Let go of the segments that lie wholly below the log start; those of a log that is being
+        compacted wait for the next time.
+        """
         self._drop(partition, topic, Drop(partition.log.start_offset, "below the log start"))
 
     def _drop(self, partition: Partition, topic: Topic, drop: Drop, done: Callable[[], None] = _nothing) -> None:
-        """The log start is on the disk before anybody sees it, so that it never goes back. `done`: the drop was made, or given up."""
+        """The log start is on the disk before anybody sees it, so that it never goes back. `done`:
+        the drop was made, or given up.
+        """
         key, log, high = (topic.name, partition.index), partition.log, partition.readable_end
         if drop.roll_active and log.offline is None and log.end_offset <= min(drop.before_offset, high):
             partition.roll()
@@ -204,7 +220,8 @@ class Cleaning:
         for _, plan in self._plans(partition, topic, Compact):
             view = self._view(partition, topic, log)
             dirt = dirt_of(view, topic.config, self._clock.wall_ms())
-            # beyond the recovery point a start after a crash would take what compaction leaves out for a loss
+            # beyond the recovery point a start after a crash would take what compaction leaves out
+            # for a loss
             bounds = [view.high_watermark, view.stable_offset, log.flushed_offset if self._on_disk else log.end_offset]
             if plan.upto_offset is not None:
                 bounds.append(plan.upto_offset)
@@ -267,7 +284,9 @@ class Cleaning:
 
 def _check(plan: object) -> None:
     """Raises PluginError: what a policy returned is no plan."""
-    is_plan = plan is None or isinstance(plan, Compact) or (isinstance(plan, Drop) and isinstance(plan.before_offset, int))
+    is_plan = (
+        plan is None or isinstance(plan, Compact) or (isinstance(plan, Drop) and isinstance(plan.before_offset, int))
+    )
     if not is_plan:
         raise PluginError(f"expected Drop, Compact or None, found {plan!r}")
     if isinstance(plan, Compact) and not isinstance(plan.upto_offset, (int, type(None))):

@@ -16,7 +16,9 @@ NOT_EMPTY = Rule("not empty", bool)
 
 
 def _is_there(setting: str, registry: Registry[Any], value: str) -> bool:
-    """Whether the registry has it; a path is followed when the broker starts. Raises SettingError: it has not, and what it has."""
+    """Whether the registry has it; a path is followed when the broker starts. Raises SettingError:
+    it has not, and what it has.
+    """
     try:
         return bool(value) and (":" in value or registry.get(value) is not None)
     except PluginError as error:
@@ -33,7 +35,9 @@ def _is_metadata_store(value: str) -> bool:
 
 OWN_SETTINGS: tuple[Setting, ...] = (
     Setting("node.id", Kind.INT, 1, at_least(0), Scope.BROKER, "Number of this broker in its cluster."),
-    Setting("broker.id", Kind.INT, None, at_least(-1), Scope.BROKER, "Older name of node.id; used where node.id is not set."),
+    Setting(
+        "broker.id", Kind.INT, None, at_least(-1), Scope.BROKER, "Older name of node.id; used where node.id is not set."
+    ),
     Setting("broker.rack", Kind.STRING, None, ANY, Scope.BROKER, "Rack or zone of this broker, told to clients."),
     Setting(
         "kqueue.storage",
@@ -53,12 +57,40 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "Where topics are kept: sqlite, a file in the first of log.dirs; memory, which a stop forgets; a plugin's; or what module:callable "
         "opens. Where it is not set: memory beside kqueue.storage=memory, else sqlite.",
     ),
-    Setting("log.dir", Kind.LIST, ["kqueue-data"], NOT_EMPTY, Scope.BROKER, "Data folder; used where log.dirs is not set."),
-    Setting("log.dirs", Kind.LIST, None, NOT_EMPTY, Scope.BROKER, "Data folders, comma separated; a new partition goes to the emptiest."),
-    Setting("num.partitions", Kind.INT, 1, at_least(1), Scope.BROKER, "Partitions of a topic that is created without a number."),
-    Setting("default.replication.factor", Kind.INT, 1, between(1, 1), Scope.BROKER, "Replicas of a new topic: one, on a single node."),
     Setting(
-        "auto.create.topics.enable", Kind.BOOLEAN, True, ANY, Scope.BROKER, "Create a topic when a client first asks for its metadata."
+        "log.dir", Kind.LIST, ["kqueue-data"], NOT_EMPTY, Scope.BROKER, "Data folder; used where log.dirs is not set."
+    ),
+    Setting(
+        "log.dirs",
+        Kind.LIST,
+        None,
+        NOT_EMPTY,
+        Scope.BROKER,
+        "Data folders, comma separated; a new partition goes to the emptiest.",
+    ),
+    Setting(
+        "num.partitions",
+        Kind.INT,
+        1,
+        at_least(1),
+        Scope.BROKER,
+        "Partitions of a topic that is created without a number.",
+    ),
+    Setting(
+        "default.replication.factor",
+        Kind.INT,
+        1,
+        between(1, 1),
+        Scope.BROKER,
+        "Replicas of a new topic: one, on a single node.",
+    ),
+    Setting(
+        "auto.create.topics.enable",
+        Kind.BOOLEAN,
+        True,
+        ANY,
+        Scope.BROKER,
+        "Create a topic when a client first asks for its metadata.",
     ),
     Setting("delete.topic.enable", Kind.BOOLEAN, True, ANY, Scope.BROKER, "Allow topics to be deleted."),
     Setting(
@@ -77,7 +109,14 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         Scope.BROKER,
         "Most bytes that one batch may decompress to, where the broker has to look at its records; a bomb is refused there.",
     ),
-    Setting("fetch.max.bytes", Kind.INT, 55 * MiB, between(1024, 2 * GiB - 1), Scope.BROKER, "Most bytes of records in one Fetch answer."),
+    Setting(
+        "fetch.max.bytes",
+        Kind.INT,
+        55 * MiB,
+        between(1024, 2 * GiB - 1),
+        Scope.BROKER,
+        "Most bytes of records in one Fetch answer.",
+    ),
     Setting(
         "max.incremental.fetch.session.cache.slots",
         Kind.INT,

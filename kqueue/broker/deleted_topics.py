@@ -1,7 +1,8 @@
 """Deleted topics whose folders may still be on the disk, as the metadata store has them.
 
-A topic's record and this note change in one commit; the note goes when the folders are gone. So a start after a crash in the middle of a
-deletion knows that the folders left of it are to be deleted, and does not set them aside as strays.
+A topic's record and this note change in one commit; the note goes when the folders are gone. So a
+start after a crash in the middle of a deletion knows that the folders left of it are to be deleted,
+and does not set them aside as strays.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ def key_of(topic_id: bytes) -> str:
 
 
 def deleted_topics(metadata: Metadata) -> dict[bytes, str]:
-    """Names by id of the topics that were deleted and whose folders were not known to be gone at the last commit."""
+    """Names by id of the topics that were deleted and whose folders were not known to be gone at
+    the last commit.
+    """
     return {parse_uuid(text): name.decode() for text, name in metadata.under(PREFIX).items()}
 
 
@@ -32,7 +35,9 @@ class DeletedTopics:
         self._committing = False
 
     def forget(self) -> None:
-        """Remove all notes, in a job, unless folders are still to be removed or may be on a data folder that is offline."""
+        """Remove all notes, in a job, unless folders are still to be removed or may be on a data
+        folder that is offline.
+        """
         keys = [PREFIX + text for text in self._metadata.under(PREFIX)]
         if not keys or self._committing or self._logs.is_removing or self._logs.offline:
             return
@@ -40,5 +45,6 @@ class DeletedTopics:
         self._metadata.commit("forget deleted topics", dict.fromkeys(keys), self._committed)
 
     def _committed(self, error: object) -> None:
-        # after an error the notes stay until the next deletion or start: they cost a start a look at each folder
+        # after an error the notes stay until the next deletion or start: they cost a start a look
+        # at each folder
         self._committing = False

@@ -1,14 +1,23 @@
-"""Records that somebody wants gone: the log of a partition begins later from then on, and segments that lie wholly before go.
+"""Records that somebody wants gone: the log of a partition begins later from then on, and segments
+that lie wholly before go.
 
-The order: what is to be forgotten is on the disk (so that a checkpoint never points beyond the log), the checkpoint says where the log
-starts, and only then does anybody see it. So the log start that a client was told never goes back, whatever a power cut takes.
+The order: what is to be forgotten is on the disk (so that a checkpoint never points beyond the
+log), the checkpoint says where the log starts, and only then does anybody see it. So the log start
+that a client was told never goes back, whatever a power cut takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from kqueue.base.errors import InvalidTopic, KqueueError, OffsetOutOfRange, PolicyViolation, StorageFailed, UnknownTopicOrPartition
+from kqueue.base.errors import (
+    InvalidTopic,
+    KqueueError,
+    OffsetOutOfRange,
+    PolicyViolation,
+    StorageFailed,
+    UnknownTopicOrPartition,
+)
 from kqueue.base.tickets import Ticket
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import Topic
@@ -23,26 +32,33 @@ TO_HIGH_WATERMARK = -1
 class RecordDeletion:
     """Deletes records for all partitions of one broker. Runs on the owner thread.
 
-    `drop_below_start(partition, topic)` lets go of the segments that lie wholly below a log's start.
+    `drop_below_start(partition, topic)` lets go of the segments that lie wholly below a log's
+    start.
     """
 
-    def __init__(self, logs: LogManager, waiting: Waiting, drop_below_start: Callable[[Partition, Topic], None]) -> None:
+    def __init__(
+        self, logs: LogManager, waiting: Waiting, drop_below_start: Callable[[Partition, Topic], None]
+    ) -> None:
         self._logs = logs
         self._waiting = waiting
         self._drop_below_start = drop_below_start
 
     def delete_before(self, topic: Topic, index: int, offset: int) -> Ticket[int]:
-        """Let the partition's log begin at `offset` (-1: the log end); the ticket gives where it begins, `offset` or later.
+        """Let the partition's log begin at `offset` (-1: the log end); the ticket gives where it
+        begins, `offset` or later.
 
-        Durability: when the ticket is done, which is also when the first client may see it. Crash before: done or not done.
-        Raises: UnknownTopicOrPartition, InvalidTopic: the broker's own. PolicyViolation: the topic is compacted, and nothing else.
-        OffsetOutOfRange: negative, or above the log end. StorageFailed. Source: Kafka Partition.deleteRecordsOnLeader.
+        Durability: when the ticket is done, which is also when the first client may see it. Crash
+        before: done or not done. Raises: UnknownTopicOrPartition, InvalidTopic: the broker's own.
+        PolicyViolation: the topic is compacted, and nothing else. OffsetOutOfRange: negative, or
+        above the log end. StorageFailed. Source: Kafka Partition.deleteRecordsOnLeader.
         """
         partition = topic.partition(index)
         if topic.is_internal:
             raise InvalidTopic(f"topic {topic.name} is the broker's own: its records can't be deleted")
         if list(topic.config["cleanup.policy"]) == ["compact"]:
-            raise PolicyViolation(f"topic {topic.name} keeps the last record of each key (cleanup.policy=compact): none can be deleted")
+            raise PolicyViolation(
+                f"topic {topic.name} keeps the last record of each key (cleanup.policy=compact): none can be deleted"
+            )
         log = partition.log
         # what was appended counts: the log start moves once it is flushed, and so visible
         end = log.readable_end
@@ -84,5 +100,9 @@ def _failure(partition: Partition, log: Log, error: BaseException | None) -> Kqu
     if partition.deleted:
         return UnknownTopicOrPartition(f"{partition!r} was deleted")
     if error is not None:
-        return error if isinstance(error, KqueueError) else StorageFailed(f"{partition!r}: the log start can't be written: {error!r}")
+        return (
+            error
+            if isinstance(error, KqueueError)
+            else StorageFailed(f"{partition!r}: the log start can't be written: {error!r}")
+        )
     return log.offline if log.state is LogState.OFFLINE else None

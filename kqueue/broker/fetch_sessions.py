@@ -1,11 +1,13 @@
-"""Fetch sessions: the broker remembers what a consumer fetches, so that requests and answers need name only what changed.
+"""Fetch sessions: the broker remembers what a consumer fetches, so that requests and answers need
+name only what changed.
 
     request (id, epoch)    meaning
     (any, 0)               a full fetch that asks for a session; one that was named ends
     (any, -1)              a full fetch without a session; one that was named ends
     (id, n > 0)            an incremental fetch: n is 1 for the first after the full one, and counts up (after 2^31-1 comes 1)
 
-Sessions live in memory only: a client that finds its own gone starts again with a full fetch. Source: KIP-227, Kafka's FetchSession.
+Sessions live in memory only: a client that finds its own gone starts again with a full fetch.
+Source: KIP-227, Kafka's FetchSession.
 """
 
 from __future__ import annotations
@@ -28,17 +30,20 @@ EPOCH_NONE = -1
 EPOCH_MAX = 2**31 - 1
 EVICTABLE_AFTER_MS = 120_000
 PARTITIONS_MAX = 250_000
-"""Partitions that all sessions together remember, some 350 bytes each. Past it stale sessions go, then fetches are served without one."""
+"""Partitions that all sessions together remember, some 350 bytes each. Past it stale sessions go,
+then fetches are served without one.
+"""
 
 Key = tuple[str | bytes, int]
 
 
 @dataclass(slots=True)
 class Wanted:
-    """One partition of a fetch. `topic` is a name, or a 16-byte id; epochs are -1 where the client names none.
+    """One partition of a fetch. `topic` is a name, or a 16-byte id; epochs are -1 where the client
+    names none.
 
-    `high_watermark` and `log_start_offset` are what the session's client was last told; -1: nothing, so tell.
-    `partition` is where it was last found, for whoever looks it up.
+    `high_watermark` and `log_start_offset` are what the session's client was last told; -1:
+    nothing, so tell. `partition` is where it was last found, for whoever looks it up.
     """
 
     topic: str | bytes
@@ -57,7 +62,9 @@ class Wanted:
 
 
 def _is_impossible(wanted: Wanted) -> bool:
-    """Whether the name is longer than that of any topic: sessions remember none of up to 32 KB, which a client could fill them with."""
+    """Whether the name is longer than that of any topic: sessions remember none of up to 32 KB,
+    which a client could fill them with.
+    """
     return len(wanted.topic) > TOPIC_LENGTH_MAX
 
 
@@ -72,20 +79,29 @@ class Session:
     epoch: int = 1
     partitions: dict[Key, Wanted] = field(default_factory=dict)
     counted: int = 0
-    """Partitions that the cache counts for it; stays at the last count while a request changes them."""
+    """Partitions that the cache counts for it; stays at the last count while a request changes
+    them.
+    """
 
 
 class FetchContext:
-    """One fetch without a session: every partition is answered. `wanted` holds them in the order in which to read them."""
+    """One fetch without a session: every partition is answered. `wanted` holds them in the order in
+    which to read them.
+    """
 
     def __init__(self, wanted: list[Wanted]) -> None:
         self.wanted = wanted
 
     def check(self) -> None:
-        """Call before answering. Raises InvalidFetchSessionEpoch: a later request of this session has overtaken this one."""
+        """Call before answering. Raises InvalidFetchSessionEpoch: a later request of this session
+        has overtaken this one.
+        """
 
-    def tells(self, wanted: Wanted, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool) -> bool:
-        """Whether the answer includes this partition, given what there is to say of it; called once for each of `wanted`.
+    def tells(
+        self, wanted: Wanted, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
+    ) -> bool:
+        """Whether the answer includes this partition, given what there is to say of it; called once
+        for each of `wanted`.
 
         `always`: an error or a divergence, which is told again and again while it lasts.
         """
@@ -104,7 +120,9 @@ class FullContext(FetchContext):
         self._sessions = sessions
         self._by_id = by_id
 
-    def tells(self, wanted: Wanted, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool) -> bool:
+    def tells(
+        self, wanted: Wanted, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
+    ) -> bool:
         wanted.high_watermark = -1 if always else high_watermark
         wanted.log_start_offset = log_start_offset
         return True
@@ -125,7 +143,9 @@ class IncrementalContext(FetchContext):
         if self._session.epoch != self._epoch:
             raise InvalidFetchSessionEpoch(f"fetch session {self._session.id} went on while this request waited")
 
-    def tells(self, wanted: Wanted, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool) -> bool:
+    def tells(
+        self, wanted: Wanted, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
+    ) -> bool:
         changed = has_records or wanted.high_watermark != high_watermark or wanted.log_start_offset != log_start_offset
         wanted.high_watermark = -1 if always else high_watermark
         wanted.log_start_offset = log_start_offset
@@ -159,14 +179,19 @@ class FetchSessions:
         return self._partition_count
 
     def remembered(self, session_id: int) -> list[Key]:
-        """What the session's client fetches besides what its next request names; nothing if there is no such session."""
+        """What the session's client fetches besides what its next request names; nothing if there
+        is no such session.
+        """
         session = self._sessions.get(session_id)
         return [] if session is None else list(session.partitions)
 
-    def open(self, session_id: int, epoch: int, wanted: Iterable[Wanted], forgotten: Iterable[Key] = (), *, by_id: bool) -> FetchContext:
+    def open(
+        self, session_id: int, epoch: int, wanted: Iterable[Wanted], forgotten: Iterable[Key] = (), *, by_id: bool
+    ) -> FetchContext:
         """What to read for this request. `by_id`: its topics are ids.
 
-        Raises: FetchSessionNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: the client starts anew with a full fetch.
+        Raises: FetchSessionNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: the client
+        starts anew with a full fetch.
         """
         if epoch in (EPOCH_FULL, EPOCH_NONE):
             self._remove(session_id)
@@ -178,7 +203,9 @@ class FetchSessions:
         if session.epoch != epoch:
             raise InvalidFetchSessionEpoch(f"fetch session {session_id}: expected epoch {session.epoch}, found {epoch}")
         if session.by_id != by_id:
-            raise FetchSessionTopicIdError(f"fetch session {session_id} names topics by {'id' if session.by_id else 'name'} only")
+            raise FetchSessionTopicIdError(
+                f"fetch session {session_id} names topics by {'id' if session.by_id else 'name'} only"
+            )
         return self._go_on(session, wanted, forgotten)
 
     def _go_on(self, session: Session, wanted: Iterable[Wanted], forgotten: Iterable[Key]) -> FetchContext:
@@ -219,7 +246,9 @@ class FetchSessions:
         return id
 
     def _drop_stale(self, size: int, now: float) -> None:
-        """Let the longest unused sessions go, as far as they are stale and `size` partitions need their room."""
+        """Let the longest unused sessions go, as far as they are stale and `size` partitions need
+        their room.
+        """
         while self._partition_count + size > PARTITIONS_MAX:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now - oldest.used_ms <= EVICTABLE_AFTER_MS:
@@ -227,7 +256,9 @@ class FetchSessions:
             self._remove(oldest.id)
 
     def _make_room(self, size: int, now: float) -> bool:
-        """Whether a session of `size` partitions may come in: there is room, or one goes that is stale, or settled and smaller."""
+        """Whether a session of `size` partitions may come in: there is room, or one goes that is
+        stale, or settled and smaller.
+        """
         if len(self._sessions) < self._slots:
             return True
         oldest = next(iter(self._sessions.values()), None)

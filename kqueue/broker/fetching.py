@@ -1,4 +1,6 @@
-"""What a fetch takes from its partitions: one pass in order, within its limits. Nothing is kept between passes."""
+"""What a fetch takes from its partitions: one pass in order, within its limits. Nothing is kept
+between passes.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from kqueue.log.log import Fetched
 from kqueue.log.recovery.verifying import Check
 
 REGIONS_MAX = 64
-"""So many partitions give records to one answer: each may hold a descriptor until the client has read it. The others have their turn with
-the next fetch, as where `max_bytes` is reached."""
+"""So many partitions give records to one answer: each may hold a descriptor until the client has
+read it. The others have their turn with the next fetch, as where `max_bytes` is reached.
+"""
 NO_EPOCH = -1
 NO_OFFSET = -1
 UNKNOWN_PARTITION = UnknownTopicOrPartition("there is no such topic, or it has no such partition")
@@ -23,8 +26,9 @@ UNKNOWN_ID = UnknownTopicId("no topic has this id")
 
 
 class Limits(NamedTuple):
-    """Bounds of one fetch. `max_bytes`: of all records together; the first partition that has any gives at least one batch, however
-    large. `each_one_batch`: each partition does. `read_committed`: stop before open transactions.
+    """Bounds of one fetch. `max_bytes`: of all records together; the first partition that has any
+    gives at least one batch, however large. `each_one_batch`: each partition does.
+    `read_committed`: stop before open transactions.
     """
 
     max_bytes: int
@@ -45,7 +49,9 @@ class EpochEnd(NamedTuple):
 
 @dataclass(slots=True)
 class Taken:
-    """What one partition gave: `read`, or why there is none: `diverging` or `error`. `partition` is None if it was not found."""
+    """What one partition gave: `read`, or why there is none: `diverging` or `error`. `partition` is
+    None if it was not found.
+    """
 
     wanted: Wanted
     partition: Partition | None
@@ -55,13 +61,16 @@ class Taken:
 
 
 class Harvest(NamedTuple):
-    """One pass. `idle`: partitions that are where their client is, with nothing new to read; the others are `taken`.
+    """One pass. `idle`: partitions that are where their client is, with nothing new to read; the
+    others are `taken`.
 
-    `size`: bytes of records; `regions`: how many partitions gave any. `missing`: how many partitions there are not. `unchecked`: those
-    among `taken` whose checksums have to be compared before their records may be served; once that was done the pass is to be repeated.
+    `size`: bytes of records; `regions`: how many partitions gave any. `missing`: how many
+    partitions there are not. `unchecked`: those among `taken` whose checksums have to be compared
+    before their records may be served; once that was done the pass is to be repeated.
 
-    `urgent`: a partition that there is has news that must not wait: an error, or a divergence. That one is not there can wait:
-    its client would only ask again at once, until it has heard where its topics are.
+    `urgent`: a partition that there is has news that must not wait: an error, or a divergence. That
+    one is not there can wait: its client would only ask again at once, until it has heard where its
+    topics are.
     """
 
     taken: list[Taken]
@@ -97,7 +106,9 @@ class Harvest(NamedTuple):
         self.unchecked[:] = [one for one in self.unchecked if one.error is None]
 
     def extended(self, later: Harvest) -> Harvest:
-        """This pass and `later`, which went on where this one ended; their lists are joined in place."""
+        """This pass and `later`, which went on where this one ended; their lists are joined in
+        place.
+        """
         self.taken.extend(later.taken)
         self.idle.extend(later.idle)
         self.unchecked.extend(later.unchecked)
@@ -111,7 +122,8 @@ class Harvest(NamedTuple):
 
 
 def take(topics: Topics, wanted: Sequence[Wanted], limits: Limits, before: Harvest | None = None) -> Harvest:
-    """Read each partition from the offset where its client is. Never raises a KqueueError: each stands with its partition.
+    """Read each partition from the offset where its client is. Never raises a KqueueError: each
+    stands with its partition.
 
     `before`: what was read before for the same fetch, and counts against its limits.
     """
@@ -147,7 +159,9 @@ def take(topics: Topics, wanted: Sequence[Wanted], limits: Limits, before: Harve
 
 
 def _is_idle(one: Wanted, partition: Partition) -> bool:
-    """Whether a partition that was found before has nothing new and nothing wrong: what most of a long session's are, each time."""
+    """Whether a partition that was found before has nothing new and nothing wrong: what most of a
+    long session's are, each time.
+    """
     return (
         not partition.deleted
         and one.offset == partition.high_watermark
@@ -178,7 +192,9 @@ def _take_one(topics: Topics, one: Wanted, limits: Limits, size: int) -> Taken:
 
 
 def find(topics: Topics, one: Wanted) -> Partition | None:
-    """The partition, which `one` remembers for the next time; None: there is no such topic, or it has no such partition."""
+    """The partition, which `one` remembers for the next time; None: there is no such topic, or it
+    has no such partition.
+    """
     partition = one.partition
     if partition is None or partition.deleted:
         topic = topics.find_by_id(one.topic) if isinstance(one.topic, bytes) else topics.find(one.topic)
@@ -189,10 +205,14 @@ def find(topics: Topics, one: Wanted) -> Partition | None:
 
 
 def _divergence(partition: Partition, one: Wanted) -> EpochEnd | None:
-    """Source: KIP-595: the client's last epoch is unknown here, or ended before where the client is."""
+    """Source: KIP-595: the client's last epoch is unknown here, or ended before where the client
+    is.
+    """
     epoch, end_offset = partition.log.end_offset_for_epoch(one.last_fetched_epoch)
     if epoch == NO_EPOCH or end_offset == NO_OFFSET:
-        raise OffsetOutOfRange(f"{partition!r} knows no epoch up to {one.last_fetched_epoch}, which the client fetched last")
+        raise OffsetOutOfRange(
+            f"{partition!r} knows no epoch up to {one.last_fetched_epoch}, which the client fetched last"
+        )
     if epoch < one.last_fetched_epoch or end_offset < one.offset:
         return EpochEnd(epoch, end_offset)
     return None

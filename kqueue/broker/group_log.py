@@ -1,7 +1,8 @@
 """Where the group coordinator keeps what must outlive it: the internal topic `__consumer_offsets`.
 
-The topic is made when a group first needs it, and a partition's folder when a group first writes to it.
-Crash: an append whose `done(None)` was called is below the high watermark, with all that this promises (see `partition`).
+The topic is made when a group first needs it, and a partition's folder when a group first writes to
+it. Crash: an append whose `done(None)` was called is below the high watermark, with all that this
+promises (see `partition`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ LOAD_BYTES = 1 << 20
 
 
 class OffsetsTopicLog:
-    """The coordinator's log (see `groups.coordinator.GroupLog`) on the partitions of `__consumer_offsets`."""
+    """The coordinator's log (see `groups.coordinator.GroupLog`) on the partitions of
+    `__consumer_offsets`.
+    """
 
     def __init__(self, config: Config, topics: Topics, waiting: Waiting, clock: Clock) -> None:
         self._config = config
@@ -37,12 +40,16 @@ class OffsetsTopicLog:
 
     @property
     def partition_count(self) -> int:
-        """Partitions of the topic, or what it will have: a group's partition depends on it, so it never changes once made."""
+        """Partitions of the topic, or what it will have: a group's partition depends on it, so it
+        never changes once made.
+        """
         topic = self._topics.find(OFFSETS_TOPIC)
         return len(topic.partitions) if topic is not None else int(self._config["offsets.topic.num.partitions"])
 
     def append(self, partition: int, records: Sequence[GroupRecord], done: Done) -> None:
-        """Append `records` as one batch; `done(None)` once they are committed, `done(error)` if they can't be."""
+        """Append `records` as one batch; `done(None)` once they are committed, `done(error)` if
+        they can't be.
+        """
         topic = self._topics.find(OFFSETS_TOPIC)
         if topic is not None and not self._queue:
             self._append(topic.partition(partition), records, done)
@@ -53,10 +60,11 @@ class OffsetsTopicLog:
             self._make_topic()
 
     def read(self, partition: Partition) -> Iterator[GroupRecord]:
-        """Every committed record of a partition, oldest first, for replay at start. Blocks. Raises CorruptBatch, StorageFailed.
+        """Every committed record of a partition, oldest first, for replay at start. Blocks. Raises
+        CorruptBatch, StorageFailed.
 
-        Checksums are compared; what is damaged is left out, and said so.
-        Records of a transaction come where its commit marker stands, those of an aborted or open one never.
+        Checksums are compared; what is damaged is left out, and said so. Records of a transaction
+        come where its commit marker stands, those of an aborted or open one never.
         """
         open_transactions: dict[int, list[GroupRecord]] = {}
         offset, end = partition.log_start_offset, partition.log_end_offset
@@ -64,7 +72,8 @@ class OffsetsTopicLog:
             try:
                 data = partition.read_now(offset, LOAD_BYTES).read()
             except DamagedBatch as error:
-                # better to start from older commits where there were newer ones than not at all; the log has said what is lost
+                # better to start from older commits where there were newer ones than not at all;
+                # the log has said what is lost
                 lost = range(offset, error.hurt.next_offset)
                 logger.error("%r: what groups committed at its offsets %d to %d is lost", partition, lost[0], lost[-1])
                 offset = lost.stop
@@ -87,7 +96,9 @@ class OffsetsTopicLog:
                     yield from found
 
     def used_partitions(self, has_data: Callable[[str, int], bool]) -> Iterator[Partition]:
-        """The partitions that have anything to replay, so that a start does not open fifty empty logs."""
+        """The partitions that have anything to replay, so that a start does not open fifty empty
+        logs.
+        """
         topic: Topic | None = self._topics.find(OFFSETS_TOPIC)
         if topic is not None:
             yield from (partition for partition in topic.partitions if has_data(OFFSETS_TOPIC, partition.index))
@@ -113,7 +124,9 @@ class OffsetsTopicLog:
         batch = build_batch(Record(index, now, key, value) for index, (key, value) in enumerate(records))
         size_max = self._topics.get(OFFSETS_TOPIC).config["max.message.bytes"]
         try:
-            if len(batch) > size_max and any(value is not None for _, value in records):  # what only deletes has no bound
+            if len(batch) > size_max and any(
+                value is not None for _, value in records
+            ):  # what only deletes has no bound
                 what = f"{len(records)} records of {len(batch)} bytes"
                 raise RecordTooLarge(f"{what}, where max.message.bytes of {OFFSETS_TOPIC} is {size_max}")
             end = partition.append(memoryview(batch), read_header(batch), client=False).next_offset

@@ -1,9 +1,10 @@
-"""Work that a cleanup policy wants done before segments go (`policies.Drop.first`): begun, kept apart from compaction, and followed by the
-drop of exactly those segments that it was given.
+"""Work that a cleanup policy wants done before segments go (`policies.Drop.first`): begun, kept
+apart from compaction, and followed by the drop of exactly those segments that it was given.
 
-The order: the segments are flushed, so that no power cut gives their offsets to other records; the work runs; the log is compared with what
-was handed over; then they are dropped as any others (see `log.dropping`). Crash: before the log start is checkpointed, the segments are all
-there, and the work is done again.
+The order: the segments are flushed, so that no power cut gives their offsets to other records; the
+work runs; the log is compared with what was handed over; then they are dropped as any others (see
+`log.dropping`). Crash: before the log start is checkpointed, the segments are all there, and the
+work is done again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from kqueue.log.segment import Segment
 
 logger = logging.getLogger("kqueue.broker")
 SLOW_MS = 3_600_000  # work that takes longer is told of, since it may hang, and others wait for it
-HANDED_BYTES_MAX = 1 << 30  # at a time, or one segment: so that a failure late in a long log does not cost all that was done before
+HANDED_BYTES_MAX = (
+    1 << 30
+)  # at a time, or one segment: so that a failure late in a long log does not cost all that was done before
 Key = tuple[str, int]
 DropNow = Callable[[Partition, Topic, Drop, Callable[[], None]], None]
 """Drops, and calls the last argument when that is done, or was given up."""
@@ -33,7 +36,8 @@ DropNow = Callable[[Partition, Topic, Drop, Callable[[], None]], None]
 
 @dataclass(slots=True)
 class _Work:
-    """One that is under way: what was handed over, on whose word (`policy`, for people), since when (monotonic ms).
+    """One that is under way: what was handed over, on whose word (`policy`, for people), since when
+    (monotonic ms).
 
     `is_slow`: it was told that it takes long.
     """
@@ -69,13 +73,16 @@ class _Work:
 
 
 class Handovers:
-    """All such work of one broker: one per partition, `kqueue.cleanup.work.max` at a time. Belongs to the owner thread.
+    """All such work of one broker: one per partition, `kqueue.cleanup.work.max` at a time. Belongs
+    to the owner thread.
 
-    `drop(partition, topic, drop, done)`: what follows where it succeeds. `again(partition)`: have the partition's policies asked again,
-    because there is room now, or more to hand over.
+    `drop(partition, topic, drop, done)`: what follows where it succeeds. `again(partition)`: have
+    the partition's policies asked again, because there is room now, or more to hand over.
     """
 
-    def __init__(self, config: Config, jobs: Jobs, clock: Clock, drop: DropNow, again: Callable[[Partition], None]) -> None:
+    def __init__(
+        self, config: Config, jobs: Jobs, clock: Clock, drop: DropNow, again: Callable[[Partition], None]
+    ) -> None:
         self._config = config
         self._jobs = jobs
         self._clock = clock
@@ -87,7 +94,9 @@ class Handovers:
         self._stopped = False
 
     def is_busy(self, key: Key) -> bool:
-        """Whether segments of the partition are being worked on: they are not to be replaced meanwhile."""
+        """Whether segments of the partition are being worked on: they are not to be replaced
+        meanwhile.
+        """
         return key in self._busy
 
     @property
@@ -146,7 +155,9 @@ class Handovers:
         logger.info("%s works on %s-%d, offsets %d to %d, %d bytes", work.policy, segments.topic, segments.partition,
                     segments.start_offset, segments.end_offset - 1, segments.size)  # fmt: skip
         task = FirstTask(first, segments)
-        self._jobs.submit(CpuJob(name, task, lambda _, error: self._done(work, error), shared=storage.opener is not None))
+        self._jobs.submit(
+            CpuJob(name, task, lambda _, error: self._done(work, error), shared=storage.opener is not None)
+        )
 
     def _done(self, work: _Work, error: BaseException | None) -> None:
         if isinstance(error, JobCancelled):
@@ -174,7 +185,9 @@ class Handovers:
 
     def _failed(self, work: _Work, error: BaseException) -> None:
         if len(work.still_there()) < len(work.segments):
-            logger.info("%r: %s ended its work, because segments went meanwhile: %s", work.partition, work.policy, error)
+            logger.info(
+                "%r: %s ended its work, because segments went meanwhile: %s", work.partition, work.policy, error
+            )
             return
         key = ((work.topic.name, work.partition.index), work.policy)
         what = f"{type(error).__name__}: {error}"

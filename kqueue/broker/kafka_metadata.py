@@ -1,12 +1,14 @@
-"""Kafka's own log of metadata, `__cluster_metadata`, as far as it speaks of topics: their ids, partitions and settings.
+"""Kafka's own log of metadata, `__cluster_metadata`, as far as it speaks of topics: their ids,
+partitions and settings.
 
     record value: frame version uvarint = 1 | kind uvarint | version uvarint | fields
     kind 2, topic: name | id, 16 bytes                       kind 3, partition: index int32 | topic id, 16 bytes | ...
     kind 4, setting: type of its owner int8 (2 topic) | owner | name | value, or null             kind 9, topic removed: its id
     kinds 23, 24, 25: a group of records begins, ends, or is taken back            text: uvarint of its length + 1 (0 null) | UTF-8
 
-What follows the fields named here is passed over, and so are all other kinds. A snapshot (`<end offset>-<epoch>.checkpoint`) holds the
-state up to its end offset in the same records; the log goes on from there. Read only. Source: KIP-631, KIP-630, KIP-866.
+What follows the fields named here is passed over, and so are all other kinds. A snapshot (`<end
+offset>-<epoch>.checkpoint`) holds the state up to its end offset in the same records; the log goes
+on from there. Read only. Source: KIP-631, KIP-630, KIP-866.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ _SNAPSHOT = re.compile(r"(?P<end>[0-9]{20})-[0-9]{10}\.checkpoint\Z", re.ASCII)
 
 @dataclass(slots=True)
 class KafkaTopic:
-    """`count`: one more than the highest partition that was named; `configs`: the topic's own settings as text."""
+    """`count`: one more than the highest partition that was named; `configs`: the topic's own
+    settings as text.
+    """
 
     name: str
     count: int = 0
@@ -46,7 +50,9 @@ class KafkaTopic:
 
 @dataclass(slots=True)
 class KafkaTopics:
-    """All topics that Kafka knows, by their 16-byte ids; `configs` of names come before their topic does, or after."""
+    """All topics that Kafka knows, by their 16-byte ids; `configs` of names come before their topic
+    does, or after.
+    """
 
     by_id: dict[bytes, KafkaTopic] = field(default_factory=dict)
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -112,13 +118,16 @@ def _id(value: bytes, pos: int) -> bytes:
 
 
 def mark_of(storage: Storage, folder: str) -> str:
-    """What tells this state of the log from any later one: Kafka appends to it as long as it runs. Raises StorageFailed."""
+    """What tells this state of the log from any later one: Kafka appends to it as long as it runs.
+    Raises StorageFailed.
+    """
     sizes = [(entry.name, entry.size) for entry in storage.list(folder) if entry.name.endswith(LOG)]
     return " ".join(map(str, max(sizes, default=("", 0))))
 
 
 def read_topics(storage: Storage, folder: str) -> KafkaTopics:
-    """The topics as of the end of the log in `folder`: what is not whole there, or can't be read, ends it.
+    """The topics as of the end of the log in `folder`: what is not whole there, or can't be read,
+    ends it.
 
     Raises: StorageFailed.
     """

@@ -1,4 +1,6 @@
-"""Work on many records that does not hold up the owner thread: one slice in a turn of the event loop, and threads for what they can do."""
+"""Work on many records that does not hold up the owner thread: one slice in a turn of the event
+loop, and threads for what they can do.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,19 @@ class LongWork:
         self.held_bytes = 0
 
     def reserve(self, size: int) -> None:
-        """Count bytes that work holds until its end. Raises RequestTimedOut, which producers retry: they are too many."""
+        """Count bytes that work holds until its end. Raises RequestTimedOut, which producers retry:
+        they are too many.
+        """
         if self.held_bytes and self.held_bytes + size > HELD_BYTES_MAX:
-            raise RequestTimedOut(f"{self.held_bytes} bytes of records wait to be read already, and {HELD_BYTES_MAX} may")
+            raise RequestTimedOut(
+                f"{self.held_bytes} bytes of records wait to be read already, and {HELD_BYTES_MAX} may"
+            )
         self.held_bytes += size
 
     def start(self, steps: Steps[T], ticket: Ticket[T], then: Callable[[], None]) -> None:
-        """Do the work, beginning in a later turn; at its end the ticket is settled and woken, and `then` called."""
+        """Do the work, beginning in a later turn; at its end the ticket is settled and woken, and
+        `then` called.
+        """
         self._waiting.run_in_later_turn(partial(self._go_on, _Run(steps, ticket, then), None, None))
 
     def _go_on(self, run: _Run, found: Any, error: BaseException | None) -> None:
@@ -71,7 +79,9 @@ class LongWork:
 
 
 class InOrder:
-    """Works one after another, as the appends to one partition are. `on_empty` is called when the last one has ended."""
+    """Works one after another, as the appends to one partition are. `on_empty` is called when the
+    last one has ended.
+    """
 
     __slots__ = ("_on_empty", "_todo", "_work")
 

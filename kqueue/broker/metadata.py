@@ -1,8 +1,10 @@
-"""The broker's view of its metadata store: read whole at start, kept in memory, changed by guarded commits in a job.
+"""The broker's view of its metadata store: read whole at start, kept in memory, changed by guarded
+commits in a job.
 
-A commit is guarded by the version of each key that it touches, so that with several writers (a cluster, later) the
-second one hears of it instead of overwriting. `done` comes back on the owner thread; memory follows the store, never the
-other way round. Crash: a commit is all there or not at all, and nobody was told of it before it was.
+A commit is guarded by the version of each key that it touches, so that with several writers (a
+cluster, later) the second one hears of it instead of overwriting. `done` comes back on the owner
+thread; memory follows the store, never the other way round. Crash: a commit is all there or not at
+all, and nobody was told of it before it was.
 """
 
 from __future__ import annotations
@@ -22,8 +24,12 @@ T = TypeVar("T")
 class Metadata:
     """Keys and values of one store, as of the last commit or load."""
 
-    def __init__(self, store: MetadataStore, jobs: Jobs, waiting: Waiting, make_room: Callable[[], bool] = lambda: False) -> None:
-        """`make_room`: called in the job where the disk is full; True: there is more room now, and the commit is repeated."""
+    def __init__(
+        self, store: MetadataStore, jobs: Jobs, waiting: Waiting, make_room: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`make_room`: called in the job where the disk is full; True: there is more room now, and
+        the commit is repeated.
+        """
         self._store = store
         self._make_room = make_room
         self._jobs = jobs
@@ -45,7 +51,9 @@ class Metadata:
         return {key.removeprefix(prefix): value for key, value in self._values.items() if key.startswith(prefix)}
 
     def commit(self, what: str, puts: Mapping[str, bytes | None], done: Callable[[KqueueError | None], None]) -> None:
-        """Store `puts` together (None deletes), then call `done`: with None, or with Conflict or StorageFailed and nothing changed."""
+        """Store `puts` together (None deletes), then call `done`: with None, or with Conflict or
+        StorageFailed and nothing changed.
+        """
         guards = {key: self._versions.get(key) for key in puts}
         values = {key: value for key, value in puts.items() if value is not None}
         deletes = [key for key, value in puts.items() if value is None]
@@ -61,13 +69,17 @@ class Metadata:
         self._jobs.submit(IoJob(what, lambda: self._commit(guards, values, deletes), finish, "metadata"))
 
     def commit_now(self, puts: Mapping[str, bytes | None]) -> None:
-        """Store at once (None deletes), blocking; for start-up, before anyone is served. Raises Conflict, StorageFailed."""
+        """Store at once (None deletes), blocking; for start-up, before anyone is served. Raises
+        Conflict, StorageFailed.
+        """
         values = {key: value for key, value in puts.items() if value is not None}
         deletes = [key for key, value in puts.items() if value is None]
         versions = self._commit({key: self._versions.get(key) for key in puts}, values, deletes)
         self._apply(values, deletes, versions)
 
-    def _commit(self, guards: Mapping[str, int | None], values: Mapping[str, bytes], deletes: list[str]) -> Mapping[str, int]:
+    def _commit(
+        self, guards: Mapping[str, int | None], values: Mapping[str, bytes], deletes: list[str]
+    ) -> Mapping[str, int]:
         try:
             return self._store.commit(guards, values, deletes)
         except DiskFull:

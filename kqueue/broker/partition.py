@@ -1,9 +1,10 @@
 """One partition as its leader sees it: a log, a high watermark, and those who wait for it to move.
 
-Durability. In group mode the high watermark never passes what is flushed, so whatever anyone has read, or had confirmed
-with acks=all, survives a power cut; what was only appended (acks 0 or 1) may be lost with the power. In kafka mode the
-high watermark follows the end of the log at once, and the operating system writes when it likes, or as `flush.messages`
-and `flush.ms` say. Single node: the leader's log is the only replica.
+Durability. In group mode the high watermark never passes what is flushed, so whatever anyone has
+read, or had confirmed with acks=all, survives a power cut; what was only appended (acks 0 or 1) may
+be lost with the power. In kafka mode the high watermark follows the end of the log at once, and the
+operating system writes when it likes, or as `flush.messages` and `flush.ms` say. Single node: the
+leader's log is the only replica.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class Host(Protocol):
 
 
 class PartitionRead(NamedTuple):
-    """What a fetch finds: the watermarks of the moment, and whole batches below the bound of its isolation level."""
+    """What a fetch finds: the watermarks of the moment, and whole batches below the bound of its
+    isolation level.
+    """
 
     high_watermark: int
     last_stable_offset: int
@@ -67,8 +70,8 @@ class PartitionRead(NamedTuple):
 
 
 class Partition:
-    """One partition that this broker leads. Its own identity is the key of `broker.waiting`: woken when the high watermark moves,
-    when the log fails, and when the partition is deleted.
+    """One partition that this broker leads. Its own identity is the key of `broker.waiting`: woken
+    when the high watermark moves, when the log fails, and when the partition is deleted.
     """
 
     __slots__ = (
@@ -85,8 +88,12 @@ class Partition:
         self._high_watermark = 0
         self._flush_due = False
         self._flush_timer: Timer | None = None
-        self._after_flush: tuple[tuple[int, Callable[[], None]], ...] = ()  # nearly always empty: no list for each partition
-        self.appends: InOrder | None = None  # appends whose batches take long to check; what comes later waits behind them
+        self._after_flush: tuple[
+            tuple[int, Callable[[], None]], ...
+        ] = ()  # nearly always empty: no list for each partition
+        self.appends: InOrder | None = (
+            None  # appends whose batches take long to check; what comes later waits behind them
+        )
 
     def __repr__(self) -> str:
         return f"Partition({self._topic}-{self.index})"
@@ -105,12 +112,16 @@ class Partition:
 
     @property
     def is_open(self) -> bool:
-        """Whether the log has been opened; an unopened one has nothing in memory to flush or to close."""
+        """Whether the log has been opened; an unopened one has nothing in memory to flush or to
+        close.
+        """
         return self._log is not None
 
     @property
     def log(self) -> Log:
-        """The log, opened (and recovered, after a crash) on first use. Raises StorageFailed, UnknownTopicOrPartition: deleted."""
+        """The log, opened (and recovered, after a crash) on first use. Raises StorageFailed,
+        UnknownTopicOrPartition: deleted.
+        """
         if self._log is None:
             if self.deleted:
                 raise UnknownTopicOrPartition(f"partition {self._topic}-{self.index} was deleted")
@@ -119,7 +130,8 @@ class Partition:
             log.defers_rolls = self._host.flush_before_visible or self._host.flush_by_policy
             if not self._host.verify_reads:
                 log.serve_unchecked()
-            # what a single replica found on its disk when it opened is all there is, and it is flushed
+            # what a single replica found on its disk when it opened is all there is, and it is
+            # flushed
             self._high_watermark = log.end_offset
             self._log = log
         return self._log
@@ -132,12 +144,16 @@ class Partition:
 
     @property
     def readable_end(self) -> int:
-        """The high watermark, or of a read-only log what was flushed below it. Raises StorageFailed: the log is offline."""
+        """The high watermark, or of a read-only log what was flushed below it. Raises
+        StorageFailed: the log is offline.
+        """
         return min(self.high_watermark, self.log.readable_end)
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of an open transaction, or the high watermark: what read_committed consumers may see."""
+        """First offset of an open transaction, or the high watermark: what read_committed consumers
+        may see.
+        """
         return self.log.stable_below(self._high_watermark)
 
     @property
@@ -149,7 +165,9 @@ class Partition:
         return self.log.end_offset
 
     def check_leader_epoch(self, epoch: int) -> None:
-        """Refuse a client that believes in another leader epoch; -1 means that it names none. Source: KIP-320."""
+        """Refuse a client that believes in another leader epoch; -1 means that it names none.
+        Source: KIP-320.
+        """
         if epoch == -1 or epoch == self.leader_epoch:
             return
         found = f"{self._topic}-{self.index} is led in epoch {self.leader_epoch}, the request names {epoch}"
@@ -158,8 +176,8 @@ class Partition:
     def append(self, batch: memoryview, header: BatchHeader, *, client: bool = True) -> Appended:
         """Append one checked batch; offsets and leader epoch are written into `batch`.
 
-        Durability: in memory and page cache on return; see the module for when it is safe, `is_committed` for whether.
-        Raises: what `Log.append` raises.
+        Durability: in memory and page cache on return; see the module for when it is safe,
+        `is_committed` for whether. Raises: what `Log.append` raises.
         """
         log = self.log
         appended = log.append(batch, header, leader_epoch=self._host.leader_epoch, client=client)
@@ -174,7 +192,8 @@ class Partition:
         return appended
 
     def append_later(self, steps: Steps[Appended], size: int) -> Ticket[Appended]:
-        """Have an append made by `steps`, after all others that were put off; the ticket is settled and woken at its end.
+        """Have an append made by `steps`, after all others that were put off; the ticket is settled
+        and woken at its end.
 
         Args: size: bytes that `steps` holds. Raises RequestTimedOut: too many are held already.
         """
@@ -187,7 +206,9 @@ class Partition:
         self.appends = None
 
     def is_committed(self, offset: int) -> bool:
-        """Whether all records below `offset` are below the high watermark. Raises StorageFailed: the log went offline meanwhile."""
+        """Whether all records below `offset` are below the high watermark. Raises StorageFailed:
+        the log went offline meanwhile.
+        """
         log = self.log
         if self._high_watermark >= offset:
             return True
@@ -195,12 +216,16 @@ class Partition:
             raise log.offline
         return False
 
-    def read(self, offset: int, max_bytes: int, *, read_committed: bool = False, min_one_batch: bool = True) -> PartitionRead:
-        """Whole batches from the one that holds `offset`, at most `max_bytes` (but one batch where `min_one_batch`).
+    def read(
+        self, offset: int, max_bytes: int, *, read_committed: bool = False, min_one_batch: bool = True
+    ) -> PartitionRead:
+        """Whole batches from the one that holds `offset`, at most `max_bytes` (but one batch where
+        `min_one_batch`).
 
-        Where `fetched.check` is not None, what was read must not be served before that was done, and the read repeated: `start_check`.
-        Raises: OffsetOutOfRange: below the log start or above the end. CorruptBatch: that was found to be damaged. StorageFailed: the
-        log is offline, or read-only and `offset` lies above what was flushed.
+        Where `fetched.check` is not None, what was read must not be served before that was done,
+        and the read repeated: `start_check`. Raises: OffsetOutOfRange: below the log start or above
+        the end. CorruptBatch: that was found to be damaged. StorageFailed: the log is offline, or
+        read-only and `offset` lies above what was flushed.
         """
         log = self.log
         if not log.start_offset <= offset <= log.end_offset:
@@ -213,7 +238,9 @@ class Partition:
         return PartitionRead(self._high_watermark, stable, log.start_offset, fetched)
 
     def start_check(self, check: Check, done: Callable[[KqueueError | None], None]) -> None:
-        """Check what a read found, in a job; `done(error or None)` on the owner thread when the read is to be repeated."""
+        """Check what a read found, in a job; `done(error or None)` on the owner thread when the
+        read is to be repeated.
+        """
         job = self.log.check_job(check, done)
         if job is not None:
             self._host.jobs.submit(job)
@@ -227,7 +254,9 @@ class Partition:
             self.log.check_now(fetched.check)
 
     def flush(self) -> None:
-        """Start flushing what is not flushed yet; `high_watermark` moves (in group mode) when it is done."""
+        """Start flushing what is not flushed yet; `high_watermark` moves (in group mode) when it is
+        done.
+        """
         self._flush_due = False
         if self._flush_timer is not None:
             self._flush_timer.cancel()
@@ -239,12 +268,16 @@ class Partition:
             self._host.jobs.submit(job)
 
     def roll(self) -> None:
-        """End the active segment, at once or after the flush that it has to wait for. Raises StorageFailed."""
+        """End the active segment, at once or after the flush that it has to wait for. Raises
+        StorageFailed.
+        """
         if not self.log.roll_soon():
             self.flush()
 
     def after_flush(self, offset: int, call: Callable[[], None]) -> None:
-        """Call `call` once all below `offset` survives a power cut (at once where memory is all there is), or the log is offline."""
+        """Call `call` once all below `offset` survives a power cut (at once where memory is all
+        there is), or the log is offline.
+        """
         on_disk = self._host.flush_before_visible or self._host.flush_by_policy
         if self.log.flushed_offset >= offset or self.log.offline is not None or not on_disk:
             call()
@@ -258,7 +291,9 @@ class Partition:
             self.after_flush(offset, call)
 
     def mark_deleted(self) -> Log | None:
-        """No more use of this partition: whoever waits hears of it. Returns the log if it was open, for its owner to delete."""
+        """No more use of this partition: whoever waits hears of it. Returns the log if it was open,
+        for its owner to delete.
+        """
         self.deleted = True
         log, self._log = self._log, None
         if self._flush_timer is not None:
@@ -277,7 +312,8 @@ class Partition:
 
     def _flush_by_policy(self, log: Log) -> None:
         config = log.config
-        # an ended segment (or a new partition's folder) is flushed too, so that a recovery has the active segment to read at most
+        # an ended segment (or a new partition's folder) is flushed too, so that a recovery has the
+        # active segment to read at most
         if log.end_offset - log.flushed_offset >= config.flush_messages or log.has_unflushed_segments:
             self._flush_soon()
         elif self._flush_timer is None and config.flush_ms < FLUSH_NEVER_MS:
@@ -289,7 +325,9 @@ class Partition:
         self._flush_timer = self._host.timers.at(self._host.clock.monotonic_ms() + ms, self.flush)
 
     def _flushed(self) -> None:
-        """The log's news: `flushed_offset` moved, the log went offline, or a flush could not open its files."""
+        """The log's news: `flushed_offset` moved, the log went offline, or a flush could not open
+        its files.
+        """
         log = self._log
         if log is None:
             return

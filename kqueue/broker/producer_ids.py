@@ -1,7 +1,7 @@
 """Producer ids: handed out from blocks, so that a stored number stands in for a thousand of them.
 
-Crash: at most the rest of a block is never used; no id is given twice, because a block is stored before its first id
-is given. Source: KIP-98, Kafka's ProducerIdManager.
+Crash: at most the rest of a block is never used; no id is given twice, because a block is stored
+before its first id is given. Source: KIP-98, Kafka's ProducerIdManager.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class ProducerIds:
         self._asking: deque[Ticket[int]] = deque()
 
     def allocate(self) -> Ticket[int]:
-        """A new id; the ticket is done at once while a block lasts. Fails with StorageFailed when a block can't be stored."""
+        """A new id; the ticket is done at once while a block lasts. Fails with StorageFailed when a
+        block can't be stored.
+        """
         ticket: Ticket[int] = Ticket()
         if self._next < self._end and not self._asking:
             ticket.resolve(self._take())

@@ -1,4 +1,6 @@
-"""What a producer sends, on its way into a partition: converted if it is old, checked by the topic's rules, appended."""
+"""What a producer sends, on its way into a partition: converted if it is old, checked by the
+topic's rules, appended.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,15 @@ from kqueue.records.validate import Level, Rules, check_header, reads_records, u
 RECORDS_AT_ONCE_MAX = 1000
 BYTES_AT_ONCE_MAX = 64 * 1024
 ROOM_AT_ONCE = 1024 * 1024
-"""A batch of no more records, bytes and decompressed bytes has its records read while its request is handled, in a few ms. Others are read
-in later turns of the event loop."""
+"""A batch of no more records, bytes and decompressed bytes has its records read while its request
+is handled, in a few ms. Others are read in later turns of the event loop.
+"""
 RECORDS_PER_STEP = 100
 BYTES_PER_RECORD = 10_000  # on average; larger records make smaller steps
 PRODUCE_VERSION_BATCHES = 3
-"""From here on each partition gets exactly one batch of magic 2; before, message sets of any format."""
+"""From here on each partition gets exactly one batch of magic 2; before, message sets of any
+format.
+"""
 CODEC_OF_PRODUCER = "producer"
 
 Checked = tuple[memoryview, BatchHeader]
@@ -56,13 +61,14 @@ class Intake:
     def append(
         self, partition: Partition, records: memoryview | None, *, now_ms: int, produce_version: int
     ) -> Appended | Ticket[Appended]:
-        """Append what one Produce request brought for one partition; offsets are written into `records`.
+        """Append what one Produce request brought for one partition; offsets are written into
+        `records`.
 
-        Returns: for a message set of several batches, the first's base offset with the last's end. A ticket where the records take long to
-        be read, or such records are before them: they are copied, and appended in later turns of the event loop.
-        Raises: RequestTimedOut: too much is waiting so already. What `check_header`, `check_records`, `up_convert` and
-        `Partition.append` raise.
-        Nothing was appended if a check failed.
+        Returns: for a message set of several batches, the first's base offset with the last's end.
+        A ticket where the records take long to be read, or such records are before them: they are
+        copied, and appended in later turns of the event loop. Raises: RequestTimedOut: too much is
+        waiting so already. What `check_header`, `check_records`, `up_convert` and
+        `Partition.append` raise. Nothing was appended if a check failed.
         """
         if records is None or not len(records):
             raise InvalidRecord("expected records for the partition, found none")
@@ -74,12 +80,16 @@ class Intake:
             return run_steps(self._steps(partition, records, now_ms, produce_version))
         header = self._check_header(records, produce_version)
         # nearly every batch is appended as it is: `_reads_records` without its calls
-        plain = self._is_plain and 0 <= header.base_timestamp <= header.max_timestamp <= now_ms + self.rules.after_max_ms
+        plain = (
+            self._is_plain and 0 <= header.base_timestamp <= header.max_timestamp <= now_ms + self.rules.after_max_ms
+        )
         if plain or not self._reads_records(header, now_ms):
             return partition.append(records, header)
         if header.record_count <= RECORDS_AT_ONCE_MAX and len(records) <= BYTES_AT_ONCE_MAX:
             try:
-                return partition.append(*run_steps(self._read_records(records, header, now_ms, min(self.rules.limit_bytes, ROOM_AT_ONCE))))
+                return partition.append(
+                    *run_steps(self._read_records(records, header, now_ms, min(self.rules.limit_bytes, ROOM_AT_ONCE)))
+                )
             except DecompressedTooLarge as error:
                 if self.rules.limit_bytes <= ROOM_AT_ONCE:
                     raise unreadable(error) from None
@@ -89,7 +99,9 @@ class Intake:
         """`append`, however long it takes."""
         return run_steps(self._steps(partition, records, now_ms, produce_version))
 
-    def _append_later(self, partition: Partition, records: memoryview, now_ms: int, produce_version: int) -> Ticket[Appended]:
+    def _append_later(
+        self, partition: Partition, records: memoryview, now_ms: int, produce_version: int
+    ) -> Ticket[Appended]:
         # the buffer is another request's once this one was handled
         copy = memoryview(bytearray(records))
         return partition.append_later(self._steps(partition, copy, now_ms, produce_version), len(copy))
@@ -98,7 +110,9 @@ class Intake:
         if produce_version >= PRODUCE_VERSION_BATCHES:
             return partition.append(*(yield from self._check(records, now_ms, produce_version)))
         rules = self.rules
-        batches = yield from up_convert_steps(records, max_batch_bytes=rules.max_batch_bytes, limit_bytes=rules.limit_bytes)
+        batches = yield from up_convert_steps(
+            records, max_batch_bytes=rules.max_batch_bytes, limit_bytes=rules.limit_bytes
+        )
         checked: list[Checked] = []
         for batch in batches:
             checked += [(yield from self._check(memoryview(batch), now_ms, produce_version))]
@@ -121,10 +135,13 @@ class Intake:
         return header
 
     def _reads_records(self, header: BatchHeader, now_ms: int) -> bool:
-        return reads_records(header, self.rules, now_ms) or (self._codec is not None and header.codec_id != self._codec.id)
+        return reads_records(header, self.rules, now_ms) or (
+            self._codec is not None and header.codec_id != self._codec.id
+        )
 
     def _read_records(self, batch: memoryview, header: BatchHeader, now_ms: int, limit_bytes: int) -> Steps[Checked]:
-        """Check each record, and put the batch under the topic's own codec where it has another one.
+        """Check each record, and put the batch under the topic's own codec where it has another
+        one.
 
         Raises: DecompressedTooLarge: above `limit_bytes`. What `check_records` raises.
         """
@@ -133,7 +150,9 @@ class Intake:
         try:
             data: bytes = yield partial(decompressed, batch, 0, header, limit_bytes)
             records = decode_records(data, header)
-            step = max(min(RECORDS_PER_STEP, RECORDS_PER_STEP * header.record_count * BYTES_PER_RECORD // (len(data) + 1)), 1)
+            step = max(
+                min(RECORDS_PER_STEP, RECORDS_PER_STEP * header.record_count * BYTES_PER_RECORD // (len(data) + 1)), 1
+            )
             while some := list(islice(records, step)):
                 if checker is not None:
                     checker.take(some)

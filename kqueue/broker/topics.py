@@ -54,7 +54,9 @@ class NewTopic:
 
 
 class Topic:
-    """One topic. `partitions` are numbered from 0 without gaps; `log_config` is `config` as its logs read it."""
+    """One topic. `partitions` are numbered from 0 without gaps; `log_config` is `config` as its
+    logs read it.
+    """
 
     __slots__ = ("config", "id", "log_config", "name", "partitions")
 
@@ -72,7 +74,9 @@ class Topic:
     def partition(self, index: int) -> Partition:
         """The partition. Raises UnknownTopicOrPartition."""
         if not 0 <= index < len(self.partitions):
-            raise UnknownTopicOrPartition(f"topic {self.name} has partitions 0 to {len(self.partitions) - 1}, not {index}")
+            raise UnknownTopicOrPartition(
+                f"topic {self.name} has partitions 0 to {len(self.partitions) - 1}, not {index}"
+            )
         return self.partitions[index]
 
     def record(self) -> bytes:
@@ -82,7 +86,9 @@ class Topic:
 
 
 class Topics:
-    """All topics of one broker. Changes are tickets: done once the store has them; then they are served at once."""
+    """All topics of one broker. Changes are tickets: done once the store has them; then they are
+    served at once.
+    """
 
     def __init__(
         self,
@@ -94,7 +100,9 @@ class Topics:
         made: Callable[[Topic, Sequence[Partition]], None],
         gone: Callable[[Topic], None],
     ) -> None:
-        """`made(topic, new partitions)` is called when partitions come to be, `gone(topic)` after a topic was deleted."""
+        """`made(topic, new partitions)` is called when partitions come to be, `gone(topic)` after a
+        topic was deleted.
+        """
         self._config = config
         self._metadata = metadata
         self._host = host
@@ -111,14 +119,17 @@ class Topics:
     def load(self) -> None:
         """Take over what the store holds; logs are opened when they are first used.
 
-        Raises StorageFailed: a record can't be read. SettingError: a topic has a setting that is unknown now, such as a plugin's policy.
+        Raises StorageFailed: a record can't be read. SettingError: a topic has a setting that is
+        unknown now, such as a plugin's policy.
         """
         for name, value in self._metadata.under(PREFIX).items():
             try:
                 record = json.loads(value)
                 id, configs, count = parse_uuid(record["id"]), dict(record["configs"]), int(record["partitions"])
             except (ValueError, KeyError, TypeError) as error:
-                raise StorageFailed(f"the metadata store is damaged: {PREFIX}{name} can't be read: {error!r}") from error
+                raise StorageFailed(
+                    f"the metadata store is damaged: {PREFIX}{name} can't be read: {error!r}"
+                ) from error
             topic = Topic(name, id, self._stored_config(name, configs))
             self._grow(topic, count)
             self._add(topic)
@@ -163,7 +174,9 @@ class Topics:
         return self.get(name).partition(index)
 
     def check_new(self, new: NewTopic, *, internal: bool = False) -> TopicConfig:
-        """The settings that `new` would have. Raises a RequestRefused that says why it can't be created; changes nothing."""
+        """The settings that `new` would have. Raises a RequestRefused that says why it can't be
+        created; changes nothing.
+        """
         name = check_topic(new.name)
         if name in INTERNAL_TOPICS and not internal:
             raise InvalidTopic(f"topic {name} is the broker's own: it makes it when it needs it")
@@ -209,7 +222,9 @@ class Topics:
         return ticket
 
     def create_on_demand(self, name: str) -> Ticket[Topic]:
-        """Create the topic that a client (or the broker itself) needs now, or join a creation under way. Raises as `check_new`."""
+        """Create the topic that a client (or the broker itself) needs now, or join a creation under
+        way. Raises as `check_new`.
+        """
         creating = self._creating.get(name)
         if creating is not None:
             return creating
@@ -218,9 +233,11 @@ class Topics:
         return self.create(NewTopic(name))
 
     def delete(self, name: str) -> Ticket[None]:
-        """Delete a topic; its files go in the background. Raises UnknownTopicOrPartition, InvalidTopic, TopicDeletionDisabled.
+        """Delete a topic; its files go in the background. Raises UnknownTopicOrPartition,
+        InvalidTopic, TopicDeletionDisabled.
 
-        Crash: once the ticket is done the topic is gone; files that are left are removed at the next start.
+        Crash: once the ticket is done the topic is gone; files that are left are removed at the
+        next start.
         """
         topic = self.get(name)
         if topic.is_internal:
@@ -242,7 +259,8 @@ class Topics:
         return ticket
 
     def clear(self) -> list[Topic]:
-        """Forget all topics, the broker's own too, and return them; their logs are the caller's to delete. Blocks.
+        """Forget all topics, the broker's own too, and return them; their logs are the caller's to
+        delete. Blocks.
 
         Nobody may be served meanwhile. Raises StorageFailed, Conflict: nothing is changed.
         """
@@ -256,7 +274,9 @@ class Topics:
         return topics
 
     def check_growth(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> None:
-        """Refuse a new number of partitions that can't be: it may only grow. Raises a RequestRefused; changes nothing."""
+        """Refuse a new number of partitions that can't be: it may only grow. Raises a
+        RequestRefused; changes nothing.
+        """
         topic = self.get(name)
         have = len(topic.partitions)
         if topic.is_internal:
@@ -264,13 +284,19 @@ class Topics:
         if count <= have:
             raise InvalidPartitions(f"topic {name} has {have} partitions; {count} is not more")
         if assignments is not None and len(assignments) != count - have:
-            raise InvalidReplicaAssignment(f"{count - have} new partitions need as many assignments, found {len(assignments)}")
+            raise InvalidReplicaAssignment(
+                f"{count - have} new partitions need as many assignments, found {len(assignments)}"
+            )
         for brokers in assignments or ():
             self._check_brokers(brokers)
         self._check_room(name, count - have)
 
-    def add_partitions(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Ticket[Topic]:
-        """Raise a topic's number of partitions to `count`. Raises as `check_growth`. Durability: as `create`."""
+    def add_partitions(
+        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
+    ) -> Ticket[Topic]:
+        """Raise a topic's number of partitions to `count`. Raises as `check_growth`. Durability: as
+        `create`.
+        """
         self.check_growth(name, count, assignments)
         topic = self._topics[name]
         have = len(topic.partitions)
@@ -307,7 +333,8 @@ class Topics:
             raise InvalidConfig(f"setting {unset[0]} has no value")
         try:
             config = self._config.for_topic(overrides)
-            # a topic that is there already keeps the name of one that is gone: only who would send by it needs it
+            # a topic that is there already keeps the name of one that is gone: only who would send
+            # by it needs it
             PARTITIONERS.get(config["kqueue.partitioner"])
             return config
         except (SettingError, PluginError) as error:
@@ -316,7 +343,9 @@ class Topics:
     def _check_counts(self, new: NewTopic) -> None:
         if new.assignments:
             if new.partitions != NO_COUNT or new.replication_factor != NO_COUNT:
-                raise InvalidRequest("a topic with its own assignments takes neither a number of partitions nor a replication factor")
+                raise InvalidRequest(
+                    "a topic with its own assignments takes neither a number of partitions nor a replication factor"
+                )
             if sorted(new.assignments) != list(range(len(new.assignments))):
                 raise InvalidReplicaAssignment("assigned partitions must be numbered from 0 without gaps")
             for brokers in new.assignments.values():
@@ -340,7 +369,9 @@ class Topics:
             )
 
     def _grow(self, topic: Topic, count: int) -> None:
-        topic.partitions.extend(Partition(topic.name, index, self._host) for index in range(len(topic.partitions), count))
+        topic.partitions.extend(
+            Partition(topic.name, index, self._host) for index in range(len(topic.partitions), count)
+        )
 
     def _add(self, topic: Topic) -> None:
         self._topics[topic.name] = topic

@@ -2,9 +2,9 @@
 
 In group mode a producer with acks=0 or 1 is answered before its records are flushed, and so before
 the high watermark covers them. A request that reports what consumers can see (ListOffsets, the end
-offsets of an embedded broker) first waits for the flush of what the log held when it came. An append
-always starts a flush, so this waits for one that is due or under way, and starts none of its own.
-In kafka mode and in memory the high watermark is the log end, and nothing waits.
+offsets of an embedded broker) first waits for the flush of what the log held when it came. An
+append always starts a flush, so this waits for one that is due or under way, and starts none of its
+own. In kafka mode and in memory the high watermark is the log end, and nothing waits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class AppendedEnds:
             self.add(partition)
 
     def add(self, partition: Partition) -> None:
-        """Add the end that the partition's log has now; once for each. One whose log can't be opened is left out."""
+        """Add the end that the partition's log has now; once for each. One whose log can't be
+        opened is left out.
+        """
         try:
             if partition not in self._ends and not partition.is_committed(end := partition.log_end_offset):
                 self._ends[partition] = end
@@ -42,9 +44,11 @@ class AppendedEnds:
         return tuple(self._ends)
 
     def are_visible(self) -> bool:
-        """Whether consumers can see all that was appended then, or never will: the log went offline, the partition was deleted.
+        """Whether consumers can see all that was appended then, or never will: the log went
+        offline, the partition was deleted.
 
-        Looks no further than the first partition that is not there yet, so that waiting for n of them costs n looks in all.
+        Looks no further than the first partition that is not there yet, so that waiting for n of
+        them costs n looks in all.
         """
         unseen = self._unseen
         while unseen and self._is_settled(unseen[-1]):
@@ -52,7 +56,9 @@ class AppendedEnds:
         return not unseen
 
     def check(self, partition: Partition) -> None:
-        """Raises OffsetNotAvailable: what was appended to this partition then is not visible yet, but may be soon."""
+        """Raises OffsetNotAvailable: what was appended to this partition then is not visible yet,
+        but may be soon.
+        """
         if partition in self._ends and not self._is_settled(partition):
             raise OffsetNotAvailable(f"{partition!r}: records up to offset {self._ends[partition]} are not flushed yet")
 

@@ -1,7 +1,8 @@
-"""Waiting without an event loop: who can't be answered yet leaves a `Wait`, and events wake it by key.
+"""Waiting without an event loop: who can't be answered yet leaves a `Wait`, and events wake it by
+key.
 
-Everything here runs on the owner thread. `wake` only marks; the retries run in `run_ready`, after the request that
-caused them, so that no handler is ever entered from within another.
+Everything here runs on the owner thread. `wake` only marks; the retries run in `run_ready`, after
+the request that caused them, so that no handler is ever entered from within another.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Wait(Generic[R]):
-    """What a handler returns instead of a response: ask again when one of `keys` is woken, or at `deadline_ms`.
+    """What a handler returns instead of a response: ask again when one of `keys` is woken, or at
+    `deadline_ms`.
 
-    `retry(expired)` returns the response, or None to go on waiting; with `expired` True it must answer. When it returns None it may
-    have set another `deadline_ms`, which holds from then on. That is on the monotonic clock; None waits for the keys alone.
-    It may also return another `Wait`, which then takes the place of this one.
+    `retry(expired)` returns the response, or None to go on waiting; with `expired` True it must
+    answer. When it returns None it may have set another `deadline_ms`, which holds from then on.
+    That is on the monotonic clock; None waits for the keys alone. It may also return another
+    `Wait`, which then takes the place of this one.
 
-    `in_order`: no later request of the connection may begin meanwhile, whatever its API allows otherwise.
+    `in_order`: no later request of the connection may begin meanwhile, whatever its API allows
+    otherwise.
     """
 
     keys: tuple[Hashable, ...]
@@ -41,11 +45,15 @@ class _Run(NamedTuple):
 
 
 class Waiter:
-    """One registered `Wait`; `cancel()` when nobody is left to be answered (the connection is gone)."""
+    """One registered `Wait`; `cancel()` when nobody is left to be answered (the connection is
+    gone).
+    """
 
     __slots__ = ("_done", "_failed", "_timer", "_waiting", "deadline_ms", "queued", "wait")
 
-    def __init__(self, waiting: Waiting, wait: Wait[Any], done: Callable[[Any], None], failed: Callable[[Exception], None] | None) -> None:
+    def __init__(
+        self, waiting: Waiting, wait: Wait[Any], done: Callable[[Any], None], failed: Callable[[Exception], None] | None
+    ) -> None:
         self.wait = wait
         self._failed = failed
         self.queued = False
@@ -82,10 +90,14 @@ class Waiting:
         self._later: deque[Hashable | _Run] = deque()
         self.on_ready: Callable[[], None] | None = None
 
-    def add(self, wait: Wait[R], done: Callable[[R], None], failed: Callable[[Exception], None] | None = None) -> Waiter:
-        """Hold `wait`; `done(response)` is called once, from `run_ready` or from a timer, unless cancelled.
+    def add(
+        self, wait: Wait[R], done: Callable[[R], None], failed: Callable[[Exception], None] | None = None
+    ) -> Waiter:
+        """Hold `wait`; `done(response)` is called once, from `run_ready` or from a timer, unless
+        cancelled.
 
-        `failed(error)` is called in its place when the retry raises, so that one broken wait harms no other.
+        `failed(error)` is called in its place when the retry raises, so that one broken wait harms
+        no other.
         """
         waiter = Waiter(self, wait, done, failed)
         self._register(waiter)
@@ -115,23 +127,31 @@ class Waiting:
                 self._push(waiter)
 
     def wake_in_later_turn(self, key: Hashable) -> None:
-        """Wake `key` in a later `run_ready`, one such key in each: so long work in slices lets requests of others in between."""
+        """Wake `key` in a later `run_ready`, one such key in each: so long work in slices lets
+        requests of others in between.
+        """
         self._later.append(key)
         if self.on_ready is not None:
             self.on_ready()
 
     def run_in_later_turn(self, run: Callable[[], None]) -> None:
-        """Call `run` once, in a later `run_ready`; takes its turn among the keys of `wake_in_later_turn`."""
+        """Call `run` once, in a later `run_ready`; takes its turn among the keys of
+        `wake_in_later_turn`.
+        """
         self._later.append(_Run(run))
         if self.on_ready is not None:
             self.on_ready()
 
     def defer(self, run: Callable[[], None]) -> None:
-        """Call `run` once, at the next `run_ready`: work that is better done once for all requests of a turn."""
+        """Call `run` once, at the next `run_ready`: work that is better done once for all requests
+        of a turn.
+        """
         self._push(run)
 
     def run_ready(self, is_over: Callable[[], bool] | None = None) -> int:
-        """Run what is due now, what it makes due in turn included, but after the first only until `is_over()`; returns how many ran."""
+        """Run what is due now, what it makes due in turn included, but after the first only until
+        `is_over()`; returns how many ran.
+        """
         count = 0
         if self._later:
             later = self._later.popleft()
@@ -155,7 +175,9 @@ class Waiting:
         return bool(self._ready or self._later)
 
     def __len__(self) -> int:
-        """How many waits are held (those without keys, which wait for their deadline alone, not counted)."""
+        """How many waits are held (those without keys, which wait for their deadline alone, not
+        counted).
+        """
         return len({waiter for waiters in self._by_key.values() for waiter in waiters})
 
     def _push(self, item: Waiter | Callable[[], None]) -> None:

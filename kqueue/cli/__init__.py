@@ -1,4 +1,6 @@
-"""Floor 9: the command `kqueue`, one module per subcommand, each imported only when it is asked for."""
+"""Floor 9: the command `kqueue`, one module per subcommand, each imported only when it is asked
+for.
+"""
 
 from __future__ import annotations
 

@@ -16,13 +16,23 @@ COMMANDS = {
     "produce": LazyCommand("kqueue.cli.produce:produce", "Send lines from standard input or a file to a topic."),
     "consume": LazyCommand("kqueue.cli.consume:consume", "Print a topic's records."),
     "collect": LazyCommand("kqueue.cli.collect:collect", "Follow files and send the lines that are added to them."),
-    "log-dirs": LazyCommand("kqueue.cli.log_dirs:log_dirs", "Show the data folders of brokers, and how much lies in them."),
-    "groups": LazyCommand("kqueue.cli.groups:groups", "List, describe, reset and delete consumer groups and their offsets."),
+    "log-dirs": LazyCommand(
+        "kqueue.cli.log_dirs:log_dirs", "Show the data folders of brokers, and how much lies in them."
+    ),
+    "groups": LazyCommand(
+        "kqueue.cli.groups:groups", "List, describe, reset and delete consumer groups and their offsets."
+    ),
     "cluster": LazyCommand("kqueue.cli.cluster:cluster", "Show a cluster's id, brokers and API versions."),
     "log": LazyCommand("kqueue.cli.log:log", "Dump, verify, repair and export log folders, without a broker."),
-    "pipeline": LazyCommand("kqueue.cli.pipeline:pipeline", "Run jobs on Spark: from topics to tables, archives and reports."),
-    "plugins": LazyCommand("kqueue.cli.plugins:plugins", "Show which plugins are there and who uses them, or begin a new one."),
-    "settings": LazyCommand("kqueue.cli.list_settings:settings", "List the settings of brokers and topics, and which have an effect."),
+    "pipeline": LazyCommand(
+        "kqueue.cli.pipeline:pipeline", "Run jobs on Spark: from topics to tables, archives and reports."
+    ),
+    "plugins": LazyCommand(
+        "kqueue.cli.plugins:plugins", "Show which plugins are there and who uses them, or begin a new one."
+    ),
+    "settings": LazyCommand(
+        "kqueue.cli.list_settings:settings", "List the settings of brokers and topics, and which have an effect."
+    ),
     "version": LazyCommand("kqueue.cli.version:version", "Show the versions of kqueue and of what it works with."),
 }
 EXAMPLES = """\b
@@ -47,14 +57,17 @@ Every command has its own --help with examples."""
 def kqueue(verbose: int) -> None:
     """kqueue is a message-queue broker that speaks the Apache Kafka protocol.
 
-    It runs on its own (`kqueue serve`) or inside a Python process (`kqueue.Broker`); these commands start a broker
-    and work with the topics, records and groups of any broker that speaks Kafka's protocol.
+    It runs on its own (`kqueue serve`) or inside a Python process (`kqueue.Broker`); these commands
+    start a broker and work with the topics, records and groups of any broker that speaks Kafka's
+    protocol.
     """
     _set_up_logging(verbose)
 
 
 def _set_up_logging(verbose: int) -> None:
-    """Client libraries log their retries as warnings; unless asked for, our own plain sentences are enough."""
+    """Client libraries log their retries as warnings; unless asked for, our own plain sentences are
+    enough.
+    """
     clients = [logging.getLogger(name) for name in ("kafka", "aiokafka")]
     if not verbose:
         for client in clients:

@@ -24,7 +24,8 @@ def cluster() -> None:
 @output_option
 @bootstrap_option
 def info(as_json: bool, bootstrap: str) -> None:
-    """Show the cluster's id, its controller and brokers, and the versions of the APIs that it serves.
+    """Show the cluster's id, its controller and brokers, and the versions of the APIs that it
+    serves.
 
     \b
       kqueue cluster info

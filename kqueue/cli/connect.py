@@ -1,4 +1,6 @@
-"""What the client commands share: the option that names the broker, one way to reach it, errors in plain words."""
+"""What the client commands share: the option that names the broker, one way to reach it, errors in
+plain words.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ FLUSH_AGAIN_S = 0.01
 OLDEST_CLIENT = (3, 0, 10)  # those before can't add partitions
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What to say for the errors of the protocol that a user meets; anything else is shown as the client words it.
+# What to say for the errors of the protocol that a user meets; anything else is shown as the client
+# words it.
 EXPLAINED = {
     "UnknownTopicOrPartitionError": "there is no such topic or partition; `kqueue topics list` shows what is there",
     "TopicAlreadyExistsError": "the topic exists already",
@@ -87,9 +90,13 @@ def name_values(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
 
 
 def need(module: str, *extras: str) -> None:
-    """Stop with a plain sentence if `module` is not installed. Raises ClickException: names the extras that bring it."""
+    """Stop with a plain sentence if `module` is not installed. Raises ClickException: names the
+    extras that bring it.
+    """
     if importlib.util.find_spec(module) is None:
-        raise click.ClickException(f"this command needs packages that are not installed; get them with: {install_hint(*extras)}")
+        raise click.ClickException(
+            f"this command needs packages that are not installed; get them with: {install_hint(*extras)}"
+        )
 
 
 def need_client() -> None:
@@ -98,7 +105,9 @@ def need_client() -> None:
     from kafka.version import __version__
 
     if tuple(map(int, re.findall(r"\d+", __version__)[:3])) < OLDEST_CLIENT:
-        raise click.ClickException(f"kafka-python {__version__} is too old for this command; get it with: {install_hint('cli')}")
+        raise click.ClickException(
+            f"kafka-python {__version__} is too old for this command; get it with: {install_hint('cli')}"
+        )
 
 
 def addresses(bootstrap: str) -> list[Address]:
@@ -110,7 +119,9 @@ def addresses(bootstrap: str) -> list[Address]:
 
 
 def find_broker(bootstrap: str) -> None:
-    """Stop with a plain sentence if nothing listens at any of the addresses: quicker and clearer than a client's timeout."""
+    """Stop with a plain sentence if nothing listens at any of the addresses: quicker and clearer
+    than a client's timeout.
+    """
     reasons = []
     for host, port in addresses(bootstrap):
         try:
@@ -138,7 +149,9 @@ def plain_errors(bootstrap: str) -> Iterator[None]:
         yield
     except KafkaTimeoutError as error:
         if "bootstrap" in str(error):
-            raise no_broker(bootstrap, "something listens there, but it does not speak Kafka's protocol in time") from None
+            raise no_broker(
+                bootstrap, "something listens there, but it does not speak Kafka's protocol in time"
+            ) from None
         raise click.ClickException(f"the broker at {bootstrap} did not answer in time ({_words(error)})") from None
     except KafkaConnectionError as error:
         raise click.ClickException(f"the connection to {bootstrap} broke: {_words(error)}") from None
@@ -147,7 +160,9 @@ def plain_errors(bootstrap: str) -> Iterator[None]:
 
 
 def explain(error: BaseException | type[BaseException], message: str | None = None) -> str:
-    """A sentence for an error of the protocol: the broker's own words if it sent some, ours if we have some, else the client's."""
+    """A sentence for an error of the protocol: the broker's own words if it sent some, ours if we
+    have some, else the client's.
+    """
     name = error.__name__ if isinstance(error, type) else type(error).__name__
     if message:
         return message.rstrip(".")
@@ -171,8 +186,9 @@ def _words(error: BaseException) -> str:
 def flush(producer: KafkaProducer) -> None:
     """Wait until every record that was sent is confirmed or refused. Raises KafkaError.
 
-    kafka-python halves a batch that the broker finds too large, and meanwhile a flush ends with UnknownError: it is
-    called again until the halves are through, for as long as the client itself would try to deliver them.
+    kafka-python halves a batch that the broker finds too large, and meanwhile a flush ends with
+    UnknownError: it is called again until the halves are through, for as long as the client itself
+    would try to deliver them.
     """
     from kafka.errors import UnknownError
 
@@ -188,7 +204,8 @@ def flush(producer: KafkaProducer) -> None:
 
 
 def cluster_metadata(bootstrap: str) -> Metadata:
-    """The cluster's id, controller and brokers, by our own client: kafka-python's fails on brokers before Kafka 3.7.
+    """The cluster's id, controller and brokers, by our own client: kafka-python's fails on brokers
+    before Kafka 3.7.
 
     Raises ClickException.
     """
@@ -203,12 +220,17 @@ def cluster_metadata(bootstrap: str) -> Metadata:
 
 @contextlib.contextmanager
 def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
-    """An administration client for the broker at `bootstrap`; every failure inside becomes a plain sentence."""
+    """An administration client for the broker at `bootstrap`; every failure inside becomes a plain
+    sentence.
+    """
     need_client()
     find_broker(bootstrap)
     from kafka import KafkaAdminClient
 
-    with plain_errors(bootstrap), KafkaAdminClient(
-        bootstrap_servers=bootstrap.split(","), bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS, client_id="kqueue-cli"
-    ) as client:
+    with (
+        plain_errors(bootstrap),
+        KafkaAdminClient(
+            bootstrap_servers=bootstrap.split(","), bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS, client_id="kqueue-cli"
+        ) as client,
+    ):
         yield client

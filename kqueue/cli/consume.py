@@ -27,12 +27,29 @@ DEFAULT_GROUP = "kqueue-default"
 @click.argument("topic")
 @click.option("-g", "--group", help=f"The group to read as; {DEFAULT_GROUP} if none is named.")
 @click.option("--from-beginning", is_flag=True, help="Start at the oldest record, whatever the group has read before.")
-@click.option("-p", "--partition", "partitions", type=click.IntRange(min=0), metavar="N", multiple=True, help="Read it alone, in no group.")
-@click.option("-o", "--offset", metavar="[-]N|earliest|latest", help="Where to start in --partition; -N: the last N.  [default: latest]")
-@click.option("--timestamp", metavar="TIME", help="Start at the first record of this time (ISO or milliseconds) or later.")
+@click.option(
+    "-p",
+    "--partition",
+    "partitions",
+    type=click.IntRange(min=0),
+    metavar="N",
+    multiple=True,
+    help="Read it alone, in no group.",
+)
+@click.option(
+    "-o",
+    "--offset",
+    metavar="[-]N|earliest|latest",
+    help="Where to start in --partition; -N: the last N.  [default: latest]",
+)
+@click.option(
+    "--timestamp", metavar="TIME", help="Start at the first record of this time (ISO or milliseconds) or later."
+)
 @click.option("-n", "--max-messages", type=click.IntRange(min=1), metavar="N", help="End after so many records.")
 @click.option("--timeout-ms", type=click.IntRange(min=1), metavar="N", help="End when no record has come for so long.")
-@click.option("--format", "form", default="value", show_default=True, help="value, json, or a template such as '{key}={value}'.")
+@click.option(
+    "--format", "form", default="value", show_default=True, help="value, json, or a template such as '{key}={value}'."
+)
 @click.option("--read-committed", is_flag=True, help="Leave out records of transactions that are open or were aborted.")
 @timeout_option
 @bootstrap_option
@@ -58,10 +75,12 @@ def consume(
       kqueue consume orders --partition 0 --offset 100 --max-messages 5 --format json
       kqueue consume orders --timestamp 2026-01-31T12:00:00Z --timeout-ms 2000
 
-    Consumers of one group share the records, and a group goes on where it left off: what has been printed is
-    committed. A new group starts with what comes in from now on, unless you say otherwise.
+    Consumers of one group share the records, and a group goes on where it left off: what has been
+    printed is committed. A new group starts with what comes in from now on, unless you say
+    otherwise.
 
-    Template fields: {topic} {partition} {offset} {timestamp} {time} {key} {value} {headers}, \\t and \\n.
+    Template fields: {topic} {partition} {offset} {timestamp} {time} {key} {value} {headers}, \\t
+    and \\n.
     """
     checked_topic(topic)
     write = _checked(formatter, form, "--format")
@@ -100,7 +119,9 @@ def _check_start(
     if partitions and group is not None:
         raise click.UsageError("--partition reads in no group: leave out --group")
     if offset is not None and not partitions:
-        raise click.UsageError("--offset needs --partition (for all partitions there are --from-beginning and --timestamp)")
+        raise click.UsageError(
+            "--offset needs --partition (for all partitions there are --from-beginning and --timestamp)"
+        )
     if sum((from_beginning, offset is not None, timestamp is not None)) > 1:
         raise click.UsageError("--from-beginning, --offset and --timestamp exclude each other")
     if from_beginning and partitions:

@@ -1,6 +1,8 @@
-"""How records are written as text, one per line: `produce` reads it, `consume` writes it, and JSON goes round unharmed.
+"""How records are written as text, one per line: `produce` reads it, `consume` writes it, and JSON
+goes round unharmed.
 
-A byte string in a JSON line is text (UTF-8), null, or ``{"base64": "…"}`` for bytes that are no text.
+A byte string in a JSON line is text (UTF-8), null, or ``{"base64": "…"}`` for bytes that are no
+text.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class Incoming(Protocol):
 
 
 def parse_line(line: bytes, separator: bytes | None) -> Outgoing:
-    """A line as a record: all of it the value, or the key up to the first `separator`. Raises ValueError: no separator in it."""
+    """A line as a record: all of it the value, or the key up to the first `separator`. Raises
+    ValueError: no separator in it.
+    """
     if not separator:
         return Outgoing(line)
     key, found, value = line.partition(separator)
@@ -50,7 +54,9 @@ def parse_line(line: bytes, separator: bytes | None) -> Outgoing:
 
 
 def parse_json(line: bytes) -> Outgoing:
-    """A JSON object as a record; keys besides value, key, headers, partition and timestamp are ignored. Raises ValueError."""
+    """A JSON object as a record; keys besides value, key, headers, partition and timestamp are
+    ignored. Raises ValueError.
+    """
     try:
         row = json.loads(line)
     except ValueError as error:
@@ -69,8 +75,8 @@ def parse_json(line: bytes) -> Outgoing:
 def formatter(spec: str) -> Callable[[Incoming], bytes]:
     """The function that writes one record, line end included.
 
-    `spec` is ``value``, ``json``, or a template such as ``{partition}:{offset} {key}={value}``. Raises ValueError: an
-    unknown field, or a template without any.
+    `spec` is ``value``, ``json``, or a template such as ``{partition}:{offset} {key}={value}``.
+    Raises ValueError: an unknown field, or a template without any.
     """
     if spec == "value":
         return lambda record: _raw(record.value) + b"\n"
@@ -100,13 +106,17 @@ def time_text(timestamp_ms: int) -> str:
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds since 1970 out of a number, or of ISO text (local time unless it names a zone). Raises ValueError."""
+    """Milliseconds since 1970 out of a number, or of ISO text (local time unless it names a zone).
+    Raises ValueError.
+    """
     if text.isdecimal():
         return int(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no time; write milliseconds since 1970, or 2026-01-31T12:00:00 (with Z for UTC)") from None
+        raise ValueError(
+            f"{text!r} is no time; write milliseconds since 1970, or 2026-01-31T12:00:00 (with Z for UTC)"
+        ) from None
     return round(moment.timestamp() * 1000)
 
 

@@ -75,7 +75,9 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
             if not group["members"] and not as_json:
                 click.echo(f"The group {name} has no members now.", err=True)
             rows = _rows(group, committed, _offsets_at(client, {*committed, *_owners(group)}, LATEST))
-            described.append({"group": name, "state": group["group_state"], "partitions": [row.as_dict() for row in rows]})
+            described.append(
+                {"group": name, "state": group["group_state"], "partitions": [row.as_dict() for row in rows]}
+            )
             if not as_json:
                 click.echo(columns(HEAD, [row.cells(name) for row in rows]))
     if as_json:
@@ -86,7 +88,9 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
 
 @groups.command("reset-offsets")
 @click.argument("group")
-@click.option("-t", "--topic", "topic_texts", multiple=True, metavar="TOPIC[:P,P…]", help="What to reset; may be repeated.")
+@click.option(
+    "-t", "--topic", "topic_texts", multiple=True, metavar="TOPIC[:P,P…]", help="What to reset; may be repeated."
+)
 @click.option("--all-topics", is_flag=True, help="Reset everything that the group has committed.")
 @click.option("--to-earliest", is_flag=True, help="Back to the oldest record.")
 @click.option("--to-latest", is_flag=True, help="To the end: only new records are read.")
@@ -109,7 +113,8 @@ def reset_offsets(
     as_json: bool,
     bootstrap: str,
 ) -> None:
-    """Change where GROUP goes on reading. The group must have no members; without --execute nothing is changed.
+    """Change where GROUP goes on reading. The group must have no members; without --execute nothing
+    is changed.
 
     \b
       kqueue groups reset-offsets billing --topic orders --to-earliest
@@ -163,10 +168,19 @@ def delete(names: tuple[str, ...], bootstrap: str) -> None:
 
 @groups.command("delete-offsets")
 @click.argument("group")
-@click.option("-t", "--topic", "topic_texts", multiple=True, required=True, metavar="TOPIC[:P,P…]", help="Whose offsets; may be repeated.")
+@click.option(
+    "-t",
+    "--topic",
+    "topic_texts",
+    multiple=True,
+    required=True,
+    metavar="TOPIC[:P,P…]",
+    help="Whose offsets; may be repeated.",
+)
 @bootstrap_option
 def delete_offsets(group: str, topic_texts: tuple[str, ...], bootstrap: str) -> None:
-    """Delete what GROUP has committed for topics; the group stays. Topics that its members read are refused.
+    """Delete what GROUP has committed for topics; the group stays. Topics that its members read are
+    refused.
 
     \b
       kqueue groups delete-offsets billing --topic orders
@@ -210,8 +224,19 @@ class Row(NamedTuple):
 
     def as_dict(self) -> dict[str, object]:
         member = self.member or {}
-        who = {"member_id": member.get("member_id"), "host": member.get("client_host"), "client_id": member.get("client_id")}
-        return {"topic": self.topic, "partition": self.partition, "committed": self.committed, "end": self.end, "lag": self.lag, **who}
+        who = {
+            "member_id": member.get("member_id"),
+            "host": member.get("client_host"),
+            "client_id": member.get("client_id"),
+        }
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "committed": self.committed,
+            "end": self.end,
+            "lag": self.lag,
+            **who,
+        }
 
     def cells(self, group: str) -> list[object]:
         who = [self.member[key] for key in ("member_id", "client_host", "client_id")] if self.member else [None] * 3
@@ -222,7 +247,9 @@ class Row(NamedTuple):
 def _rows(group: dict[str, Any], committed: Offsets, ends: Offsets) -> list[Row]:
     owners = _owners(group)
     places = sorted({*committed, *owners})
-    return [Row(place.topic, place.partition, committed.get(place), ends.get(place), owners.get(place)) for place in places]
+    return [
+        Row(place.topic, place.partition, committed.get(place), ends.get(place), owners.get(place)) for place in places
+    ]
 
 
 def _owners(group: dict[str, Any]) -> dict[TopicPartition, dict[str, Any]]:
@@ -245,7 +272,9 @@ def _committed(client: KafkaAdminClient, group: str) -> Offsets:
 
 
 def _offsets_at(client: KafkaAdminClient, places: Iterable[TopicPartition], spec: int) -> Offsets:
-    """The offset that `spec` (LATEST, EARLIEST, or a time in ms) means for each partition; deleted ones are left out."""
+    """The offset that `spec` (LATEST, EARLIEST, or a time in ms) means for each partition; deleted
+    ones are left out.
+    """
     known = [place for place in places if place.partition in _partitions(client, place.topic)]
     found = client.list_partition_offsets(dict.fromkeys(known, spec)) if known else {}
     return {place: value.offset for place, value in found.items()}
@@ -303,7 +332,9 @@ def _shifted(wanted: list[TopicPartition], committed: Offsets, by: int) -> Offse
     without = [place for place in wanted if place not in committed]
     if without:
         names = ", ".join(f"{place.topic}-{place.partition}" for place in without)
-        raise click.ClickException(f"there is no committed offset to shift for {names}; use --to-earliest or --to-offset for those")
+        raise click.ClickException(
+            f"there is no committed offset to shift for {names}; use --to-earliest or --to-offset for those"
+        )
     return {place: committed[place] + by for place in wanted}
 
 
@@ -314,7 +345,9 @@ def _clamped(client: KafkaAdminClient, offsets: Offsets) -> Offsets:
 
 
 def _wanted(client: KafkaAdminClient, texts: Iterable[str]) -> list[TopicPartition]:
-    """The partitions that ``topic`` or ``topic:0,2`` texts name. Raises BadParameter or ClickException: there is no such thing."""
+    """The partitions that ``topic`` or ``topic:0,2`` texts name. Raises BadParameter or
+    ClickException: there is no such thing.
+    """
     from kafka import TopicPartition
 
     wanted = []
@@ -324,8 +357,12 @@ def _wanted(client: KafkaAdminClient, texts: Iterable[str]) -> list[TopicPartiti
         if not there:
             raise click.ClickException(f"there is no topic {topic!r}; `kqueue topics list` shows what is there")
         if colon and not all(number.isdecimal() and int(number) in there for number in numbers.split(",")):
-            raise click.BadParameter(f"{text!r}: {topic} has the partitions 0 to {len(there) - 1}", param_hint="--topic")
-        wanted += [TopicPartition(topic, number) for number in (map(int, numbers.split(",")) if colon else sorted(there))]
+            raise click.BadParameter(
+                f"{text!r}: {topic} has the partitions 0 to {len(there) - 1}", param_hint="--topic"
+            )
+        wanted += [
+            TopicPartition(topic, number) for number in (map(int, numbers.split(",")) if colon else sorted(there))
+        ]
     return wanted
 
 

@@ -1,4 +1,6 @@
-"""A click group whose subcommands are imported when they are used, so that `kqueue --help` imports none of them."""
+"""A click group whose subcommands are imported when they are used, so that `kqueue --help` imports
+none of them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from kqueue.base.names import did_you_mean
 
 
 class LazyCommand(NamedTuple):
-    """Where a subcommand lives (``module:attribute``) and the line that the group's help shows for it."""
+    """Where a subcommand lives (``module:attribute``) and the line that the group's help shows for
+    it.
+    """
 
     target: str
     summary: str
@@ -26,10 +30,11 @@ class LazyCommand(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group out of a table of `LazyCommand`s, plus what other distributions add through an entry-point group.
+    """A group out of a table of `LazyCommand`s, plus what other distributions add through an
+    entry-point group.
 
-    A built-in name always wins. A plugin is imported only when its command is called; if that fails, the user
-    reads which distribution is to blame, and every other command still works.
+    A built-in name always wins. A plugin is imported only when its command is called; if that
+    fails, the user reads which distribution is to blame, and every other command still works.
     """
 
     def __init__(self, *args: object, table: Mapping[str, LazyCommand], entry_points: str, **kwargs: object) -> None:
@@ -51,7 +56,9 @@ class LazyGroup(click.Group):
         point = self.plugins().get(cmd_name)
         return load_plugin(point) if point else None
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             ctx.fail(f"there is no command {name!r}{did_you_mean(name, self.list_commands(ctx))}")
@@ -65,14 +72,20 @@ class LazyGroup(click.Group):
 
 
 def load_plugin(point: metadata.EntryPoint) -> click.Command:
-    """The command that another distribution adds. Raises ClickException: who brought it, and why it can't be had."""
+    """The command that another distribution adds. Raises ClickException: who brought it, and why it
+    can't be had.
+    """
     try:
         command = point.load()
     except (Exception, SystemExit) as error:  # a plugin may fail in any way; the sentence names who brought it
         reason = f"{type(error).__name__}: {error}"
-        raise click.ClickException(f"the command {point.name!r} of {distribution_of(point)} failed to load: {reason}") from None
+        raise click.ClickException(
+            f"the command {point.name!r} of {distribution_of(point)} failed to load: {reason}"
+        ) from None
     if not isinstance(command, click.Command):
-        raise click.ClickException(f"the command {point.name!r} of {distribution_of(point)} is no click command but {command!r}")
+        raise click.ClickException(
+            f"the command {point.name!r} of {distribution_of(point)} is no click command but {command!r}"
+        )
     return command
 
 

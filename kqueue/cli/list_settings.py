@@ -22,8 +22,9 @@ def settings(text: str, effect: str | None, scope: str | None, as_json: bool) ->
       kqueue settings retention
       kqueue settings --effect refused
 
-    does: kqueue does what Kafka does, or what the text says. warned: accepted without an effect, with one warning.
-    refused: it asks for a guard or a limit that kqueue does not have, so a broker does not start with it.
+    does: kqueue does what Kafka does, or what the text says. warned: accepted without an effect,
+    with one warning. refused: it asks for a guard or a limit that kqueue does not have, so a broker
+    does not start with it.
     """
     from kqueue.base.settings import format_value
     from kqueue.server.config import CATALOG

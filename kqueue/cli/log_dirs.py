@@ -14,22 +14,33 @@ Folder = dict[str, Any]
 
 @click.command("log-dirs")
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
-@click.option("--broker", "brokers", type=click.IntRange(min=0), multiple=True, metavar="ID", help="Only this broker; may be repeated.")
+@click.option(
+    "--broker",
+    "brokers",
+    type=click.IntRange(min=0),
+    multiple=True,
+    metavar="ID",
+    help="Only this broker; may be repeated.",
+)
 @output_option
 @bootstrap_option
 def log_dirs(topics: tuple[str, ...], brokers: tuple[int, ...], as_json: bool, bootstrap: str) -> None:
-    """Show the data folders of brokers (log.dirs), the room on their disks, and what each partition takes.
+    """Show the data folders of brokers (log.dirs), the room on their disks, and what each partition
+    takes.
 
     \b
       kqueue log-dirs
       kqueue log-dirs orders payments
       kqueue log-dirs -o json
 
-    SIZE counts records alone, not their indexes. LAG is how many records a replica is behind. The JSON is that of kafka-log-dirs.sh.
-    Exit status 1 if a folder is offline, or a topic is not there.
+    SIZE counts records alone, not their indexes. LAG is how many records a replica is behind. The
+    JSON is that of kafka-log-dirs.sh. Exit status 1 if a folder is offline, or a topic is not
+    there.
     """
     with admin(bootstrap) as client:
-        missing = [topic for topic in client.describe_topics(list(topics)) if topic["error_code"] != 0] if topics else []
+        missing = (
+            [topic for topic in client.describe_topics(list(topics)) if topic["error_code"] != 0] if topics else []
+        )
         answers = client.describe_log_dirs(list(topics) or None, list(brokers) or None)
     for answer in answers:
         answer["log_dirs"] = [folder for folder in answer["log_dirs"] if folder["log_dir"] or folder["error_code"]]
@@ -91,7 +102,13 @@ def _print_tables(answers: list[dict[str, Any]]) -> None:
             for title in ("PARTITION", "SIZE", "BYTES", "LAG"):
                 table.add_column(title, justify="right")
             for name, index, size, lag, is_future in rows:
-                table.add_row(Text(name + (" (moving here)" if is_future else "")), str(index), size_text(size), str(size), str(lag))
+                table.add_row(
+                    Text(name + (" (moving here)" if is_future else "")),
+                    str(index),
+                    size_text(size),
+                    str(size),
+                    str(lag),
+                )
             console.print(table)
 
 
@@ -104,4 +121,6 @@ def _heading(broker: int, folder: Folder) -> str:
     total, usable = folder.get("total_bytes", -1), folder.get("usable_bytes", -1)
     if usable is None or usable < 0:
         return f"{where}: {held}"
-    return f"{where}: {held}; {size_text(usable)} free" + (f" of {size_text(total)}" if total is not None and total >= 0 else "")
+    return f"{where}: {held}; {size_text(usable)} free" + (
+        f" of {size_text(total)}" if total is not None and total >= 0 else ""
+    )

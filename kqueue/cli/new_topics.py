@@ -12,7 +12,9 @@ ANSWER_TIMEOUT_MS = 5_000
 
 
 class TopicWatch:
-    """Looks whether `topic` is there before a command makes the broker create it; `created` says so afterwards."""
+    """Looks whether `topic` is there before a command makes the broker create it; `created` says so
+    afterwards.
+    """
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.topic = topic
@@ -43,6 +45,10 @@ class TopicWatch:
 
         try:
             with Client(self._bootstrap, client_id="kqueue-cli") as client:
-                return {name for name, topic in client.metadata(timeout_ms=ANSWER_TIMEOUT_MS).topics.items() if not topic.is_internal}
+                return {
+                    name
+                    for name, topic in client.metadata(timeout_ms=ANSWER_TIMEOUT_MS).topics.items()
+                    if not topic.is_internal
+                }
         except (KqueueError, ValueError):  # the command itself reports what is wrong with the broker
             return None

@@ -18,7 +18,9 @@ PIPE_WIDTH = 200  # columns, where no terminal says how many there are
 
 
 def output_option(command: F) -> F:
-    """Add ``-o/--output text|json`` to a command, and ``--json`` as another word for ``-o json``; it arrives as the argument `as_json`."""
+    """Add ``-o/--output text|json`` to a command, and ``--json`` as another word for ``-o json``;
+    it arrives as the argument `as_json`.
+    """
 
     def note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.meta[_JSON_FLAG] = value
@@ -59,7 +61,9 @@ def counted(count: int, noun: str) -> str:
 
 
 def size_text(size: float) -> str:
-    """Bytes in the largest unit that keeps the number above 1: ``17 B``, ``3.4 MB`` (powers of 1000)."""
+    """Bytes in the largest unit that keeps the number above 1: ``17 B``, ``3.4 MB`` (powers of
+    1000).
+    """
     unit = "B"
     for larger in ("kB", "MB", "GB"):
         if size < 999.95:
@@ -70,7 +74,9 @@ def size_text(size: float) -> str:
 
 
 class Counter:
-    """A line on standard error that counts upwards while work goes on; nothing at all unless `shown`."""
+    """A line on standard error that counts upwards while work goes on; nothing at all unless
+    `shown`.
+    """
 
     EVERY_S = 0.2
 

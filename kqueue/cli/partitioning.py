@@ -1,4 +1,6 @@
-"""Who chooses partitions for a command that sends records: the one that the user names, else the topic's own."""
+"""Who chooses partitions for a command that sends records: the one that the user names, else the
+topic's own.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ SETTING = "kqueue.partitioner"
 
 
 def named(text: str) -> ClientPartitioner:
-    """What the user asks for: a name, or a path like ``package.module:Class``. Raises BadParameter: why it can't be had."""
+    """What the user asks for: a name, or a path like ``package.module:Class``. Raises BadParameter:
+    why it can't be had.
+    """
     try:
         return as_client_partitioner(text)
     except PluginError as error:
@@ -21,9 +25,11 @@ def named(text: str) -> ClientPartitioner:
 
 
 def follow_topic(placing: ClientPartitioner, bootstrap: str, topic: str) -> None:
-    """Have `placing` do as the topic says; brokers that are not kqueue say nothing, and leave it as it is.
+    """Have `placing` do as the topic says; brokers that are not kqueue say nothing, and leave it as
+    it is.
 
-    Takes names alone: a broker must not be able to have a module imported here. Raises ClickException: the topic's is not here.
+    Takes names alone: a broker must not be able to have a module imported here. Raises
+    ClickException: the topic's is not here.
     """
     with admin(bootstrap) as client:
         name = topic_settings(client, [topic], [SETTING]).get(topic, {}).get(SETTING)

@@ -39,10 +39,21 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 @click.command()
 @click.argument("topic")
-@click.option("-f", "--file", "source", type=click.File("rb"), default="-", help="Read this file instead of standard input.")
-@click.option("--format", "form", type=click.Choice(["lines", "json"]), default="lines", show_default=True, help="What a line is.")
-@click.option("-k", "--key-separator", metavar="TEXT", help="What stands between key and value in a line; lines have no key if not given.")
-@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for every record; may be repeated.")
+@click.option(
+    "-f", "--file", "source", type=click.File("rb"), default="-", help="Read this file instead of standard input."
+)
+@click.option(
+    "--format", "form", type=click.Choice(["lines", "json"]), default="lines", show_default=True, help="What a line is."
+)
+@click.option(
+    "-k",
+    "--key-separator",
+    metavar="TEXT",
+    help="What stands between key and value in a line; lines have no key if not given.",
+)
+@click.option(
+    "-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for every record; may be repeated."
+)
 @click.option("-p", "--partition", type=click.IntRange(min=0), metavar="N", help="Send everything to this partition.")
 @click.option(
     "--partitioner",
@@ -50,8 +61,16 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
     help="Who picks the partition: murmur2, sticky, round_robin, random, crc32, a plugin's, or package.module:Class; "
     "the topic's own (kqueue.partitioner) if not given.",
 )
-@click.option("--codec", type=click.Choice(CODECS), default="none", show_default=True, help="How batches are compressed.")
-@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True, help="Whose confirmation to wait for.")
+@click.option(
+    "--codec", type=click.Choice(CODECS), default="none", show_default=True, help="How batches are compressed."
+)
+@click.option(
+    "--acks",
+    type=click.Choice(["0", "1", "all"]),
+    default="all",
+    show_default=True,
+    help="Whose confirmation to wait for.",
+)
 @timeout_option
 @bootstrap_option
 def produce(
@@ -74,10 +93,12 @@ def produce(
       kqueue produce orders --file orders.txt --key-separator : --codec zstd
       kqueue consume orders --format json --timeout-ms 1000 | kqueue produce copy --format json
 
-    A topic's kqueue.partitioner picks the partitions, so that all producers agree; `kqueue plugins` shows which there are here.
+    A topic's kqueue.partitioner picks the partitions, so that all producers agree; `kqueue plugins`
+    shows which there are here.
 
-    A JSON line is an object with "value", and maybe "key", "headers", "partition" and "timestamp"; a value of null
-    deletes its key from a compacted topic. It is what `kqueue consume --format json` writes.
+    A JSON line is an object with "value", and maybe "key", "headers", "partition" and "timestamp";
+    a value of null deletes its key from a compacted topic. It is what `kqueue consume --format
+    json` writes.
     """
     checked_topic(topic)
     need_client()
@@ -105,7 +126,9 @@ def produce(
     sending.report()
 
 
-def _client_options(bootstrap: str, codec: str, acks: str, placing: ClientPartitioner, *, interactive: bool) -> dict[str, Any]:
+def _client_options(
+    bootstrap: str, codec: str, acks: str, placing: ClientPartitioner, *, interactive: bool
+) -> dict[str, Any]:
     return {
         "bootstrap_servers": bootstrap.split(","),
         "client_id": "kqueue-produce",
@@ -140,7 +163,9 @@ def _what_went(count: int) -> str:
 class _Sending:
     """One run of `produce`: counts what the broker confirmed and what it refused."""
 
-    def __init__(self, producer: KafkaProducer, topic: str, headers: tuple[tuple[str, bytes], ...], partition: int | None) -> None:
+    def __init__(
+        self, producer: KafkaProducer, topic: str, headers: tuple[tuple[str, bytes], ...], partition: int | None
+    ) -> None:
         self.producer = producer
         self.topic = topic
         self.headers = headers
@@ -151,7 +176,9 @@ class _Sending:
         self.interrupted = False
 
     def check_topic(self, watch: TopicWatch) -> None:
-        """Wait until the client knows the topic (the broker may create it now). Raises ClickException: it isn't there."""
+        """Wait until the client knows the topic (the broker may create it now). Raises
+        ClickException: it isn't there.
+        """
         from kafka.errors import KafkaTimeoutError
 
         try:
@@ -163,7 +190,9 @@ class _Sending:
             ) from None
         watch.say_if_created(len(partitions))
         if self.partition is not None and self.partition not in partitions:
-            raise click.BadParameter(f"{self.topic} has the partitions 0 to {len(partitions) - 1}", param_hint="--partition")
+            raise click.BadParameter(
+                f"{self.topic} has the partitions 0 to {len(partitions) - 1}", param_hint="--partition"
+            )
 
     def run(self, records: Iterator[Outgoing]) -> None:
         started = time.monotonic()
@@ -199,9 +228,13 @@ class _Sending:
         self.reason = self.reason or error
 
     def report(self) -> None:
-        """One line on standard error. Raises ClickException: some were refused, and why the first was; Exit after Ctrl-C."""
+        """One line on standard error. Raises ClickException: some were refused, and why the first
+        was; Exit after Ctrl-C.
+        """
         if self.reason is not None:
-            raise click.ClickException(f"{self.refused:,} of {counted(self.sent, 'record')} not taken: {explain(self.reason)}")
+            raise click.ClickException(
+                f"{self.refused:,} of {counted(self.sent, 'record')} not taken: {explain(self.reason)}"
+            )
         click.echo(f"Sent {counted(self.sent, 'record')} to {self.topic} in {self.seconds:.1f} s.", err=True)
         if self.interrupted:
             raise click.exceptions.Exit(INTERRUPTED)

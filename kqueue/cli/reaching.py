@@ -1,4 +1,6 @@
-"""Waiting for a broker that is not there yet: `--timeout`, and one line on standard error that says so."""
+"""Waiting for a broker that is not there yet: `--timeout`, and one line on standard error that says
+so.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def timeout_option(command: F) -> F:
 
 @contextlib.contextmanager
 def waiting(bootstrap: str) -> Iterator[None]:
-    """Say on standard error that the broker is waited for, if what is done within takes more than a second."""
+    """Say on standard error that the broker is waited for, if what is done within takes more than a
+    second.
+    """
     said = threading.Timer(SAID_AFTER_S, click.echo, [f"waiting for the broker at {bootstrap} ..."], {"err": True})
     said.daemon = True
     said.start()
@@ -45,7 +49,8 @@ def waiting(bootstrap: str) -> Iterator[None]:
 
 
 def await_broker(bootstrap: str, timeout_s: float) -> int:
-    """Return once something listens at one of the addresses: the milliseconds that are left for its first answer, at least a second's.
+    """Return once something listens at one of the addresses: the milliseconds that are left for its
+    first answer, at least a second's.
 
     Raises NoBroker: nothing did within `timeout_s` seconds; 0 looks once.
     """

@@ -1,4 +1,6 @@
-"""Reading a topic for `kqueue consume`: where to start, when to end, and committing no more than has been printed."""
+"""Reading a topic for `kqueue consume`: where to start, when to end, and committing no more than
+has been printed.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,17 @@ JOIN_S = 15.0
 
 
 class Reading:
-    """One run of `consume`. What counts as read is what standard output has taken; only that is committed."""
+    """One run of `consume`. What counts as read is what standard output has taken; only that is
+    committed.
+    """
 
     def __init__(
-        self, topic: str, write: Callable[[Incoming], bytes], out: BinaryIO, max_messages: int | None, timeout_ms: int | None
+        self,
+        topic: str,
+        write: Callable[[Incoming], bytes],
+        out: BinaryIO,
+        max_messages: int | None,
+        timeout_ms: int | None,
     ) -> None:
         self.topic = topic
         self.write = write
@@ -63,14 +72,19 @@ class Reading:
         """Read just these partitions, from `start`, or from the first record at or after `at_ms`."""
         wanted = [self._there(number) for number in dict.fromkeys(partitions)]
         self.consumer.assign(wanted)
-        for partition, offset in (self._offsets_at(wanted, at_ms) if at_ms is not None else dict.fromkeys(wanted, start)).items():
+        for partition, offset in (
+            self._offsets_at(wanted, at_ms) if at_ms is not None else dict.fromkeys(wanted, start)
+        ).items():
             self._seek(partition, offset)
 
     def subscribe(self, start: Start | None, at_ms: int | None) -> None:
-        """Join the group; `start` and `at_ms` overrule what it has committed, for each partition once in this run."""
+        """Join the group; `start` and `at_ms` overrule what it has committed, for each partition
+        once in this run.
+        """
         from kafka import ConsumerRebalanceListener
 
-        # Looked up now: the listener below runs on the client's own thread, where nothing may wait for an answer.
+        # Looked up now: the listener below runs on the client's own thread, where nothing may wait
+        # for an answer.
         first = self._offsets_at(self._all(), at_ms) if at_ms is not None else dict.fromkeys(self._all(), start)
         reading = self
 
@@ -86,7 +100,9 @@ class Reading:
         self.consumer.subscribe([self.topic], listener=Listener())
 
     def run(self) -> None:
-        """Print records until one of the ends is reached: the count, the silence, Ctrl-C, a closed pipe."""
+        """Print records until one of the ends is reached: the count, the silence, Ctrl-C, a closed
+        pipe.
+        """
         try:
             self._loop()
         except BrokenPipeError:
@@ -108,7 +124,9 @@ class Reading:
         try:
             self._commit_at_last()
         except KafkaError as error:
-            raise click.ClickException(f"what was printed last could not be committed and will come again: {explain(error)}") from None
+            raise click.ClickException(
+                f"what was printed last could not be committed and will come again: {explain(error)}"
+            ) from None
         finally:
             self._consumer.close(autocommit=False, timeout_ms=ANSWER_TIMEOUT_MS)
 
@@ -119,7 +137,9 @@ class Reading:
         while not self._stop.is_set() and (self.max_messages is None or self.printed < self.max_messages):
             wanted = POLL_RECORDS if self.max_messages is None else min(POLL_RECORDS, self.max_messages - self.printed)
             batches = self.consumer.poll(timeout_ms=POLL_MS, max_records=wanted)
-            self._next.update({partition: records[0].offset for partition, records in batches.items()})  # if it can't be printed
+            self._next.update(
+                {partition: records[0].offset for partition, records in batches.items()}
+            )  # if it can't be printed
             for partition, records in batches.items():
                 self.out.writelines(map(self.write, records))
                 self.out.flush()
@@ -136,13 +156,17 @@ class Reading:
                     self._commit()
 
     def _is_joining(self, since_s: float) -> bool:
-        """Whether the group has given us nothing yet, and may be about to: that is no silence of the topic's."""
+        """Whether the group has given us nothing yet, and may be about to: that is no silence of
+        the topic's.
+        """
         self._joined = self._joined or bool(self.consumer.assignment())
         return not self._joined and since_s < JOIN_S
 
     def _commit(self) -> None:
-        """Commit for each of our partitions what is to be read next, even where nothing has been read yet: a group that
-        has begun at the end of a partition must not miss what comes in before it reads again."""
+        """Commit for each of our partitions what is to be read next, even where nothing has been
+        read yet: a group that has begun at the end of a partition must not miss what comes in
+        before it reads again.
+        """
         if not self._in_group:
             return
         ours = self.consumer.assignment()
@@ -154,9 +178,11 @@ class Reading:
             self._committed.update(changed)
 
     def _commit_at_last(self) -> None:
-        """Commit; where the group is just rebalancing (another member leaves too), go along with it and commit then.
+        """Commit; where the group is just rebalancing (another member leaves too), go along with it
+        and commit then.
 
-        What a poll brings meanwhile is not printed, so nothing but what had been printed before is committed.
+        What a poll brings meanwhile is not printed, so nothing but what had been printed before is
+        committed.
         """
         from kafka.errors import CommitFailedError, IllegalGenerationError, RebalanceInProgressError
 
@@ -168,7 +194,9 @@ class Reading:
             printed = self._changed(self.consumer.assignment())
         while printed:
             self.consumer.poll(timeout_ms=POLL_MS, max_records=1)
-            ours = {partition: offset for partition, offset in printed.items() if partition in self.consumer.assignment()}
+            ours = {
+                partition: offset for partition, offset in printed.items() if partition in self.consumer.assignment()
+            }
             try:
                 if ours:
                     self.consumer.commit(_as_commit(ours), timeout_ms=ANSWER_TIMEOUT_MS)
@@ -180,7 +208,9 @@ class Reading:
                 return  # the partitions are another's now; they were handed over
 
     def _hand_over(self, revoked: Iterable[TopicPartition]) -> None:
-        """Commit before the next owner asks; the request goes out ahead of our joining again, on the same connection."""
+        """Commit before the next owner asks; the request goes out ahead of our joining again, on
+        the same connection.
+        """
         changed = self._changed(revoked)
         if changed:
             self.consumer.commit_async(_as_commit(changed))
@@ -226,7 +256,9 @@ class Reading:
     def _there(self, number: int) -> TopicPartition:
         partitions = self._all()
         if number >= len(partitions):
-            raise click.BadParameter(f"{self.topic} has the partitions 0 to {len(partitions) - 1}", param_hint="--partition")
+            raise click.BadParameter(
+                f"{self.topic} has the partitions 0 to {len(partitions) - 1}", param_hint="--partition"
+            )
         return partitions[number]
 
 
@@ -237,5 +269,7 @@ def _as_commit(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, Any]:
 
 
 def _forget_stdout() -> None:
-    """The reader of our pipe has gone (``| head``): nothing more can be written, not even by Python's own flush at the end."""
+    """The reader of our pipe has gone (``| head``): nothing more can be written, not even by
+    Python's own flush at the end.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -36,12 +36,20 @@ class BadSetting(click.ClickException):
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting that wins over file and environment; may be repeated.")
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting that wins over file and environment; may be repeated.",
+)
 @click.option("--as-version", metavar="VERSION", help="Serve the API versions of this Kafka alone: 2.8, 3.9 or 4.3.")
 @click.option("-t", "--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Create this topic if it is not there; may be "
               "repeated.")  # fmt: skip
 @click.pass_context
-def serve(ctx: click.Context, file: Path | None, pairs: tuple[str, ...], as_version: str | None, topics: tuple[str, ...]) -> None:
+def serve(
+    ctx: click.Context, file: Path | None, pairs: tuple[str, ...], as_version: str | None, topics: tuple[str, ...]
+) -> None:
     """Run a broker until Ctrl-C or TERM, which end it cleanly.
 
     \b
@@ -51,9 +59,9 @@ def serve(ctx: click.Context, file: Path | None, pairs: tuple[str, ...], as_vers
       kqueue serve --set log.dirs=/var/lib/kqueue --set num.partitions=4
       KQUEUE_LISTENERS=PLAINTEXT://127.0.0.1:9093 kqueue serve
 
-    Settings have Kafka's names, and FILE has the form of its server.properties. Environment variables win over the
-    file (log.dirs is KQUEUE_LOG_DIRS), --set wins over both. Without any of them the broker listens on
-    127.0.0.1:9092 and keeps its data in ./kqueue-data.
+    Settings have Kafka's names, and FILE has the form of its server.properties. Environment
+    variables win over the file (log.dirs is KQUEUE_LOG_DIRS), --set wins over both. Without any of
+    them the broker listens on 127.0.0.1:9092 and keeps its data in ./kqueue-data.
     """
     wanted = dict(map(parse_topic, topics))
     _log_to_stderr(verbose=bool(ctx.find_root().params.get("verbose")))
@@ -63,7 +71,9 @@ def serve(ctx: click.Context, file: Path | None, pairs: tuple[str, ...], as_vers
         if as_version is not None:
             pairs = (*pairs, f"kqueue.as.version={as_version}")
         config = read_config(file, os.environ, pairs)
-        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:  # Windows would take one without add_reader
+        with asyncio.Runner(
+            loop_factory=asyncio.SelectorEventLoop
+        ) as runner:  # Windows would take one without add_reader
             runner.run(_serve(config, wanted))
     except SettingError as error:
         raise BadSetting(str(error)) from None
@@ -76,7 +86,9 @@ def parse_topic(text: str) -> tuple[str, int | None]:
     """Name and partitions of ``orders`` or ``orders:3``; None: num.partitions. Raises BadParameter."""
     name, colon, count = text.partition(":")
     if colon and not (count.isdecimal() and 0 < int(count) <= INT_MAX):
-        raise click.BadParameter(f"{text!r}: write NAME or NAME:PARTITIONS, with 1 partition or more", param_hint="--topic")
+        raise click.BadParameter(
+            f"{text!r}: write NAME or NAME:PARTITIONS, with 1 partition or more", param_hint="--topic"
+        )
     try:
         return check_topic(name), int(count) if colon else None
     except InvalidTopic as error:

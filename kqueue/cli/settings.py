@@ -13,8 +13,12 @@ if TYPE_CHECKING:
 TOPICS_AT_ONCE = 500
 
 
-def topic_settings(client: KafkaAdminClient, topics: Iterable[str], settings: Iterable[str]) -> dict[str, dict[str, str]]:
-    """The values of these settings in force, by topic. What a broker does not know, or does not tell, is left out."""
+def topic_settings(
+    client: KafkaAdminClient, topics: Iterable[str], settings: Iterable[str]
+) -> dict[str, dict[str, str]]:
+    """The values of these settings in force, by topic. What a broker does not know, or does not
+    tell, is left out.
+    """
     from kafka.admin import ConfigResource, ConfigResourceType
 
     keys = list(settings)
@@ -26,7 +30,9 @@ def topic_settings(client: KafkaAdminClient, topics: Iterable[str], settings: It
 
 
 def broker_settings(client: KafkaAdminClient, bootstrap: str, settings: Iterable[str]) -> dict[int, dict[str, str]]:
-    """The values of these settings in force, by broker id. What a broker does not know, or does not tell, is left out."""
+    """The values of these settings in force, by broker id. What a broker does not know, or does not
+    tell, is left out.
+    """
     from kafka.admin import ConfigResource, ConfigResourceType
 
     keys = list(settings)
@@ -42,4 +48,7 @@ def _ask(client: KafkaAdminClient, resources: list[Any], kind: str) -> dict[str,
         answer = client.describe_configs(resources, config_filter="all")
     except IncompatibleBrokerVersion:
         return {}
-    return {name: {key: row["value"] for key, row in rows.items() if row["value"]} for name, rows in answer.get(kind, {}).items()}
+    return {
+        name: {key: row["value"] for key, row in rows.items() if row["value"]}
+        for name, rows in answer.get(kind, {}).items()
+    }

@@ -1,6 +1,7 @@
 """Ctrl-C and TERM as a request to end, for commands that have something to put in order first.
 
-`ending` is for those that look now and then whether they shall end, `interrupting` for those that can be left at any moment.
+`ending` is for those that look now and then whether they shall end, `interrupting` for those that
+can be left at any moment.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ INSIST_AFTER_S = 1.0
 
 @contextlib.contextmanager
 def ending(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` on the first Ctrl-C or TERM; one that comes a second later or more insists, and ends the process.
+    """Call `stop` on the first Ctrl-C or TERM; one that comes a second later or more insists, and
+    ends the process.
 
-    Not at once, because wrappers such as `timeout` hand one Ctrl-C on twice. Off the main thread signals can't be
-    caught, and nothing is done.
+    Not at once, because wrappers such as `timeout` hand one Ctrl-C on twice. Off the main thread
+    signals can't be caught, and nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -36,9 +38,11 @@ def ending(stop: Callable[[], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupting() -> Iterator[Callable[[], None]]:
-    """Raise KeyboardInterrupt in the block on the first Ctrl-C or TERM; one that comes a second later or more insists, as in `ending`.
+    """Raise KeyboardInterrupt in the block on the first Ctrl-C or TERM; one that comes a second
+    later or more insists, as in `ending`.
 
-    Yields: a function that takes the signals back from a library that has laid hands on them. Off the main thread nothing is done.
+    Yields: a function that takes the signals back from a library that has laid hands on them. Off
+    the main thread nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
@@ -59,7 +63,9 @@ def interrupting() -> Iterator[Callable[[], None]]:
 
 
 def _insistent(act: Callable[[], object]) -> Callable[[int, FrameType | None], None]:
-    """A handler that does `act` the first time, and ends the process when it is asked again, a second later or more."""
+    """A handler that does `act` the first time, and ends the process when it is asked again, a
+    second later or more.
+    """
     asked_s: float | None = None
 
     def handle(number: int, frame: FrameType | None) -> None:

@@ -43,9 +43,23 @@ def topics() -> None:
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("-p", "--partitions", type=click.IntRange(min=1), metavar="N", help="How many; the broker's num.partitions if not given.")
-@click.option("-r", "--replication-factor", type=click.IntRange(min=1), metavar="N", help="Copies; the broker's default if not given.")
-@click.option("-c", "--config", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the topic; may be repeated.")
+@click.option(
+    "-p",
+    "--partitions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many; the broker's num.partitions if not given.",
+)
+@click.option(
+    "-r",
+    "--replication-factor",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Copies; the broker's default if not given.",
+)
+@click.option(
+    "-c", "--config", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the topic; may be repeated."
+)
 @click.option("--if-not-exists", is_flag=True, help="A topic that is already there is no error.")
 @bootstrap_option
 def create(
@@ -64,8 +78,9 @@ def create(
       kqueue topics create prices -c cleanup.policy=compact
       kqueue topics create jobs -c cleanup.policy=delete,consumed -c kqueue.consumed.groups=mail,billing
 
-    cleanup.policy says what is kept: delete drops segments older than retention.ms and beyond retention.bytes, compact keeps the last
-    record of each key, consumed drops what all groups of kqueue.consumed.groups have consumed. Several may be named.
+    cleanup.policy says what is kept: delete drops segments older than retention.ms and beyond
+    retention.bytes, compact keeps the last record of each key, consumed drops what all groups of
+    kqueue.consumed.groups have consumed. Several may be named.
     """
     wanted = {
         "num_partitions": partitions or -1,
@@ -130,22 +145,46 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
 
 @topics.command()
 @click.argument("name")
-@click.option("-p", "--partitions", type=click.IntRange(min=1), metavar="N", help="The new number of partitions; it can only grow.")
-@click.option("-c", "--config", "settings", multiple=True, metavar="NAME=VALUE", help="Set a setting of the topic; may be repeated.")
-@click.option("--delete-config", "removed", multiple=True, metavar="NAME", help="Let a setting go back to its default; may be repeated.")
+@click.option(
+    "-p",
+    "--partitions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The new number of partitions; it can only grow.",
+)
+@click.option(
+    "-c",
+    "--config",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a setting of the topic; may be repeated.",
+)
+@click.option(
+    "--delete-config",
+    "removed",
+    multiple=True,
+    metavar="NAME",
+    help="Let a setting go back to its default; may be repeated.",
+)
 @bootstrap_option
-def alter(name: str, partitions: int | None, settings: tuple[str, ...], removed: tuple[str, ...], bootstrap: str) -> None:
+def alter(
+    name: str, partitions: int | None, settings: tuple[str, ...], removed: tuple[str, ...], bootstrap: str
+) -> None:
     """Give a topic more partitions, or other settings.
 
     \b
       kqueue topics alter orders --partitions 6
       kqueue topics alter orders -c retention.ms=3600000 --delete-config segment.bytes
 
-    With more partitions a key may belong to another partition than before: order within a key then starts anew.
+    With more partitions a key may belong to another partition than before: order within a key then
+    starts anew.
     """
     if partitions is None and not settings and not removed:
         raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
-    changes: dict[str, tuple[str, str | None]] = {key: ("SET", value) for key, value in name_values(settings, "--config")}
+    changes: dict[str, tuple[str, str | None]] = {
+        key: ("SET", value) for key, value in name_values(settings, "--config")
+    }
     changes |= dict.fromkeys(removed, ("DELETE", None))
     with admin(bootstrap) as client:
         if partitions is not None:
@@ -177,11 +216,23 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
 
 @topics.command("delete-records")
 @click.argument("name", metavar="TOPIC")
-@click.option("--before-offset", type=int, metavar="N", help="Delete the records below this offset; -N: all but the last N.")
+@click.option(
+    "--before-offset", type=int, metavar="N", help="Delete the records below this offset; -N: all but the last N."
+)
 @click.option("--all", "everything", is_flag=True, help="Delete all records that are there now.")
-@click.option("-p", "--partition", "chosen", type=click.IntRange(min=0), multiple=True, metavar="P", help="Only here; may be repeated.")
+@click.option(
+    "-p",
+    "--partition",
+    "chosen",
+    type=click.IntRange(min=0),
+    multiple=True,
+    metavar="P",
+    help="Only here; may be repeated.",
+)
 @bootstrap_option
-def delete_records(name: str, before_offset: int | None, everything: bool, chosen: tuple[int, ...], bootstrap: str) -> None:
+def delete_records(
+    name: str, before_offset: int | None, everything: bool, chosen: tuple[int, ...], bootstrap: str
+) -> None:
     """Delete the oldest records of a topic; the topic stays. There is no way back.
 
     \b
@@ -217,7 +268,9 @@ def _before(client: KafkaAdminClient, place: Any, offset: int | None) -> int:
 
 
 def describe_text(topic: Topic, settings: dict[str, str]) -> str:
-    """One topic as `kafka-topics --describe` of Kafka 4.3 prints it; ``Elr: N/A`` is for brokers without eligible leader replicas."""
+    """One topic as `kafka-topics --describe` of Kafka 4.3 prints it; ``Elr: N/A`` is for brokers
+    without eligible leader replicas.
+    """
     partitions = sorted(topic["partitions"], key=lambda partition: int(partition["partition_index"]))
     name = topic["name"]
     replicas = len(partitions[0]["replica_nodes"]) if partitions else 0
@@ -240,7 +293,9 @@ def _head(topic: Topic) -> dict[str, object]:
 
 
 def _as_dict(topic: Topic, settings: dict[str, str]) -> dict[str, object]:
-    """What `describe_text` says; ``elr`` and ``last_known_elr`` are null for brokers without eligible leader replicas."""
+    """What `describe_text` says; ``elr`` and ``last_known_elr`` are null for brokers without
+    eligible leader replicas.
+    """
     partitions = [
         {
             "partition": partition["partition_index"],
@@ -282,7 +337,9 @@ def _settings_of(client: KafkaAdminClient, names: list[str]) -> dict[str, dict[s
     if not names:
         return {}
     try:
-        answer = client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in names], config_filter="all")
+        answer = client.describe_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, name) for name in names], config_filter="all"
+        )
     except IncompatibleBrokerVersion:
         return {}
     return {
@@ -292,10 +349,16 @@ def _settings_of(client: KafkaAdminClient, names: list[str]) -> dict[str, dict[s
 
 
 def _add_eligible_replicas(client: KafkaAdminClient, topics: list[Topic]) -> None:
-    """Fill in each partition's eligible leader replicas where the broker tells them (Kafka 3.7 and newer)."""
+    """Fill in each partition's eligible leader replicas where the broker tells them (Kafka 3.7 and
+    newer).
+    """
     from kafka.errors import IncompatibleBrokerVersion
 
-    known = {(topic["name"], partition["partition_index"]): partition for topic in topics for partition in topic["partitions"]}
+    known = {
+        (topic["name"], partition["partition_index"]): partition
+        for topic in topics
+        for partition in topic["partitions"]
+    }
     cursor = None
     while known:
         try:

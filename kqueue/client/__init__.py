@@ -6,9 +6,9 @@
         fetched = client.fetch({place: start})[place]
         for position, header in iter_batches(fetched.records): ...
 
-It picks the highest version of each request that both sides know (Kafka 2.8 to 4.3, and kqueue), goes where the leaders are, asks again
-where that helps (`remedies`), and is done, one way or the other, when the time that it was given is over. It knows no groups with
-members, no TLS and no SASL.
+It picks the highest version of each request that both sides know (Kafka 2.8 to 4.3, and kqueue),
+goes where the leaders are, asks again where that helps (`remedies`), and is done, one way or the
+other, when the time that it was given is over. It knows no groups with members, no TLS and no SASL.
 """
 
 from kqueue.client.calls.configs import ConfigValue

@@ -33,18 +33,22 @@ Places = Mapping[TopicPartition, int]
 
 
 class Client:
-    """A blocking client of a Kafka cluster or of kqueue. Nothing is connected before the first call.
+    """A blocking client of a Kafka cluster or of kqueue. Nothing is connected before the first
+    call.
 
-    Args: options: as an object, or `bootstrap` as text with the others as keywords: ``Client("localhost:9092", timeout_ms=5_000)``.
+    Args: options: as an object, or `bootstrap` as text with the others as keywords:
+    ``Client("localhost:9092", timeout_ms=5_000)``.
 
-    For one thread at a time: a call while another is under way raises RuntimeError; let each thread, and each process, have its own
-    (`options` can be pickled). It has one connection per broker, and makes it anew when it was lost.
+    For one thread at a time: a call while another is under way raises RuntimeError; let each
+    thread, and each process, have its own (`options` can be pickled). It has one connection per
+    broker, and makes it anew when it was lost.
 
-    What all calls have in common. `timeout_ms`: for all of it, with everything that is tried again; None: `options.timeout_ms`.
-    Where partitions are asked for, a plain ``(topic, partition)`` does.
-    Raises: BrokerRefused: the broker's answer is an error that asking again does not help; ConnectionLost: the answer was lost, and the
-    call can't be repeated without, perhaps, doing it twice; DeadlinePassed: after all that was tried, what was asked may have been done
-    or not; IncompatibleBroker; BadAnswer: it is no broker. All are ClientErrors.
+    What all calls have in common. `timeout_ms`: for all of it, with everything that is tried again;
+    None: `options.timeout_ms`. Where partitions are asked for, a plain ``(topic, partition)`` does.
+    Raises: BrokerRefused: the broker's answer is an error that asking again does not help;
+    ConnectionLost: the answer was lost, and the call can't be repeated without, perhaps, doing it
+    twice; DeadlinePassed: after all that was tried, what was asked may have been done or not;
+    IncompatibleBroker; BadAnswer: it is no broker. All are ClientErrors.
     """
 
     def __init__(self, options: ClientOptions | str, **keywords: Any) -> None:
@@ -55,14 +59,18 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def __repr__(self) -> str:
         return f"<Client of {self.options.bootstrap}>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a client has connections, which can't be sent elsewhere: send its `options`, and make a client of them there")
+        raise TypeError(
+            "a client has connections, which can't be sent elsewhere: send its `options`, and make a client of them there"
+        )
 
     def another(self) -> Self:
         """A client with the same options and connections of its own, for another thread."""
@@ -75,12 +83,18 @@ class Client:
     # --- reading
 
     def metadata(
-        self, topics: Iterable[str] | None = None, *, pattern: str | re.Pattern[str] | None = None, timeout_ms: int | None = None
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        timeout_ms: int | None = None,
     ) -> Metadata:
-        """The cluster's brokers, and these topics with their partitions and leaders; None: all topics; none: the brokers alone.
+        """The cluster's brokers, and these topics with their partitions and leaders; None: all
+        topics; none: the brokers alone.
 
-        With `pattern`: the topics that it matches (see `Metadata.matching`), which may be none; matched here, not by the broker.
-        Raises: BrokerRefused: a topic that was named is not there; ClientError.
+        With `pattern`: the topics that it matches (see `Metadata.matching`), which may be none;
+        matched here, not by the broker. Raises: BrokerRefused: a topic that was named is not there;
+        ClientError.
         """
         with self._call(timeout_ms) as deadline:
             found = self._router.metadata(None if topics is None else list(dict.fromkeys(topics)), deadline)
@@ -90,13 +104,16 @@ class Client:
         return Metadata(found.brokers, topics, found.cluster_id, found.controller, found.failed)
 
     def topic_id(self, name: str) -> bytes:
-        """The 16 bytes of a topic's id as this client last heard of it; all zero: it has not, or no broker says it. Asks nobody."""
+        """The 16 bytes of a topic's id as this client last heard of it; all zero: it has not, or no
+        broker says it. Asks nobody.
+        """
         return self._router.cluster.topic_id(name)
 
     def offsets(
         self, asked: Places, *, isolation: Isolation = "read_uncommitted", timeout_ms: int | None = None
     ) -> dict[TopicPartition, Offset]:
-        """For each partition EARLIEST, LATEST, MAX_TIMESTAMP, or the first offset from a time on (ms since 1970).
+        """For each partition EARLIEST, LATEST, MAX_TIMESTAMP, or the first offset from a time on
+        (ms since 1970).
 
         Raises: BrokerRefused: there is no such partition; ClientError.
         """
@@ -137,12 +154,19 @@ class Client:
     # --- writing
 
     def init_producer(self, *, timeout_ms: int | None = None) -> ProducerId:
-        """A new id for batches that are appended once, however often they are sent (see `BatchBuilder`)."""
+        """A new id for batches that are appended once, however often they are sent (see
+        `BatchBuilder`).
+        """
         with self._call(timeout_ms) as deadline:
             return self._router.ask_any(InitProducerId(), deadline)
 
     def produce(
-        self, batches: Mapping[TopicPartition, Buffer], *, acks: int = -1, repeatable: bool = False, timeout_ms: int | None = None
+        self,
+        batches: Mapping[TopicPartition, Buffer],
+        *,
+        acks: int = -1,
+        repeatable: bool = False,
+        timeout_ms: int | None = None,
     ) -> dict[TopicPartition, Produced]:
         """Append a batch to each partition, of all leaders at the same time.
 
@@ -162,7 +186,8 @@ class Client:
     def create_topics(self, topics: Sequence[NewTopic], *, timeout_ms: int | None = None) -> Metadata:
         """Create topics; returns once each of their partitions has a leader, with their metadata.
 
-        Raises: BrokerRefused: of the first that was refused (others may have been made); ClientError.
+        Raises: BrokerRefused: of the first that was refused (others may have been made);
+        ClientError.
         """
         names = [topic.name for topic in topics]
         with self._call(timeout_ms) as deadline:
@@ -170,12 +195,15 @@ class Client:
             return self._router.led(names, deadline)
 
     def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
-        """Delete topics. Raises: BrokerRefused: of the first that was refused (others may be gone); ClientError."""
+        """Delete topics. Raises: BrokerRefused: of the first that was refused (others may be gone);
+        ClientError.
+        """
         with self._call(timeout_ms) as deadline:
             self._router.ask_controller(DeleteTopics(list(dict.fromkeys(names)), deadline), deadline)
 
     def delete_records(self, before: Places, *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
-        """Drop what lies before an offset (-1: the high watermark) of each partition; returns where their logs begin now.
+        """Drop what lies before an offset (-1: the high watermark) of each partition; returns where
+        their logs begin now.
 
         Raises: BrokerRefused: an offset beyond the high watermark, …; ClientError.
         """
@@ -184,16 +212,29 @@ class Client:
 
     # --- groups
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int | Committed], *, timeout_ms: int | None = None) -> None:
-        """Store a group's offsets, of the next record that is wanted. Raises: BrokerRefused: the group has members; ClientError."""
-        rows = {TopicPartition(*place): one if isinstance(one, Committed) else Committed(one) for place, one in offsets.items()}
+    def commit(
+        self, group: str, offsets: Mapping[TopicPartition, int | Committed], *, timeout_ms: int | None = None
+    ) -> None:
+        """Store a group's offsets, of the next record that is wanted. Raises: BrokerRefused: the
+        group has members; ClientError.
+        """
+        rows = {
+            TopicPartition(*place): one if isinstance(one, Committed) else Committed(one)
+            for place, one in offsets.items()
+        }
         with self._call(timeout_ms) as deadline:
             self._router.ask_coordinator(group, CommitOffsets(group, rows), deadline)
 
     def committed(
-        self, group: str, places: Iterable[TopicPartition] | None = None, *, stable: bool = True, timeout_ms: int | None = None
+        self,
+        group: str,
+        places: Iterable[TopicPartition] | None = None,
+        *,
+        stable: bool = True,
+        timeout_ms: int | None = None,
     ) -> dict[TopicPartition, Committed]:
-        """What a group has committed for these partitions (None: all); those without anything are left out.
+        """What a group has committed for these partitions (None: all); those without anything are
+        left out.
 
         Args: stable: wait for transactions that are about to commit offsets (from Kafka 2.5 on).
         """
@@ -201,10 +242,11 @@ class Client:
             return self._router.ask_coordinator(group, FetchCommitted(group, places, stable=stable), deadline)
 
     def groups(self, *, timeout_ms: int | None = None) -> dict[str, ListedGroup]:
-        """All groups of the cluster, by their names, sorted: those with members, and those that have committed something.
+        """All groups of the cluster, by their names, sorted: those with members, and those that
+        have committed something.
 
-        Raises: BrokerRefused: a broker is not ready to tell, however long it was asked; ClientError: one can't be reached, so that
-        groups might be missing.
+        Raises: BrokerRefused: a broker is not ready to tell, however long it was asked;
+        ClientError: one can't be reached, so that groups might be missing.
         """
         with self._call(timeout_ms) as deadline:
             answers = self._router.ask_all(ListGroups(), deadline)
@@ -215,7 +257,8 @@ class Client:
     def configs(
         self, topics: Iterable[str], names: Sequence[str] | None = None, *, timeout_ms: int | None = None
     ) -> dict[str, dict[str, ConfigValue]]:
-        """The settings in force of these topics, all or by name; one that the broker does not know is left out.
+        """The settings in force of these topics, all or by name; one that the broker does not know
+        is left out.
 
         Raises: BrokerRefused: there is no such topic; ClientError.
         """
@@ -225,7 +268,9 @@ class Client:
     @contextlib.contextmanager
     def _call(self, timeout_ms: int | None) -> Iterator[Deadline]:
         if not self._busy.acquire(blocking=False):
-            raise RuntimeError("a client is for one thread at a time: another call is under way; make one client per thread")
+            raise RuntimeError(
+                "a client is for one thread at a time: another call is under way; make one client per thread"
+            )
         try:
             yield Deadline(self.options.timeout_ms if timeout_ms is None else timeout_ms)
         finally:
@@ -241,4 +286,6 @@ def _level(isolation: str) -> int:
 def _check_batch(place: TopicPartition, batch: Buffer) -> None:
     sizes = [header.size for _, header in iter_batches(batch)]
     if sizes != [len(batch)]:
-        raise CorruptBatch(f"{TopicPartition(*place)}: expected exactly one batch, found {len(sizes)} in {len(batch)} bytes")
+        raise CorruptBatch(
+            f"{TopicPartition(*place)}: expected exactly one batch, found {len(sizes)} in {len(batch)} bytes"
+        )

@@ -1,4 +1,6 @@
-"""What metadata says: brokers, topics, and who leads each partition; and what a client remembers of it."""
+"""What metadata says: brokers, topics, and who leads each partition; and what a client remembers of
+it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """`leader`: a node's id, -1 while there is none; `leader_epoch`: -1 where the broker is too old to tell."""
+    """`leader`: a node's id, -1 while there is none; `leader_epoch`: -1 where the broker is too old
+    to tell.
+    """
 
     leader: int
     leader_epoch: int = NO_EPOCH
@@ -41,7 +45,9 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """`id`: 16 bytes, all zero where the broker is too old to tell; `partitions`: by their numbers, rising."""
+    """`id`: 16 bytes, all zero where the broker is too old to tell; `partitions`: by their numbers,
+    rising.
+    """
 
     name: str
     id: bytes
@@ -56,7 +62,9 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """One answer: `brokers` by id, `topics` by name; `failed`: the topics that it had an error for, with the code."""
+    """One answer: `brokers` by id, `topics` by name; `failed`: the topics that it had an error for,
+    with the code.
+    """
 
     brokers: Mapping[int, Node]
     topics: Mapping[str, TopicMetadata]
@@ -65,13 +73,21 @@ class Metadata:
     failed: Mapping[str, int] | None = None
 
     def matching(self, pattern: str | re.Pattern[str], *, internal: bool = False) -> list[str]:
-        """The names that the pattern matches from their first letter to their last, sorted; `internal`: Kafka's own topics too."""
+        """The names that the pattern matches from their first letter to their last, sorted;
+        `internal`: Kafka's own topics too.
+        """
         compiled = re.compile(pattern)
-        return sorted(name for name, topic in self.topics.items() if compiled.fullmatch(name) and (internal or not topic.is_internal))
+        return sorted(
+            name
+            for name, topic in self.topics.items()
+            if compiled.fullmatch(name) and (internal or not topic.is_internal)
+        )
 
 
 class Cluster:
-    """What a client knows of its cluster. Topics that are `stale` are to be asked for again before they are used."""
+    """What a client knows of its cluster. Topics that are `stale` are to be asked for again before
+    they are used.
+    """
 
     def __init__(self) -> None:
         self.brokers: dict[int, Node] = {}
@@ -99,7 +115,9 @@ class Cluster:
                 self._topics.pop(name, None)
         for name, topic in metadata.topics.items():
             known = self._topics.get(name)
-            self._topics[name] = topic if known is None or known.id != topic.id or topic.id == NO_ID else _not_back(known, topic)
+            self._topics[name] = (
+                topic if known is None or known.id != topic.id or topic.id == NO_ID else _not_back(known, topic)
+            )
             self._stale.discard(name)
 
     def leader(self, place: TopicPartition) -> Node | None:
@@ -123,9 +141,13 @@ class Cluster:
 
 
 def _not_back(known: TopicMetadata, told: TopicMetadata) -> TopicMetadata:
-    """What was told of the same topic, but for partitions of an older leader epoch than is known: that broker has not heard of it yet."""
+    """What was told of the same topic, but for partitions of an older leader epoch than is known:
+    that broker has not heard of it yet.
+    """
     partitions = {
-        index: old if (old := known.partitions.get(index)) is not None and NO_EPOCH < one.leader_epoch < old.leader_epoch else one
+        index: old
+        if (old := known.partitions.get(index)) is not None and NO_EPOCH < one.leader_epoch < old.leader_epoch
+        else one
         for index, one in told.partitions.items()
     }
     return TopicMetadata(told.name, told.id, partitions, told.is_internal)

@@ -1,7 +1,9 @@
-"""One connection to one broker: a request goes out, its answer comes in, nothing else is on it meanwhile.
+"""One connection to one broker: a request goes out, its answer comes in, nothing else is on it
+meanwhile.
 
-It begins with ApiVersions, and from then on knows which version of each request this broker takes. An answer is received into memory of
-its own, and what it holds of records are views of that: between the socket and the caller they are not copied.
+It begins with ApiVersions, and from then on knows which version of each request this broker takes.
+An answer is received into memory of its own, and what it holds of records are views of that:
+between the socket and the caller they are not copied.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from kqueue.wire.headers import read_response_header, request_header
 from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 FIRST_RECEIVE_BYTES = 4096
-"""What is received before the size of an answer is known; small ones are then there, of large ones this much is copied once more."""
+"""What is received before the size of an answer is known; small ones are then there, of large ones
+this much is copied once more.
+"""
 OWN_SEND_BYTES = 65536
 """Chunks from this size on are sent as they are, smaller ones joined."""
 SHORTEST_S = 0.001
@@ -37,8 +41,9 @@ Versions = tuple[int, int]
 class Connection:
     """A blocking connection, ready for requests once it is made; for one thread at a time.
 
-    Args: deadline: for connecting and the first exchange; `options.connect_timeout_ms` may end it before.
-    Raises: BrokerUnreachable: nobody listens there, or what does is silent or hangs up; BadAnswer: it is no broker; IncompatibleBroker.
+    Args: deadline: for connecting and the first exchange; `options.connect_timeout_ms` may end it
+    before. Raises: BrokerUnreachable: nobody listens there, or what does is silent or hangs up;
+    BadAnswer: it is no broker; IncompatibleBroker.
     """
 
     def __init__(self, address: Address, options: ClientOptions, deadline: Deadline) -> None:
@@ -53,7 +58,9 @@ class Connection:
         try:
             self.served = self._ask_versions(deadline)
         except ConnectionLost as error:
-            raise BrokerUnreachable(f"{address}: something listens, but does not answer as a broker: {error}", broker=self.name) from error
+            raise BrokerUnreachable(
+                f"{address}: something listens, but does not answer as a broker: {error}", broker=self.name
+            ) from error
         except BaseException:
             self.close()
             raise
@@ -91,7 +98,8 @@ class Connection:
         return False  # the end, or bytes that nobody asked for
 
     def version(self, api: Api, versions: Versions | None = None) -> int:
-        """The highest version of a request that both sides know; `versions`: the lowest and highest that the caller can make use of.
+        """The highest version of a request that both sides know; `versions`: the lowest and highest
+        that the caller can make use of.
 
         Raises IncompatibleBroker: there is none.
         """
@@ -100,10 +108,16 @@ class Connection:
         served_low, served_high = self.served.get(api.key, (1, 0))
         found = min(high - api.unstable, wanted_high, served_high)
         if found < max(low, wanted_low, served_low):
-            serves = f"serves it in versions {served_low} to {served_high}" if served_low <= served_high else "does not serve it"
+            serves = (
+                f"serves it in versions {served_low} to {served_high}"
+                if served_low <= served_high
+                else "does not serve it"
+            )
             needed = f"{max(low, wanted_low)} to {min(high, wanted_high)}"
             raise IncompatibleBroker(
-                f"{self.name}: {api.name} is needed in versions {needed}, but this broker {serves}", broker=self.name, api=api.name
+                f"{self.name}: {api.name} is needed in versions {needed}, but this broker {serves}",
+                broker=self.name,
+                api=api.name,
             )
         return found
 
@@ -115,9 +129,11 @@ class Connection:
         return self.receive(deadline)
 
     def send(self, api: Api, version: int, request: object, deadline: Deadline, *, is_answered: bool = True) -> None:
-        """Send a request; `receive` has to follow, unless the broker won't answer it (Produce with acks=0).
+        """Send a request; `receive` has to follow, unless the broker won't answer it (Produce with
+        acks=0).
 
-        Raises: ConnectionLost: `sent` is False, the broker did not get all of it. UnencodableMessage, UnsupportedVersion: nothing was sent.
+        Raises: ConnectionLost: `sent` is False, the broker did not get all of it.
+        UnencodableMessage, UnsupportedVersion: nothing was sent.
         """
         assert self._awaited is None, "the last answer was not received"
         self._correlation = self._correlation % CORRELATION_MAX + 1
@@ -136,9 +152,11 @@ class Connection:
             raise
 
     def receive(self, deadline: Deadline) -> Any:
-        """The answer to the request that was sent last; what it holds of records are views of the memory that it came in.
+        """The answer to the request that was sent last; what it holds of records are views of the
+        memory that it came in.
 
-        Raises: ConnectionLost: it did not come in time, or not whole. BadAnswer. After both the connection is closed.
+        Raises: ConnectionLost: it did not come in time, or not whole. BadAnswer. After both the
+        connection is closed.
         """
         assert self._awaited is not None, "nothing was asked"
         api, version = self._awaited
@@ -147,7 +165,9 @@ class Connection:
         except MalformedMessage as error:
             self.close()
             raise BadAnswer(
-                f"{self.name}: {api.name}: what came is no answer to it ({error}); is this a broker?", broker=self.name, api=api.name
+                f"{self.name}: {api.name}: what came is no answer to it ({error}); is this a broker?",
+                broker=self.name,
+                api=api.name,
             ) from error
         except OSError as error:
             raise self._lost(f"before {api.name} was answered", error, api, sent=True) from error
@@ -160,7 +180,9 @@ class Connection:
     def _decode(self, frame: memoryview, api: Api, version: int) -> Any:
         correlation, position = read_response_header(frame, api.key, version)
         if correlation != self._correlation:
-            raise MalformedMessage(f"expected the answer to request {self._correlation}, found one to request {correlation}")
+            raise MalformedMessage(
+                f"expected the answer to request {self._correlation}, found one to request {correlation}"
+            )
         if api is GREETING and frame[position : position + 2] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
             version = 0  # a broker that doesn't know the version answers in the first one (KIP-511)
         made, end = reader(api.response_class, version)(frame, position)
@@ -197,12 +219,16 @@ class Connection:
 
     def _lost(self, when: str, error: OSError, api: Api, *, sent: bool) -> ConnectionLost:
         self.close()
-        lost = ConnectionLost(f"{self.name}: the connection ended {when}: {words_of(error)}", broker=self.name, api=api.name)
+        lost = ConnectionLost(
+            f"{self.name}: the connection ended {when}: {words_of(error)}", broker=self.name, api=api.name
+        )
         lost.sent = sent
         return lost
 
     def _ask_versions(self, deadline: Deadline) -> dict[int, Versions]:
-        """The first exchange: in our highest version, and if the broker does not know that, in its own highest."""
+        """The first exchange: in our highest version, and if the broker does not know that, in its
+        own highest.
+        """
         version = GREETING.versions[1]
         request = ApiVersionsRequest(client_software_name="kqueue", client_software_version=kqueue.__version__)
         answer: ApiVersionsResponse = self.call(GREETING, version, request, deadline)
@@ -223,7 +249,9 @@ def _connect(address: Address, deadline: Deadline) -> socket.socket:
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, OverflowError) as error:
-        raise BrokerUnreachable(f"{address}: the host's name can't be looked up: {error}", broker=str(address)) from error
+        raise BrokerUnreachable(
+            f"{address}: the host's name can't be looked up: {error}", broker=str(address)
+        ) from error
     reasons = []
     for family, kind, protocol, _, place in found:
         try:
@@ -260,7 +288,9 @@ def _pieces(chunks: list[Chunk]) -> Iterator[bytes | bytearray | memoryview]:
 
 
 class Connections:
-    """One connection to each broker, by address; made when first asked for, and again after it was lost."""
+    """One connection to each broker, by address; made when first asked for, and again after it was
+    lost.
+    """
 
     def __init__(self, options: ClientOptions) -> None:
         self._options = options
@@ -280,7 +310,8 @@ class Connections:
     def to_any(self, addresses: Callable[[], list[Address]], deadline: Deadline) -> Connection:
         """A connection that is there already, else to the first of the addresses that answers.
 
-        Raises: BrokerUnreachable: none does; it has the reason of each. BadAnswer: none does, and one is no broker.
+        Raises: BrokerUnreachable: none does; it has the reason of each. BadAnswer: none does, and
+        one is no broker.
         """
         bad: BadAnswer | None = None
         open_now = [address for address, each in self._open.items() if each.is_idle]
@@ -297,7 +328,9 @@ class Connections:
         raise BrokerUnreachable(f"no broker answers ({'; '.join(reasons)}); is it running, and is the address right?")
 
     def keep_only(self, addresses: set[Address]) -> None:
-        """Hang up on all others: brokers that are no more, and bootstrap addresses by which one is known under another name."""
+        """Hang up on all others: brokers that are no more, and bootstrap addresses by which one is
+        known under another name.
+        """
         for address in [each for each in self._open if each not in addresses]:
             self._open.pop(address).close()
 

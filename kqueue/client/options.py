@@ -1,4 +1,6 @@
-"""What a client is told before it begins; it can be pickled, so that another process makes its own client of it."""
+"""What a client is told before it begins; it can be pickled, so that another process makes its own
+client of it.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ class TopicPartition(NamedTuple):
 
 
 def by_topic(places: Mapping[TopicPartition, T] | Iterable[tuple[TopicPartition, T]]) -> dict[str, list[tuple[int, T]]]:
-    """The same, in the same order, as requests have it: for each topic its partitions with what belongs to them."""
+    """The same, in the same order, as requests have it: for each topic its partitions with what
+    belongs to them.
+    """
     found: dict[str, list[tuple[int, T]]] = {}
     for (topic, partition), value in places.items() if isinstance(places, Mapping) else places:
         found.setdefault(topic, []).append((partition, value))

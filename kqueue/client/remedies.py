@@ -1,4 +1,6 @@
-"""What to do about each error that a broker may answer with: one table; and the words for those that end a call."""
+"""What to do about each error that a broker may answer with: one table; and the words for those
+that end a call.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ REMEDIES: dict[ErrorCode, Remedy] = {
     E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Remedy.UNSURE,
     E.KAFKA_STORAGE_ERROR: Remedy.UNSURE,
 }
-"""Source: Kafka's retriable errors, but CORRUPT_MESSAGE (damage does not heal by being read again) and those of calls not made here."""
+"""Source: Kafka's retriable errors, but CORRUPT_MESSAGE (damage does not heal by being read again)
+and those of calls not made here.
+"""
 
 ADVICE: dict[ErrorCode, str] = {
     E.OFFSET_OUT_OF_RANGE: "ask for the earliest and latest offset, and begin between them",
@@ -92,7 +96,9 @@ def _known(code: int) -> ErrorCode | None:
 def refused(
     code: int, api: str, broker: str, place: TopicPartition | None = None, message: str | None = None, about: str = ""
 ) -> BrokerRefused:
-    """The error to raise, or to keep, for an answer with this code. `message`: the broker's words; `about`: for what is no partition."""
+    """The error to raise, or to keep, for an answer with this code. `message`: the broker's words;
+    `about`: for what is no partition.
+    """
     kind = FetchOutOfRange if (code, api) == (E.OFFSET_OUT_OF_RANGE, "Fetch") else BrokerRefused
     what = f" of {place or about}" if place or about else ""
     known = _known(code)

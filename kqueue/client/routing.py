@@ -1,7 +1,8 @@
-"""Who is asked, and asked again: leaders, coordinators, the controller or anybody; all until a deadline.
+"""Who is asked, and asked again: leaders, coordinators, the controller or anybody; all until a
+deadline.
 
-A call is either about partitions, which goes to their leaders at the same time (`LeaderCall`), or one request to one broker (`NodeCall`).
-What becomes of an error is `remedies.REMEDIES`.
+A call is either about partitions, which goes to their leaders at the same time (`LeaderCall`), or
+one request to one broker (`NodeCall`). What becomes of an error is `remedies.REMEDIES`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ LEADER_DOUBTED = {Remedy.REFRESH, Remedy.MISSING, Remedy.UNSURE}
 
 
 class Patience:
-    """How often one call tries again, and how long it pauses before. `missing_ms`: in place of the options' `missing_topic_ms`."""
+    """How often one call tries again, and how long it pauses before. `missing_ms`: in place of the
+    options' `missing_topic_ms`.
+    """
 
     def __init__(self, options: ClientOptions, deadline: Deadline, missing_ms: float | None = None) -> None:
         self._options = options
@@ -52,7 +55,9 @@ class Patience:
         return repeatable if remedy is Remedy.UNSURE else remedy is not Remedy.FATAL
 
     def pause(self) -> bool:
-        """Wait a little, longer each time. False: the deadline would pass, or has passed; nothing was waited for then."""
+        """Wait a little, longer each time. False: the deadline would pass, or has passed; nothing
+        was waited for then.
+        """
         pause_s = self._pause_ms * random.uniform(0.8, 1.2) / 1000
         self._pause_ms = min(self._pause_ms * 2, self._options.retry_backoff_max_ms)
         if pause_s >= self._deadline.left_s:
@@ -61,7 +66,9 @@ class Patience:
         return True
 
     def passed(self, last: ClientError, first: ClientError | None = None) -> DeadlinePassed:
-        """What to raise once there is no time left. `first`: what came of the first try, which may be the cause of all that followed."""
+        """What to raise once there is no time left. `first`: what came of the first try, which may
+        be the cause of all that followed.
+        """
         begun = "" if first is None or _kind(first) == _kind(last) else f"; the first: {first}"
         made = DeadlinePassed(
             f"no success within {self._deadline.timeout_ms:g} ms; the last that was met: {last}{begun}",
@@ -119,25 +126,33 @@ class Router:
         return self._ask(call, find, deadline, lambda: self._coordinators.pop(group, None))
 
     def ask_all(self, call: NodeCall[R], deadline: Deadline) -> dict[int, R]:
-        """Ask every broker of the cluster as it is now, one after the other; the answers by their ids. Raises: ClientError."""
+        """Ask every broker of the cluster as it is now, one after the other; the answers by their
+        ids. Raises: ClientError.
+        """
         brokers = self.refresh([], deadline).brokers.values()
         return {node.id: self._ask(call, partial(self.connections.to, node.address), deadline) for node in brokers}
 
     def refresh(self, names: Sequence[str] | None, deadline: Deadline) -> Metadata:
-        """Ask for metadata of these topics (None: all; none: the brokers alone), and remember it. Raises: ClientError."""
+        """Ask for metadata of these topics (None: all; none: the brokers alone), and remember it.
+        Raises: ClientError.
+        """
         metadata = self.ask_any(GetMetadata(names), deadline)
         self.cluster.learn(metadata, names)
         self.connections.keep_only({node.address for node in metadata.brokers.values()})
         return metadata
 
     def metadata(self, names: Sequence[str] | None, deadline: Deadline, missing_ms: float | None = None) -> Metadata:
-        """`refresh`, but a topic that was named and has an error is asked for again as `REMEDIES` says. Raises: ClientError."""
+        """`refresh`, but a topic that was named and has an error is asked for again as `REMEDIES`
+        says. Raises: ClientError.
+        """
         patience = Patience(self.options, deadline, missing_ms)
         while True:
             found = self.refresh(names, deadline)
             if not found.failed or names is None:
                 return found
-            errors = [refused(code, "Metadata", self._anybody, about=f"topic {name!r}") for name, code in found.failed.items()]
+            errors = [
+                refused(code, "Metadata", self._anybody, about=f"topic {name!r}") for name, code in found.failed.items()
+            ]
             final = next((error for error in errors if not patience.allows(error, repeatable=True)), None)
             if final is not None:
                 raise final
@@ -145,11 +160,15 @@ class Router:
                 raise patience.passed(errors[0])
 
     def led(self, names: Sequence[str], deadline: Deadline) -> Metadata:
-        """`metadata`, once every partition of these topics, which are there for certain, has a leader. Raises: ClientError."""
+        """`metadata`, once every partition of these topics, which are there for certain, has a
+        leader. Raises: ClientError.
+        """
         patience = Patience(self.options, deadline)
         while True:
             found = self.metadata(names, deadline, missing_ms=deadline.left_ms)
-            leaderless = [place for topic in found.topics.values() for place in topic.places if self.cluster.leader(place) is None]
+            leaderless = [
+                place for topic in found.topics.values() for place in topic.places if self.cluster.leader(place) is None
+            ]
             if not leaderless:
                 return found
             if not patience.pause():
@@ -188,15 +207,21 @@ class Router:
 
     def _once(self, call: NodeCall[R], connection: Connection, deadline: Deadline) -> R:
         version = connection.version(call.api, call.versions)
-        response = connection.call(call.api, version, call.request(version), deadline.within(self.options.request_timeout_ms))
+        response = connection.call(
+            call.api, version, call.request(version), deadline.within(self.options.request_timeout_ms)
+        )
         return call.result(version, response, connection.name)
 
     # --- partitions, each at its leader
 
-    def ask_leaders(self, call: LeaderCall[A, R], asked: Mapping[TopicPartition, A], deadline: Deadline) -> dict[TopicPartition, R]:
-        """Ask the leaders of these partitions, all at the same time, and those again whose answer says so.
+    def ask_leaders(
+        self, call: LeaderCall[A, R], asked: Mapping[TopicPartition, A], deadline: Deadline
+    ) -> dict[TopicPartition, R]:
+        """Ask the leaders of these partitions, all at the same time, and those again whose answer
+        says so.
 
-        Raises: ClientError: of the first partition that failed for good; its `failed` and `done` have all of them. DeadlinePassed.
+        Raises: ClientError: of the first partition that failed for good; its `failed` and `done`
+        have all of them. DeadlinePassed.
         """
         patience = Patience(self.options, deadline)
         done: dict[TopicPartition, R] = {}
@@ -250,9 +275,15 @@ class Router:
         return found
 
     def _by_leader(
-        self, api: Api, asked: Mapping[TopicPartition, A], found: dict[TopicPartition, R | ClientError], deadline: Deadline
+        self,
+        api: Api,
+        asked: Mapping[TopicPartition, A],
+        found: dict[TopicPartition, R | ClientError],
+        deadline: Deadline,
     ) -> dict[Address, dict[TopicPartition, A]]:
-        """The partitions by their leaders' addresses; those that nobody leads get their error in `found`."""
+        """The partitions by their leaders' addresses; those that nobody leads get their error in
+        `found`.
+        """
         unknown = self.cluster.unknown(place.topic for place in asked)
         codes: Mapping[str, int] = {}
         if unknown:
@@ -278,7 +309,12 @@ class Router:
         return ErrorCode.LEADER_NOT_AVAILABLE if there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _receive(
-        self, call: LeaderCall[A, R], connection: Connection, version: int, part: Mapping[TopicPartition, A], deadline: Deadline
+        self,
+        call: LeaderCall[A, R],
+        connection: Connection,
+        version: int,
+        part: Mapping[TopicPartition, A],
+        deadline: Deadline,
     ) -> dict[TopicPartition, R | ClientError]:
         response = connection.receive(deadline) if call.is_answered else None
         found: dict[TopicPartition, R | ClientError] = {}
@@ -296,7 +332,11 @@ def _wrong_partitions(api: Api, connection: Connection, places: set[TopicPartiti
 
 
 def _first(failed: dict[TopicPartition, ClientError], done: Mapping[TopicPartition, object]) -> ClientError:
-    """The error to raise; one of what can be helped by asking for another offset only if there are no others."""
-    error = next((each for each in failed.values() if not isinstance(each, FetchOutOfRange)), next(iter(failed.values())))
+    """The error to raise; one of what can be helped by asking for another offset only if there are
+    no others.
+    """
+    error = next(
+        (each for each in failed.values() if not isinstance(each, FetchOutOfRange)), next(iter(failed.values()))
+    )
     error.failed, error.done = failed, done
     return error

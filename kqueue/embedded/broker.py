@@ -1,6 +1,7 @@
 """`kqueue.Broker`: a whole broker in a thread of the caller's process.
 
-What belongs to the broker runs on its own thread; the methods here may be called from any other, and wait for it.
+What belongs to the broker runs on its own thread; the methods here may be called from any other,
+and wait for it.
 """
 
 from __future__ import annotations
@@ -41,21 +42,26 @@ _RUNNING: weakref.WeakSet[Broker] = weakref.WeakSet()
 
 
 class Broker(Inside):
-    """A Kafka broker for programs and tests: ``with kqueue.Broker() as broker: KafkaProducer(bootstrap_servers=broker.bootstrap)``.
+    """A Kafka broker for programs and tests: ``with kqueue.Broker() as broker:
+    KafkaProducer(bootstrap_servers=broker.bootstrap)``.
 
-    Args: path: its data folder, made if it is not there; None keeps everything in memory. port: to listen on; 0 takes a free one.
-    settings: by their names, e.g. ``{"log.segment.bytes": 1_048_576}``; the same as keywords: ``log_segment_bytes=1_048_576``.
-    as_version: serve the API versions of that Kafka ("2.8", "3.9" or "4.3") and no others, to try clients against it.
-    snapshot: begin with a copy of this folder (what `snapshot` made, or of a stopped Kafka), in memory, or in `path`, which must be empty.
+    Args: path: its data folder, made if it is not there; None keeps everything in memory. port: to
+    listen on; 0 takes a free one. settings: by their names, e.g. ``{"log.segment.bytes":
+    1_048_576}``; the same as keywords: ``log_segment_bytes=1_048_576``. as_version: serve the API
+    versions of that Kafka ("2.8", "3.9" or "4.3") and no others, to try clients against it.
+    snapshot: begin with a copy of this folder (what `snapshot` made, or of a stopped Kafka), in
+    memory, or in `path`, which must be empty.
 
     `clock` is its time, which a test can push ahead: ``broker.clock.advance(days=8)``.
 
-    storage, metadata, codecs, partitioners (by name), cleanup_policies: plugins as objects, there while it runs; see `plugins`.
+    storage, metadata, codecs, partitioners (by name), cleanup_policies: plugins as objects, there
+    while it runs; see `plugins`.
 
-    It listens on 127.0.0.1, unless the settings name listeners. Use ``with`` or ``async with``, or `start` and `stop`. `restart`
-    keeps the port and the data, in memory too; `stop` forgets what was in memory. A broker that is left running is stopped
-    when the interpreter ends; in a forked child it is still the parent's, to be connected to and nothing else.
-    Raises: SettingError: an unknown setting (the message has the nearest name) or a bad value.
+    It listens on 127.0.0.1, unless the settings name listeners. Use ``with`` or ``async with``, or
+    `start` and `stop`. `restart` keeps the port and the data, in memory too; `stop` forgets what
+    was in memory. A broker that is left running is stopped when the interpreter ends; in a forked
+    child it is still the parent's, to be connected to and nothing else. Raises: SettingError: an
+    unknown setting (the message has the nearest name) or a bad value.
     """
 
     def __init__(
@@ -103,7 +109,9 @@ class Broker(Inside):
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect, in the form that they take: ``127.0.0.1:40404``. Raises RuntimeError: it is not running."""
+        """Where clients connect, in the form that they take: ``127.0.0.1:40404``. Raises
+        RuntimeError: it is not running.
+        """
         host, port = self._endpoint()
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -117,8 +125,8 @@ class Broker(Inside):
     def start(self) -> Broker:
         """Start, and return once clients can connect. A running broker is left as it is.
 
-        Raises: FolderInUse: another broker has the data folder. ListenFailed: the port is taken. StorageFailed. SettingError, PluginError:
-        a plugin can't be used.
+        Raises: FolderInUse: another broker has the data folder. ListenFailed: the port is taken.
+        StorageFailed. SettingError, PluginError: a plugin can't be used.
         """
         with self._lock:
             if not self.is_running:
@@ -126,7 +134,8 @@ class Broker(Inside):
         return self
 
     def stop(self) -> None:
-        """Answer what is under way, write everything down and end; returns when all of it is done. Harmless where it does not run.
+        """Answer what is under way, write everything down and end; returns when all of it is done.
+        Harmless where it does not run.
 
         Raises: StorageFailed: not everything could be written; it has ended nevertheless.
         """
@@ -135,11 +144,17 @@ class Broker(Inside):
         with self._lock:
             self._stop()
             self._memory = None
-            if self._snapshot is not None and self._plugins.storages is None and self._config["kqueue.storage"] == "memory":
+            if (
+                self._snapshot is not None
+                and self._plugins.storages is None
+                and self._config["kqueue.storage"] == "memory"
+            ):
                 self._snapshot.used = False
 
     def restart(self) -> None:
-        """Stop and start again, with the same ports and the same data, in memory too. Raises: what `start` and `stop` raise."""
+        """Stop and start again, with the same ports and the same data, in memory too. Raises: what
+        `start` and `stop` raise.
+        """
         self._check_ours()
         with self._lock:
             config = pinned(self._config, self._server) if self.is_running else self._config
@@ -147,14 +162,17 @@ class Broker(Inside):
             self._start(config)
 
     def reset(self) -> None:
-        """Make it as it was after its first start, for the next test: no topics, records, groups and offsets, and the machine's time.
+        """Make it as it was after its first start, for the next test: no topics, records, groups
+        and offsets, and the machine's time.
 
-        `requests` is emptied, and all faults are taken back. Settings, plugins and the port stay, and so does what is in the data folder
-        besides; a broker with a `snapshot` begins with a copy of it again. It restarts on the way, so clients see their connections end,
-        and connect again: the port keeps listening. A producer that is still open creates its topic again, a member joins its group again.
-        Durability: a crash in the middle leaves the topics, or part of their files, which the next start removes.
-        Raises: RuntimeError: it is not running, or has both a `snapshot` and storage of its own, which would have to be empty.
-        StorageFailed: not everything could be deleted.
+        `requests` is emptied, and all faults are taken back. Settings, plugins and the port stay,
+        and so does what is in the data folder besides; a broker with a `snapshot` begins with a
+        copy of it again. It restarts on the way, so clients see their connections end, and connect
+        again: the port keeps listening. A producer that is still open creates its topic again, a
+        member joins its group again. Durability: a crash in the middle leaves the topics, or part
+        of their files, which the next start removes. Raises: RuntimeError: it is not running, or
+        has both a `snapshot` and storage of its own, which would have to be empty. StorageFailed:
+        not everything could be deleted.
         """
         self._check_ours()
         if threading.current_thread() is self._thread:
@@ -163,7 +181,9 @@ class Broker(Inside):
             self._check_running()
             in_memory = self._plugins.storages is None and self._config["kqueue.storage"] == "memory"
             if self._snapshot is not None and not in_memory:
-                raise RuntimeError("a broker with a snapshot can be reset only if it is in memory: start another one in an empty folder")
+                raise RuntimeError(
+                    "a broker with a snapshot can be reset only if it is in memory: start another one in an empty folder"
+                )
             config, sockets = pinned(self._config, self._server), self._server.share_sockets()
             self._hooks.cancel_all()
             self._erases = True
@@ -184,19 +204,24 @@ class Broker(Inside):
     def __enter__(self) -> Broker:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     async def __aenter__(self) -> Broker:
         return await asyncio.to_thread(self.start)
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await asyncio.to_thread(self.stop)
 
     # --- what it can do without a client
 
     def create_topic(self, name: str, partitions: int = 1, **configs: object) -> None:
-        """Create a topic; returns once it can be used. `configs` are its own settings: ``cleanup_policy="compact"``.
+        """Create a topic; returns once it can be used. `configs` are its own settings:
+        ``cleanup_policy="compact"``.
 
         Raises: TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig.
         """
@@ -219,7 +244,8 @@ class Broker(Inside):
         try:
             started.result()
         except BaseException:
-            # it failed, and ends by itself; or it is our caller who was interrupted, and nobody will want this broker any more
+            # it failed, and ends by itself; or it is our caller who was interrupted, and nobody
+            # will want this broker any more
             started.add_done_callback(self._not_wanted)
             thread.join()
             raise

@@ -1,7 +1,9 @@
-"""Plugins that a program hands to its broker: `Broker(storage=..., metadata=..., codecs=..., partitioners=..., cleanup_policies=...)`.
+"""Plugins that a program hands to its broker: `Broker(storage=..., metadata=..., codecs=...,
+partitioners=..., cleanup_policies=...)`.
 
-A storage or metadata store may be the thing itself: it stays the program's, through restarts and beyond the stop, and is one data folder,
-whatever `path` says. Or a callable that takes a data folder's path, which is called at every start; that needs a `path`.
+A storage or metadata store may be the thing itself: it stays the program's, through restarts and
+beyond the stop, and is one data folder, whatever `path` says. Or a callable that takes a data
+folder's path, which is called at every start; that needs a `path`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 KEPT_BYTES_MAX = 64 * KiB
 """A request, or an answer, that is larger is listed without its body."""
 SMALL_BYTES_MAX = 1 * KiB
-"""Requests and answers up to here are not counted in the bytes that are kept: that would cost more than they do."""
+"""Requests and answers up to here are not counted in the bytes that are kept: that would cost more
+than they do.
+"""
 TOPICS_SHOWN, PARTITIONS_SHOWN, LETTERS_SHOWN, LINES_SHOWN = 5, 10, 100, 50
 COUNT_MAX = 10_000
 BYTES_MAX = 16 * MiB
@@ -90,7 +92,8 @@ class Request(Note):
 
     @property
     def body(self) -> Any:
-        """The request decoded, an object of `kqueue.wire.messages`, made anew each time; None where it was not kept (see `Requests`).
+        """The request decoded, an object of `kqueue.wire.messages`, made anew each time; None where
+        it was not kept (see `Requests`).
 
         Raises MalformedMessage: it can't be decoded (and the broker has closed its connection).
         """
@@ -104,7 +107,9 @@ class Request(Note):
 
     @property
     def named(self) -> list[Named]:
-        """Topics with their partitions, as the request names them; empty where it names none, or its body is not there."""
+        """Topics with their partitions, as the request names them; empty where it names none, or
+        its body is not there.
+        """
         try:
             body = self.body
         except KqueueError:
@@ -114,12 +119,16 @@ class Request(Note):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Names of the topics that it names; where it names one by its id that the broker does not know, the id in hexadecimal."""
+        """Names of the topics that it names; where it names one by its id that the broker does not
+        know, the id in hexadecimal.
+        """
         return tuple(one.topic if isinstance(one.topic, str) else one.topic.hex() for one in self.named)
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """Names of the errors in its answer, each once; empty where there are none, no answer (yet), or one that was not kept."""
+        """Names of the errors in its answer, each once; empty where there are none, no answer
+        (yet), or one that was not kept.
+        """
         answer = self._answer
         if not answer or not self._known:
             return ()
@@ -148,9 +157,13 @@ class Request(Note):
         self._answer = None if self._answer is None else b""
 
     def _keep(self, chunks: Chunks) -> None:
-        kept = [bytes(chunk) if isinstance(chunk, (bytes, bytearray, memoryview)) else len(chunk) for chunk in chunks[1:]]
+        kept = [
+            bytes(chunk) if isinstance(chunk, (bytes, bytearray, memoryview)) else len(chunk) for chunk in chunks[1:]
+        ]
         answer = kept[0] if len(kept) == 1 and isinstance(kept[0], bytes) else kept
-        size = len(answer) if isinstance(answer, bytes) else sum(len(part) for part in answer if isinstance(part, bytes))
+        size = (
+            len(answer) if isinstance(answer, bytes) else sum(len(part) for part in answer if isinstance(part, bytes))
+        )
         self._answer = answer if size <= KEPT_BYTES_MAX else b""
         if SMALL_BYTES_MAX < size <= KEPT_BYTES_MAX:
             self._log.weigh(self, size)
@@ -165,13 +178,17 @@ class Request(Note):
 
 
 class Requests:
-    """The requests of all clients, oldest first: ``broker.requests(api="Produce", topic="orders")``.
+    """The requests of all clients, oldest first: ``broker.requests(api="Produce",
+    topic="orders")``.
 
-    The last `count_max` are listed. Bodies and answers above 64 KiB are not kept, and of those above 1 KiB the last `bytes_max` bytes
-    (10,000 and 16 MiB for each broker). They outlive restarts, and a stop. Written by the broker's thread, read by any.
+    The last `count_max` are listed. Bodies and answers above 64 KiB are not kept, and of those
+    above 1 KiB the last `bytes_max` bytes (10,000 and 16 MiB for each broker). They outlive
+    restarts, and a stop. Written by the broker's thread, read by any.
     """
 
-    def __init__(self, clock: Clock, broker: Callable[[], Broker | None], count_max: int = COUNT_MAX, bytes_max: int = BYTES_MAX) -> None:
+    def __init__(
+        self, clock: Clock, broker: Callable[[], Broker | None], count_max: int = COUNT_MAX, bytes_max: int = BYTES_MAX
+    ) -> None:
         self.broker = broker
         self.bytes = 0
         self._wall_ms = clock.wall_ms
@@ -181,8 +198,12 @@ class Requests:
         self._changed = threading.Condition()
         self._watchers = 0
 
-    def __call__(self, api: str | None = None, *, topic: str | None = None, client_id: str | None = None) -> list[Request]:
-        """Those that match all that is given. Raises ValueError: there is no such API; the message has the nearest name."""
+    def __call__(
+        self, api: str | None = None, *, topic: str | None = None, client_id: str | None = None
+    ) -> list[Request]:
+        """Those that match all that is given. Raises ValueError: there is no such API; the message
+        has the nearest name.
+        """
         name = None if api is None else find_api(api).name
         return [one for one in self if _matches(one, name, topic, client_id)]
 
@@ -204,8 +225,9 @@ class Requests:
     ) -> list[Request]:
         """Those that match, once there are `count` of them; they count from the last `clear` on.
 
-        Raises: TimeoutError: fewer came, and the message lists what did. ValueError: there is no such API. RuntimeError: on a thread that
-        runs an event loop, where it is ``await asyncio.to_thread(broker.requests.wait_for, "Produce")``.
+        Raises: TimeoutError: fewer came, and the message lists what did. ValueError: there is no
+        such API. RuntimeError: on a thread that runs an event loop, where it is ``await
+        asyncio.to_thread(broker.requests.wait_for, "Produce")``.
         """
         if timeout_s > 0:
             check_may_block("await asyncio.to_thread(broker.requests.wait_for, ...)")
@@ -215,7 +237,9 @@ class Requests:
             try:
                 while len(found := self(api, topic=topic, client_id=client_id)) < count:
                     if not self._changed.wait(deadline - monotonic()):
-                        raise TimeoutError(f"{len(found)} of {count} {api} requests came within {timeout_s} s; there were: {self!r}")
+                        raise TimeoutError(
+                            f"{len(found)} of {count} {api} requests came within {timeout_s} s; there were: {self!r}"
+                        )
                 return found
             finally:
                 self._watchers -= 1

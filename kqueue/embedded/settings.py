@@ -13,16 +13,21 @@ from kqueue.server.properties import Given, keyword_name
 
 DEFAULTS: Mapping[str, object] = {
     "offsets.topic.num.partitions": 4,
-    # to one whose time is pushed ahead all clients are idle, and not all of them take it well that all their connections end at once
+    # to one whose time is pushed ahead all clients are idle, and not all of them take it well that
+    # all their connections end at once
     "connections.max.idle.ms": -1,
 }
-"""Where an embedded broker differs from a served one: it has few clients, and whoever runs tests with it should not wait for more."""
+"""Where an embedded broker differs from a served one: it has few clients, and whoever runs tests
+with it should not wait for more.
+"""
 
 
 def values_of(
     path: str | os.PathLike[str] | None, port: int, settings: Mapping[str, object], keywords: Mapping[str, object]
 ) -> dict[str, Given]:
-    """The settings that these arguments ask for, over the defaults. Raises SettingError: two of them say the same thing."""
+    """The settings that these arguments ask for, over the defaults. Raises SettingError: two of
+    them say the same thing.
+    """
     given = {name: Given(value, "settings") for name, value in settings.items()}
     for keyword, value in keywords.items():
         name = keyword_name(keyword)

@@ -1,4 +1,5 @@
-"""Floor 5: Kafka's and kqueue's log folders as files, without a broker: read, dump, verify, export, repair.
+"""Floor 5: Kafka's and kqueue's log folders as files, without a broker: read, dump, verify, export,
+repair.
 
 `open_log` is the way in for programs; the commands are `kqueue log ...`.
 """

@@ -1,6 +1,8 @@
-"""Records as Apache Arrow's record batches, of bounded size. Needs pyarrow, which the extra `kqueue[arrow]` brings.
+"""Records as Apache Arrow's record batches, of bounded size. Needs pyarrow, which the extra
+`kqueue[arrow]` brings.
 
-Two ways lead there: row by row, and, where `kqueue[fast]` is installed and worth loading, whole batches at a time (`columns`).
+Two ways lead there: row by row, and, where `kqueue[fast]` is installed and worth loading, whole
+batches at a time (`columns`).
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ _TYPES = {
 def need_pyarrow() -> None:
     """Raises ExtraNeeded: pyarrow is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
-        raise ExtraNeeded(f"Arrow and Parquet need pyarrow, which is not installed; get it with: {install_hint('arrow')}")
+        raise ExtraNeeded(
+            f"Arrow and Parquet need pyarrow, which is not installed; get it with: {install_hint('arrow')}"
+        )
 
 
 def schema(key_as: str = "binary", value_as: str = "binary") -> pa.Schema:
@@ -67,7 +71,9 @@ def schema(key_as: str = "binary", value_as: str = "binary") -> pa.Schema:
 def record_batches(
     found: Iterable[Row], selection: Selection, *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX
 ) -> Iterator[pa.RecordBatch]:
-    """Rows as record batches of at most `rows_max` rows, and of about `bytes_max` bytes (one row may be larger). Raises ExtraNeeded."""
+    """Rows as record batches of at most `rows_max` rows, and of about `bytes_max` bytes (one row
+    may be larger). Raises ExtraNeeded.
+    """
     form = schema(selection.key_as, selection.value_as)
     chunk: list[Row] = []
     size = 0
@@ -93,9 +99,13 @@ def _record_batch(chunk: list[Row], form: pa.Schema, selection: Selection) -> pa
     columns: dict[str, list[Any]] = dict(zip(Row._fields, map(list, zip(*chunk, strict=True)), strict=True))
     for name, kind in (("key", selection.key_as), ("value", selection.value_as)):
         if kind == "json":
-            columns[name] = [None if value is None else json.dumps(value, ensure_ascii=False) for value in columns[name]]
+            columns[name] = [
+                None if value is None else json.dumps(value, ensure_ascii=False) for value in columns[name]
+            ]
     if any(columns["headers"]):
-        columns["headers"] = [[{"key": _text(name), "value": value} for name, value in headers] for headers in columns["headers"]]
+        columns["headers"] = [
+            [{"key": _text(name), "value": value} for name, value in headers] for headers in columns["headers"]
+        ]
     return pa.RecordBatch.from_arrays([pa.array(columns[field.name], field.type) for field in form], schema=form)
 
 
@@ -115,8 +125,9 @@ def all_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The records of these partitions, one after another, as record batches.
 
-    Args: progress: told the bytes of log that were read since the last call. data_bytes: how many there are in all, by which it is decided
-    whether the quicker way is worth loading; None: many. Raises: as `rows`, and ExtraNeeded.
+    Args: progress: told the bytes of log that were read since the last call. data_bytes: how many
+    there are in all, by which it is decided whether the quicker way is worth loading; None: many.
+    Raises: as `rows`, and ExtraNeeded.
     """
     need_pyarrow()
     told = progress or (lambda size: None)
@@ -128,7 +139,12 @@ def all_batches(
 
 
 def arrow_batches(
-    log: Partition, selection: Selection, *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX, data_bytes: int | None = None
+    log: Partition,
+    selection: Selection,
+    *,
+    rows_max: int = ROWS_MAX,
+    bytes_max: int = BYTES_MAX,
+    data_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """A partition's records as record batches; args, raises: as `all_batches`."""
     return all_batches([log], selection, rows_max=rows_max, bytes_max=bytes_max, data_bytes=data_bytes)

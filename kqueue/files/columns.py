@@ -1,4 +1,6 @@
-"""Records of logs as Arrow record batches, whole batches at a time: the quick way of `arrow`, by the compiled engine."""
+"""Records of logs as Arrow record batches, whole batches at a time: the quick way of `arrow`, by
+the compiled engine.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class Source(NamedTuple):
 
 
 def can_take(selection: Selection, data_bytes: int | None = None) -> bool:
-    """Whether keys and values are of forms that columns have, and a compiled engine is there and worth loading for so many bytes.
+    """Whether keys and values are of forms that columns have, and a compiled engine is there and
+    worth loading for so many bytes.
 
     None: there are many.
     """
@@ -45,7 +48,9 @@ def column_batches(
     progress: Callable[[int], None],
     engine: EngineName = "auto",
 ) -> Iterator[pa.RecordBatch]:
-    """What `arrow.record_batches` makes of the rows of these logs, without the rows. `form`: the schema. Raises: as `rows`."""
+    """What `arrow.record_batches` makes of the rows of these logs, without the rows. `form`: the
+    schema. Raises: as `rows`.
+    """
     found = Decoder(limits=limits, engine=engine)
     for log in logs:
         batches, start, end = chosen(log, selection, progress)
@@ -79,9 +84,13 @@ def _record_batch(piece: Piece, form: pa.Schema, selection: Selection) -> pa.Rec
         "key": piece.key,
         "value": piece.value,
         "headers": piece.headers,
-        "leader_epoch": spread(piece, lambda source: _of_batch(source.unit, "leader_epoch", "leader_epoch"), pa.int32()),
+        "leader_epoch": spread(
+            piece, lambda source: _of_batch(source.unit, "leader_epoch", "leader_epoch"), pa.int32()
+        ),
         "producer_id": spread(piece, lambda source: _of_batch(source.unit, "producer_id", "producer_id"), pa.int64()),
-        "producer_epoch": spread(piece, lambda source: _of_batch(source.unit, "producer_epoch", "producer_id"), pa.int16()),
+        "producer_epoch": spread(
+            piece, lambda source: _of_batch(source.unit, "producer_epoch", "producer_id"), pa.int16()
+        ),
         "sequence": sequences(piece, lambda source: source.unit),
     }
     try:
@@ -95,7 +104,9 @@ def _record_batch(piece: Piece, form: pa.Schema, selection: Selection) -> pa.Rec
 
 
 def _of_batch(unit: Unit, name: str, given_by: str) -> int | None:
-    """A number of the batch's header; None if there is none, which another, or the same, says by being negative."""
+    """A number of the batch's header; None if there is none, which another, or the same, says by
+    being negative.
+    """
     if not isinstance(unit, BatchHeader) or getattr(unit, given_by) < 0:
         return None
     return int(getattr(unit, name))
@@ -105,7 +116,9 @@ def _tell_undecoded(piece: Piece, selection: Selection) -> None:
     """Raises DecodeError: names the first offset whose key or value can't be decoded."""
     key_of, value_of = decoder(selection.key_as), decoder(selection.value_as)
     ends = list(accumulate(count for count, _ in piece.runs))
-    for row, (offset, key, value) in enumerate(zip(piece.offset.to_pylist(), piece.key.to_pylist(), piece.value.to_pylist(), strict=True)):
+    for row, (offset, key, value) in enumerate(
+        zip(piece.offset.to_pylist(), piece.key.to_pylist(), piece.value.to_pylist(), strict=True)
+    ):
         try:
             _ = key is None or key_of(key), value is None or value_of(value)
         except ValueError as error:

@@ -1,7 +1,8 @@
-"""Records of log folders to a file: Parquet, Arrow, or JSON lines. The file appears under its name only when it is whole.
+"""Records of log folders to a file: Parquet, Arrow, or JSON lines. The file appears under its name
+only when it is whole.
 
-A line of JSON has the columns of a row; bytes are text where they are UTF-8, else ``{"base64": "…"}``, as `kqueue produce --format json`
-reads them.
+A line of JSON has the columns of a row; bytes are text where they are UTF-8, else ``{"base64":
+"…"}``, as `kqueue produce --format json` reads them.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class Exported:
 
 
 def format_of(to: str | Path, name: str | None = None) -> Format:
-    """The format of this name, or the one that the file's suffix tells. Raises ValueError: it tells none, or there is none such."""
+    """The format of this name, or the one that the file's suffix tells. Raises ValueError: it tells
+    none, or there is none such.
+    """
     if name is not None:
         known: dict[str, Format] = {format: format for format in SUFFIXES.values()}
         if name in known:
@@ -60,13 +63,17 @@ def format_of(to: str | Path, name: str | None = None) -> Format:
     suffix = Path(to).suffix
     if suffix in SUFFIXES:
         return SUFFIXES[suffix]
-    raise ValueError(f"the name {str(to)!r} does not tell the format: end it with {', '.join(SUFFIXES)}, or name the format")
+    raise ValueError(
+        f"the name {str(to)!r} does not tell the format: end it with {', '.join(SUFFIXES)}, or name the format"
+    )
 
 
 def open_logs(folders: Sequence[str | Path], topics: Sequence[str] = ()) -> list[LogFolder]:
-    """The partitions that these folders are or hold; of a data folder's, those of `topics`, or all but the internal ones'.
+    """The partitions that these folders are or hold; of a data folder's, those of `topics`, or all
+    but the internal ones'.
 
-    Raises NotALogFolder: a folder is neither, or a topic is not there. StorageFailed: one can't be read.
+    Raises NotALogFolder: a folder is neither, or a topic is not there. StorageFailed: one can't be
+    read.
     """
     logs: list[LogFolder] = []
     for folder in folders:
@@ -100,11 +107,12 @@ def export(
 ) -> Exported:
     """Write records, partition after partition, to the file `to`.
 
-    Args: format: see `format_of`. overwrite: replace a file that is there. rows_max, bytes_max: of a Parquet row group or Arrow batch,
-    which bound the memory that this takes. progress: called with the bytes of log that are done, and those that there are. output:
-    where to write if `to` is "-", JSON lines only.
-    Crash: the old file, or none; at most a file `to`.partial is left. On return the file is on disk.
-    Raises FileExistsError. ExtraNeeded: no pyarrow. ValueError: the format. And as `rows`, OSError; nothing is left of the file then.
+    Args: format: see `format_of`. overwrite: replace a file that is there. rows_max, bytes_max: of
+    a Parquet row group or Arrow batch, which bound the memory that this takes. progress: called
+    with the bytes of log that are done, and those that there are. output: where to write if `to` is
+    "-", JSON lines only. Crash: the old file, or none; at most a file `to`.partial is left. On
+    return the file is on disk. Raises FileExistsError. ExtraNeeded: no pyarrow. ValueError: the
+    format. And as `rows`, OSError; nothing is left of the file then.
     """
     selection = selection or Selection()
     kind = format_of(to, format)
@@ -140,7 +148,9 @@ def _all_batches(
     logs: Sequence[LogFolder], selection: Selection, result: Exported, meter: Meter, rows_max: int, bytes_max: int
 ) -> Iterator[pa.RecordBatch]:
     size = sum(log.size for log in logs)
-    found = all_batches(_each(logs, result), selection, rows_max=rows_max, bytes_max=bytes_max, progress=meter.add, data_bytes=size)
+    found = all_batches(
+        _each(logs, result), selection, rows_max=rows_max, bytes_max=bytes_max, progress=meter.add, data_bytes=size
+    )
     for batch in found:
         result.rows += batch.num_rows
         yield batch
@@ -155,7 +165,9 @@ def _each(logs: Sequence[LogFolder], result: Exported) -> Iterator[LogFolder]:
 
 @contextlib.contextmanager
 def _whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that gets its name when all is in it and on disk; if anything fails, nothing is left of it."""
+    """A file that gets its name when all is in it and on disk; if anything fails, nothing is left
+    of it.
+    """
     partial = path.with_name(path.name + PARTIAL)
     try:
         with partial.open("wb") as file:

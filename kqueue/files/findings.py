@@ -1,4 +1,6 @@
-"""What is wrong in a folder of log files, and what was looked at: the results of `verify`, for people and for programs."""
+"""What is wrong in a folder of log files, and what was looked at: the results of `verify`, for
+people and for programs.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ PER_FILE_MAX = 20  # a file that is wrong everywhere need not fill the screen
 class Finding(NamedTuple):
     """One thing that is not as it should be.
 
-    `file`: path below the data folder; `position`: in bytes, None: the file as a whole. `severity`: ERROR: a broker would read something
-    wrong, or could not read it. NOTE: worth knowing, and harmless.
+    `file`: path below the data folder; `position`: in bytes, None: the file as a whole. `severity`:
+    ERROR: a broker would read something wrong, or could not read it. NOTE: worth knowing, and
+    harmless.
     """
 
     file: str
@@ -31,7 +34,9 @@ class Finding(NamedTuple):
 
 @dataclass(slots=True)
 class Report:
-    """What `verify` found. `folder`: where; `batches`, `records`, `bytes`: how much of log was read (records as the batches count them)."""
+    """What `verify` found. `folder`: where; `batches`, `records`, `bytes`: how much of log was read
+    (records as the batches count them).
+    """
 
     folder: str
     findings: list[Finding] = field(default_factory=list)
@@ -66,7 +71,9 @@ class Report:
         """Say for which files there was more to find."""
         for (file, severity), count in sorted(self._per_file.items()):
             if count > PER_FILE_MAX:
-                self.findings.append(Finding(file, None, "nothing else", f"{count - PER_FILE_MAX} more like these", severity))
+                self.findings.append(
+                    Finding(file, None, "nothing else", f"{count - PER_FILE_MAX} more like these", severity)
+                )
         self._per_file.clear()
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""A partition's folder, opened read only: its segments, batches and records, of a running or stopped Kafka or kqueue."""
+"""A partition's folder, opened read only: its segments, batches and records, of a running or
+stopped Kafka or kqueue.
+"""
 
 from __future__ import annotations
 
@@ -28,25 +30,42 @@ if TYPE_CHECKING:
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATIONS = ("read_uncommitted", "read_committed")
-PAUSES_S = (0.0, 0.0, 0.001, 0.002, 0.005, 0.01, 0.02, *(0.05,) * 40)  # between looks at a folder whose files get other names: two seconds
+PAUSES_S = (
+    0.0,
+    0.0,
+    0.001,
+    0.002,
+    0.005,
+    0.01,
+    0.02,
+    *(0.05,) * 40,
+)  # between looks at a folder whose files get other names: two seconds
 
 
 def open_log(folder: str | Path) -> LogFolder:
-    """Open the folder of a partition, such as ``data/orders-0``, to read it; iterating gives its records.
+    """Open the folder of a partition, such as ``data/orders-0``, to read it; iterating gives its
+    records.
 
-    Nothing is written or locked, so the folder may belong to a running broker, Kafka or kqueue, or lie on a read-only disk. What
-    is there is listed once, now: open it again to see what has come since.
+    Nothing is written or locked, so the folder may belong to a running broker, Kafka or kqueue, or
+    lie on a read-only disk. What is there is listed once, now: open it again to see what has come
+    since.
 
-    Raises: NotALogFolder: there is no such folder, or it holds no log. StorageFailed: it can't be read.
+    Raises: NotALogFolder: there is no such folder, or it holds no log. StorageFailed: it can't be
+    read.
     """
     path = Path(folder).resolve()
     if not path.is_dir():
-        raise NotALogFolder(f"{folder} is a file, expected the folder of a partition" if path.exists() else f"there is no folder {folder}")
+        raise NotALogFolder(
+            f"{folder} is a file, expected the folder of a partition"
+            if path.exists()
+            else f"there is no folder {folder}"
+        )
     return LogFolder(LocalStorage(path.parent), path.name)
 
 
 class LogFolder:
-    """A partition's log. `topic`, `partition`: what the folder's name says, None: it is no partition's name.
+    """A partition's log. `topic`, `partition`: what the folder's name says, None: it is no
+    partition's name.
 
     `segments`: oldest first; `topic_id`: 16 bytes, None: the folder does not say.
     """
@@ -80,7 +99,9 @@ class LogFolder:
 
     @property
     def topic_id(self) -> bytes | None:
-        """The 16-byte id that partition.metadata names; None: there is no such file, or it can't be read."""
+        """The 16-byte id that partition.metadata names; None: there is no such file, or it can't be
+        read.
+        """
         try:
             return decode_partition_metadata(self.storage.read(f"{self.folder}/{PARTITION_METADATA}"))
         except (FileNotFoundError, CorruptIndex):
@@ -88,9 +109,11 @@ class LogFolder:
 
     @property
     def start_offset(self) -> int:
-        """The first offset that counts: the first segment's, or a later one up to which records were deleted.
+        """The first offset that counts: the first segment's, or a later one up to which records
+        were deleted.
 
-        The latter stands in the log-start-offset-checkpoint beside the folder, which a running broker writes once a minute.
+        The latter stands in the log-start-offset-checkpoint beside the folder, which a running
+        broker writes once a minute.
         """
         first = self.segments[0].base_offset
         try:
@@ -101,7 +124,9 @@ class LogFolder:
 
     @property
     def end_offset(self) -> int:
-        """The offset after the last whole batch; a batch that is being appended does not count. Raises StorageFailed."""
+        """The offset after the last whole batch; a batch that is being appended does not count.
+        Raises StorageFailed.
+        """
         return end_of(self.segments[-1])
 
     def batches(
@@ -112,7 +137,8 @@ class LogFolder:
         check: bool = True,
         on_damage: OnDamage = "raise",
     ) -> Iterator[Batch]:
-        """The batches, in order, from the one that holds `start_offset` to the last that begins before `end_offset`.
+        """The batches, in order, from the one that holds `start_offset` to the last that begins
+        before `end_offset`.
 
         Args:
             start_offset, end_offset: None = the log's own; in a gap that compaction left the next batch counts.
@@ -134,7 +160,8 @@ class LogFolder:
         on_damage: OnDamage = "raise",
         limit_bytes: int = DECOMPRESSED_BYTES_MAX,
     ) -> Iterator[Record]:
-        """The records with start_offset <= offset < end_offset, in order, without the brokers' own control records.
+        """The records with start_offset <= offset < end_offset, in order, without the brokers' own
+        control records.
 
         Args:
             isolation: "read_committed" leaves out aborted transactions, and ends before the first that is open; it looks
@@ -157,12 +184,16 @@ class LogFolder:
     def arrow_batches(
         self, *, rows_max: int = arrow.ROWS_MAX, bytes_max: int = arrow.BYTES_MAX, **selection: Unpack[SelectionArgs]
     ) -> Iterator[pa.RecordBatch]:
-        """The records as Apache Arrow record batches, of at most `rows_max` rows and about `bytes_max` bytes.
+        """The records as Apache Arrow record batches, of at most `rows_max` rows and about
+        `bytes_max` bytes.
 
-        Args: selection: as the fields of `kqueue.files.rows.Selection`, start_offset, since_ms, read_committed, value_as and others.
-        Columns: those of `kqueue.files.rows.Row`. Raises: as `records`; ExtraNeeded: pyarrow is not installed.
+        Args: selection: as the fields of `kqueue.files.rows.Selection`, start_offset, since_ms,
+        read_committed, value_as and others. Columns: those of `kqueue.files.rows.Row`. Raises: as
+        `records`; ExtraNeeded: pyarrow is not installed.
         """
-        return arrow.arrow_batches(self, Selection(**selection), rows_max=rows_max, bytes_max=bytes_max, data_bytes=self.size)
+        return arrow.arrow_batches(
+            self, Selection(**selection), rows_max=rows_max, bytes_max=bytes_max, data_bytes=self.size
+        )
 
     def to_arrow(self, **selection: Unpack[SelectionArgs]) -> pa.Table:
         """All of `arrow_batches` as one table, in memory. Raises: as `arrow_batches`."""
@@ -180,11 +211,17 @@ class LogFolder:
         report = reporter(on_damage)
         for segment, following in pairwise((*self.segments, None)):
             assert segment is not None
-            if (following is not None and following.base_offset <= start) or (end_offset is not None and segment.base_offset >= end_offset):
+            if (following is not None and following.base_offset <= start) or (
+                end_offset is not None and segment.base_offset >= end_offset
+            ):
                 continue
             next_base = following.base_offset if following is not None else None
             for batch in sound_batches(segment, start, next_base, check=check, report=report):
-                if end_offset is not None and batch.base_offset >= end_offset and (batch.magic == 2 or not batch.unit.codec_id):
+                if (
+                    end_offset is not None
+                    and batch.base_offset >= end_offset
+                    and (batch.magic == 2 or not batch.unit.codec_id)
+                ):
                     return
                 yield batch
 
@@ -211,38 +248,52 @@ class LogFolder:
             except CorruptBatch as error:
                 if on_damage == "raise":
                     raise
-                reporter(on_damage)(Damage(batch.place, batch.position, "records as its header counts them", str(error)))
+                reporter(on_damage)(
+                    Damage(batch.place, batch.position, "records as its header counts them", str(error))
+                )
 
 
 def _find_segments(storage: Storage, folder: str) -> tuple[Segment, ...]:
-    """The segments, oldest first; looked at again while a broker gives files other names. Raises StorageFailed: it does not end."""
+    """The segments, oldest first; looked at again while a broker gives files other names. Raises
+    StorageFailed: it does not end.
+    """
     before = storage.list(folder)
     for pause_s in PAUSES_S:
         try:
             segments = _segments_of(storage, folder, before)
         except FileNotFoundError:
             segments = None
-        # a listing may miss a file whose name changes, and what was read since may be another's: it counts if it is the same after
+        # a listing may miss a file whose name changes, and what was read since may be another's: it
+        # counts if it is the same after
         now = storage.list(folder)
         if segments is not None and _sealed(before) == _sealed(now):
             return segments
         before = now
         time.sleep(pause_s)
-    raise StorageFailed(f"{storage.place}/{folder}: its files get other names faster than they can be looked at; try again a little later")
+    raise StorageFailed(
+        f"{storage.place}/{folder}: its files get other names faster than they can be looked at; try again a little later"
+    )
 
 
 def _sealed(listed: Sequence[Entry]) -> list[tuple[str, int]]:
-    """What must not change while one looks: names, and sizes of logs but of the last, which grows; `.cleaned` files are being made."""
+    """What must not change while one looks: names, and sizes of logs but of the last, which grows;
+    `.cleaned` files are being made.
+    """
     names = [entry.name for entry in listed]
     last = max((name for name in names if name.endswith(LOG)), default="")
-    return [(entry.name, entry.size if entry.name.endswith((LOG, LOG + SWAP)) and entry.name != last else 0) for entry in listed]
+    return [
+        (entry.name, entry.size if entry.name.endswith((LOG, LOG + SWAP)) and entry.name != last else 0)
+        for entry in listed
+    ]
 
 
 def _segments_of(storage: Storage, folder: str, listed: Iterable[Entry]) -> tuple[Segment, ...]:
-    """The segments among these entries, oldest first. Raises FileNotFoundError: one has gone meanwhile.
+    """The segments among these entries, oldest first. Raises FileNotFoundError: one has gone
+    meanwhile.
 
-    Where compaction is being installed, or was cut short after its point of no return, the new segments stand for those that
-    they cover: of these some may be gone already. See `kqueue.log.compaction.swap` for the names.
+    Where compaction is being installed, or was cut short after its point of no return, the new
+    segments stand for those that they cover: of these some may be gone already. See
+    `kqueue.log.compaction.swap` for the names.
     """
     found: dict[int, Segment] = {}
     swapped: list[Segment] = []
@@ -252,16 +303,26 @@ def _segments_of(storage: Storage, folder: str, listed: Iterable[Entry]) -> tupl
         parsed = None if entry.is_folder else parse_file_name(entry.name.removesuffix(state))
         if parsed is not None:
             entries.setdefault((parsed[0], state), {})[parsed[1]] = entry
-    unfinished = min((offset for offset, state in entries if state == CLEANED), default=None)  # swaps from there on do not count
+    unfinished = min(
+        (offset for offset, state in entries if state == CLEANED), default=None
+    )  # swaps from there on do not count
     for (offset, state), files in sorted(entries.items()):
-        if LOG not in files or state in (DELETED, CLEANED) or (state == SWAP and unfinished is not None and offset >= unfinished):
+        if (
+            LOG not in files
+            or state in (DELETED, CLEANED)
+            or (state == SWAP and unfinished is not None and offset >= unfinished)
+        ):
             continue
-        segment = Segment(storage, folder, offset, {suffix: entry.name for suffix, entry in files.items()}, files[LOG].size)
+        segment = Segment(
+            storage, folder, offset, {suffix: entry.name for suffix, entry in files.items()}, files[LOG].size
+        )
         if state == SWAP or LOG in entries.get((offset, DELETED), {}):
             swapped.append(segment)
         if state != SWAP:
             found[offset] = segment
     for segment in swapped:
         end = end_of(segment)
-        found = {offset: old for offset, old in found.items() if not segment.base_offset < offset < end} | {segment.base_offset: segment}
+        found = {offset: old for offset, old in found.items() if not segment.base_offset < offset < end} | {
+            segment.base_offset: segment
+        }
     return tuple(found[offset] for offset in sorted(found))

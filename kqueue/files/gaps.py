@@ -1,6 +1,8 @@
-"""`repaired-gaps`, in a partition's folder: the offsets that were missing after a repair, so that they are known to be lost.
+"""`repaired-gaps`, in a partition's folder: the offsets that were missing after a repair, so that
+they are known to be lost.
 
-    "0" (version), number of lines, then a line "first end" for each, end exclusive. Brokers pass it over.
+"0" (version), number of lines, then a line "first end" for each, end exclusive. Brokers pass it
+over.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Where in a segment to begin reading: the offset index as a hint, believed only where the log agrees."""
+"""Where in a segment to begin reading: the offset index as a hint, believed only where the log
+agrees.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,11 @@ from kqueue.storage import File
 
 
 def position_of(segment: Segment, offset: int | None) -> int:
-    """Position of a batch at or before the one that holds `offset` (None: the last), 0 where the index does not help.
+    """Position of a batch at or before the one that holds `offset` (None: the last), 0 where the
+    index does not help.
 
-    The file may be damaged, missing, or (of a running broker) padded with zeros: an entry counts only if a sound header
-    stands there that says the same. Raises StorageFailed.
+    The file may be damaged, missing, or (of a running broker) padded with zeros: an entry counts
+    only if a sound header stands there that says the same. Raises StorageFailed.
     """
     if offset is not None and offset <= segment.base_offset:
         return 0
@@ -36,7 +39,9 @@ def position_of(segment: Segment, offset: int | None) -> int:
 
 
 def end_of(segment: Segment) -> int:
-    """The offset after the segment's last whole batch; its base if there is none. Reads from the last indexed batch on."""
+    """The offset after the segment's last whole batch; its base if there is none. Reads from the
+    last indexed batch on.
+    """
     end = segment.base_offset
     for found in segment.walk(position_of(segment, None), check=False):
         if isinstance(found, Batch):
@@ -46,7 +51,9 @@ def end_of(segment: Segment) -> int:
 
 def _count(file: File) -> int:
     """How many entries stand before the zeros at the end."""
-    return bisect_right(range(file.size // ENTRY.size), False, key=lambda number: number > 0 and _entry(file, number) == (0, 0))
+    return bisect_right(
+        range(file.size // ENTRY.size), False, key=lambda number: number > 0 and _entry(file, number) == (0, 0)
+    )
 
 
 def _entry(file: File, number: int) -> tuple[int, int]:

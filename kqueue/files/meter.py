@@ -11,7 +11,9 @@ STEP_BYTES = 1024 * 1024
 
 
 class Meter:
-    """Counts bytes, and tells `progress` of them: each MiB, since a call for each batch would cost more than reading it, and at the end."""
+    """Counts bytes, and tells `progress` of them: each MiB, since a call for each batch would cost
+    more than reading it, and at the end.
+    """
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.total = total

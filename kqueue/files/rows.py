@@ -25,7 +25,8 @@ ROW_BYTES = 100  # about what a row takes besides key, value and headers
 class Row(NamedTuple):
     """One record. Times in ms since 1970; None where the record, or its format, has no such thing.
 
-    `timestamp_type`: whose time it is, the producer's or the broker's. `key`, `value`: bytes, or what they were decoded to.
+    `timestamp_type`: whose time it is, the producer's or the broker's. `key`, `value`: bytes, or
+    what they were decoded to.
     """
 
     topic: str | None
@@ -44,10 +45,12 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which records are taken: offsets and times (ms) from the first bound on, and below the second; None: no bound.
+    """Which records are taken: offsets and times (ms) from the first bound on, and below the
+    second; None: no bound.
 
-    Records without a time are not taken where a bound of time is given. `read_committed`: none of transactions that are open or were
-    aborted. `on_damage`: as for `LogFolder.batches`. `key_as`, `value_as`: names of DECODERS. Raises ValueError: no such decoder.
+    Records without a time are not taken where a bound of time is given. `read_committed`: none of
+    transactions that are open or were aborted. `on_damage`: as for `LogFolder.batches`. `key_as`,
+    `value_as`: names of DECODERS. Raises ValueError: no such decoder.
     """
 
     start_offset: int | None = None
@@ -103,7 +106,9 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
 def decoder(name: str) -> Callable[[bytes], Any]:
     """The function that decodes keys or values. Raises ValueError: there is none of this name."""
     if name not in DECODERS:
-        raise ValueError(f"{name!r} is no form of keys and values{did_you_mean(name, DECODERS)} (there are: {', '.join(DECODERS)})")
+        raise ValueError(
+            f"{name!r} is no form of keys and values{did_you_mean(name, DECODERS)} (there are: {', '.join(DECODERS)})"
+        )
     return DECODERS[name]
 
 
@@ -123,16 +128,22 @@ class Partition(Protocol):
     def start_offset(self) -> int: ...
 
     def batches(
-        self, *, start_offset: int | None = None, end_offset: int | None = None, check: bool = True, on_damage: OnDamage = "raise"
+        self,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        check: bool = True,
+        on_damage: OnDamage = "raise",
     ) -> Iterator[Readable]: ...
 
 
 def rows(log: Partition, selection: Selection, progress: Callable[[int], None] | None = None) -> Iterator[Row]:
     """The rows of a partition, in order of offset.
 
-    Args: progress: told the bytes of log that were read since the last call.
-    Raises: CorruptBatch: names file and position. DecodeError: a key or value is not what the selection says. UnsupportedCodec,
-    StorageFailed. Memory: one batch, and three numbers per aborted transaction if `read_committed`.
+    Args: progress: told the bytes of log that were read since the last call. Raises: CorruptBatch:
+    names file and position. DecodeError: a key or value is not what the selection says.
+    UnsupportedCodec, StorageFailed. Memory: one batch, and three numbers per aborted transaction if
+    `read_committed`.
     """
     key_of, value_of = decoder(selection.key_as), decoder(selection.value_as)
     return _rows(log, selection, key_of, value_of, progress or (lambda size: None))
@@ -154,10 +165,14 @@ def _rows(
             damaged_records(batch, error, selection)
 
 
-def chosen(log: Partition, selection: Selection, progress: Callable[[int], None]) -> tuple[Iterator[Readable], int, int | None]:
-    """The batches that hold what is selected, and perhaps more; and which offsets are: from the first number on, below the second.
+def chosen(
+    log: Partition, selection: Selection, progress: Callable[[int], None]
+) -> tuple[Iterator[Readable], int, int | None]:
+    """The batches that hold what is selected, and perhaps more; and which offsets are: from the
+    first number on, below the second.
 
-    `progress` is told the bytes of each batch. Raises: as `rows`, now or as the batches are asked for.
+    `progress` is told the bytes of each batch. Raises: as `rows`, now or as the batches are asked
+    for.
     """
     start = max(selection.start_offset or 0, log.start_offset)
     end, transactions = selection.end_offset, None
@@ -181,7 +196,9 @@ def _wanted(
 
 
 def damaged_records(batch: Readable, error: CorruptBatch, selection: Selection) -> None:
-    """Tell that the records of a batch whose checksum is right are wrong, as the selection says. Raises `error`."""
+    """Tell that the records of a batch whose checksum is right are wrong, as the selection says.
+    Raises `error`.
+    """
     if selection.on_damage == "raise":
         raise error
     reporter(selection.on_damage)(Damage(batch.place, batch.position, "records as its header counts them", str(error)))
@@ -229,7 +246,9 @@ def _of_batch(
             timestamp = None
         if sequence < 0:
             sequence = None
-        yield Row(topic, partition, offset, timestamp, kind, key, value, headers, epoch, producer_id, producer_epoch, sequence)
+        yield Row(
+            topic, partition, offset, timestamp, kind, key, value, headers, epoch, producer_id, producer_epoch, sequence
+        )
 
 
 def size_of(row: Row) -> int:

@@ -1,6 +1,8 @@
-"""The segments of a partition's folder as they stand on disk, and the way over the batches of one, damaged ones included.
+"""The segments of a partition's folder as they stand on disk, and the way over the batches of one,
+damaged ones included.
 
-Nothing here writes, locks or keeps a descriptor for long; a running broker may append to the files meanwhile.
+Nothing here writes, locks or keeps a descriptor for long; a running broker may append to the files
+meanwhile.
 """
 
 from __future__ import annotations
@@ -54,8 +56,9 @@ class Fault(NamedTuple):
 class Gap(NamedTuple):
     """Bytes of a log file in which no batch begins: `size` of them from `position` on.
 
-    `is_tail`: the file ends with them, and they look like the beginning of a batch, or are zeros (`is_zero`) that were allocated
-    beforehand: what a crash or a broker at work leaves. Otherwise they are damage.
+    `is_tail`: the file ends with them, and they look like the beginning of a batch, or are zeros
+    (`is_zero`) that were allocated beforehand: what a crash or a broker at work leaves. Otherwise
+    they are damage.
     """
 
     position: int
@@ -96,13 +99,16 @@ class Readable(Protocol):
 class Batch:
     """A batch, or a message of the old formats, as it stands in a file.
 
-    `unit`: its header or entry, which share `size`, `magic`, `crc`, `codec_id`, `last_offset`, `max_timestamp` and more; `place`: the
-    file's name for people; `position`: bytes in it; `problem`: what is wrong with it, None: nothing, or it was not checked.
+    `unit`: its header or entry, which share `size`, `magic`, `crc`, `codec_id`, `last_offset`,
+    `max_timestamp` and more; `place`: the file's name for people; `position`: bytes in it;
+    `problem`: what is wrong with it, None: nothing, or it was not checked.
     """
 
     __slots__ = ("_data", "_file", "place", "position", "problem", "unit")
 
-    def __init__(self, unit: Unit, file: File, place: str, position: int, data: memoryview | None, problem: Fault | None) -> None:
+    def __init__(
+        self, unit: Unit, file: File, place: str, position: int, data: memoryview | None, problem: Fault | None
+    ) -> None:
         self.unit = unit
         self.place = place
         self.position = position
@@ -120,7 +126,9 @@ class Batch:
 
     @property
     def base_offset(self) -> int:
-        """Offset at which it begins; of a compressed message of old format, which knows only its last, that one."""
+        """Offset at which it begins; of a compressed message of old format, which knows only its
+        last, that one.
+        """
         return self.unit.base_offset if isinstance(self.unit, BatchHeader) else self.unit.offset
 
     @property
@@ -168,8 +176,8 @@ class Batch:
     def records(self, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
         """Its records, in order, those of control batches too.
 
-        Args: limit_bytes: what it may decompress to.
-        Raises: CorruptBatch: names file and position; records before the damage may have been yielded. UnsupportedCodec.
+        Args: limit_bytes: what it may decompress to. Raises: CorruptBatch: names file and position;
+        records before the damage may have been yielded. UnsupportedCodec.
         """
         if self.problem is not None:
             raise CorruptBatch(f"{self.where}: {self.problem}")
@@ -183,7 +191,9 @@ class Batch:
 
 
 class Segment:
-    """A segment's files: `base_offset` from their name; `names`: suffix -> file name of those that are there."""
+    """A segment's files: `base_offset` from their name; `names`: suffix -> file name of those that
+    are there.
+    """
 
     __slots__ = ("base_offset", "folder", "names", "size", "storage")
 
@@ -207,7 +217,9 @@ class Segment:
         return f"{self.storage.place}/{self.path(suffix)}"
 
     def walk(self, position: int = 0, end: int | None = None, *, check: bool = True) -> Iterator[Batch | Gap]:
-        """As `walk`, over its log file. Raises StorageFailed, FileNotFoundError (the broker has deleted it meanwhile)."""
+        """As `walk`, over its log file. Raises StorageFailed, FileNotFoundError (the broker has
+        deleted it meanwhile).
+        """
         file = self.storage.open(self.path(), size=self.size)
         try:
             yield from walk(file, self.place(), position, self.size if end is None else end, check=check)
@@ -216,12 +228,15 @@ class Segment:
 
 
 def walk(file: File, place: str, position: int, end: int, *, check: bool = True) -> Iterator[Batch | Gap]:
-    """What stands in a log file from `position`, where a batch begins, to `end`: batches, and after them perhaps one gap, to the end.
+    """What stands in a log file from `position`, where a batch begins, to `end`: batches, and after
+    them perhaps one gap, to the end.
 
-    A batch whose checksum or header is wrong comes with its `problem` and is passed over by the length that it claims.
+    A batch whose checksum or header is wrong comes with its `problem` and is passed over by the
+    length that it claims.
 
-    Args: check: compare checksums, which reads all bytes; else only headers are read, and the control batches.
-    Raises: StorageFailed. Allocates no more than a chunk of 1 MiB, or one batch that lies whole before `end`.
+    Args: check: compare checksums, which reads all bytes; else only headers are read, and the
+    control batches. Raises: StorageFailed. Allocates no more than a chunk of 1 MiB, or one batch
+    that lies whole before `end`.
     """
     chunk_bytes = CHUNK_BYTES if check else CHUNK_BYTES_UNCHECKED
     buf, start = b"", position
@@ -242,14 +257,18 @@ def walk(file: File, place: str, position: int, end: int, *, check: bool = True)
             yield Gap(position, end - position, "a batch", found, zeros, zeros)
             return
         if size > end - position:
-            yield Gap(position, end - position, f"a batch of {size} bytes", f"{end - position} bytes until the end", True)
+            yield Gap(
+                position, end - position, f"a batch of {size} bytes", f"{end - position} bytes until the end", True
+            )
             return
         # the end of a transaction decides over others' records, and is small
         checked = check or (magic == 2 and buf[at + ATTRIBUTES_END - 1] & CONTROL != 0)
         if (checked or magic < 2) and at + size > len(buf):
             buf, start, at = file.read_at(position, min(max(chunk_bytes, size), end - position)), position, 0
             if len(buf) < size:
-                yield Gap(position, end - position, f"a batch of {size} bytes", "a file that has been cut meanwhile", True)
+                yield Gap(
+                    position, end - position, f"a batch of {size} bytes", "a file that has been cut meanwhile", True
+                )
                 return
         unit, problem = _unit(buf, at, magic, checked)
         data = memoryview(buf)[at : at + size] if at + size <= len(buf) else None
@@ -282,7 +301,9 @@ def _unit(buf: bytes, at: int, magic: int, check: bool) -> tuple[Unit, Fault | N
         assert entry is not None, "it lies whole in the buffer"
     except CorruptBatch as error:
         offset, _, crc, _, attributes, timestamp = _LEGACY.unpack_from(buf, at)
-        return LegacyEntry(offset, at, size, magic, crc, attributes, timestamp if magic else -1, None, None), Fault("a message", str(error))
+        return LegacyEntry(offset, at, size, magic, crc, attributes, timestamp if magic else -1, None, None), Fault(
+            "a message", str(error)
+        )
     return entry, _crc_fault(entry.crc, crc32(memoryview(buf)[at + LEGACY_CRC_START : at + size])) if check else None
 
 

@@ -18,7 +18,9 @@ OnDamage = Literal["raise", "skip"] | Callable[[Damage], object]
 
 
 def reporter(on_damage: OnDamage) -> Report:
-    """What `sound_batches` needs in order to raise CorruptBatch, to say nothing, or to tell a function."""
+    """What `sound_batches` needs in order to raise CorruptBatch, to say nothing, or to tell a
+    function.
+    """
 
     def report(damage: Damage) -> None:
         if on_damage == "raise":
@@ -29,7 +31,9 @@ def reporter(on_damage: OnDamage) -> Report:
     return report
 
 
-def sound_batches(segment: Segment, start_offset: int, next_base: int | None, *, check: bool, report: Report) -> Iterator[Batch]:
+def sound_batches(
+    segment: Segment, start_offset: int, next_base: int | None, *, check: bool, report: Report
+) -> Iterator[Batch]:
     """The batches from the one that holds `start_offset` on.
 
     Args:
@@ -88,8 +92,14 @@ class _Reader:
         return next_batch(file, found.position + 1, size, after_offset=self.expected - 1)
 
     def _hides_more(self, gap: Gap) -> bool:
-        """Whether what looks like the beginning of a batch, at the end of a file, has batches behind it: then its length is damaged."""
-        return not gap.is_zero and next_batch(self._open(), gap.position + 1, self.segment.size, after_offset=self.expected - 1) is not None
+        """Whether what looks like the beginning of a batch, at the end of a file, has batches
+        behind it: then its length is damaged.
+        """
+        return (
+            not gap.is_zero
+            and next_batch(self._open(), gap.position + 1, self.segment.size, after_offset=self.expected - 1)
+            is not None
+        )
 
     def _open(self) -> File:
         return self.segment.storage.open(self.segment.path(), size=self.segment.size)

@@ -12,7 +12,9 @@ from kqueue.records.record import ABORT, COMMIT, decode_control
 
 
 class AbortedSpans:
-    """Where transactions that were aborted lie, three numbers each: made from their beginnings and markers."""
+    """Where transactions that were aborted lie, three numbers each: made from their beginnings and
+    markers.
+    """
 
     def __init__(self) -> None:
         self._first: dict[int, array[int]] = {}  # producer id -> first and marker offsets, rising
@@ -34,9 +36,11 @@ class AbortedSpans:
 
 
 class Transactions:
-    """What the markers in `batches` decide: made in one pass over headers, keeping three numbers per aborted transaction.
+    """What the markers in `batches` decide: made in one pass over headers, keeping three numbers
+    per aborted transaction.
 
-    `stable_end`: the offset at which the first open transaction begins; None: none is open. Raises: as reading the batches does.
+    `stable_end`: the offset at which the first open transaction begins; None: none is open. Raises:
+    as reading the batches does.
     """
 
     def __init__(self, batches: Iterable[Readable]) -> None:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from kqueue.base.settings import INT_MAX, Config, Kind, MiB, Rule, Scope, Setting, at_least
 
 SHORT_MAX = 2**15 - 1
-_REPLICATION = Rule(f"-1 (as many as there are), or from 1 to {SHORT_MAX}", lambda value: value == -1 or 1 <= value <= SHORT_MAX)
+_REPLICATION = Rule(
+    f"-1 (as many as there are), or from 1 to {SHORT_MAX}", lambda value: value == -1 or 1 <= value <= SHORT_MAX
+)
 
 
 def _row(name: str, kind: Kind, default: int, valid: Rule, doc: str) -> Setting:
@@ -23,10 +25,28 @@ SETTINGS: tuple[Setting, ...] = (
         "How long an empty group waits for more members before its first assignment; each new member extends the wait once more by as "
         "much, up to the members' rebalance timeout. 0 as in the server.properties of Kafka's quick start; Kafka's own default is 3000.",
     ),
-    _row("group.min.session.timeout.ms", Kind.INT, 6000, at_least(1), "The shortest session timeout that a member may ask for."),
-    _row("group.max.session.timeout.ms", Kind.INT, 1_800_000, at_least(1), "The longest session timeout that a member may ask for."),
+    _row(
+        "group.min.session.timeout.ms",
+        Kind.INT,
+        6000,
+        at_least(1),
+        "The shortest session timeout that a member may ask for.",
+    ),
+    _row(
+        "group.max.session.timeout.ms",
+        Kind.INT,
+        1_800_000,
+        at_least(1),
+        "The longest session timeout that a member may ask for.",
+    ),
     _row("group.max.size", Kind.INT, INT_MAX, at_least(1), "How many members a group may have."),
-    _row("kqueue.max.groups", Kind.INT, 50_000, at_least(1), "How many groups there may be, those that only have offsets included."),
+    _row(
+        "kqueue.max.groups",
+        Kind.INT,
+        50_000,
+        at_least(1),
+        "How many groups there may be, those that only have offsets included.",
+    ),
     _row(
         "kqueue.max.group.bytes",
         Kind.INT,
@@ -55,8 +75,20 @@ SETTINGS: tuple[Setting, ...] = (
         at_least(1),
         "Memory of all committed offsets (200 bytes each, and their metadata); what would make it more than that is refused.",
     ),
-    _row("offset.metadata.max.bytes", Kind.INT, 4096, at_least(0), "The longest metadata text that may be committed with an offset."),
-    _row("offsets.commit.timeout.ms", Kind.INT, 5000, at_least(1), "How long a commit waits to become durable before it is refused."),
+    _row(
+        "offset.metadata.max.bytes",
+        Kind.INT,
+        4096,
+        at_least(0),
+        "The longest metadata text that may be committed with an offset.",
+    ),
+    _row(
+        "offsets.commit.timeout.ms",
+        Kind.INT,
+        5000,
+        at_least(1),
+        "How long a commit waits to become durable before it is refused.",
+    ),
     _row(
         "offsets.retention.minutes",
         Kind.INT,
@@ -65,9 +97,27 @@ SETTINGS: tuple[Setting, ...] = (
         "How long offsets outlive the last member of their group; for a consumer without group management, and for topics that a "
         "group no longer subscribes to, how long they outlive the last commit.",
     ),
-    _row("offsets.retention.check.interval.ms", Kind.LONG, 600_000, at_least(1), "How often expired offsets are looked for."),
-    _row("offsets.topic.num.partitions", Kind.INT, 50, at_least(1), "Partitions of __consumer_offsets; must not change once it exists."),
-    _row("offsets.topic.replication.factor", Kind.SHORT, 3, _REPLICATION, "Replicas of __consumer_offsets, as far as brokers are there."),
+    _row(
+        "offsets.retention.check.interval.ms",
+        Kind.LONG,
+        600_000,
+        at_least(1),
+        "How often expired offsets are looked for.",
+    ),
+    _row(
+        "offsets.topic.num.partitions",
+        Kind.INT,
+        50,
+        at_least(1),
+        "Partitions of __consumer_offsets; must not change once it exists.",
+    ),
+    _row(
+        "offsets.topic.replication.factor",
+        Kind.SHORT,
+        3,
+        _REPLICATION,
+        "Replicas of __consumer_offsets, as far as brokers are there.",
+    ),
     _row(
         "offsets.topic.segment.bytes",
         Kind.INT,

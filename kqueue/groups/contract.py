@@ -33,8 +33,9 @@ class GroupLog(Protocol):
     def append(self, partition: int, records: GroupRecords, done: Done) -> None:
         """Append `records` as one batch, all or nothing.
 
-        `done(None)` is called on the owner thread once they are committed (may be before `append` returns), `done(error)` if
-        they never will be; for the appends to one partition in the order in which they stand in its log.
+        `done(None)` is called on the owner thread once they are committed (may be before `append`
+        returns), `done(error)` if they never will be; for the appends to one partition in the order
+        in which they stand in its log.
         """
         ...
 

@@ -1,8 +1,10 @@
-"""The group coordinator: every group of this broker, their members and committed offsets, and their records in the log.
+"""The group coordinator: every group of this broker, their members and committed offsets, and their
+records in the log.
 
-What a group needs to outlive us is in `__consumer_offsets` before anybody is told of it, and what is in memory is what
-replaying those records gives; so after a restart no commit that was confirmed has gone back.
-The floors above call it from the owner thread; it has no thread, clock or randomness of its own.
+What a group needs to outlive us is in `__consumer_offsets` before anybody is told of it, and what
+is in memory is what replaying those records gives; so after a restart no commit that was confirmed
+has gone back. The floors above call it from the owner thread; it has no thread, clock or randomness
+of its own.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ GROUP_TYPE = "classic"
 
 
 class Commit(NamedTuple):
-    """One offset to commit; `committed_ms` (wall clock) is None for now, `leader_epoch` -1 and `topic_id` zero where unknown."""
+    """One offset to commit; `committed_ms` (wall clock) is None for now, `leader_epoch` -1 and
+    `topic_id` zero where unknown.
+    """
 
     topic: str
     partition: int
@@ -63,7 +67,9 @@ class Commit(NamedTuple):
 
 
 class DescribedMember(NamedTuple):
-    """A member; `metadata` is empty while the group is not stable, `assignment` is the one that it was given last."""
+    """A member; `metadata` is empty while the group is not stable, `assignment` is the one that it
+    was given last.
+    """
 
     member_id: str
     instance_id: str | None
@@ -93,11 +99,14 @@ class Listed(NamedTuple):
 class GroupCoordinator:
     """All groups of one broker.
 
-    Methods return a value, raise a RequestRefused, or return a ticket that is settled later; `wake(ticket)` is called as it is.
-    Durability: what a ticket says is in the log (as `GroupLog.append` defines it) when the ticket is resolved.
+    Methods return a value, raise a RequestRefused, or return a ticket that is settled later;
+    `wake(ticket)` is called as it is. Durability: what a ticket says is in the log (as
+    `GroupLog.append` defines it) when the ticket is resolved.
     """
 
-    def __init__(self, config: Config, clock: Clock, timers: Timers, rng: random.Random, log: GroupLog, wake: Wake) -> None:
+    def __init__(
+        self, config: Config, clock: Clock, timers: Timers, rng: random.Random, log: GroupLog, wake: Wake
+    ) -> None:
         self.config = GroupConfig.of(config)
         self._clock = clock
         self._log = log
@@ -116,11 +125,12 @@ class GroupCoordinator:
     def join(self, joining: Joining, *, id_required: bool, can_skip: bool) -> Ticket[Joined]:
         """Take a member into the group's next generation; the ticket is resolved when that is made.
 
-        `id_required`: a dynamic newcomer is first given an id to come back with (JoinGroup 4 and later). `can_skip`: the
-        client knows `Joined.skip_assignment` (9 and later).
-        Raises: InvalidGroupId, InvalidSessionTimeout, UnknownMember, FencedInstanceId, InconsistentGroupProtocol,
-        GroupMaxSizeReached, MemberIdRequired, CoordinatorNotAvailable. The ticket fails with: UnknownMember, FencedInstanceId,
-        RebalanceInProgress (asked again), or what `answer_to` makes of a failed write.
+        `id_required`: a dynamic newcomer is first given an id to come back with (JoinGroup 4 and
+        later). `can_skip`: the client knows `Joined.skip_assignment` (9 and later). Raises:
+        InvalidGroupId, InvalidSessionTimeout, UnknownMember, FencedInstanceId,
+        InconsistentGroupProtocol, GroupMaxSizeReached, MemberIdRequired, CoordinatorNotAvailable.
+        The ticket fails with: UnknownMember, FencedInstanceId, RebalanceInProgress (asked again),
+        or what `answer_to` makes of a failed write.
         """
         self._check_group_id(joining.group_id)
         self._membership.check_session_timeout(joining.session_timeout_ms)
@@ -147,12 +157,14 @@ class GroupCoordinator:
         protocol_type: str | None = None,
         protocol_name: str | None = None,
     ) -> Ticket[Synced]:
-        """Give a member its assignment as soon as its leader has made it; the leader brings all of them, member id -> assignment.
+        """Give a member its assignment as soon as its leader has made it; the leader brings all of
+        them, member id -> assignment.
 
-        Assignments pass through untouched. `protocol_type` and `protocol_name` must be the group's unless they are None.
-        Raises: InvalidGroupId, UnknownMember, FencedInstanceId, IllegalGeneration, InconsistentGroupProtocol,
-        RebalanceInProgress, CoordinatorNotAvailable. The ticket fails with: RebalanceInProgress, UnknownMember, FencedInstanceId,
-        or what `answer_to` makes of a failed write.
+        Assignments pass through untouched. `protocol_type` and `protocol_name` must be the group's
+        unless they are None. Raises: InvalidGroupId, UnknownMember, FencedInstanceId,
+        IllegalGeneration, InconsistentGroupProtocol, RebalanceInProgress, CoordinatorNotAvailable.
+        The ticket fails with: RebalanceInProgress, UnknownMember, FencedInstanceId, or what
+        `answer_to` makes of a failed write.
         """
         group = self._alive(group_id)
         member = group.check_member(member_id, instance_id)
@@ -162,14 +174,16 @@ class GroupCoordinator:
     def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> None:
         """A member is alive.
 
-        Raises: RebalanceInProgress: alive, and has to join again; InvalidGroupId, UnknownMember, FencedInstanceId,
-        IllegalGeneration, CoordinatorNotAvailable.
+        Raises: RebalanceInProgress: alive, and has to join again; InvalidGroupId, UnknownMember,
+        FencedInstanceId, IllegalGeneration, CoordinatorNotAvailable.
         """
         group = self._alive(group_id)
         self._membership.heartbeat(group, group.check_member(member_id, instance_id), generation)
 
     def leave(self, group_id: str, leaving: Sequence[Leaving]) -> list[RequestRefused | None]:
-        """Let members go at once; for each None, or why it can't leave. Raises: InvalidGroupId, CoordinatorNotAvailable."""
+        """Let members go at once; for each None, or why it can't leave. Raises: InvalidGroupId,
+        CoordinatorNotAvailable.
+        """
         self._check_group_id(group_id)
         group = self._groups.get(group_id)
         if group is None:
@@ -199,7 +213,9 @@ class GroupCoordinator:
         return Described(group.state, group.protocol_type or "", (group.protocol_name or "") if stable else "", members)
 
     def groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[Listed]:
-        """All groups in one of `states` and of one of `types`, in any case of letters; an empty filter lets all pass."""
+        """All groups in one of `states` and of one of `types`, in any case of letters; an empty
+        filter lets all pass.
+        """
         wanted = {state.lower() for state in states}
         if types and GROUP_TYPE not in {kind.lower() for kind in types}:
             return []
@@ -210,7 +226,9 @@ class GroupCoordinator:
         ]
 
     def delete(self, group_id: str) -> Ticket[None]:
-        """Delete a group and its offsets. Raises: GroupIdNotFound, NonEmptyGroup. The ticket fails as `answer_to` says; then all stays."""
+        """Delete a group and its offsets. Raises: GroupIdNotFound, NonEmptyGroup. The ticket fails
+        as `answer_to` says; then all stays.
+        """
         self._check_readable(group_id)
         group = self._groups.get(group_id)
         if group is None or group.state is State.DEAD:
@@ -240,12 +258,14 @@ class GroupCoordinator:
         commits: Sequence[Commit],
         retention_ms: int | None = None,
     ) -> Ticket[list[RequestRefused | None]]:
-        """Commit offsets; for each the ticket has None, or why it was refused while the others went through.
+        """Commit offsets; for each the ticket has None, or why it was refused while the others went
+        through.
 
-        A consumer without group management has `generation` -1 and no member id; it may commit while the group has no members.
-        `retention_ms`: expire that long from now, instead of by the broker's rules.
-        Raises: GroupIdNotFound (no such group, and a generation that says there was), UnknownMember, FencedInstanceId,
-        IllegalGeneration, RebalanceInProgress, CoordinatorNotAvailable. The ticket fails, with nothing changed, as `answer_to` says.
+        A consumer without group management has `generation` -1 and no member id; it may commit
+        while the group has no members. `retention_ms`: expire that long from now, instead of by the
+        broker's rules. Raises: GroupIdNotFound (no such group, and a generation that says there
+        was), UnknownMember, FencedInstanceId, IllegalGeneration, RebalanceInProgress,
+        CoordinatorNotAvailable. The ticket fails, with nothing changed, as `answer_to` says.
         """
         self._check_readable(group_id)
         group = self._groups.get(group_id)
@@ -263,11 +283,18 @@ class GroupCoordinator:
         for one in commits:
             if len(one.metadata) > self.config.metadata_length_max:
                 limit = self.config.metadata_length_max
-                answers.append(OffsetMetadataTooLarge(f"metadata has at most {limit} characters, this one has {len(one.metadata)}"))
+                answers.append(
+                    OffsetMetadataTooLarge(f"metadata has at most {limit} characters, this one has {len(one.metadata)}")
+                )
                 continue
             committed_ms = now_ms if one.committed_ms is None else one.committed_ms
-            committed = CommittedOffset(one.offset, one.leader_epoch, one.metadata, committed_ms, expires_ms, one.topic_id)
-            if not has_room and (refusal := self._refusal(group_id, (one.topic, one.partition), committed, accepted)) is not None:
+            committed = CommittedOffset(
+                one.offset, one.leader_epoch, one.metadata, committed_ms, expires_ms, one.topic_id
+            )
+            if (
+                not has_room
+                and (refusal := self._refusal(group_id, (one.topic, one.partition), committed, accepted)) is not None
+            ):
                 answers.append(refusal)
                 continue
             accepted.append(((one.topic, one.partition), committed))
@@ -275,7 +302,11 @@ class GroupCoordinator:
         return self._commit(group_id, accepted, answers)
 
     def _refusal(
-        self, group_id: str, key: TopicPartition, committed: CommittedOffset, accepted: Sequence[tuple[TopicPartition, CommittedOffset]]
+        self,
+        group_id: str,
+        key: TopicPartition,
+        committed: CommittedOffset,
+        accepted: Sequence[tuple[TopicPartition, CommittedOffset]],
     ) -> InvalidCommitOffsetSize | None:
         topic, partition = key
         former = self._offsets.of(group_id).get(topic, {}).get(partition)
@@ -305,14 +336,18 @@ class GroupCoordinator:
         self._rebalance.extend_session(member)
 
     def _commit(
-        self, group_id: str, accepted: list[tuple[TopicPartition, CommittedOffset]], answers: list[RequestRefused | None]
+        self,
+        group_id: str,
+        accepted: list[tuple[TopicPartition, CommittedOffset]],
+        answers: list[RequestRefused | None],
     ) -> Ticket[list[RequestRefused | None]]:
         ticket: Ticket[list[RequestRefused | None]] = Ticket()
         if not accepted:
             ticket.resolve(answers)
             return ticket
         written: GroupRecords = [
-            (records.offset_key(group_id, topic, partition), records.offset_value(committed)) for (topic, partition), committed in accepted
+            (records.offset_key(group_id, topic, partition), records.offset_value(committed))
+            for (topic, partition), committed in accepted
         ]
         keys = [key for key, _ in accepted]
         held = offsets_bytes([committed for _, committed in accepted])
@@ -336,7 +371,8 @@ class GroupCoordinator:
         return ticket
 
     def offsets(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
-        """Topic -> partition -> what the group has committed, as far as it is durable; a view that lives until the next change.
+        """Topic -> partition -> what the group has committed, as far as it is durable; a view that
+        lives until the next change.
 
         Raises NotCoordinator: that could not be read.
         """
@@ -344,10 +380,12 @@ class GroupCoordinator:
         return self._offsets.of(group_id)
 
     def delete_offsets(self, group_id: str, keys: Sequence[TopicPartition]) -> Ticket[list[RequestRefused | None]]:
-        """Delete committed offsets; the ticket has None for each of `keys`, also where nothing was committed, or why it was refused.
+        """Delete committed offsets; the ticket has None for each of `keys`, also where nothing was
+        committed, or why it was refused.
 
-        Raises: GroupIdNotFound; NonEmptyGroup: members of another protocol than consumers'. The ticket fails as `answer_to` says.
-        Source: KIP-496, Kafka's OffsetMetadataManager.deleteOffsets.
+        Raises: GroupIdNotFound; NonEmptyGroup: members of another protocol than consumers'. The
+        ticket fails as `answer_to` says. Source: KIP-496, Kafka's
+        OffsetMetadataManager.deleteOffsets.
         """
         self._check_readable(group_id)
         group = self._groups.get(group_id)
@@ -357,9 +395,12 @@ class GroupCoordinator:
             raise NonEmptyGroup(f"group {group_id!r} has members")
         is_read = {topic: group.reads_topic(topic) for topic, _ in keys}
         answers: list[RequestRefused | None] = [
-            GroupSubscribedToTopic(f"members of group {group_id!r} read topic {topic}") if is_read[topic] else None for topic, _ in keys
+            GroupSubscribedToTopic(f"members of group {group_id!r} read topic {topic}") if is_read[topic] else None
+            for topic, _ in keys
         ]
-        gone = [(group_id, key) for key in sorted(self._offsets.keys(group_id).intersection(keys)) if not is_read[key[0]]]
+        gone = [
+            (group_id, key) for key in sorted(self._offsets.keys(group_id).intersection(keys)) if not is_read[key[0]]
+        ]
         ticket: Ticket[list[RequestRefused | None]] = Ticket()
         if not gone:
             ticket.resolve(answers)
@@ -383,15 +424,19 @@ class GroupCoordinator:
         for group_id, keys in self._offsets.keys_of_topic(topic).items():
             by_partition.setdefault(self._partition(group_id), []).extend((group_id, key) for key in sorted(keys))
         for partition, gone in by_partition.items():
-            self._log.append(partition, [(records.offset_key(group_id, *key), None) for group_id, key in gone], self._forget(gone))
+            self._log.append(
+                partition, [(records.offset_key(group_id, *key), None) for group_id, key in gone], self._forget(gone)
+            )
 
     # --- the log
 
     def load(self, partition: int, found: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Take over what one partition of the log holds, oldest record first; called once for each, before anything else.
+        """Take over what one partition of the log holds, oldest record first; called once for each,
+        before anything else.
 
-        Only what is committed may be there: no records of transactions that were aborted or are still open.
-        Records of group types that we do not serve are left alone. Raises MalformedMessage: a record can't be read.
+        Only what is committed may be there: no records of transactions that were aborted or are
+        still open. Records of group types that we do not serve are left alone. Raises
+        MalformedMessage: a record can't be read.
         """
         latest: dict[bytes, bytes | None] = {}
         for key, value in found:
@@ -425,7 +470,9 @@ class GroupCoordinator:
         return touched
 
     def refuse(self, partition: int, why: str) -> None:
-        """What one partition of the log holds can't be known: its groups get NotCoordinator from now on, rather than an empty answer."""
+        """What one partition of the log holds can't be known: its groups get NotCoordinator from
+        now on, rather than an empty answer.
+        """
         self._refused[partition] = why
 
     def _check_group_id(self, group_id: str) -> None:
@@ -444,7 +491,9 @@ class GroupCoordinator:
         return records.partition_of(group_id, self._log.partition_count)
 
     def _save(self, group: Group, assignments: Mapping[str, bytes], done: Done) -> None:
-        self._write(group.group_id, [(records.group_key(group.group_id), records.group_value(group.record(assignments)))], done)
+        self._write(
+            group.group_id, [(records.group_key(group.group_id), records.group_value(group.record(assignments)))], done
+        )
 
     def _found(self, group: Group) -> None:
         """Take in a new group, and write that it is there."""
@@ -505,16 +554,24 @@ class GroupCoordinator:
     # --- expiry
 
     def _expire(self) -> Iterator[None]:
-        """Drop offsets that have outlived their retention, and empty groups that have none left. One step per group."""
+        """Drop offsets that have outlived their retention, and empty groups that have none left.
+        One step per group.
+        """
         now_ms = self._clock.wall_ms()
         for group in list(self._groups.values()):
             yield
             if self._groups.get(group.group_id) is not group:
                 continue  # deleted meanwhile
             expired = self._offsets.expired(group, now_ms, self.config.retention_ms)
-            is_unused = group.state is State.EMPTY and not group.pending and expired == self._offsets.keys(group.group_id)
+            is_unused = (
+                group.state is State.EMPTY and not group.pending and expired == self._offsets.keys(group.group_id)
+            )
             if is_unused:
                 self._remove(group, lambda error: None)
             elif expired:
                 gone = [(group.group_id, key) for key in sorted(expired)]
-                self._write(group.group_id, [(records.offset_key(group.group_id, *key), None) for _, key in gone], self._forget(gone))
+                self._write(
+                    group.group_id,
+                    [(records.offset_key(group.group_id, *key), None) for _, key in gone],
+                    self._forget(gone),
+                )

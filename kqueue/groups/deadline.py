@@ -10,8 +10,9 @@ from kqueue.base.timers import Timer, Timers
 class Deadline:
     """Calls `run` once the monotonic clock reaches the time set last.
 
-    Moving it back costs two comparisons and leaves nothing in the heap of timers: the one timer that is armed finds
-    on waking that it came too early, and arms itself again. That is what a heartbeat every few seconds needs.
+    Moving it back costs two comparisons and leaves nothing in the heap of timers: the one timer
+    that is armed finds on waking that it came too early, and arms itself again. That is what a
+    heartbeat every few seconds needs.
     """
 
     __slots__ = ("_run", "_timer", "_timers", "due_ms")

@@ -1,4 +1,6 @@
-"""One classic group: its members, what they share, and its state. Pure data: no clock of its own, no log, no waking."""
+"""One classic group: its members, what they share, and its state. Pure data: no clock of its own,
+no log, no waking.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,9 @@ class Group:
         self.state_since_ms = now_ms
 
     def take_over(self, value: GroupMetadataValue) -> None:
-        """Be what the log says, apart from the members, who are added one by one. Raises MalformedMessage."""
+        """Be what the log says, apart from the members, who are added one by one. Raises
+        MalformedMessage.
+        """
         if value.members and not (value.protocol and value.protocol_type):
             raise MalformedMessage(f"group {self.group_id!r} has {len(value.members)} members and no protocol")
         self.state = State.STABLE if value.members else State.EMPTY
@@ -93,7 +97,9 @@ class Group:
         self.leader_id = value.leader
 
     def record(self, assignments: Mapping[str, bytes]) -> GroupMetadataValue:
-        """What the log is to say of this generation, with these assignments (member id -> assignment)."""
+        """What the log is to say of this generation, with these assignments (member id ->
+        assignment).
+        """
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,
@@ -121,12 +127,16 @@ class Group:
 
     @property
     def everybody_joined(self) -> bool:
-        """Nobody is missing who should join: neither a member, nor one that was given an id to come back with."""
+        """Nobody is missing who should join: neither a member, nor one that was given an id to come
+        back with.
+        """
         return self.joined_count == len(self.members) and not self.pending
 
     @property
     def in_initial_wait(self) -> bool:
-        """In the first join phase after being empty, which lasts its time even if everybody who is there has joined."""
+        """In the first join phase after being empty, which lasts its time even if everybody who is
+        there has joined.
+        """
         return self.state is State.PREPARING_REBALANCE and self.previous_state is State.EMPTY
 
     def rebalance_timeout_ms(self) -> int:
@@ -136,13 +146,17 @@ class Group:
     # --- members
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member of this id. Raises: UnknownMember; FencedInstanceId: its instance id belongs to another member now."""
+        """The member of this id. Raises: UnknownMember; FencedInstanceId: its instance id belongs
+        to another member now.
+        """
         if instance_id is not None:
             holder = self.static_ids.get(instance_id)
             if holder is None:
                 raise UnknownMember(f"group {self.group_id!r} has no member with the instance id {instance_id!r}")
             if holder != member_id:
-                raise FencedInstanceId(f"{instance_id!r} of group {self.group_id!r} belongs to member {holder!r}, not to {member_id!r}")
+                raise FencedInstanceId(
+                    f"{instance_id!r} of group {self.group_id!r} belongs to member {holder!r}, not to {member_id!r}"
+                )
         member = self.members.get(member_id)
         if member is None:
             raise UnknownMember(f"group {self.group_id!r} has no member {member_id!r}")
@@ -162,7 +176,9 @@ class Group:
         self._count(member, 1)
 
     def remove(self, member: Member) -> None:
-        """Let a member go. Its tickets must have been taken; if it led, the member that has been there longest leads."""
+        """Let a member go. Its tickets must have been taken; if it led, the member that has been
+        there longest leads.
+        """
         assert member.join_ticket is None
         assert member.sync_ticket is None
         del self.members[member.member_id]
@@ -179,7 +195,9 @@ class Group:
         self.member_bytes = 0
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Give a static member's place to a new holder of its instance id: same assignment, same rank."""
+        """Give a static member's place to a new holder of its instance id: same assignment, same
+        rank.
+        """
         assert member.instance_id is not None
         former = member.member_id
         del self.members[former]
@@ -192,7 +210,9 @@ class Group:
             self.unsynced.remove(former)
             self.unsynced.add(member_id)
 
-    def update(self, member: Member, protocols: Mapping[str, bytes], rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
+    def update(
+        self, member: Member, protocols: Mapping[str, bytes], rebalance_timeout_ms: int, session_timeout_ms: int
+    ) -> None:
         """Take over what a member says when it joins again."""
         self._count(member, -1)
         member.protocols = dict(protocols)
@@ -229,14 +249,20 @@ class Group:
     # --- what the members share
 
     def accepts(self, joining: Joining) -> bool:
-        """Whether the group's protocol type is the joiner's, and all members support one of the joiner's protocols."""
+        """Whether the group's protocol type is the joiner's, and all members support one of the
+        joiner's protocols.
+        """
         if self.state is State.EMPTY:
             return bool(joining.protocol_type) and bool(joining.protocols)
         everybody = len(self.members)
-        return self.protocol_type == joining.protocol_type and any(self._supporters.get(name, 0) == everybody for name in joining.protocols)
+        return self.protocol_type == joining.protocol_type and any(
+            self._supporters.get(name, 0) == everybody for name in joining.protocols
+        )
 
     def select_protocol(self) -> str:
-        """The protocol that most members like best, among those that all support; of several, the one voted for first."""
+        """The protocol that most members like best, among those that all support; of several, the
+        one voted for first.
+        """
         everybody = len(self.members)
         candidates = {name for name, count in self._supporters.items() if count == everybody}
         votes: dict[str, int] = {}
@@ -246,7 +272,9 @@ class Group:
         return max(votes, key=votes.__getitem__)
 
     def elect_leader(self) -> bool:
-        """Make sure that the leader has joined, by choosing another if need be; False if no member has joined."""
+        """Make sure that the leader has joined, by choosing another if need be; False if no member
+        has joined.
+        """
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is not None and leader.join_ticket is not None:
             return True
@@ -277,4 +305,7 @@ class Group:
     def roster(self) -> list[JoinedMember]:
         """All members, as the leader is told of them."""
         name = self.protocol_name
-        return [JoinedMember(member.member_id, member.instance_id, member.metadata(name)) for member in self.members.values()]
+        return [
+            JoinedMember(member.member_id, member.instance_id, member.metadata(name))
+            for member in self.members.values()
+        ]

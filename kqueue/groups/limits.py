@@ -1,7 +1,8 @@
 """How much memory groups may take, over the whole broker, and what they take now.
 
-Every bound is a setting with a finite default. What has grown to a bound goes on: members rejoin, offsets are committed again. Only what
-would grow it further is refused, with an error that clients report instead of trying again, and one log line per minute and setting.
+Every bound is a setting with a finite default. What has grown to a bound goes on: members rejoin,
+offsets are committed again. Only what would grow it further is refused, with an error that clients
+report instead of trying again, and one log line per minute and setting.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def offsets_bytes(offsets: Sequence[HasMetadata]) -> int:
 class GroupLimits:
     """The bounds of one coordinator, and what counts towards them. Belongs to the owner thread.
 
-    `member_bytes`: of all members. `offset_bytes`: of all committed offsets, those under way included.
+    `member_bytes`: of all members. `offset_bytes`: of all committed offsets, those under way
+    included.
     """
 
     def __init__(self, config: GroupConfig, clock: Clock) -> None:
@@ -72,11 +74,17 @@ class GroupLimits:
         self.offset_bytes = 0
 
     def check_new_group(self, group_id: str, count: int) -> None:
-        """Raises GroupMaxSizeReached: `count` groups are as many as there may be. InvalidGroupId: the id is too long to be kept."""
+        """Raises GroupMaxSizeReached: `count` groups are as many as there may be. InvalidGroupId:
+        the id is too long to be kept.
+        """
         if len(group_id) > GROUP_ID_LENGTH_MAX:
-            raise InvalidGroupId(f"a new group's id has at most {GROUP_ID_LENGTH_MAX} characters, found {len(group_id)}")
+            raise InvalidGroupId(
+                f"a new group's id has at most {GROUP_ID_LENGTH_MAX} characters, found {len(group_id)}"
+            )
         if count >= self._config.groups_max:
-            raise GroupMaxSizeReached(self._refused("kqueue.max.groups", f"group {group_id!r} can't be made: there are {count} groups"))
+            raise GroupMaxSizeReached(
+                self._refused("kqueue.max.groups", f"group {group_id!r} can't be made: there are {count} groups")
+            )
 
     def check_member(self, group_id: str, group_bytes: int, before: int, after: int) -> None:
         """Before a member grows from `before` to `after` bytes in a group that has `group_bytes`.
@@ -100,7 +108,9 @@ class GroupLimits:
     def refusal(
         self, group_id: str, former: CommittedOffset | None, committed: CommittedOffset, more: int
     ) -> InvalidCommitOffsetSize | None:
-        """Why an offset can't take the place of `former`, where `more` bytes are about to be added besides; None: it can."""
+        """Why an offset can't take the place of `former`, where `more` bytes are about to be added
+        besides; None: it can.
+        """
         grows = offsets_bytes([committed]) - (0 if former is None else offsets_bytes([former]))
         if grows <= 0 or self.offset_bytes + more + grows <= self._config.offsets_bytes_max:
             return None
@@ -108,9 +118,13 @@ class GroupLimits:
         return InvalidCommitOffsetSize(self._refused("kqueue.max.offsets.bytes", what))
 
     def expect(self, member_id: str, forget: Callable[[], object]) -> None:
-        """An id was handed out. If they are too many the oldest that nobody has joined with is taken back: `forget` is called."""
+        """An id was handed out. If they are too many the oldest that nobody has joined with is
+        taken back: `forget` is called.
+        """
         if len(self._pending) >= self._config.pending_members_max:
-            self._refused("kqueue.max.pending.members", f"{len(self._pending)} member ids were not used: the oldest is taken back")
+            self._refused(
+                "kqueue.max.pending.members", f"{len(self._pending)} member ids were not used: the oldest is taken back"
+            )
             _, oldest = self._pending.popitem(last=False)
             oldest()
         self._pending[member_id] = forget

@@ -10,9 +10,11 @@ from kqueue.groups.deadline import Deadline
 
 
 class Joining(NamedTuple):
-    """A request to join. `member_id` is empty for a newcomer, `instance_id` None for a dynamic member.
+    """A request to join. `member_id` is empty for a newcomer, `instance_id` None for a dynamic
+    member.
 
-    `protocols`: name -> metadata, the member's favourite first; the metadata is the client's own and passes through untouched.
+    `protocols`: name -> metadata, the member's favourite first; the metadata is the client's own
+    and passes through untouched.
     """
 
     group_id: str
@@ -58,7 +60,9 @@ class Synced(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """One member of a request to leave; an empty `member_id` with an `instance_id` removes whoever holds that instance."""
+    """One member of a request to leave; an empty `member_id` with an `instance_id` removes whoever
+    holds that instance.
+    """
 
     member_id: str
     instance_id: str | None = None
@@ -102,7 +106,9 @@ class Member:
 
     @property
     def is_excused(self) -> bool:
-        """Waits for us, so its silence is no sign of death. A newcomer does not know its id yet, so it has to come back in time."""
+        """Waits for us, so its silence is no sign of death. A newcomer does not know its id yet, so
+        it has to come back in time.
+        """
         return not self.is_new and (self.join_ticket is not None or self.sync_ticket is not None)
 
     def supports(self, protocols: Mapping[str, bytes]) -> bool:

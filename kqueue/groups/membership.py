@@ -1,8 +1,9 @@
-"""How members come, stay and go: dynamic members, and static ones that keep their place when they come back.
+"""How members come, stay and go: dynamic members, and static ones that keep their place when they
+come back.
 
-A dynamic newcomer is given an id to come back with, so that a join that was given up leaves no ghost; a static member is
-known by its instance id, and whoever joins with that last holds its place.
-Source: Kafka GroupMetadataManager (classicGroup…), KIP-62, KIP-345, KIP-394, KIP-814.
+A dynamic newcomer is given an id to come back with, so that a join that was given up leaves no
+ghost; a static member is known by its instance id, and whoever joins with that last holds its
+place. Source: Kafka GroupMetadataManager (classicGroup…), KIP-62, KIP-345, KIP-394, KIP-814.
 """
 
 from __future__ import annotations
@@ -38,11 +39,15 @@ from kqueue.groups.schemas import GroupMetadataValue
 from kqueue.groups.states import State
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
-"""How long a newcomer's first join may take; it can't send heartbeats before it knows its id. Source: Kafka."""
+"""How long a newcomer's first join may take; it can't send heartbeats before it knows its id.
+Source: Kafka.
+"""
 
 
 MEMBER_NAME_LENGTH_MAX = 255
-"""How much of a client id or instance id goes into a member id, which has to fit into a string of the protocol whatever it is made of."""
+"""How much of a client id or instance id goes into a member id, which has to fit into a string of
+the protocol whatever it is made of.
+"""
 
 
 class Former(NamedTuple):
@@ -88,7 +93,9 @@ class Membership:
         _check_alive(group)
         self._check_room(group, joining.member_id)
         if not group.accepts(joining):
-            raise InconsistentGroupProtocol(f"group {group.group_id!r}: no protocol of this member is supported by all members")
+            raise InconsistentGroupProtocol(
+                f"group {group.group_id!r}: no protocol of this member is supported by all members"
+            )
         self._check_bytes(group, joining)
         if not joining.member_id:
             return self._join_new(group, joining, id_required=id_required, can_skip=can_skip)
@@ -97,12 +104,16 @@ class Membership:
         return self._join_again(group, group.check_member(joining.member_id, joining.instance_id), joining)
 
     def _check_room(self, group: Group, member_id: str) -> None:
-        """Raises GroupMaxSizeReached. While the members gather, those who come last lose their place in a group that is too big."""
+        """Raises GroupMaxSizeReached. While the members gather, those who come last lose their
+        place in a group that is too big.
+        """
         member = group.members.get(member_id)
         if group.state is State.EMPTY:
             return
         if group.state is State.PREPARING_REBALANCE:
-            has_room = (member is not None and member.join_ticket is not None) or group.joined_count < self._config.members_max
+            has_room = (
+                member is not None and member.join_ticket is not None
+            ) or group.joined_count < self._config.members_max
         else:
             has_room = member is not None or len(group.members) < self._config.members_max
         if has_room:
@@ -114,7 +125,9 @@ class Membership:
         raise GroupMaxSizeReached(f"group {group.group_id!r} has its {self._config.members_max} members")
 
     def _check_bytes(self, group: Group, joining: Joining) -> None:
-        """Raises GroupMaxSizeReached: what the member says is more than the group, or all groups, may keep."""
+        """Raises GroupMaxSizeReached: what the member says is more than the group, or all groups,
+        may keep.
+        """
         former_id = joining.member_id or group.static_ids.get(joining.instance_id or "", "")
         former = group.members.get(former_id)
         before = 0 if former is None else member_bytes(former)
@@ -136,8 +149,8 @@ class Membership:
     def _join_again(self, group: Group, member: Member, joining: Joining) -> Ticket[Joined]:
         unchanged = member.supports(joining.protocols)
         is_leader = member.member_id == group.leader_id
-        # An answer that got lost is given once more. A leader that joins a stable group wants a new assignment
-        # though nothing of its own changed: topics may have grown.
+        # An answer that got lost is given once more. A leader that joins a stable group wants a new
+        # assignment though nothing of its own changed: topics may have grown.
         if unchanged and (group.state is State.COMPLETING_REBALANCE or (group.state is State.STABLE and not is_leader)):
             ticket: Ticket[Joined] = Ticket()
             self._rebalance.resolve(ticket, self._rebalance.joined(group, member))
@@ -180,11 +193,19 @@ class Membership:
 
     # --- static members that come back
 
-    def _replace(self, group: Group, member: Member, member_id: str, joining: Joining, *, can_skip: bool) -> Ticket[Joined]:
-        """A static member came back under a new id: fence the old one. A stable group goes on as it is if its protocol stays."""
+    def _replace(
+        self, group: Group, member: Member, member_id: str, joining: Joining, *, can_skip: bool
+    ) -> Ticket[Joined]:
+        """A static member came back under a new id: fence the old one. A stable group goes on as it
+        is if its protocol stays.
+        """
         former = Former(member.member_id, member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
-        fenced = FencedInstanceId(f"instance id {joining.instance_id!r} of group {group.group_id!r} has joined anew as {member_id!r}")
-        is_settled = group.state is State.STABLE and member.join_ticket is None  # else an earlier return is still being written
+        fenced = FencedInstanceId(
+            f"instance id {joining.instance_id!r} of group {group.group_id!r} has joined anew as {member_id!r}"
+        )
+        is_settled = (
+            group.state is State.STABLE and member.join_ticket is None
+        )  # else an earlier return is still being written
         self._rebalance.refuse_join(group, member, fenced)
         self._rebalance.refuse_sync(member, fenced)
         group.rename(member, member_id)
@@ -193,11 +214,14 @@ class Membership:
         if is_settled and group.select_protocol() == group.protocol_name:
             self._keep_generation(group, member, former, ticket, can_skip=can_skip)
         else:
-            # While the leader makes the assignment, it knows the old id only: everybody has to join again.
+            # While the leader makes the assignment, it knows the old id only: everybody has to join
+            # again.
             self._rebalance.rebalance(group)
         return ticket
 
-    def _keep_generation(self, group: Group, member: Member, former: Former, ticket: Ticket[Joined], *, can_skip: bool) -> None:
+    def _keep_generation(
+        self, group: Group, member: Member, former: Former, ticket: Ticket[Joined], *, can_skip: bool
+    ) -> None:
         leader_before = former.member_id if group.leader_id == member.member_id else group.leader_id or ""
 
         def done(error: KqueueError | None) -> None:
@@ -213,7 +237,8 @@ class Membership:
             if can_skip:
                 joined = self._rebalance.joined(group, member, skip_assignment=group.leader_id == member.member_id)
             else:
-                # An old leader would assign anew if it found itself leading, and its members would never hear of it.
+                # An old leader would assign anew if it found itself leading, and its members would
+                # never hear of it.
                 joined = self._rebalance.joined(group, member)._replace(leader=leader_before, members=[])
             self._rebalance.resolve(ticket, joined)
 
@@ -222,14 +247,18 @@ class Membership:
     # --- staying
 
     def heartbeat(self, group: Group, member: Member, generation: int) -> None:
-        """Keep the member's session. Raises IllegalGeneration; RebalanceInProgress: the member has to join again."""
+        """Keep the member's session. Raises IllegalGeneration; RebalanceInProgress: the member has
+        to join again.
+        """
         check_generation(group, generation)
         self._rebalance.extend_session(member)
         if group.state is State.PREPARING_REBALANCE:
             raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing")
 
     def restore(self, group_id: str, value: GroupMetadataValue) -> Group:
-        """A group as the log has it; `resume` starts it. Raises MalformedMessage: members that can't be together."""
+        """A group as the log has it; `resume` starts it. Raises MalformedMessage: members that
+        can't be together.
+        """
         group = self._rebalance.new_group(group_id)
         group.take_over(value)
         for saved in value.members:
@@ -254,7 +283,9 @@ class Membership:
         return group
 
     def resume(self, group: Group) -> None:
-        """Start the sessions of a group read from the log; one that is bigger than it may be has to gather anew."""
+        """Start the sessions of a group read from the log; one that is bigger than it may be has to
+        gather anew.
+        """
         for member in group.members.values():
             self._rebalance.extend_session(member)
         if len(group.members) > self._config.members_max:

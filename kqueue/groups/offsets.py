@@ -1,4 +1,6 @@
-"""Committed offsets of all groups, as far as the log has them, and which of them have outlived their use."""
+"""Committed offsets of all groups, as far as the log has them, and which of them have outlived
+their use.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,11 @@ _NONE: Mapping[str, Mapping[int, CommittedOffset]] = {}
 
 
 class OffsetStore:
-    """Group id -> topic -> partition -> what was committed. Holds only what is durable; what is being written is known by name.
+    """Group id -> topic -> partition -> what was committed. Holds only what is durable; what is
+    being written is known by name.
 
-    A write is announced (`begin`) when it is appended and ends (`end`) when the log has it or never will.
+    A write is announced (`begin`) when it is appended and ends (`end`) when the log has it or never
+    will.
     """
 
     def __init__(self, limits: GroupLimits) -> None:
@@ -34,7 +38,9 @@ class OffsetStore:
         former = partitions.get(partition)
         partitions[partition] = committed
         if former is None or former.metadata != committed.metadata:
-            self._limits.offset_bytes += offsets_bytes((committed,)) - (0 if former is None else offsets_bytes((former,)))
+            self._limits.offset_bytes += offsets_bytes((committed,)) - (
+                0 if former is None else offsets_bytes((former,))
+            )
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         """Forget an offset; harmless if there is none."""
@@ -67,7 +73,9 @@ class OffsetStore:
             del self._under_way[group_id]
 
     def keys(self, group_id: str) -> set[TopicPartition]:
-        """Everything that a deletion has to take back: what is committed, and what is being written."""
+        """Everything that a deletion has to take back: what is committed, and what is being
+        written.
+        """
         found = {(topic, partition) for topic, partitions in self.of(group_id).items() for partition in partitions}
         return found.union(self._under_way.get(group_id, ()))
 
@@ -84,7 +92,9 @@ class OffsetStore:
         return found
 
     def expired(self, group: Group, now_ms: int, retention_ms: int) -> set[TopicPartition]:
-        """Offsets of this group that nobody will come back for; none that is just being committed anew."""
+        """Offsets of this group that nobody will come back for; none that is just being committed
+        anew.
+        """
         since = retention_start(group)
         if since is None:
             return set()
@@ -101,8 +111,9 @@ class OffsetStore:
 def retention_start(group: Group) -> Callable[[CommittedOffset], int] | None:
     """When the retention of a group's offsets begins (wall clock, ms); None while it doesn't run.
 
-    Without group management it begins with the commit; once the last member has left, with that; while members are there, with
-    the commit, for topics that they do not subscribe to. Source: KIP-211, Kafka ClassicGroup.offsetExpirationCondition.
+    Without group management it begins with the commit; once the last member has left, with that;
+    while members are there, with the commit, for topics that they do not subscribe to. Source:
+    KIP-211, Kafka ClassicGroup.offsetExpirationCondition.
     """
     if group.state is State.DEAD:
         return None

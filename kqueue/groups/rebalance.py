@@ -1,8 +1,9 @@
-"""One round of the rebalance protocol: the members gather, are a generation, and get their assignments from their leader.
+"""One round of the rebalance protocol: the members gather, are a generation, and get their
+assignments from their leader.
 
-A join phase (`prepare`) ends (`_complete`) when all members have joined or their time is up; the leader among them then
-gives everybody's assignment in its SyncGroup, which is in the log before anybody sees it.
-Source: Kafka GroupMetadataManager (classicGroup…), KIP-134.
+A join phase (`prepare`) ends (`_complete`) when all members have joined or their time is up; the
+leader among them then gives everybody's assignment in its SyncGroup, which is in the log before
+anybody sees it. Source: Kafka GroupMetadataManager (classicGroup…), KIP-134.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import IllegalGeneration, InconsistentGroupProtocol, KqueueError, RebalanceInProgress, UnknownMember
+from kqueue.base.errors import (
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    KqueueError,
+    RebalanceInProgress,
+    UnknownMember,
+)
 from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timers
 from kqueue.groups.config import GroupConfig
@@ -27,9 +34,13 @@ SaveGroup = Callable[[Group, Mapping[str, bytes], Done], None]
 
 
 class Rebalance:
-    """Gathers members and hands out assignments. Runs on the owner thread; settles the tickets that members wait with."""
+    """Gathers members and hands out assignments. Runs on the owner thread; settles the tickets that
+    members wait with.
+    """
 
-    def __init__(self, config: GroupConfig, clock: Clock, timers: Timers, limits: GroupLimits, save: SaveGroup, wake: Wake) -> None:
+    def __init__(
+        self, config: GroupConfig, clock: Clock, timers: Timers, limits: GroupLimits, save: SaveGroup, wake: Wake
+    ) -> None:
         self._config = config
         self._clock = clock
         self._timers = timers
@@ -102,7 +113,9 @@ class Rebalance:
             self._complete(group)
 
     def _expire_join(self, group: Group) -> None:
-        """Time is up: end the join phase, but go on with the initial wait of a group to which somebody new has come meanwhile."""
+        """Time is up: end the join phase, but go on with the initial wait of a group to which
+        somebody new has come meanwhile.
+        """
         if group.in_initial_wait and group.newcomer_seen and group.extension_ms > 0:
             group.newcomer_seen = False
             delay_ms = min(self._config.initial_rebalance_delay_ms, group.extension_ms)
@@ -112,7 +125,9 @@ class Rebalance:
             self._complete(group)
 
     def _complete(self, group: Group) -> None:
-        """End the join phase: who has not joined is out (a static member until its session ends), the others are a generation."""
+        """End the join phase: who has not joined is out (a static member until its session ends),
+        the others are a generation.
+        """
         group.join_deadline.clear()
         for member in list(group.members.values()):
             if member.join_ticket is None and not member.is_static:
@@ -122,7 +137,9 @@ class Rebalance:
             return
         group.next_generation(self._clock.wall_ms())
         if group.state is State.EMPTY:
-            self._save(group, {}, lambda error: None)  # if it is lost, a restart finds the last members, whose sessions then end
+            self._save(
+                group, {}, lambda error: None
+            )  # if it is lost, a restart finds the last members, whose sessions then end
             return
         for member in group.members.values():
             ticket = group.take_join_ticket(member)
@@ -138,12 +155,22 @@ class Rebalance:
         is_leader = member.member_id == group.leader_id
         members = group.roster() if is_leader else []
         leader = group.leader_id or ""
-        return Joined(group.generation, group.protocol_type, group.protocol_name, leader, member.member_id, members, skip_assignment)
+        return Joined(
+            group.generation,
+            group.protocol_type,
+            group.protocol_name,
+            leader,
+            member.member_id,
+            members,
+            skip_assignment,
+        )
 
     # --- the assignment
 
     def sync(self, group: Group, member: Member, assignments: Mapping[str, bytes]) -> Ticket[Synced]:
-        """Give a member its assignment when it is there; the leader brings all of them. Raises RebalanceInProgress."""
+        """Give a member its assignment when it is there; the leader brings all of them. Raises
+        RebalanceInProgress.
+        """
         if group.state is State.PREPARING_REBALANCE:
             raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing")
         self._note_sync(group, member)

@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets` to and from what they say.
 
-Written in the versions that Kafka 4.3 writes: offsets as version 4 (version 1 where the client gave an expiry of its own),
-groups as version 3. Read in every version that Kafka ever wrote.
+Written in the versions that Kafka 4.3 writes: offsets as version 4 (version 1 where the client gave
+an expiry of its own), groups as version 3. Read in every version that Kafka ever wrote.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ GROUP_VERSION = 3
 class CommittedOffset(NamedTuple):
     """What a group has committed for one partition.
 
-    `leader_epoch` is -1 if the client did not say; `metadata` is the client's own text; `expires_ms` (wall clock) is None
-    but for clients that set a retention of their own (OffsetCommit 2-4); `topic_id` is zero if unknown.
+    `leader_epoch` is -1 if the client did not say; `metadata` is the client's own text;
+    `expires_ms` (wall clock) is None but for clients that set a retention of their own
+    (OffsetCommit 2-4); `topic_id` is zero if unknown.
     """
 
     offset: int
@@ -42,7 +43,9 @@ class CommittedOffset(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def partition_of(group_id: str, partition_count: int) -> int:
-    """The partition of `__consumer_offsets` that keeps this group. Source: Java's String.hashCode, Kafka Utils.abs."""
+    """The partition of `__consumer_offsets` that keeps this group. Source: Java's String.hashCode,
+    Kafka Utils.abs.
+    """
     units = group_id.encode("utf-16-be", "surrogatepass")
     code = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -92,20 +95,28 @@ def read_key(key: bytes | memoryview) -> OffsetCommitKey | GroupMetadataKey | No
 
 
 def read_offset(value: bytes | memoryview) -> CommittedOffset:
-    """A committed offset. Raises MalformedMessage: damaged, or of a version that nobody has written yet."""
+    """A committed offset. Raises MalformedMessage: damaged, or of a version that nobody has written
+    yet.
+    """
     read = decode(OffsetCommitValue, _known_version(value, "offset", 4), value[VERSION.size :])
     expires_ms = None if read.expire_timestamp == -1 else read.expire_timestamp
-    return CommittedOffset(read.offset, read.leader_epoch, read.metadata, read.commit_timestamp, expires_ms, read.topic_id)
+    return CommittedOffset(
+        read.offset, read.leader_epoch, read.metadata, read.commit_timestamp, expires_ms, read.topic_id
+    )
 
 
 def read_group(value: bytes | memoryview) -> GroupMetadataValue:
-    """A group's generation. Raises MalformedMessage: damaged, or of a version that nobody has written yet."""
+    """A group's generation. Raises MalformedMessage: damaged, or of a version that nobody has
+    written yet.
+    """
     return decode(GroupMetadataValue, _known_version(value, "group", 4), value[VERSION.size :])
 
 
 def _version(data: bytes | memoryview, what: str) -> int:
     if len(data) < VERSION.size:
-        raise MalformedMessage(f"a record's {what} starts with a version of {VERSION.size} bytes, found {len(data)} bytes")
+        raise MalformedMessage(
+            f"a record's {what} starts with a version of {VERSION.size} bytes, found {len(data)} bytes"
+        )
     version: int = VERSION.unpack_from(data)[0]
     return version
 

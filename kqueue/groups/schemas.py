@@ -1,4 +1,5 @@
-"""The records of `__consumer_offsets`, and the metadata that members of the consumer protocol exchange through us.
+"""The records of `__consumer_offsets`, and the metadata that members of the consumer protocol
+exchange through us.
 
     record key     int16 type (0, 1: an offset; 2: a group; others belong to group types that we do not serve), then its fields
     record value   int16 version, then its fields; null (a tombstone) takes back what the key names
@@ -88,9 +89,11 @@ class ConsumerProtocolAssignment:
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics named in these subscriptions; None if one of them is not a consumer's subscription.
+    """The topics named in these subscriptions; None if one of them is not a consumer's
+    subscription.
 
-    Only what version 0 has is read, which every version starts with. Source: Kafka ClassicGroup.computeSubscribedTopics.
+    Only what version 0 has is read, which every version starts with. Source: Kafka
+    ClassicGroup.computeSubscribedTopics.
     """
     read = reader(ConsumerProtocolSubscription, 0)
     topics: set[str] = set()

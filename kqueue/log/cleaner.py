@@ -1,8 +1,10 @@
-"""Chooses which log is compacted next, and sees each compaction through: the recovery point first, then the work in a process of its
-own, then group by group what `compaction.swap` says, then the checkpoint of the cleaner.
+"""Chooses which log is compacted next, and sees each compaction through: the recovery point first,
+then the work in a process of its own, then group by group what `compaction.swap` says, then the
+checkpoint of the cleaner.
 
-A log that fails to clean is set aside and told of, and the rest go on. A log that was deleted, cut or closed while its job ran keeps
-what it has: the result is thrown away. Crash: see `compaction.swap`; a compaction whose checkpoint was not written is done again.
+A log that fails to clean is set aside and told of, and the rest go on. A log that was deleted, cut
+or closed while its job ran keeps what it has: the result is thrown away. Crash: see
+`compaction.swap`; a compaction whose checkpoint was not written is done again.
 """
 
 from __future__ import annotations
@@ -36,9 +38,11 @@ DEATHS_RETRY_MS = (15_000, 60_000)  # after the first deaths of the process in a
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A log that could be compacted: its sealed segments that end at or below `upto`, of which all is new from `first_dirty` on.
+    """A log that could be compacted: its sealed segments that end at or below `upto`, of which all
+    is new from `first_dirty` on.
 
-    `keep`: decides in the place of keys; `owns_offset`: what was cleaned counts as clean afterwards.
+    `keep`: decides in the place of keys; `owns_offset`: what was cleaned counts as clean
+    afterwards.
     """
 
     key: Key
@@ -58,9 +62,11 @@ class Candidate:
 
 
 class LogCleaner:
-    """All compactions of one broker. Belongs to the owner thread. `on_idle` is called when a compaction has ended, well or not.
+    """All compactions of one broker. Belongs to the owner thread. `on_idle` is called when a
+    compaction has ended, well or not.
 
-    `uncleanable`: the logs that were set aside, with the reason: for good where their bytes are damaged, else for ten minutes.
+    `uncleanable`: the logs that were set aside, with the reason: for good where their bytes are
+    damaged, else for ten minutes.
     """
 
     def __init__(self, config: Config, logs: LogManager, jobs: Jobs, disposal: Disposal, clock: Clock) -> None:
@@ -92,7 +98,9 @@ class LogCleaner:
         self._deaths.pop(key, None)
 
     def begin(self, candidates: Iterable[Candidate]) -> int:
-        """Begin to compact the most urgent ones, as many as there is room for; returns how many were begun."""
+        """Begin to compact the most urgent ones, as many as there is room for; returns how many
+        were begun.
+        """
         begun = 0
         if self._stopped:
             return 0
@@ -122,7 +130,9 @@ class LogCleaner:
         self._not_before.pop(candidate.key, None)
         run = self._busy[candidate.key] = _Run(candidate, segments, self._task(candidate, sources), self)
         self.disposal.hold(candidate.log.folder)
-        logger.info("%r: compacting %d segments%s", candidate.log, len(segments), f", {candidate.why}" if candidate.why else "")
+        logger.info(
+            "%r: compacting %d segments%s", candidate.log, len(segments), f", {candidate.why}" if candidate.why else ""
+        )
         run.begin()
         return True
 
@@ -137,13 +147,19 @@ class LogCleaner:
             config=compact_config(self._config, candidate.config),
             start_offset=log.start_offset,
             now_ms=self._clock.wall_ms(),
-            last_batches={id: producer.batches[-1].last_offset for id, producer in log.producers.items() if producer.batches},
+            last_batches={
+                id: producer.batches[-1].last_offset for id, producer in log.producers.items() if producer.batches
+            },
             marked_epochs={id: producer.epoch for id, producer in log.producers.items() if not producer.batches},
             keep=candidate.keep,
         )
 
-    def ended(self, candidate: Candidate, compacted: Compacted | None, error: BaseException | None, *, for_good: bool = False) -> None:
-        """For runs alone: one has ended. With neither a result nor an error, nobody needed it any more."""
+    def ended(
+        self, candidate: Candidate, compacted: Compacted | None, error: BaseException | None, *, for_good: bool = False
+    ) -> None:
+        """For runs alone: one has ended. With neither a result nor an error, nobody needed it any
+        more.
+        """
         key, now_ms = candidate.key, self._clock.monotonic_ms()
         del self._busy[key]
         self.disposal.release(candidate.log.folder)
@@ -168,12 +184,19 @@ class LogCleaner:
             if self._deaths[key] <= len(DEATHS_RETRY_MS):
                 wait_ms = DEATHS_RETRY_MS[self._deaths[key] - 1]
                 self._not_before[key] = now_ms + wait_ms
-                logger.warning("%r was not compacted, and nothing changed: %s; retrying in %d s", candidate.log, error, wait_ms // 1000)
+                logger.warning(
+                    "%r was not compacted, and nothing changed: %s; retrying in %d s",
+                    candidate.log,
+                    error,
+                    wait_ms // 1000,
+                )
                 return
         self.uncleanable[key] = str(error)
         self._not_before[key] = float("inf") if for_good else now_ms + RETRY_MS
         retry = "until the next start" if for_good else f"for {RETRY_MS // 60_000} minutes"
-        logger.error("%r can't be compacted and is set aside %s, other logs are compacted: %s", candidate.log, retry, error)
+        logger.error(
+            "%r can't be compacted and is set aside %s, other logs are compacted: %s", candidate.log, retry, error
+        )
 
 
 def compact_config(config: Config, topic: TopicConfig) -> CompactConfig:
@@ -192,7 +215,9 @@ def compact_config(config: Config, topic: TopicConfig) -> CompactConfig:
 
 
 class _Run:
-    """One compaction, from step to step; each begins where the one before has ended, on the owner thread."""
+    """One compaction, from step to step; each begins where the one before has ended, on the owner
+    thread.
+    """
 
     def __init__(self, candidate: Candidate, segments: list[Segment], task: CompactTask, cleaner: LogCleaner) -> None:
         self.candidate = candidate
@@ -206,7 +231,8 @@ class _Run:
         self._todo: deque[Group] = deque()
 
     def begin(self) -> None:
-        # a start after a crash looks for losses beyond the recovery point, and what compaction leaves out would be taken for one
+        # a start after a crash looks for losses beyond the recovery point, and what compaction
+        # leaves out would be taken for one
         self._cleaner.logs.save_recovery_point(self.candidate.key, self._saved)
 
     def _saved(self, error: BaseException | None) -> None:
@@ -238,18 +264,25 @@ class _Run:
             self._submit("commit", lambda: swap.commit(self._storage, self._folder, group), self._committed)
 
     def _is_current(self) -> bool:
-        """Whether the log still has all from the next group on: where later records were cut off, earlier ones count again."""
+        """Whether the log still has all from the next group on: where later records were cut off,
+        earlier ones count again.
+        """
         first = self._todo[0].sources[0]
         return self._log.has_sealed([segment for segment in self._segments.values() if segment.base >= first])
 
     def _committed(self, error: BaseException | None) -> None:
         group = self._todo[0]
         if error is not None:
-            # the names may be of either kind: the next start finds its way, another compaction before that would not
+            # the names may be of either kind: the next start finds its way, another compaction
+            # before that would not
             self._end(error, for_good=True)
             return
         try:
-            paths = self._log.replace([self._segments[base] for base in group.sources], group) if self._is_current() else None
+            paths = (
+                self._log.replace([self._segments[base] for base in group.sources], group)
+                if self._is_current()
+                else None
+            )
         except (StorageFailed, FileNotFoundError) as failed:
             self._end(failed)
             return
@@ -263,7 +296,9 @@ class _Run:
             self._submit("withdraw", take_back, lambda error: self._end(error, for_good=True))
             return
         self._todo.popleft()
-        self._submit("sync", lambda: self._storage.sync_folder(self._folder), lambda error: self._installed(error, paths))
+        self._submit(
+            "sync", lambda: self._storage.sync_folder(self._folder), lambda error: self._installed(error, paths)
+        )
 
     def _installed(self, error: BaseException | None, paths: list[str]) -> None:
         if error is not None:
@@ -283,8 +318,11 @@ class _Run:
         if not self.candidate.owns_offset:
             self._end(None, compacted)
             return
-        # where it can't be written, the log is compacted again after the next start: the manager has logged why
-        self._cleaner.logs.save_cleaner_offset(self.candidate.key, compacted.clean_to, lambda error: self._end(None, compacted))
+        # where it can't be written, the log is compacted again after the next start: the manager
+        # has logged why
+        self._cleaner.logs.save_cleaner_offset(
+            self.candidate.key, compacted.clean_to, lambda error: self._end(None, compacted)
+        )
 
     def _submit(self, what: str, run: Callable[[], None], then: Callable[[BaseException | None], None]) -> None:
         name = f"{what} compaction of {self._folder}"
@@ -298,9 +336,11 @@ class _Run:
 
 
 def withdraw(storage: Storage, folder: str, group: Group) -> None:
-    """Take back `swap.commit` of a group whose segments are no part of the log any more. Blocks. Raises StorageFailed.
+    """Take back `swap.commit` of a group whose segments are no part of the log any more. Blocks.
+    Raises StorageFailed.
 
-    Crash: first all is new, as after the commit; once the log file is called `.cleaned` again, all is old.
+    Crash: first all is new, as after the commit; once the log file is called `.cleaned` again, all
+    is old.
     """
     path = f"{folder}/{file_name(group.cleaned.base, LOG)}"
     storage.rename(path + SWAP, path + CLEANED)

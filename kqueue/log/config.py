@@ -1,6 +1,7 @@
 """The settings of a log: all of Kafka's topic settings, and the broker's defaults for them.
 
-Some rows are here because Kafka's tools show and set them, although nothing reads them yet; their text says so.
+Some rows are here because Kafka's tools show and set them, although nothing reads them yet; their
+text says so.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def _row(name: str, kind: Kind, default: Any, valid: Rule, doc: str, *synonyms: 
 
 
 def _policies(value: list[str]) -> bool:
-    """Whether each is the name of a cleanup policy that can be used. Raises SettingError: which is not, and which there are."""
+    """Whether each is the name of a cleanup policy that can be used. Raises SettingError: which is
+    not, and which there are.
+    """
     for name in value:
         try:
             POLICIES.get(name)
@@ -60,7 +63,14 @@ def _gzip_level(value: int) -> bool:
 
 TOPIC_SETTINGS: tuple[Setting, ...] = (
     # how the log is cut into files
-    _row("segment.bytes", Kind.INT, GiB, at_least(14), "Roll when the active segment would pass this size.", "log.segment.bytes"),
+    _row(
+        "segment.bytes",
+        Kind.INT,
+        GiB,
+        at_least(14),
+        "Roll when the active segment would pass this size.",
+        "log.segment.bytes",
+    ),
     _row(
         "segment.ms",
         Kind.LONG,
@@ -79,9 +89,30 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "log.roll.jitter.ms",
         Synonym("log.roll.jitter.hours", HOUR_MS),
     ),
-    _row("segment.index.bytes", Kind.INT, 10 * MiB, at_least(4), "Roll when an index of this size is full.", "log.index.size.max.bytes"),
-    _row("index.interval.bytes", Kind.INT, 4096, at_least(0), "Bytes of log between two index entries.", "log.index.interval.bytes"),
-    _row("preallocate", Kind.BOOLEAN, False, ANY, f"Make segment files at full size. {NEVER} Files grow.", "log.preallocate"),
+    _row(
+        "segment.index.bytes",
+        Kind.INT,
+        10 * MiB,
+        at_least(4),
+        "Roll when an index of this size is full.",
+        "log.index.size.max.bytes",
+    ),
+    _row(
+        "index.interval.bytes",
+        Kind.INT,
+        4096,
+        at_least(0),
+        "Bytes of log between two index entries.",
+        "log.index.interval.bytes",
+    ),
+    _row(
+        "preallocate",
+        Kind.BOOLEAN,
+        False,
+        ANY,
+        f"Make segment files at full size. {NEVER} Files grow.",
+        "log.preallocate",
+    ),
     # when it is forced to disk
     _row(
         "flush.messages",
@@ -101,7 +132,14 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "log.flush.scheduler.interval.ms",
     ),
     # what may come in
-    _row("max.message.bytes", Kind.INT, MiB + 12, at_least(0), "Largest batch that is taken, in bytes.", "message.max.bytes"),
+    _row(
+        "max.message.bytes",
+        Kind.INT,
+        MiB + 12,
+        at_least(0),
+        "Largest batch that is taken, in bytes.",
+        "message.max.bytes",
+    ),
     _row(
         "message.timestamp.type",
         Kind.STRING,
@@ -289,8 +327,20 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         Rule("false: there is no remote tier yet", lambda value: not value),
         "Copy closed segments to a remote tier. Kafka refuses it too where its remote tier is off.",
     ),
-    _row("remote.log.copy.disable", Kind.BOOLEAN, False, ANY, f"Read from the remote tier, but copy nothing to it any more. {NOT_YET}"),
-    _row("remote.log.delete.on.disable", Kind.BOOLEAN, False, ANY, f"Drop the remote data when the remote tier is turned off. {NOT_YET}"),
+    _row(
+        "remote.log.copy.disable",
+        Kind.BOOLEAN,
+        False,
+        ANY,
+        f"Read from the remote tier, but copy nothing to it any more. {NOT_YET}",
+    ),
+    _row(
+        "remote.log.delete.on.disable",
+        Kind.BOOLEAN,
+        False,
+        ANY,
+        f"Drop the remote data when the remote tier is turned off. {NOT_YET}",
+    ),
     _row(
         "local.retention.ms",
         Kind.LONG,
@@ -378,9 +428,23 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         "Refuse producers (KAFKA_STORAGE_ERROR, which they retry) while a data folder's disk has fewer free bytes, so that groups, "
         "checkpoints and deletions still have room. -1: a hundredth of the disk, at most 64 MiB. 0: only where the disk is full.",
     ),
-    Setting("log.cleaner.enable", Kind.BOOLEAN, True, ANY, Scope.BROKER, "Compact the topics whose cleanup.policy asks for it."),
+    Setting(
+        "log.cleaner.enable",
+        Kind.BOOLEAN,
+        True,
+        ANY,
+        Scope.BROKER,
+        "Compact the topics whose cleanup.policy asks for it.",
+    ),
     Setting("log.cleaner.threads", Kind.INT, 1, at_least(0), Scope.BROKER, "Logs that are compacted at the same time."),
-    Setting("log.cleaner.backoff.ms", Kind.LONG, 15_000, at_least(1), Scope.BROKER, "How often it is looked for logs to compact."),
+    Setting(
+        "log.cleaner.backoff.ms",
+        Kind.LONG,
+        15_000,
+        at_least(1),
+        Scope.BROKER,
+        "How often it is looked for logs to compact.",
+    ),
     Setting(
         "log.cleaner.dedupe.buffer.size",
         Kind.LONG,
@@ -398,7 +462,12 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         "How full the table of keys may get, as a share of it; fuller takes more keys at once, and more time for each.",
     ),
     Setting(
-        "log.cleaner.io.buffer.size", Kind.INT, 512 * KiB, at_least(1024), Scope.BROKER, "Bytes that all compactions read ahead together."
+        "log.cleaner.io.buffer.size",
+        Kind.INT,
+        512 * KiB,
+        at_least(1024),
+        Scope.BROKER,
+        "Bytes that all compactions read ahead together.",
     ),
     Setting(
         "log.cleaner.io.max.bytes.per.second",
@@ -435,7 +504,9 @@ class LogConfig:
         compacted = "compact" in values["cleanup.policy"]
         return cls(
             segment_bytes=values["segment.bytes"],
-            segment_ms=min(values["segment.ms"], values["max.compaction.lag.ms"]) if compacted else values["segment.ms"],
+            segment_ms=min(values["segment.ms"], values["max.compaction.lag.ms"])
+            if compacted
+            else values["segment.ms"],
             segment_jitter_ms=values["segment.jitter.ms"],
             segment_index_bytes=values["segment.index.bytes"],
             index_interval_bytes=values["index.interval.bytes"],
@@ -448,12 +519,16 @@ class LogConfig:
 
     @classmethod
     def of(cls, **overrides: Any) -> LogConfig:
-        """The defaults, but for these settings, e.g. ``LogConfig.of(segment_bytes=1000)`` for segment.bytes; parsed and checked.
+        """The defaults, but for these settings, e.g. ``LogConfig.of(segment_bytes=1000)`` for
+        segment.bytes; parsed and checked.
 
         Raises SettingError: a bad value. KeyError: no such setting.
         """
         rows = {row.name: row for row in TOPIC_SETTINGS}
-        parsed = {name: rows[name].parse(value) for name, value in ((key.replace("_", "."), item) for key, item in overrides.items())}
+        parsed = {
+            name: rows[name].parse(value)
+            for name, value in ((key.replace("_", "."), item) for key, item in overrides.items())
+        }
         return cls.from_values({**_DEFAULTS, **parsed})
 
 

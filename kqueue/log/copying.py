@@ -1,7 +1,8 @@
 """A copy of all logs as they stand, in another storage, that opens as after a clean stop.
 
-The thread that owns the logs makes it, so nothing is appended or renamed under its eyes; what jobs do meanwhile touches only names that
-are not copied (`.cleaned`, `.swap`, `.deleted`, checkpoints). Durability: each file is synced, the mark of a clean stop comes last.
+The thread that owns the logs makes it, so nothing is appended or renamed under its eyes; what jobs
+do meanwhile touches only names that are not copied (`.cleaned`, `.swap`, `.deleted`, checkpoints).
+Durability: each file is synced, the mark of a clean stop comes last.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from kqueue.base.errors import StorageFailed
 from kqueue.log.folders.data_folder import DataFolder
 from kqueue.log.folders.folder_work import Found, Key
 from kqueue.log.formats import checkpoints
-from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, META_PROPERTIES, RECOVERY_POINTS, Offsets
+from kqueue.log.formats.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    META_PROPERTIES,
+    RECOVERY_POINTS,
+    Offsets,
+)
 from kqueue.log.formats.epochs import encode_epochs
 from kqueue.log.formats.filenames import (
     CLEANED,
@@ -34,17 +42,25 @@ CHUNK_BYTES = 1024 * 1024
 
 
 class Copy:
-    """One copy in the making, in `target`, which is empty. `add` every data folder, then `finish`. Raises StorageFailed from both."""
+    """One copy in the making, in `target`, which is empty. `add` every data folder, then `finish`.
+    Raises StorageFailed from both.
+    """
 
     def __init__(self, target: Storage) -> None:
         self._target = target
-        self._offsets: dict[str, Offsets] = {name: {} for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANER_OFFSETS)}
+        self._offsets: dict[str, Offsets] = {
+            name: {} for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANER_OFFSETS)
+        }
 
     def add(self, folder: DataFolder, logs: Mapping[Key, Log], unrecovered: Collection[Key]) -> None:
-        """Copy the partitions of one data folder; `logs` are those that are open, `unrecovered` those that nobody can tell anything of."""
+        """Copy the partitions of one data folder; `logs` are those that are open, `unrecovered`
+        those that nobody can tell anything of.
+        """
         for key, found in folder.found.items():
             if key in unrecovered:
-                raise StorageFailed(f"{folder.storage.place}: {found.path} could not be recovered at the start, and can't be copied")
+                raise StorageFailed(
+                    f"{folder.storage.place}: {found.path} could not be recovered at the start, and can't be copied"
+                )
             log = logs.get(key)
             if log is not None:
                 self._add_log(key, log)
@@ -54,7 +70,9 @@ class Copy:
                 self._offsets[CLEANER_OFFSETS][key] = folder.cleaner_offsets[key]
 
     def finish(self, properties: Mapping[str, str], clock: Clock, broker_epoch: int) -> None:
-        """Write what stands at the top of a data folder, the mark of a clean stop last. `properties`: of the first that was added."""
+        """Write what stands at the top of a data folder, the mark of a clean stop last.
+        `properties`: of the first that was added.
+        """
         target = self._target
         target.write_atomic(META_PROPERTIES, checkpoints.encode_properties(properties, clock.wall_ms()))
         for name, offsets in self._offsets.items():
@@ -85,7 +103,9 @@ class Copy:
             self._offsets[LOG_STARTS][key] = log.start_intended
 
     def _add_closed(self, key: Key, folder: DataFolder, found: Found) -> None:
-        """A log that nobody has used since the last clean stop: its files, and what the checkpoints said."""
+        """A log that nobody has used since the last clean stop: its files, and what the checkpoints
+        said.
+        """
         names = [name for name in _names(folder.storage, found.path) if not name.endswith((CLEANED, DELETED, SWAP))]
         copy_files(folder.storage, found.path, names, self._target)
         self._target.sync_folder(found.path)
@@ -117,7 +137,9 @@ def _is_of(name: str, bases: Collection[int]) -> bool:
 
 
 def copy_files(source: Storage, folder: str, names: Iterable[str], target: Storage) -> None:
-    """Copy files of one folder to a folder of the same name, which is made. Raises StorageFailed. Durability: all but the names."""
+    """Copy files of one folder to a folder of the same name, which is made. Raises StorageFailed.
+    Durability: all but the names.
+    """
     target.make_folder(folder)
     for name in names:
         path = f"{folder}/{name}"

@@ -1,8 +1,9 @@
 """What of a log is not on disk yet, and the job that puts it there.
 
-The order matters: sealed segments with their indexes, snapshots, leader epochs and names first or together with the active
-file's data, and only when all of it is done does `flushed_offset` move. So everything below it is complete on disk: batches,
-the indexes of sealed segments, the epochs that the batches carry, and the names of all files.
+The order matters: sealed segments with their indexes, snapshots, leader epochs and names first or
+together with the active file's data, and only when all of it is done does `flushed_offset` move. So
+everything below it is complete on disk: batches, the indexes of sealed segments, the epochs that
+the batches carry, and the names of all files.
 """
 
 from __future__ import annotations
@@ -22,7 +23,17 @@ from kqueue.storage.paths import parent_of
 class Flusher:
     """Keeps account for one log. One job at a time; what comes meanwhile is the next one's."""
 
-    __slots__ = ("_files", "_folder", "_in_flight", "_names", "_names_in_flight", "_parent", "_storage", "_target", "flushed_offset")
+    __slots__ = (
+        "_files",
+        "_folder",
+        "_in_flight",
+        "_names",
+        "_names_in_flight",
+        "_parent",
+        "_storage",
+        "_target",
+        "flushed_offset",
+    )
 
     def __init__(self, storage: Storage, folder: str, flushed_offset: int) -> None:
         self._storage = storage
@@ -46,7 +57,9 @@ class Flusher:
 
     @property
     def may_begin_segment(self) -> bool:
-        """Whether all but the active segment is durable, names too: only then may another one begin (see `before_new_name`)."""
+        """Whether all but the active segment is durable, names too: only then may another one begin
+        (see `before_new_name`).
+        """
         return not (self._files or self._in_flight or self._names or self._names_in_flight)
 
     def names_changed(self, *, parent: bool = False) -> None:
@@ -55,7 +68,8 @@ class Flusher:
         self._parent |= parent
 
     def before_new_name(self) -> None:
-        """Make all but the active segment durable before the name of a new one is made: so only the last two of a log can be torn.
+        """Make all but the active segment durable before the name of a new one is made: so only the
+        last two of a log can be torn.
 
         Costs nothing where `may_begin_segment`, else blocks. Raises StorageFailed.
         """
@@ -75,7 +89,8 @@ class Flusher:
     def job(
         self, end_offset: int, active: File, epochs: LeaderEpochs, done: Callable[[BaseException | None], None]
     ) -> IoJob[None] | None:
-        """The work; None: nothing to do, or a job is under way. `done(error or None)` is called at the end of its `finish`.
+        """The work; None: nothing to do, or a job is under way. `done(error or None)` is called at
+        the end of its `finish`.
 
         After StorageUnavailable all is due again, as if there had been no job.
         """
@@ -109,7 +124,9 @@ class Flusher:
             self.flushed_offset = end_offset
 
     def _take(self, active: File, epochs: LeaderEpochs) -> tuple[Callable[[], None], Callable[[], None]]:
-        """What does the work, and what undoes the taking where the work can't be done yet: all of it is then due again."""
+        """What does the work, and what undoes the taking where the work can't be done yet: all of
+        it is then due again.
+        """
         storage, folder = self._storage, self._folder
         due = self._in_flight = self._files
         names, parent = self._names, self._parent

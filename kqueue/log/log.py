@@ -1,8 +1,9 @@
-"""The log of one partition: batches in order of offset, in segments, of which the last is appended to.
+"""The log of one partition: batches in order of offset, in segments, of which the last is appended
+to.
 
-What a crash costs: what was appended since the last flush, all or any part of it; what is left begins where the log began and has
-no holes. `flushed_offset` says how far a power cut reaches at most. A crash of the process alone costs nothing. Every
-write says the same of itself.
+What a crash costs: what was appended since the last flush, all or any part of it; what is left
+begins where the log began and has no holes. `flushed_offset` says how far a power cut reaches at
+most. A crash of the process alone costs nothing. Every write says the same of itself.
 
 What may be done with a log after a disk operation has failed, until the next start:
 
@@ -14,8 +15,8 @@ What may be done with a log after a disk operation has failed, until the next st
                 the folder was deleted or taken by another
     (1) below what was flushed
 
-A write or fsync that fails may have lost bytes that were appended, and a second fsync would report success for them; but what an earlier
-fsync covered is there.
+A write or fsync that fails may have lost bytes that were appended, and a second fsync would report
+success for them; but what an earlier fsync covered is there.
 """
 
 from __future__ import annotations
@@ -77,15 +78,17 @@ class Space(Protocol):
 class Log:
     """One partition's log. Belongs to one thread; only the `run` of `flush_job` may run in another.
 
-    `config` may be replaced at any time. `on_flushed` is called when `flushed_offset` has moved, the state has changed, or a flush found no
-    room or could not open its files (`flush_refused`, until the next one): nothing is lost then, and it is to be repeated a little later.
-    `space`: who refuses producers before the disk is full; None: nobody does.
-    `offline`: why the log is read-only or offline (`state` says which); None: it is online.
-    `on_offline` is called when it left ONLINE by a failure.
-    `on_truncate(offset)` is called before anything is cut off: the recovery point on disk must not lie above `offset` when it returns.
-    `defers_rolls`: somebody flushes it in jobs, so a segment goes on beyond its size until the one before is durable, instead of waiting
-    for the disk (`roll_due`: it does now); else a roll syncs that one at once.
-    `damage`: flushed bytes that were found wrong, when the log was opened or when they were first read; empty: none.
+    `config` may be replaced at any time. `on_flushed` is called when `flushed_offset` has moved,
+    the state has changed, or a flush found no room or could not open its files (`flush_refused`,
+    until the next one): nothing is lost then, and it is to be repeated a little later. `space`: who
+    refuses producers before the disk is full; None: nobody does. `offline`: why the log is
+    read-only or offline (`state` says which); None: it is online. `on_offline` is called when it
+    left ONLINE by a failure. `on_truncate(offset)` is called before anything is cut off: the
+    recovery point on disk must not lie above `offset` when it returns. `defers_rolls`: somebody
+    flushes it in jobs, so a segment goes on beyond its size until the one before is durable,
+    instead of waiting for the disk (`roll_due`: it does now); else a roll syncs that one at once.
+    `damage`: flushed bytes that were found wrong, when the log was opened or when they were first
+    read; empty: none.
     """
 
     __slots__ = (
@@ -156,11 +159,11 @@ class Log:
     ) -> Log:
         """Open the log in `folder`; make it, empty, if there is none.
 
-        Args: recovery_point: all below was flushed; start_offset: checkpointed log start, 0 = none; high_watermark: checkpointed, None =
-        not known; clean: the last stop was. rng: for segment.jitter.ms. files_to_sync: files of the folder, new and not synced, that
-        the first flush takes along.
-        Durability: what it finds is flushed; a new log's names become so with the first flush. Blocks while a log is recovered.
-        Raises StorageFailed.
+        Args: recovery_point: all below was flushed; start_offset: checkpointed log start, 0 = none;
+        high_watermark: checkpointed, None = not known; clean: the last stop was. rng: for
+        segment.jitter.ms. files_to_sync: files of the folder, new and not synced, that the first
+        flush takes along. Durability: what it finds is flushed; a new log's names become so with
+        the first flush. Blocks while a log is recovered. Raises StorageFailed.
         """
         now_ms = clock.wall_ms()
         loaded = loading.load(
@@ -168,7 +171,16 @@ class Log:
             high_watermark=high_watermark,
         )  # fmt: skip
         loaded.producers.expire(now_ms, producer_expiration_ms)
-        log = cls(storage, folder, config, clock, loaded, topic_id=topic_id, producer_expiration_ms=producer_expiration_ms, rng=rng)
+        log = cls(
+            storage,
+            folder,
+            config,
+            clock,
+            loaded,
+            topic_id=topic_id,
+            producer_expiration_ms=producer_expiration_ms,
+            rng=rng,
+        )
         if loaded.end_offset == loaded.start_offset == log._active.base:
             log._flusher.names_changed(parent=True)
         log._flusher.add(*(storage.open(f"{folder}/{name}") for name in files_to_sync))
@@ -179,14 +191,18 @@ class Log:
 
     # --- appending
 
-    def append(self, buf: bytearray | memoryview, header: BatchHeader, *, leader_epoch: int, client: bool = True) -> Appended:
-        """Append one batch of magic 2; offsets, leader epoch and (where the topic stamps times) the time are written into `buf`.
+    def append(
+        self, buf: bytearray | memoryview, header: BatchHeader, *, leader_epoch: int, client: bool = True
+    ) -> Appended:
+        """Append one batch of magic 2; offsets, leader epoch and (where the topic stamps times) the
+        time are written into `buf`.
 
-        Args: buf: the whole batch and nothing else, checksum and header checked. client: False for the broker's own batches, end
-        markers among them: their sequence is not checked.
-        Crash: see the module; a process crash costs nothing, recovery cuts a torn batch off.
-        Raises: OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState, CorruptBatch (of a marker): nothing was written.
-        StorageFailed: the log takes no more. StorageUnavailable: nothing was written, and the next append may succeed.
+        Args: buf: the whole batch and nothing else, checksum and header checked. client: False for
+        the broker's own batches, end markers among them: their sequence is not checked. Crash: see
+        the module; a process crash costs nothing, recovery cuts a torn batch off. Raises:
+        OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState, CorruptBatch (of a
+        marker): nothing was written. StorageFailed: the log takes no more. StorageUnavailable:
+        nothing was written, and the next append may succeed.
         """
         if self.offline is not None:
             raise self.offline
@@ -222,7 +238,12 @@ class Log:
         return Appended(offset, last_offset, append_time_ms, self.start_offset, False, last_offset + 1)
 
     def _write(
-        self, buf: bytearray | memoryview, header: BatchHeader, last_offset: int, leader_epoch: int, marker: Marker | None
+        self,
+        buf: bytearray | memoryview,
+        header: BatchHeader,
+        last_offset: int,
+        leader_epoch: int,
+        marker: Marker | None,
     ) -> None:
         config = self.config
         active = self._active
@@ -267,16 +288,20 @@ class Log:
         return not self.defers_rolls or self._flusher.may_begin_segment
 
     def roll_soon(self) -> bool:
-        """`roll`; False: that has to wait for a flush, after which this is to be called again (`roll_due`)."""
+        """`roll`; False: that has to wait for a flush, after which this is to be called again
+        (`roll_due`).
+        """
         self.roll_due = not self._may_roll
         if not self.roll_due:
             self.roll()
         return not self.roll_due
 
     def roll(self) -> None:
-        """End the active segment and begin a new one at the end of the log; nothing happens while it is empty.
+        """End the active segment and begin a new one at the end of the log; nothing happens while
+        it is empty.
 
-        Crash: the old segment's indexes and the new one's name may be lost until the next flush, and are made anew. Raises StorageFailed.
+        Crash: the old segment's indexes and the new one's name may be lost until the next flush,
+        and are made anew. Raises StorageFailed.
         """
         if self.offline is not None:
             raise self.offline
@@ -317,11 +342,14 @@ class Log:
     # --- reading
 
     def read(self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True) -> Fetched:
-        """Whole batches from the one that holds `offset` on, as many as fit `max_bytes`, none that reaches `end_offset` (exclusive).
+        """Whole batches from the one that holds `offset` on, as many as fit `max_bytes`, none that
+        reaches `end_offset` (exclusive).
 
-        Args: end_offset: the high watermark, last stable offset or log end. min_one_batch: the first batch may be larger than `max_bytes`.
-        A read at the `next_offset` of an earlier one searches no index. Batches before `offset` in the first one are the reader's to skip.
-        Raises: OffsetOutOfRange: below the log start or above the log end. StorageFailed: offline, or the disk fails. CorruptBatch.
+        Args: end_offset: the high watermark, last stable offset or log end. min_one_batch: the
+        first batch may be larger than `max_bytes`. A read at the `next_offset` of an earlier one
+        searches no index. Batches before `offset` in the first one are the reader's to skip.
+        Raises: OffsetOutOfRange: below the log start or above the log end. StorageFailed: offline,
+        or the disk fails. CorruptBatch.
         """
         if self.offline is not None:
             readable_end = self.readable_end
@@ -329,12 +357,16 @@ class Log:
                 raise self.offline
             end_offset = min(end_offset, readable_end)
         if not self.start_offset <= offset <= self.end_offset:
-            raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not within {self.start_offset} and {self.end_offset}")
+            raise OffsetOutOfRange(
+                f"{self.folder}: offset {offset} is not within {self.start_offset} and {self.end_offset}"
+            )
         return self._reader.read(offset, max_bytes, end_offset, self.end_offset, min_one_batch)
 
     @property
     def readable_end(self) -> int:
-        """Reads are served below this offset: the log end, or of a read-only log what was flushed. Raises StorageFailed: offline."""
+        """Reads are served below this offset: the log end, or of a read-only log what was flushed.
+        Raises StorageFailed: offline.
+        """
         if self.offline is None:
             return self.end_offset
         if self.state is LogState.OFFLINE:
@@ -346,9 +378,11 @@ class Log:
         self._reader.verifies = False
 
     def check_job(self, check: Check, done: Done) -> IoJob[Outcome] | None:
-        """The work that stands before a read may be served; `done(error or None)` when the read is to be repeated.
+        """The work that stands before a read may be served; `done(error or None)` when the read is
+        to be repeated.
 
-        None: such a job is under way, and will call `done`. What it finds damaged is in `damage` then, and refused with DamagedBatch.
+        None: such a job is under way, and will call `done`. What it finds damaged is in `damage`
+        then, and refused with DamagedBatch.
         """
         job = check.job(self._found_damaged, done)
         if job is not None:
@@ -363,7 +397,8 @@ class Log:
         take_note(damages, self.damage, self._storage.place, self.folder)
 
     def offset_for_time(self, timestamp: int, end_offset: int) -> TimeFound | None:
-        """The first record (by offset) below `end_offset` whose time is `timestamp` or later; None: there is none.
+        """The first record (by offset) below `end_offset` whose time is `timestamp` or later; None:
+        there is none.
 
         Raises: StorageFailed, CorruptData. Source: Kafka UnifiedLog.fetchOffsetByTimestamp.
         """
@@ -374,9 +409,11 @@ class Log:
         return self._reader.offset_for_time(timestamp, self.start_offset, end_offset, self.epochs)
 
     def latest_timestamp(self, end_offset: int | None = None) -> TimeFound | None:
-        """The record below `end_offset` (None: the log's end) with the greatest time, the first of them; None: none has a time.
+        """The record below `end_offset` (None: the log's end) with the greatest time, the first of
+        them; None: none has a time.
 
-        Raises: StorageFailed, CorruptData. Source: Kafka UnifiedLog.fetchOffsetByTimestamp, which counts records outside of the bounds too.
+        Raises: StorageFailed, CorruptData. Source: Kafka UnifiedLog.fetchOffsetByTimestamp, which
+        counts records outside of the bounds too.
         """
         return run_steps(self.latest_timestamp_steps(end_offset))
 
@@ -386,27 +423,35 @@ class Log:
         return self._reader.latest_timestamp(self.start_offset, end, self.epochs)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
-        """Where the largest epoch that is not above `epoch` ends; (-1, -1): unknown. See `LeaderEpochs.end_offset_for`."""
+        """Where the largest epoch that is not above `epoch` ends; (-1, -1): unknown. See
+        `LeaderEpochs.end_offset_for`.
+        """
         return self.epochs.end_offset_for(epoch, self.end_offset)
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """A leader of `epoch` begins at `start_offset`. Crash: forgotten unless something was flushed since; batches carry their epoch."""
+        """A leader of `epoch` begins at `start_offset`. Crash: forgotten unless something was
+        flushed since; batches carry their epoch.
+        """
         self.epochs.assign(epoch, start_offset)
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of an open transaction, or the log end, as if all were committed; see `stable_below`."""
+        """First offset of an open transaction, or the log end, as if all were committed; see
+        `stable_below`.
+        """
         return max(min(self.producers.first_open(), self.end_offset), self.start_offset)
 
     def stable_below(self, high_watermark: int) -> int:
-        """How far read_committed consumers may read: to `high_watermark`, or to the first transaction that is open there.
+        """How far read_committed consumers may read: to `high_watermark`, or to the first
+        transaction that is open there.
 
         The high watermark must not go back between calls.
         """
         return max(min(self.producers.first_unstable(high_watermark), high_watermark), self.start_offset)
 
     def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions that reach into the offsets from `start_offset` to `end_offset` (exclusive), in order of their ends.
+        """The aborted transactions that reach into the offsets from `start_offset` to `end_offset`
+        (exclusive), in order of their ends.
 
         Raises: StorageFailed, CorruptIndex.
         """
@@ -428,23 +473,27 @@ class Log:
         return self._segments[0].base
 
     def segment_views(self, first_timestamps_from: int | None = None) -> tuple[SegmentView, ...]:
-        """All segments as cleanup policies see them; `first_timestamps_from`: see `SegmentView`, None: they are not read.
+        """All segments as cleanup policies see them; `first_timestamps_from`: see `SegmentView`,
+        None: they are not read.
 
         Raises: StorageFailed, CorruptData.
         """
         return self._list.views(self.end_offset, self._clock.wall_ms(), first_timestamps_from)
 
     def segments(self) -> list[SegmentInfo]:
-        """All segments, oldest first; the last is the active one. Raises: StorageFailed, CorruptIndex."""
+        """All segments, oldest first; the last is the active one. Raises: StorageFailed,
+        CorruptIndex.
+        """
         return [SegmentInfo(segment.base, segment.size, segment.max_timestamp) for segment in self._segments]
 
     # --- cutting
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all from `offset` on; a batch that holds it goes whole. `offset` at or above the end: nothing to do.
+        """Drop all from `offset` on; a batch that holds it goes whole. `offset` at or above the
+        end: nothing to do.
 
-        Blocks on the disk. Crash: on return it is durable; before, the log may have any end between the two.
-        Raises: OffsetOutOfRange: below the log start. StorageFailed.
+        Blocks on the disk. Crash: on return it is durable; before, the log may have any end between
+        the two. Raises: OffsetOutOfRange: below the log start. StorageFailed.
         """
         if self.offline is not None:
             raise self.offline
@@ -478,9 +527,11 @@ class Log:
             self._producer_limit.watch(self.producers)
 
     def advance_start(self, offset: int) -> None:
-        """Records below `offset` are gone for readers; it never goes back. Their segments stay until they are cleaned.
+        """Records below `offset` are gone for readers; it never goes back. Their segments stay
+        until they are cleaned.
 
-        Crash: forgotten unless the manager has written its checkpoint since. Raises OffsetOutOfRange: above the end.
+        Crash: forgotten unless the manager has written its checkpoint since. Raises
+        OffsetOutOfRange: above the end.
         """
         if offset > self.end_offset:
             raise OffsetOutOfRange(f"{self.folder}: the log can't start at {offset}, it ends at {self.end_offset}")
@@ -490,7 +541,9 @@ class Log:
             self.epochs.truncate_from_start(offset)
 
     def intend_start(self, offset: int) -> None:
-        """`advance_start` is to come, to `offset`; what is checkpointed in the meantime says so already."""
+        """`advance_start` is to come, to `offset`; what is checkpointed in the meantime says so
+        already.
+        """
         self.start_intended = max(self.start_intended, offset)
 
     def start_without(self, offset: int) -> int | None:
@@ -498,10 +551,12 @@ class Log:
         return self._list.start_without(offset) if self.state is not LogState.OFFLINE else None
 
     def drop_before(self, offset: int, *, high_watermark: int, why: str) -> Dropped | None:
-        """Let go of the sealed segments that end at or below both offsets; the log starts after them.
+        """Let go of the sealed segments that end at or below both offsets; the log starts after
+        them.
 
-        Returns: what is left to be done to their files (see `dropping`); None: there is no such segment. Who reads them goes on.
-        Crash: the segments are back unless the log start checkpoint was written since. Touches no file, and never blocks.
+        Returns: what is left to be done to their files (see `dropping`); None: there is no such
+        segment. Who reads them goes on. Crash: the segments are back unless the log start
+        checkpoint was written since. Touches no file, and never blocks.
         """
         is_offline = self.state is LogState.OFFLINE
         dropped = None if is_offline else self._list.drop_below(min(offset, high_watermark, self.readable_end), why)
@@ -509,7 +564,9 @@ class Log:
         return dropped
 
     def sealed_below(self, offset: int) -> list[Segment]:
-        """The sealed segments that end at or below `offset`, oldest first; to be looked at, and to be given back to `replace`."""
+        """The sealed segments that end at or below `offset`, oldest first; to be looked at, and to
+        be given back to `replace`.
+        """
         return self._list.sealed_below(offset)
 
     def has_sealed(self, segments: list[Segment]) -> bool:
@@ -517,10 +574,12 @@ class Log:
         return self._list.find(segments) is not None
 
     def replace(self, old: list[Segment], group: Group) -> list[str] | None:
-        """Put the segment that compaction made of `old` in their place, after `swap.commit`; what follows is in `swap`.
+        """Put the segment that compaction made of `old` in their place, after `swap.commit`; what
+        follows is in `swap`.
 
-        Returns: the paths that the old files have now; None: `old` is no part of the log any more, and nothing was done. Who reads them
-        goes on. Blocks for some renames. Crash: see `swap`. Raises StorageFailed: the log is offline.
+        Returns: the paths that the old files have now; None: `old` is no part of the log any more,
+        and nothing was done. Who reads them goes on. Blocks for some renames. Crash: see `swap`.
+        Raises StorageFailed: the log is offline.
         """
         if self.offline is not None:
             return None
@@ -536,7 +595,9 @@ class Log:
         limit.watch(self.producers)
 
     def expire_producers(self) -> int:
-        """Forget the producers that have been silent for producer.id.expiration.ms; returns how many."""
+        """Forget the producers that have been silent for producer.id.expiration.ms; returns how
+        many.
+        """
         return self.producers.expire(self._clock.wall_ms(), self._producer_expiration_ms)
 
     # --- flushing and closing
@@ -553,13 +614,17 @@ class Log:
 
     @property
     def has_unflushed_segments(self) -> bool:
-        """Whether segments were ended since the last flush; under `kqueue.flush=kafka` too they are due to be flushed then."""
+        """Whether segments were ended since the last flush; under `kqueue.flush=kafka` too they are
+        due to be flushed then.
+        """
         return self.offline is None and self._flusher.has_files
 
     def flush_job(self) -> IoJob[None] | None:
-        """A job that makes all appended so far survive a power cut; None: nothing to do, or such a job is under way, or offline.
+        """A job that makes all appended so far survive a power cut; None: nothing to do, or such a
+        job is under way, or offline.
 
-        Its `finish` moves `flushed_offset`, or makes the log read-only, and calls `on_flushed`. An fsync that failed is never tried again.
+        Its `finish` moves `flushed_offset`, or makes the log read-only, and calls `on_flushed`. An
+        fsync that failed is never tried again.
         """
         if self.offline is not None:
             return None
@@ -598,12 +663,15 @@ class Log:
             self.on_flushed()
 
     def take_offline(self, error: StorageFailed) -> None:
-        """Refuse every use with `error` from now on, and write nothing more; the caller has logged why. Harmless if it is offline."""
+        """Refuse every use with `error` from now on, and write nothing more; the caller has logged
+        why. Harmless if it is offline.
+        """
         if self.state is not LogState.OFFLINE:
             self._leave(LogState.OFFLINE, self.offline or error)
 
     def close(self) -> None:
-        """Flush all, write the snapshot that makes the next start quick, and let go of the files. Blocks. Twice is harmless.
+        """Flush all, write the snapshot that makes the next start quick, and let go of the files.
+        Blocks. Twice is harmless.
 
         Crash: before the manager has marked the stop as clean, the next start recovers as ever.
         Raises StorageFailed; not if the log is offline already, then nothing is flushed.
@@ -623,7 +691,9 @@ class Log:
             self._close_files()
 
     def index_times(self) -> None:
-        """Put the greatest time so far into the active segment's time index, for whoever copies the files. Raises StorageFailed."""
+        """Put the greatest time so far into the active segment's time index, for whoever copies the
+        files. Raises StorageFailed.
+        """
         self._active.finish_timeindex()
 
     def retire(self) -> None:

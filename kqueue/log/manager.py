@@ -1,8 +1,9 @@
-"""All logs of a broker: what is on disk, opening on first use, making, deleting, checkpoints, and the clean stop.
+"""All logs of a broker: what is on disk, opening on first use, making, deleting, checkpoints, and
+the clean stop.
 
-Crash, for the whole: logs keep what they flushed (see `log`). The checkpoints are replaced whole. A partition that was made
-but never flushed may be gone, one that was deleted may be back under its old name until the job of `delete` has run; the topic
-ids in the folders tell.
+Crash, for the whole: logs keep what they flushed (see `log`). The checkpoints are replaced whole. A
+partition that was made but never flushed may be gone, one that was deleted may be back under its
+old name until the job of `delete` has run; the topic ids in the folders tell.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ NOT_OURS = {"__cluster_metadata"}
 class LogManager:
     """Owns the data folders from being made to `close`. Belongs to one thread.
 
-    Args: storages: one per data folder. node_id: must be the folders'. cluster_id: for new folders; None = as the others say, else random.
-    rng: for ids and jitter. jobs: who writes checkpoints; None: they are written at once.
-    reserve_bytes: `kqueue.disk.reserve.bytes`; 0: none.
-    offline: folders that could not even be looked at; one that can't be read or written, or is another node's, joins them.
-    Raises FolderInUse; StorageFailed: no folder is left.
+    Args: storages: one per data folder. node_id: must be the folders'. cluster_id: for new folders;
+    None = as the others say, else random. rng: for ids and jitter. jobs: who writes checkpoints;
+    None: they are written at once. reserve_bytes: `kqueue.disk.reserve.bytes`; 0: none. offline:
+    folders that could not even be looked at; one that can't be read or written, or is another
+    node's, joins them. Raises FolderInUse; StorageFailed: no folder is left.
     """
 
     def __init__(
@@ -70,17 +71,28 @@ class LogManager:
         self._producer_expiration_ms = producer_expiration_ms
         self._producer_limit = ProducerLimit(producer_ids_max)
         self._logs: dict[Key, Log] = {}
-        self._failed: dict[DataFolder, dict[Key, Log]] = {}  # the open logs that have gone offline; others may be in it still
+        self._failed: dict[
+            DataFolder, dict[Key, Log]
+        ] = {}  # the open logs that have gone offline; others may be in it still
         self._closed = False
         self._folders = DataFolders(
-            storages, offline, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng, jobs=jobs, reserve_bytes=reserve_bytes,
+            storages,
+            offline,
+            node_id=node_id,
+            cluster_id=cluster_id,
+            clock=clock,
+            rng=rng,
+            jobs=jobs,
+            reserve_bytes=reserve_bytes,
         )
         self.cluster_id = next(iter(self._folders)).cluster_id
         self.on_removed: Callable[[], None] | None = None
         for folder in self._folders:
             folder.on_removed = self._removed
         # a partition of an unclean folder stays in here until it was opened, and so recovered
-        self._unrecovered = {key for folder in self._folders if not folder.clean for key in folder.found if key[0] not in NOT_OURS}
+        self._unrecovered = {
+            key for folder in self._folders if not folder.clean for key in folder.found if key[0] not in NOT_OURS
+        }
 
     @property
     def offline(self) -> list[Offline]:
@@ -89,7 +101,9 @@ class LogManager:
 
     @property
     def was_unclean(self) -> bool:
-        """Whether a data folder with partitions was not stopped cleanly: its logs are checked as they are opened."""
+        """Whether a data folder with partitions was not stopped cleanly: its logs are checked as
+        they are opened.
+        """
         return any(not folder.clean for folder in self._folders)
 
     def new_id(self) -> bytes:
@@ -105,7 +119,9 @@ class LogManager:
         return self._folder_of((topic, partition)) is not None
 
     def may_have_batches(self, topic: str, partition: int) -> bool:
-        """Whether the partition's folder holds a batch; True where that can't be told. Lists the folder, unless it is new. Blocks."""
+        """Whether the partition's folder holds a batch; True where that can't be told. Lists the
+        folder, unless it is new. Blocks.
+        """
         key = (topic, partition)
         folder = self._folder_of(key)
         if folder is None or key in folder.new:
@@ -121,8 +137,12 @@ class LogManager:
         return (folder.storage, folder.found[topic, partition].path) if folder is not None else None
 
     def highest_epoch(self) -> int:
-        """The newest leader epoch that any partition's checkpoint names; -1: none. Reads a file per partition."""
-        return max((folder.newest_epoch(found) for folder in self._folders for found in folder.found.values()), default=-1)
+        """The newest leader epoch that any partition's checkpoint names; -1: none. Reads a file per
+        partition.
+        """
+        return max(
+            (folder.newest_epoch(found) for folder in self._folders for found in folder.found.values()), default=-1
+        )
 
     def checkpointed_high_watermark(self, topic: str, partition: int) -> int | None:
         """What the last checkpoint said; None: nothing."""
@@ -132,10 +152,12 @@ class LogManager:
     # --- making, opening, deleting
 
     def create(self, topic: str, partition: int, topic_id: bytes) -> None:
-        """Make the folder of a new partition, in the emptiest data folder that is in order; the log is made when it is opened.
+        """Make the folder of a new partition, in the emptiest data folder that is in order; the log
+        is made when it is opened.
 
-        In a job, and at once if the partition is opened before it. A folder that can't be made is logged, and left to `open`.
-        Crash: gone unless its log was flushed. Raises StorageFailed: only without jobs.
+        In a job, and at once if the partition is opened before it. A folder that can't be made is
+        logged, and left to `open`. Crash: gone unless its log was flushed. Raises StorageFailed:
+        only without jobs.
         """
         assert not self.has(topic, partition), f"{topic}-{partition} is there"
         if self._jobs is None:
@@ -164,7 +186,9 @@ class LogManager:
         return self._folders.make(key, topic_id, self._is_impaired)
 
     def _is_impaired(self, folder: DataFolder) -> bool:
-        """Whether something of the folder has failed. Costs the same however many partitions there are."""
+        """Whether something of the folder has failed. Costs the same however many partitions there
+        are.
+        """
         failed = self._failed.get(folder, {})
         while failed:
             key, log = next(iter(failed.items()))
@@ -174,9 +198,11 @@ class LogManager:
         return folder.error is not None
 
     def open(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
-        """The partition's log; made if there is none. Opened once, and then kept. Blocks while a log is recovered.
+        """The partition's log; made if there is none. Opened once, and then kept. Blocks while a
+        log is recovered.
 
-        Crash: see `Log.open`. Raises StorageFailed: also where the folder belongs to another topic of that name.
+        Crash: see `Log.open`. Raises StorageFailed: also where the folder belongs to another topic
+        of that name.
         """
         key = (topic, partition)
         log = self._logs.get(key)
@@ -202,7 +228,9 @@ class LogManager:
             found = folder.identify(key, found.path, topic_id)
         if found.topic_id != topic_id:
             theirs = uuid_text(found.topic_id) if found.topic_id else "none"
-            raise StorageFailed(f"{folder.storage.place}: {found.path} is of topic id {theirs}, not {uuid_text(topic_id)}")
+            raise StorageFailed(
+                f"{folder.storage.place}: {found.path} is of topic id {theirs}, not {uuid_text(topic_id)}"
+            )
         return self._open(folder, key, found, topic_id, config)
 
     def _settled(self, key: Key) -> DataFolder | None:
@@ -232,10 +260,12 @@ class LogManager:
         return log
 
     def delete(self, topic: str, partition: int) -> bool:
-        """Take the partition away at once; jobs then close its log and remove its files. False: there is no such folder.
+        """Take the partition away at once; jobs then close its log and remove its files. False:
+        there is no such folder.
 
-        Crash: before the job has run, the folder may be back (under either name); those named for deletion go at the next start. A
-        failure is logged; where the folder could not even be renamed, no partition of its name can be opened until the next start.
+        Crash: before the job has run, the folder may be back (under either name); those named for
+        deletion go at the next start. A failure is logged; where the folder could not even be
+        renamed, no partition of its name can be opened until the next start.
         """
         key = (topic, partition)
         log = self._forget(key)
@@ -246,7 +276,9 @@ class LogManager:
 
     @property
     def is_removing(self) -> bool:
-        """Whether folders that `delete` took away may still be on the disk; `on_removed` is called when they are not any more."""
+        """Whether folders that `delete` took away may still be on the disk; `on_removed` is called
+        when they are not any more.
+        """
         return any(folder.is_removing() for folder in self._folders)
 
     def _removed(self) -> None:
@@ -254,7 +286,8 @@ class LogManager:
             self.on_removed()
 
     def set_aside(self, topic: str, partition: int) -> str:
-        """Rename a folder that nobody knows to ``…-stray``, out of the way of a new one; returns the new path.
+        """Rename a folder that nobody knows to ``…-stray``, out of the way of a new one; returns
+        the new path.
 
         Crash: it may be back under the old name. Raises StorageFailed.
         """
@@ -292,14 +325,18 @@ class LogManager:
                 folder.save(name, self._told(folder, name))
 
     def mend_indexes(self) -> Iterator[None]:
-        """Make the indexes anew that reads found wrong, in jobs; see `mending`. One step per open log."""
+        """Make the indexes anew that reads found wrong, in jobs; see `mending`. One step per open
+        log.
+        """
         for log in list(self._logs.values()) if self._jobs is not None else ():
             assert self._jobs is not None
             mend(log, self._jobs)
             yield
 
     def check_space(self) -> None:
-        """Look at the free bytes of data folders that producers are refused to write to: who else filled the disk may have made room."""
+        """Look at the free bytes of data folders that producers are refused to write to: who else
+        filled the disk may have made room.
+        """
         for folder in self._folders:
             if folder.space.refusal is not None:
                 folder.space.look()
@@ -309,7 +346,9 @@ class LogManager:
         return sum(folder.space.make_room() for folder in self._folders) > 0
 
     def check_locks(self) -> None:
-        """Verify in jobs that the data folders are still locked; the logs of one that is not are offline from then on. See `check_lock`."""
+        """Verify in jobs that the data folders are still locked; the logs of one that is not are
+        offline from then on. See `check_lock`.
+        """
         for folder in self._folders:
             folder.check_lock(self._jobs, partial(self._lose, folder))
 
@@ -332,8 +371,9 @@ class LogManager:
     def save_recovery_point(self, key: Key, done: Done) -> None:
         """Write how far the partition's log is flushed, in a job.
 
-        `done(error or None)` is called on the owner thread once the file has it, or could not be written; at once where nothing is new.
-        Crash: old or new, which costs time alone. A partition that is gone is fine.
+        `done(error or None)` is called on the owner thread once the file has it, or could not be
+        written; at once where nothing is new. Crash: old or new, which costs time alone. A
+        partition that is gone is fine.
         """
         folder = self._note_offsets(key)
         if folder is None:
@@ -344,7 +384,8 @@ class LogManager:
     def save_log_starts(self, key: Key, done: Done) -> None:
         """Write where the partition's log starts, in a job; `done` as in `save_recovery_point`.
 
-        Crash: old or new; once `done(None)` is called the start that the log has now is never forgotten. A partition that is gone is fine.
+        Crash: old or new; once `done(None)` is called the start that the log has now is never
+        forgotten. A partition that is gone is fine.
         """
         folder = self._note_offsets(key)
         if folder is None:
@@ -361,14 +402,18 @@ class LogManager:
         folder.save(RECOVERY_POINTS, self._told(folder, RECOVERY_POINTS, then))
 
     def cleaner_offset(self, key: Key) -> int | None:
-        """The first offset of the partition that compaction has not seen, as checkpointed; None: it was never compacted."""
+        """The first offset of the partition that compaction has not seen, as checkpointed; None: it
+        was never compacted.
+        """
         folder = self._folder_of(key)
         return folder.cleaner_offsets.get(key) if folder is not None else None
 
     def save_cleaner_offset(self, key: Key, offset: int | None, done: Done) -> None:
-        """Write how far a partition is compacted (None: not at all), in a job; `done` as in `save_recovery_point`.
+        """Write how far a partition is compacted (None: not at all), in a job; `done` as in
+        `save_recovery_point`.
 
-        Crash: old or new; the old one costs another look at what is clean. A partition that is gone is fine.
+        Crash: old or new; the old one costs another look at what is clean. A partition that is gone
+        is fine.
         """
         folder = self._folder_of(key)
         if folder is None:
@@ -381,13 +426,17 @@ class LogManager:
         folder.save(CLEANER_OFFSETS, self._told(folder, CLEANER_OFFSETS, done))
 
     def _told(self, folder: DataFolder, name: str, done: Done | None = None) -> Done:
-        """`done`, but for a log line where the checkpoint could not be written: the next one tries again, with a new file."""
+        """`done`, but for a log line where the checkpoint could not be written: the next one tries
+        again, with a new file.
+        """
 
         def tell(error: BaseException | None) -> None:
             if not isinstance(error, TooManyOpenFiles):  # which says nothing of the disk
                 folder.error = None if error is None else StorageFailed(str(error))
             if error is not None:
-                logger.error("%s: %s could not be written, the old one still holds: %s", folder.storage.place, name, error)
+                logger.error(
+                    "%s: %s could not be written, the old one still holds: %s", folder.storage.place, name, error
+                )
             if done is not None:
                 done(error)
 
@@ -400,7 +449,8 @@ class LogManager:
             # what lies below the log start need not be whole any more
             folder.recovery_points[key] = max(log.flushed_offset, log.start_intended)
             if log.start_intended > 0:
-                # also where the first segment begins there: the files before it may not be gone for good
+                # also where the first segment begins there: the files before it may not be gone for
+                # good
                 folder.log_starts[key] = log.start_intended
             else:
                 folder.log_starts.pop(key, None)
@@ -412,12 +462,16 @@ class LogManager:
             folder.save_now(RECOVERY_POINTS)
 
     def list_log_dirs(self, wanted: Container[Key] | None = None) -> tuple[list[LogDirListing], list[LogDir]]:
-        """The data folders that serve, to be listed in jobs, and those that are offline. `wanted`: partitions to tell of; None: all."""
+        """The data folders that serve, to be listed in jobs, and those that are offline. `wanted`:
+        partitions to tell of; None: all.
+        """
         offline = [LogDir(place, None, error, None, None, {}) for place, error in self._folders.offline]
         return [LogDirListing(folder, self._logs, wanted) for folder in self._folders], offline
 
     def log_dirs(self) -> list[LogDir]:
-        """All data folders, those that serve first. Lists the folder of every partition that is not open. Blocks."""
+        """All data folders, those that serve first. Lists the folder of every partition that is not
+        open. Blocks.
+        """
         listings, offline = self.list_log_dirs()
         return [listing.run() for listing in listings] + offline
 
@@ -426,12 +480,16 @@ class LogManager:
         return (log.expire_producers() for log in list(self._logs.values()))
 
     def copy_to(self, target: Storage) -> None:
-        """Copy all logs as they are at this moment into `target`, which must be empty, to be as after a clean stop. Blocks.
+        """Copy all logs as they are at this moment into `target`, which must be empty, to be as
+        after a clean stop. Blocks.
 
-        Durability: on return. Raises StorageFailed: a data folder or a log is offline, or something can't be read or written.
+        Durability: on return. Raises StorageFailed: a data folder or a log is offline, or something
+        can't be read or written.
         """
         if self.offline:
-            raise StorageFailed(f"data folder {self.offline[0].place} is offline: its partitions would be missing in a copy")
+            raise StorageFailed(
+                f"data folder {self.offline[0].place} is offline: its partitions would be missing in a copy"
+            )
         copy = Copy(target)
         for folder in self._folders:
             copy.add(folder, self._logs, self._unrecovered)
@@ -440,10 +498,12 @@ class LogManager:
     # --- the end
 
     def close(self) -> None:
-        """Flush and close all logs, write the checkpoints, mark the stop as clean, unlock. Blocks. Twice is harmless.
+        """Flush and close all logs, write the checkpoints, mark the stop as clean, unlock. Blocks.
+        Twice is harmless.
 
-        A folder is marked clean only if all its logs could be closed, and none waits to be recovered still. No flush may be under way.
-        Crash: without the mark the next start checks what lies past the recovery points. Raises StorageFailed, after the rest was done.
+        A folder is marked clean only if all its logs could be closed, and none waits to be
+        recovered still. No flush may be under way. Crash: without the mark the next start checks
+        what lies past the recovery points. Raises StorageFailed, after the rest was done.
         """
         if self._closed:
             return

@@ -1,8 +1,9 @@
 """What a log remembers of its idempotent producers and of their transactions.
 
-Per producer id: the epoch, the last five batches (a client has at most five requests under way, and may repeat any of them),
-and the first offset of an open transaction. All of it follows from the log's batches, so it can be replayed; snapshots only
-make that short. Source: KIP-98, KIP-360, Kafka ProducerStateManager, ProducerAppendInfo.
+Per producer id: the epoch, the last five batches (a client has at most five requests under way, and
+may repeat any of them), and the first offset of an open transaction. All of it follows from the
+log's batches, so it can be replayed; snapshots only make that short. Source: KIP-98, KIP-360, Kafka
+ProducerStateManager, ProducerAppendInfo.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _COORDINATOR_EPOCH = struct.Struct(">hi")  # value of an end marker: version, co
 
 
 class LastBatch(NamedTuple):
-    """One of a producer's last batches; `offset_delta` is that of its last record, `timestamp` its greatest, in ms."""
+    """One of a producer's last batches; `offset_delta` is that of its last record, `timestamp` its
+    greatest, in ms.
+    """
 
     last_sequence: int
     last_offset: int
@@ -44,7 +47,8 @@ class LastBatch(NamedTuple):
 class Producer:
     """One producer id. `epoch` -1: not known; `transaction_offset` -1: no transaction is open.
 
-    `last_timestamp`: the time of its last batch or marker, as the batch says; `seen_ms`: the wall clock when it came, if we were there.
+    `last_timestamp`: the time of its last batch or marker, as the batch says; `seen_ms`: the wall
+    clock when it came, if we were there.
     """
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "seen_ms", "transaction_offset")
@@ -85,7 +89,9 @@ class Marker(NamedTuple):
 
 
 class Producers:
-    """All producers of one log, as of `end_offset` (exclusive): the offset up to which the log's batches have been counted."""
+    """All producers of one log, as of `end_offset` (exclusive): the offset up to which the log's
+    batches have been counted.
+    """
 
     __slots__ = ("_decided", "_open", "by_id", "end_offset", "on_change")
 
@@ -94,7 +100,9 @@ class Producers:
         self.on_change: Callable[[int], None] | None = None  # called with how many more there are
         self.end_offset = 0
         self._open: dict[int, int] = {}  # first offset -> producer id, in order
-        self._decided: list[tuple[int, int]] = []  # first and last offset of ended transactions that may lie above the high watermark
+        self._decided: list[
+            tuple[int, int]
+        ] = []  # first and last offset of ended transactions that may lie above the high watermark
 
     def __len__(self) -> int:
         return len(self.by_id)
@@ -102,10 +110,11 @@ class Producers:
     def check(self, header: BatchHeader) -> LastBatch | None:
         """Whether a client's batch may follow.
 
-        Returns: the earlier batch that this one repeats; None: it is new.
-        Raises: InvalidProducerEpoch: the epoch is older than the last seen. OutOfOrderSequence: a gap, or a repetition of something older
-        than five batches. InvalidTransactionState: a batch outside of its producer's open transaction.
-        A producer that is not known (any more) may begin with any sequence, as in Kafka since KIP-360.
+        Returns: the earlier batch that this one repeats; None: it is new. Raises:
+        InvalidProducerEpoch: the epoch is older than the last seen. OutOfOrderSequence: a gap, or a
+        repetition of something older than five batches. InvalidTransactionState: a batch outside of
+        its producer's open transaction. A producer that is not known (any more) may begin with any
+        sequence, as in Kafka since KIP-360.
         """
         producer = self.by_id.get(header.producer_id)
         if producer is None or producer.epoch < 0:
@@ -122,7 +131,9 @@ class Producers:
                     f"producer {header.producer_id} (epoch {producer.epoch}): expected sequence {expected}, found {header.base_sequence}"
                 )
         if producer.transaction_offset >= 0 and not header.is_transactional:
-            raise InvalidTransactionState(f"producer {header.producer_id} has an open transaction, the batch is none of it")
+            raise InvalidTransactionState(
+                f"producer {header.producer_id} has an open transaction, the batch is none of it"
+            )
         return None
 
     def _check_new_epoch(self, header: BatchHeader, producer: Producer) -> None:
@@ -135,8 +146,11 @@ class Producers:
                 f"producer {header.producer_id}: epoch {header.producer_epoch} has to begin with sequence 0, found {header.base_sequence}"
             )
 
-    def count(self, header: BatchHeader, marker: Marker | None, offset: int, seen_ms: int = NONE) -> AbortedTransaction | None:
-        """Count a batch of a producer that stands in the log from `offset` on; `marker`: that of a control batch, if it ends a transaction.
+    def count(
+        self, header: BatchHeader, marker: Marker | None, offset: int, seen_ms: int = NONE
+    ) -> AbortedTransaction | None:
+        """Count a batch of a producer that stands in the log from `offset` on; `marker`: that of a
+        control batch, if it ends a transaction.
 
         Returns: the transaction that it aborted.
         """
@@ -147,7 +161,9 @@ class Producers:
         return None
 
     def update(self, header: BatchHeader, base_offset: int, seen_ms: int = NONE) -> None:
-        """Count a batch of records that stands in the log from `base_offset` on; checked, or replayed."""
+        """Count a batch of records that stands in the log from `base_offset` on; checked, or
+        replayed.
+        """
         producer = self.by_id.get(header.producer_id)
         is_new = producer is None
         if producer is None:
@@ -167,10 +183,13 @@ class Producers:
         if is_new and self.on_change is not None:
             self.on_change(1)  # now that an open transaction keeps it
 
-    def end_transaction(self, header: BatchHeader, marker: Marker, offset: int, seen_ms: int = NONE) -> AbortedTransaction | None:
+    def end_transaction(
+        self, header: BatchHeader, marker: Marker, offset: int, seen_ms: int = NONE
+    ) -> AbortedTransaction | None:
         """Count an end marker that stands in the log at `offset`.
 
-        Returns: the transaction that it aborted, with the last stable offset of the moment; None: it committed, or ended nothing.
+        Returns: the transaction that it aborted, with the last stable offset of the moment; None:
+        it committed, or ended nothing.
         """
         producer = self.by_id.get(header.producer_id)
         if producer is None:
@@ -197,9 +216,11 @@ class Producers:
         return next(iter(self._open), 2**63 - 1)
 
     def first_unstable(self, high_watermark: int) -> int:
-        """First offset that read_committed consumers must not see as far as transactions go; beyond all offsets if there is none.
+        """First offset that read_committed consumers must not see as far as transactions go; beyond
+        all offsets if there is none.
 
-        A transaction counts as open until its end marker lies below the high watermark, which never goes back.
+        A transaction counts as open until its end marker lies below the high watermark, which never
+        goes back.
         """
         if self._decided:
             self._decided = [transaction for transaction in self._decided if transaction[1] >= high_watermark]
@@ -213,13 +234,19 @@ class Producers:
             self._open = dict(sorted(self._open.items()))
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget the producers without a sign of life for `expiration_ms`; those with an open transaction stay. Returns how many went."""
+        """Forget the producers without a sign of life for `expiration_ms`; those with an open
+        transaction stay. Returns how many went.
+        """
         gone = [producer_id for producer_id, producer in self.by_id.items() if producer.expired(now_ms, expiration_ms)]
         return self._forget(gone)
 
     def forget_idle(self, count: int) -> int:
-        """Forget the `count` producers that have been idle for the longest; those with an open transaction stay. Returns how many went."""
-        return self._forget(list(islice((id for id, producer in self.by_id.items() if producer.transaction_offset < 0), count)))
+        """Forget the `count` producers that have been idle for the longest; those with an open
+        transaction stay. Returns how many went.
+        """
+        return self._forget(
+            list(islice((id for id, producer in self.by_id.items() if producer.transaction_offset < 0), count))
+        )
 
     def _forget(self, gone: list[int]) -> int:
         for producer_id in gone:
@@ -229,7 +256,9 @@ class Producers:
         return len(gone)
 
     def sort_by_idleness(self) -> None:
-        """Put those that have been idle for the longest first; `update` keeps it so, to `REORDER_MS`."""
+        """Put those that have been idle for the longest first; `update` keeps it so, to
+        `REORDER_MS`.
+        """
         self.by_id = dict(sorted(self.by_id.items(), key=lambda item: max(item[1].last_timestamp, item[1].seen_ms)))
 
     def items(self) -> Iterator[tuple[int, Producer]]:

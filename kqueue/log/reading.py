@@ -23,7 +23,9 @@ T = TypeVar("T")
 HINTS_MAX = 16
 STEP_RECORDS = 50
 Look = Generator[None, None, T]
-"""A look-up that may read many batches; it yields now and then, so that others may have their turn, and returns what it found."""
+"""A look-up that may read many batches; it yields now and then, so that others may have their turn,
+and returns what it found.
+"""
 
 
 class _SegmentGone(Exception):
@@ -31,10 +33,12 @@ class _SegmentGone(Exception):
 
 
 class Fetched:
-    """Whole batches, out of one segment; false and of length 0 where there is nothing to read below the bound, or nothing that fits.
+    """Whole batches, out of one segment; false and of length 0 where there is nothing to read below
+    the bound, or nothing that fits.
 
-    `region`: the bytes, None where there are none; `next_offset`: where to read on; `segment_base` and `position`: where the batches stand.
-    `check`: what has to be done before they are served, and then the read be repeated (see `verifying`); None: they are known to be right.
+    `region`: the bytes, None where there are none; `next_offset`: where to read on; `segment_base`
+    and `position`: where the batches stand. `check`: what has to be done before they are served,
+    and then the read be repeated (see `verifying`); None: they are known to be right.
     """
 
     __slots__ = ("check", "next_offset", "position", "region", "segment_base")
@@ -78,9 +82,11 @@ class Place(NamedTuple):
 
 
 class Reader:
-    """Reads the segments of one log, oldest first; the list is the log's own, and grows and shrinks under our eyes.
+    """Reads the segments of one log, oldest first; the list is the log's own, and grows and shrinks
+    under our eyes.
 
-    Places where somebody is likely to read on are remembered, so that following a log searches no index.
+    Places where somebody is likely to read on are remembered, so that following a log searches no
+    index.
     """
 
     __slots__ = ("_hints", "_segments", "verifies")
@@ -99,7 +105,9 @@ class Reader:
             segment, position, _ = self._locate(offset)
             limit, next_offset = self._limit(segment, end_offset, log_end_offset)
             if position < segment.found_size and self.verifies:
-                return self._read_found(segment, position, offset, max_bytes, limit, next_offset, log_end_offset, min_one_batch)
+                return self._read_found(
+                    segment, position, offset, max_bytes, limit, next_offset, log_end_offset, min_one_batch
+                )
             if limit - position > max_bytes:
                 limit, next_offset = _cut(segment, position, limit, max_bytes, min_one_batch)
         except CorruptBatch as error:
@@ -122,7 +130,9 @@ class Reader:
         log_end_offset: int,
         min_one_batch: bool,
     ) -> Fetched:
-        """`read` where the bytes were in the file when it was opened: what was not looked at yet has to be checked first."""
+        """`read` where the bytes were in the file when it was opened: what was not looked at yet
+        has to be checked first.
+        """
         checks = segment.checks
         hurt = checks.hurt_at(offset)
         if hurt is not None:
@@ -137,7 +147,9 @@ class Reader:
         region = segment.log.region(position, limit - position)
         start = position if checks.knows(position, position) else segment.anchor(offset)
         if not checks.knows(start, limit):
-            return Fetched(region, next_offset, segment.base, position, self._check(segment, start, limit, offset, log_end_offset))
+            return Fetched(
+                region, next_offset, segment.base, position, self._check(segment, start, limit, offset, log_end_offset)
+            )
         if checks.is_over:
             segment.trust()
         self.hint(next_offset, Place(segment, limit, next_offset))
@@ -151,7 +163,9 @@ class Reader:
         return Check(segment.checks, region, start, end=end, until_offset=until_offset, next_segment=next_segment)
 
     def _check_for(self, error: CorruptBatch, offsets: Iterable[int], log_end_offset: int) -> Fetched:
-        """Walking over headers came upon something that is no batch: the check to do for these offsets. Raises `error`: it was done."""
+        """Walking over headers came upon something that is no batch: the check to do for these
+        offsets. Raises `error`: it was done.
+        """
         if isinstance(error, DamagedBatch):
             raise error
         for offset in offsets:
@@ -160,8 +174,11 @@ class Reader:
                 continue
             known = segment.checks.walked[0]
             if known.end < segment.found_size and known.next_offset <= offset:
-                # from what is known for sure, however far: nobody can tell what the headers since are worth
-                return Fetched(None, offset, segment.base, 0, self._check(segment, known.end, known.end, offset, log_end_offset))
+                # from what is known for sure, however far: nobody can tell what the headers since
+                # are worth
+                return Fetched(
+                    None, offset, segment.base, 0, self._check(segment, known.end, known.end, offset, log_end_offset)
+                )
         raise error
 
     def hint(self, offset: int, place: Place) -> None:
@@ -180,7 +197,9 @@ class Reader:
         self._hints = {offset: place for offset, place in self._hints.items() if place.segment not in segments}
 
     def _locate(self, offset: int) -> Place:
-        """The batch that holds `offset`, or the first one after it; the end of the log if there is none."""
+        """The batch that holds `offset`, or the first one after it; the end of the log if there is
+        none.
+        """
         hint = self._hints.get(offset)
         if hint is not None and (hint.position < hint.segment.size or hint.segment is self._segments[-1]):
             return hint
@@ -215,25 +234,33 @@ class Reader:
             return len(segments) - 1
         return bisect_right(segments, offset, key=_base) - 1
 
-    def offset_for_time(self, timestamp: int, start_offset: int, end_offset: int, epochs: LeaderEpochs) -> Look[TimeFound | None]:
+    def offset_for_time(
+        self, timestamp: int, start_offset: int, end_offset: int, epochs: LeaderEpochs
+    ) -> Look[TimeFound | None]:
         """See `Log.offset_for_time`."""
         while True:
             with contextlib.suppress(_SegmentGone):
                 return (yield from self._offset_for_time(timestamp, start_offset, end_offset, epochs))
 
     def latest_timestamp(self, start_offset: int, end_offset: int, epochs: LeaderEpochs) -> Look[TimeFound | None]:
-        """See `Log.latest_timestamp`. One look-up, unless the greatest time of a segment is that of a record outside of the bounds."""
+        """See `Log.latest_timestamp`. One look-up, unless the greatest time of a segment is that of
+        a record outside of the bounds.
+        """
         while True:
             with contextlib.suppress(_SegmentGone):
                 return (yield from self._latest_timestamp(start_offset, end_offset, epochs))
 
     def _give_way(self, segment: Segment) -> Look[None]:
-        """Let others have their turn. Raises _SegmentGone: they dropped or replaced the segment, whose files may be others by now."""
+        """Let others have their turn. Raises _SegmentGone: they dropped or replaced the segment,
+        whose files may be others by now.
+        """
         yield
         if not any(one is segment for one in self._segments):
             raise _SegmentGone
 
-    def _offset_for_time(self, timestamp: int, start_offset: int, end_offset: int, epochs: LeaderEpochs) -> Look[TimeFound | None]:
+    def _offset_for_time(
+        self, timestamp: int, start_offset: int, end_offset: int, epochs: LeaderEpochs
+    ) -> Look[TimeFound | None]:
         for segment in list(self._segments):
             if segment.base >= end_offset:
                 break
@@ -266,7 +293,9 @@ class Reader:
         return (yield from self._offset_for_time(best, start_offset, end_offset, epochs)) if best >= 0 else None
 
     def _latest_in(self, segment: Segment, start_offset: int, end_offset: int, best: int) -> Look[int]:
-        """The greatest time of a record within the bounds, where it is later than `best`. Reads the segment."""
+        """The greatest time of a record within the bounds, where it is later than `best`. Reads the
+        segment.
+        """
         yield from self._give_way(segment)  # it may have gone while another one was read
         for batch in segment.since(0, start_offset):
             if batch is None or batch.unit.max_timestamp <= best:
@@ -282,9 +311,13 @@ class Reader:
         return best
 
     def _records(self, segment: Segment, position: int, unit: Unit) -> Iterator[Record]:
-        """The records of one batch, whose checksum is compared where nobody knows yet that it is right. Raises as `read`."""
+        """The records of one batch, whose checksum is compared where nobody knows yet that it is
+        right. Raises as `read`.
+        """
         if position < segment.found_size and self.verifies and batch_at(segment.log, position, segment.size) is None:
-            raise CorruptBatch(f"{segment!r}: expected a batch whose checksum is right at position {position}, found none")
+            raise CorruptBatch(
+                f"{segment!r}: expected a batch whose checksum is right at position {position}, found none"
+            )
         return iter_any_records(segment.log.read_at(position, unit.size))
 
     def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
@@ -300,7 +333,9 @@ class Reader:
 
 
 def _cut(segment: Segment, position: int, limit: int, max_bytes: int, min_one_batch: bool) -> tuple[int, int]:
-    """Where to end before `limit` for the sake of `max_bytes`, and the offset there. Raises CorruptBatch, StorageFailed."""
+    """Where to end before `limit` for the sake of `max_bytes`, and the offset there. Raises
+    CorruptBatch, StorageFailed.
+    """
     limit, next_offset = segment.cut(position, limit, max_bytes)
     if limit == position and min_one_batch:
         found = segment.at(position)

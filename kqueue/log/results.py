@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 
 class Appended(NamedTuple):
-    """Where a batch went. `log_append_time_ms` -1 unless the topic stamps times; `next_offset` is the log's end after it.
+    """Where a batch went. `log_append_time_ms` -1 unless the topic stamps times; `next_offset` is
+    the log's end after it.
 
-    `duplicate`: the batch was there already (a producer repeated it), the offsets are those of the first time.
+    `duplicate`: the batch was there already (a producer repeated it), the offsets are those of the
+    first time.
     """
 
     base_offset: int
@@ -20,7 +22,9 @@ class Appended(NamedTuple):
 
 
 class SegmentInfo(NamedTuple):
-    """What may be told of a segment: first offset, bytes of batches, greatest timestamp in ms (-1: none)."""
+    """What may be told of a segment: first offset, bytes of batches, greatest timestamp in ms (-1:
+    none).
+    """
 
     base: int
     size: int

@@ -1,8 +1,10 @@
-"""Sealed segments as they are handed to work that a cleanup policy wants done before they go (`policies.Drop.first`).
+"""Sealed segments as they are handed to work that a cleanup policy wants done before they go
+(`policies.Drop.first`).
 
-Everything here can be pickled and runs where the files are, beside a broker that goes on with the same log: nothing is written, and what
-is read does not change, because compaction keeps away until the work is done. Whoever else deletes the segments meanwhile (another policy,
-DeleteRecords, the end of the topic) makes reading fail, never tell something else.
+Everything here can be pickled and runs where the files are, beside a broker that goes on with the
+same log: nothing is written, and what is read does not change, because compaction keeps away until
+the work is done. Whoever else deletes the segments meanwhile (another policy, DeleteRecords, the
+end of the topic) makes reading fail, never tell something else.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ CHUNK_BYTES = 1 << 20  # of a file, read at a time
 class SealedBatch:
     """A batch, or a message of an old format, whose checksum is right.
 
-    `unit`: its header or entry; `place`, `position`: file, for people, and bytes in it. `is_aborted`: data of a transaction that was
-    aborted; `is_control`: the broker's own, an end marker of a transaction. Consumers are given neither (read_committed).
+    `unit`: its header or entry; `place`, `position`: file, for people, and bytes in it.
+    `is_aborted`: data of a transaction that was aborted; `is_control`: the broker's own, an end
+    marker of a transaction. Consumers are given neither (read_committed).
     """
 
     __slots__ = ("_stretch", "is_aborted", "place", "position", "unit")
@@ -51,7 +54,9 @@ class SealedBatch:
 
     @property
     def base_offset(self) -> int:
-        """Offset at which it begins; of a compressed message of old format, which knows only its last, that one."""
+        """Offset at which it begins; of a compressed message of old format, which knows only its
+        last, that one.
+        """
         return first_offset(self.unit)
 
     @property
@@ -76,7 +81,9 @@ class SealedBatch:
         return self._stretch.raw
 
     def records(self, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-        """Its records, in order. `limit_bytes`: what it may decompress to. Raises: CorruptBatch: names the place. UnsupportedCodec."""
+        """Its records, in order. `limit_bytes`: what it may decompress to. Raises: CorruptBatch:
+        names the place. UnsupportedCodec.
+        """
         try:
             if isinstance(self.unit, BatchHeader):
                 yield from iter_records(self.data(), 0, limit_bytes=limit_bytes)
@@ -123,12 +130,15 @@ class SealedSegments:
         return self.opener()
 
     def batches(self) -> Iterator[SealedBatch]:
-        """All batches from the one that holds `start_offset` on, in order of offset, those of aborted data and control batches too.
+        """All batches from the one that holds `start_offset` on, in order of offset, those of
+        aborted data and control batches too.
 
-        So that nothing is missing from an exact copy; the flags say what consumers are not given. A batch may begin below
-        `start_offset`. Can be asked for again, from the beginning. Memory: 1 MiB, or one batch if that is larger.
-        Raises: CorruptBatch: a checksum or length is wrong; names file and position. CorruptIndex: what tells which transactions were
-        aborted is damaged. StorageFailed, FileNotFoundError: the segments can't be read, or were deleted meanwhile.
+        So that nothing is missing from an exact copy; the flags say what consumers are not given. A
+        batch may begin below `start_offset`. Can be asked for again, from the beginning. Memory: 1
+        MiB, or one batch if that is larger. Raises: CorruptBatch: a checksum or length is wrong;
+        names file and position. CorruptIndex: what tells which transactions were aborted is
+        damaged. StorageFailed, FileNotFoundError: the segments can't be read, or were deleted
+        meanwhile.
         """
         storage = self.opener()
         sizes = {entry.name: entry.size for entry in storage.list(self.folder)}
@@ -144,9 +154,11 @@ class SealedSegments:
                 file.close()
 
     def records(self) -> Iterator[Record]:
-        """What a consumer with read_committed would be given: no aborted data, no control records, nothing below `start_offset`.
+        """What a consumer with read_committed would be given: no aborted data, no control records,
+        nothing below `start_offset`.
 
-        In order of offset, which compaction may have left gaps in. Memory: one batch, decompressed. Raises: as `batches`; UnsupportedCodec.
+        In order of offset, which compaction may have left gaps in. Memory: one batch, decompressed.
+        Raises: as `batches`; UnsupportedCodec.
         """
         for batch in self.batches():
             if batch.is_control or batch.is_aborted:
@@ -204,16 +216,23 @@ class FirstTask:
     segments: SealedSegments
 
     def __call__(self) -> None:
-        """Raises: JobFailed: says what a plugin's code raised, and where. What reading raises, and KqueueError of any kind, as it is."""
+        """Raises: JobFailed: says what a plugin's code raised, and where. What reading raises, and
+        KqueueError of any kind, as it is.
+        """
         try:
             self.first(self.segments)
         except (FileNotFoundError, KqueueError):
             raise
-        except (Exception, SystemExit) as error:  # of a plugin's own class, which may not survive the way back to the broker
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # of a plugin's own class, which may not survive the way back to the broker
             raise JobFailed(f"{type(error).__name__}: {error}{_where(error)}") from error
 
     def cancel(self) -> None:
-        """See `SealedSegments.cancel`; for work that runs in a thread. One in a process of its own ends with that."""
+        """See `SealedSegments.cancel`; for work that runs in a thread. One in a process of its own
+        ends with that.
+        """
         self.segments.cancel()
 
 

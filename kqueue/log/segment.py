@@ -1,8 +1,10 @@
-"""A segment: one stretch of a log in one file, with its indexes. Only the last segment of a log is appended to.
+"""A segment: one stretch of a log in one file, with its indexes. Only the last segment of a log is
+appended to.
 
-Files, named by the first offset: `.log` (batches, one after another), `.index`, `.timeindex`, and `.txnindex` where
-transactions were aborted. Crash: nothing is synced here but by `sync_files`' callers; the indexes of a segment that was not
-synced after it was sealed are made anew at the next start, so they may be lost or torn at any time before.
+Files, named by the first offset: `.log` (batches, one after another), `.index`, `.timeindex`, and
+`.txnindex` where transactions were aborted. Crash: nothing is synced here but by `sync_files`'
+callers; the indexes of a segment that was not synced after it was sealed are made anew at the next
+start, so they may be lost or torn at any time before.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class Found(NamedTuple):
 
 
 class Segment:
-    """One segment. `base`: its first offset; `size`: bytes in its log; `created_ms`: wall clock when this object was made.
+    """One segment. `base`: its first offset; `size`: bytes in its log; `created_ms`: wall clock
+    when this object was made.
 
     `found_size`: bytes up to there were in the file already, and are
     not known to be right (see `verifying`); 0: all are.
@@ -54,11 +57,19 @@ class Segment:
     )  # fmt: skip
 
     def __init__(
-        self, storage: Storage, folder: str, base: int, created_ms: int, *, create: bool = False, sizes: dict[str, int] | None = None
+        self,
+        storage: Storage,
+        folder: str,
+        base: int,
+        created_ms: int,
+        *,
+        create: bool = False,
+        sizes: dict[str, int] | None = None,
     ) -> None:
         """Open the files, or (`create`) make those that are missing.
 
-        `sizes`: bytes by file name where the caller just listed the folder. Raises FileNotFoundError, StorageFailed.
+        `sizes`: bytes by file name where the caller just listed the folder. Raises
+        FileNotFoundError, StorageFailed.
         """
         sizes = sizes if sizes is not None else {}
 
@@ -91,7 +102,9 @@ class Segment:
 
     @classmethod
     def make(cls, storage: Storage, folder: str, base: int, created_ms: int) -> Segment:
-        """Make a segment that is not there. Raises StorageFailed: none of its files stays, unless they can't be removed."""
+        """Make a segment that is not there. Raises StorageFailed: none of its files stays, unless
+        they can't be removed.
+        """
         try:
             return cls(storage, folder, base, created_ms, create=True)
         except StorageFailed:
@@ -107,12 +120,18 @@ class Segment:
         self._note_full(index_bytes_max)
 
     def append(
-        self, data: bytes | bytearray | memoryview, last_offset: int, max_timestamp: int, interval_bytes: int, index_bytes_max: int
+        self,
+        data: bytes | bytearray | memoryview,
+        last_offset: int,
+        max_timestamp: int,
+        interval_bytes: int,
+        index_bytes_max: int,
     ) -> int:
         """Write one batch at the end and index it; returns its position.
 
-        Crash: without a flush any part of it may be lost; recovery cuts the file after the last whole batch.
-        Raises StorageFailed: the file may end in a part of the batch. StorageUnavailable: the segment is as before.
+        Crash: without a flush any part of it may be lost; recovery cuts the file after the last
+        whole batch. Raises StorageFailed: the file may end in a part of the batch.
+        StorageUnavailable: the segment is as before.
         """
         if self._max_timestamp == _UNREAD:
             self._load_max_timestamp()
@@ -128,15 +147,21 @@ class Segment:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
         if self._unindexed > interval_bytes:
-            with contextlib.suppress(StorageUnavailable):  # the batch is written, and the next one can have the entry as well
+            with contextlib.suppress(
+                StorageUnavailable
+            ):  # the batch is written, and the next one can have the entry as well
                 self._add_entries(last_offset, position)
             self._note_full(index_bytes_max)
         self._unindexed += size
         self.size = position + size
         return position
 
-    def must_roll(self, size: int, last_offset: int, max_timestamp: int, clock: Clock, bytes_max: int, age_max_ms: int) -> bool:
-        """Whether a batch of these figures has to go to a new segment. Source: Kafka LogSegment.shouldRoll."""
+    def must_roll(
+        self, size: int, last_offset: int, max_timestamp: int, clock: Clock, bytes_max: int, age_max_ms: int
+    ) -> bool:
+        """Whether a batch of these figures has to go to a new segment. Source: Kafka
+        LogSegment.shouldRoll.
+        """
         if self.size == 0:
             return False
         if self.size + size > bytes_max or self.indexes_full or last_offset - self.base > RELATIVE_OFFSET_MAX:
@@ -146,15 +171,21 @@ class Segment:
         return waited_ms > age_max_ms
 
     def has_room(self, size: int, last_offset: int) -> bool:
-        """Whether such a batch may still be appended: positions and relative offsets are int32, and Kafka, which makes the indexes of an
-        unflushed segment anew, does not start where the entries are more than `segment.index.bytes` allows."""
+        """Whether such a batch may still be appended: positions and relative offsets are int32, and
+        Kafka, which makes the indexes of an unflushed segment anew, does not start where the
+        entries are more than `segment.index.bytes` allows.
+        """
         fits = self.size + size <= POSITION_MAX and last_offset - self.base <= RELATIVE_OFFSET_MAX
         return fits and not self.indexes_full
 
     def seal(self) -> None:
-        """End the segment: the last entry of the time index is written, and memory let go. Crash: see the module. Raises StorageFailed."""
+        """End the segment: the last entry of the time index is written, and memory let go. Crash:
+        see the module. Raises StorageFailed.
+        """
         self.finish_timeindex()
-        wrong = [found for entries in (self.index.entries, self.timeindex.entries) if (found := entries.unload()) is not None]
+        wrong = [
+            found for entries in (self.index.entries, self.timeindex.entries) if (found := entries.unload()) is not None
+        ]
         if wrong and not self._is_astray:
             logger.error("%r: %s; its indexes have been written again", self, "; ".join(wrong))
 
@@ -170,7 +201,9 @@ class Segment:
             self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
 
     def _add_entries(self, last_offset: int, position: int) -> None:
-        """Index the batch at `position`. Indexes that can't be read any more begin again with it, until they are rebuilt."""
+        """Index the batch at `position`. Indexes that can't be read any more begin again with it,
+        until they are rebuilt.
+        """
         try:
             self.index.append(last_offset, position)
             self._unindexed = 0
@@ -195,9 +228,11 @@ class Segment:
     # --- reading
 
     def find(self, offset: int) -> Found | None:
-        """The batch that holds `offset`, or the first one after it; None: all batches lie before it.
+        """The batch that holds `offset`, or the first one after it; None: all batches lie before
+        it.
 
-        Reads from the last index entry on, a step of the index at most. Raises CorruptBatch, StorageFailed.
+        Reads from the last index entry on, a step of the index at most. Raises CorruptBatch,
+        StorageFailed.
         """
         hurt = self._checks.hurt_at(offset) if self._checks is not None else None
         if hurt is not None:
@@ -211,7 +246,9 @@ class Segment:
         raise AssertionError("the last entry is the segment's start, which no index gives")
 
     def _entries_before(self, offset: int) -> Iterator[IndexEntry]:
-        """Where to begin looking for `offset`: the index entry before it, some more in case that is wrong, the segment's start."""
+        """Where to begin looking for `offset`: the index entry before it, some more in case that is
+        wrong, the segment's start.
+        """
         try:
             for _ in range(ENTRIES_TRIED):
                 entry = self.index.lookup(offset)
@@ -248,7 +285,9 @@ class Segment:
             self._is_astray = True
 
     def at(self, position: int) -> Found | None:
-        """The batch that begins at `position`; None: the segment ends there. Raises CorruptBatch, StorageFailed."""
+        """The batch that begins at `position`; None: the segment ends there. Raises CorruptBatch,
+        StorageFailed.
+        """
         for found in self._scan(position, self.size):
             return Found(*found)
         return None
@@ -259,10 +298,11 @@ class Segment:
         return scan_around(self.log, start, end, self._checks.hurts, chunk_bytes)
 
     def cut(self, position: int, limit: int, max_bytes: int) -> tuple[int, int]:
-        """Where whole batches from `position` on stay within `max_bytes`, and not beyond `limit`, where a batch ends.
+        """Where whole batches from `position` on stay within `max_bytes`, and not beyond `limit`,
+        where a batch ends.
 
-        Returns: (position, offset) of the first batch that is left out; (`position`, its offset) if not even one fits.
-        Raises CorruptBatch, StorageFailed.
+        Returns: (position, offset) of the first batch that is left out; (`position`, its offset) if
+        not even one fits. Raises CorruptBatch, StorageFailed.
         """
         end = position + max_bytes
         if max_bytes > SEARCH_CHUNK_BYTES:
@@ -286,7 +326,9 @@ class Segment:
             raise _misled(entry, str(error)) if is_named else error from None
         if is_named:
             raise _misled(entry, "none")
-        raise CorruptBatch(f"{self!r}: the batches from position {entry.position} on do not reach {end}, but should go on to {limit}")
+        raise CorruptBatch(
+            f"{self!r}: the batches from position {entry.position} on do not reach {end}, but should go on to {limit}"
+        )
 
     @property
     def max_timestamp(self) -> int:
@@ -297,21 +339,28 @@ class Segment:
 
     @property
     def first_timestamp(self) -> int:
-        """Greatest timestamp of the first batch, in ms; -1: it has none, or there is no batch. Raises CorruptBatch, StorageFailed."""
+        """Greatest timestamp of the first batch, in ms; -1: it has none, or there is no batch.
+        Raises CorruptBatch, StorageFailed.
+        """
         return self._rolling_timestamp if self._rolling_timestamp != _UNREAD else self._load_rolling_timestamp()
 
     def view(self, end_offset: int, is_active: bool, now_ms: int, *, with_first: bool) -> SegmentView:
-        """The segment as cleanup policies see it; `with_first`: its first timestamp too. Raises CorruptData, StorageFailed."""
+        """The segment as cleanup policies see it; `with_first`: its first timestamp too. Raises
+        CorruptData, StorageFailed.
+        """
         greatest = self.max_timestamp
         # 0 too is no time: earlier versions of kqueue stored it for batches whose records have none
         time_ms = greatest if greatest > 0 else self.modified_ms(now_ms)
-        return SegmentView(self.base, end_offset, self.size, greatest, is_active, time_ms, self.first_timestamp if with_first else -1)
+        return SegmentView(
+            self.base, end_offset, self.size, greatest, is_active, time_ms, self.first_timestamp if with_first else -1
+        )
 
     def modified_ms(self, now_ms: int) -> int:
         """Wall clock of the last change of its batches, in ms. Raises StorageFailed.
 
-        Appends read no clock: what was appended since the last call counts as appended at `now_ms`. For bytes that were found on the disk
-        the file's age counts, by the storage's clock, so that a broker whose clock was advanced ages them by no more than is true.
+        Appends read no clock: what was appended since the last call counts as appended at `now_ms`.
+        For bytes that were found on the disk the file's age counts, by the storage's clock, so that
+        a broker whose clock was advanced ages them by no more than is true.
         """
         if self.size != self._modified_size:
             self.set_modified_ms(now_ms)
@@ -325,9 +374,11 @@ class Segment:
         self._modified_ms, self._modified_size = modified_ms, self.size
 
     def since(self, timestamp: int, start_offset: int) -> Iterator[Found | None]:
-        """The batches from the one that holds `start_offset` on that have a record at `timestamp` or later, in order of offset.
+        """The batches from the one that holds `start_offset` on that have a record at `timestamp`
+        or later, in order of offset.
 
-        None comes after every `STEP_BATCHES` batches that have none, so that who looks may give way.
+        None comes after every `STEP_BATCHES` batches that have none, so that who looks may give
+        way.
 
         Raises CorruptBatch, CorruptIndex, StorageFailed.
         """
@@ -342,7 +393,9 @@ class Segment:
                 yield None
 
     def _time_entry(self, timestamp: int) -> TimeEntry:
-        """The last entry of the time index at or before `timestamp`; (-1, base): none, or the index can't be read."""
+        """The last entry of the time index at or before `timestamp`; (-1, base): none, or the index
+        can't be read.
+        """
         try:
             return self.timeindex.lookup(timestamp)
         except CorruptIndex as error:
@@ -359,7 +412,9 @@ class Segment:
         return self._checks
 
     def anchor(self, offset: int) -> int:
-        """Where to begin checking for the sake of the batch that holds `offset`: where `find` begins. Raises StorageFailed."""
+        """Where to begin checking for the sake of the batch that holds `offset`: where `find`
+        begins. Raises StorageFailed.
+        """
         for entry in self._entries_before(offset):
             with contextlib.suppress(CorruptBatch):
                 found = self.at(entry.position)
@@ -368,17 +423,21 @@ class Segment:
         return 0
 
     def trust(self) -> None:
-        """All bytes are known to be right: whoever wrote the file has checked them, or they all were checked since."""
+        """All bytes are known to be right: whoever wrote the file has checked them, or they all
+        were checked since.
+        """
         self.found_size = 0
         self._checks = None
 
     # --- changing what is there
 
     def truncate_to(self, offset: int, *, index_bytes_max: int) -> int | None:
-        """Drop the batch that holds `offset` and all that follows; the segment is ready for appends then.
+        """Drop the batch that holds `offset` and all that follows; the segment is ready for appends
+        then.
 
-        Returns: the first offset that was dropped (it lies before `offset` where that is inside of a batch); None: nothing was.
-        Durability: synced on return, so that what was cut off can't come back behind new batches. Raises CorruptBatch, StorageFailed.
+        Returns: the first offset that was dropped (it lies before `offset` where that is inside of
+        a batch); None: nothing was. Durability: synced on return, so that what was cut off can't
+        come back behind new batches. Raises CorruptBatch, StorageFailed.
         """
         found = self.find(offset)
         self.activate(index_bytes_max)
@@ -399,9 +458,11 @@ class Segment:
         return min(first_offset(found.unit), offset)
 
     def read_tail(self) -> int:
-        """Read the batches since the last index entry, and what appends need to know of them; returns the end offset.
+        """Read the batches since the last index entry, and what appends need to know of them;
+        returns the end offset.
 
-        Raises CorruptBatch: no whole batches up to the end of the file, CorruptIndex, StorageFailed.
+        Raises CorruptBatch: no whole batches up to the end of the file, CorruptIndex,
+        StorageFailed.
         """
         entry = self.index.last()
         start, end_offset = entry.position, self.base
@@ -428,7 +489,9 @@ class Segment:
         self._is_astray = False
 
     def replace_indexes(self, index: bytes, times: bytes) -> None:
-        """Take over indexes that were made by reading the whole log file, after it was cut to whole batches. Raises StorageFailed."""
+        """Take over indexes that were made by reading the whole log file, after it was cut to whole
+        batches. Raises StorageFailed.
+        """
         self.index.entries.replace(index)
         self.timeindex.replace(times)
         self.size = self.found_size = self.log.size
@@ -436,7 +499,9 @@ class Segment:
         self.read_tail()
 
     def remove(self) -> None:
-        """Remove the files, the log first. Crash: indexes that stay behind without a log are removed at the next start."""
+        """Remove the files, the log first. Crash: indexes that stay behind without a log are
+        removed at the next start.
+        """
         self.close()
         for name in self.names():
             self._storage.remove(f"{self._folder}/{name}")
@@ -452,11 +517,15 @@ class Segment:
         self.indexes_full = self.index.entries.count >= index_max or self.timeindex.entries.count >= time_max
 
     def _fits(self, entry: TimeEntry) -> bool:
-        """Whether the batch that an entry of the time index names has that time. Raises CorruptBatch, StorageFailed."""
+        """Whether the batch that an entry of the time index names has that time. Raises
+        CorruptBatch, StorageFailed.
+        """
         found = self.find(entry.offset)
         if found is not None and found.unit.max_timestamp == entry.timestamp:
             return True
-        self._note_astray(CorruptIndex(f"expected a batch with offset {entry.offset} and time {entry.timestamp}, found {found}"))
+        self._note_astray(
+            CorruptIndex(f"expected a batch with offset {entry.offset} and time {entry.timestamp}, found {found}")
+        )
         return False
 
     def _load_max_timestamp(self) -> None:
@@ -490,10 +559,13 @@ class Segment:
 def _is_named(unit: Unit, entry: IndexEntry) -> bool:
     """Whether the unit at an entry's position can be the one that it means.
 
-    Kafka indexes messages of old formats that came together as one: from where the first begins, by the offset of the last.
+    Kafka indexes messages of old formats that came together as one: from where the first begins, by
+    the offset of the last.
     """
     return unit.last_offset == entry.offset or (unit.magic < 2 and unit.last_offset < entry.offset)
 
 
 def _misled(entry: IndexEntry, found: str) -> CorruptIndex:
-    return CorruptIndex(f"expected a batch that ends with offset {entry.offset} at position {entry.position}, found {found}")
+    return CorruptIndex(
+        f"expected a batch that ends with offset {entry.offset} at position {entry.position}, found {found}"
+    )

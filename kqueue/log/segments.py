@@ -1,4 +1,6 @@
-"""The list of a log's segments, and how it changes where nothing is appended: old ones are let go, or replaced by compacted ones."""
+"""The list of a log's segments, and how it changes where nothing is appended: old ones are let go,
+or replaced by compacted ones.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,15 @@ from kqueue.storage import Storage
 
 
 class Segments:
-    """`all`: the segments, oldest first, never none; the last is the active one. The list object is shared with the log's reader."""
+    """`all`: the segments, oldest first, never none; the last is the active one. The list object is
+    shared with the log's reader.
+    """
 
     __slots__ = ("_folder", "_reader", "_snapshots", "_storage", "all")
 
-    def __init__(self, storage: Storage, folder: str, segments: list[Segment], reader: Reader, snapshots: SnapshotFiles) -> None:
+    def __init__(
+        self, storage: Storage, folder: str, segments: list[Segment], reader: Reader, snapshots: SnapshotFiles
+    ) -> None:
         self._storage = storage
         self._folder = folder
         self._reader = reader
@@ -59,11 +65,20 @@ class Segments:
         files = self._leave(gone) + self._snapshots.give_up({segment.base for segment in gone})
         end_offset = self.all[0].base
         return Dropped(
-            self._storage, self._folder, files, base_offset=gone[0].base, end_offset=end_offset, count=len(gone), size=size, why=why
+            self._storage,
+            self._folder,
+            files,
+            base_offset=gone[0].base,
+            end_offset=end_offset,
+            count=len(gone),
+            size=size,
+            why=why,
         )
 
     def find(self, sealed: list[Segment]) -> int | None:
-        """Where these neighbours stand in the list; None: they are not there, or one is the active segment."""
+        """Where these neighbours stand in the list; None: they are not there, or one is the active
+        segment.
+        """
         number = next((number for number, segment in enumerate(self.all) if segment is sealed[0]), 0)
         there = self.all[number : number + len(sealed)] == sealed and sealed[-1] is not self.all[-1]
         return number if there else None
@@ -82,7 +97,9 @@ class Segments:
         return [f"{self._folder}/{name}{DELETED}" for name in files + snapshots]
 
     def cut(self, offset: int, index_bytes_max: int) -> int:
-        """Drop all from `offset` on; returns where the log ends then; see `Log.truncate_to`. Raises StorageFailed, CorruptData."""
+        """Drop all from `offset` on; returns where the log ends then; see `Log.truncate_to`. Raises
+        StorageFailed, CorruptData.
+        """
         self._reader.forget_hints()
         while len(self.all) > 1 and self.all[-1].base > offset:
             self.all.pop().remove()

@@ -1,13 +1,14 @@
-"""Record batches of magic 2: the header, where batches begin and end, the checksum, and what a broker changes in place.
+"""Record batches of magic 2: the header, where batches begin and end, the checksum, and what a
+broker changes in place.
 
     batch: base offset int64 | length int32 (of what follows it) | leader epoch int32 | magic int8 = 2 | CRC-32C uint32
          | attributes int16 | last offset delta int32 | base timestamp int64 | max timestamp int64
          | producer id int64 | producer epoch int16 | base sequence int32 | record count int32 | records
 
-The checksum covers all from the attributes on, so base offset and leader epoch can be stamped without touching it.
-Attributes: bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5 control, 6 the base timestamp is a delete horizon.
-Only the records are compressed. Compaction takes records out of a batch, down to none, and leaves its offsets.
-Source: KIP-98, KIP-534 (delete horizon).
+The checksum covers all from the attributes on, so base offset and leader epoch can be stamped
+without touching it. Attributes: bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5 control, 6 the
+base timestamp is a delete horizon. Only the records are compressed. Compaction takes records out of
+a batch, down to none, and leaves its offsets. Source: KIP-98, KIP-534 (delete horizon).
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ _PRODUCER_POSITION = 43
 
 
 class BatchHeader(NamedTuple):
-    """The header's fields as they stand; times in ms, -1 = none; producer id, epoch and sequence -1 = not idempotent."""
+    """The header's fields as they stand; times in ms, -1 = none; producer id, epoch and sequence -1
+    = not idempotent.
+    """
 
     base_offset: int
     batch_length: int
@@ -124,29 +127,36 @@ class BatchHeader(NamedTuple):
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
     """The header of the batch at `pos`; the batch itself may be cut off behind it.
 
-    Raises: CorruptBatch: fewer than 61 bytes, a magic other than 2, a length below the header's, a negative count or delta,
-    more records than offsets.
+    Raises: CorruptBatch: fewer than 61 bytes, a magic other than 2, a length below the header's, a
+    negative count or delta, more records than offsets.
     """
     if len(buf) - pos < BATCH_OVERHEAD:
-        raise CorruptBatch(f"a batch header has {BATCH_OVERHEAD} bytes, found {max(len(buf) - pos, 0)} at position {pos}")
+        raise CorruptBatch(
+            f"a batch header has {BATCH_OVERHEAD} bytes, found {max(len(buf) - pos, 0)} at position {pos}"
+        )
     header: BatchHeader = tuple.__new__(BatchHeader, HEADER.unpack_from(buf, pos))
     if header.magic != 2:
         raise CorruptBatch(f"expected a batch of magic 2, found {header.magic} at position {pos}")
     if header.batch_length < _LENGTH_MIN:
         raise CorruptBatch(f"a batch's length is {_LENGTH_MIN} at least, found {header.batch_length} at position {pos}")
     if not 0 <= header.record_count <= header.last_offset_delta + 1 or header.last_offset_delta < 0:
-        raise CorruptBatch(f"{header.record_count} records with a last offset delta of {header.last_offset_delta} at position {pos}")
+        raise CorruptBatch(
+            f"{header.record_count} records with a last offset delta of {header.last_offset_delta} at position {pos}"
+        )
     return header
 
 
 def stated_size(buf: Buffer, pos: int) -> int:
-    """Bytes of what begins at `pos`, of any magic, as its length field says: any number of 32 bits, nothing is checked."""
+    """Bytes of what begins at `pos`, of any magic, as its length field says: any number of 32 bits,
+    nothing is checked.
+    """
     length: int = _LENGTH.unpack_from(buf, pos + _LENGTH_POSITION)[0]
     return length + LENGTH_FIELD_END
 
 
 def iter_batches(buf: Buffer, pos: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch in `buf[pos:end]`, in order; stops where the last one is cut off.
+    """(position, header) of each whole batch in `buf[pos:end]`, in order; stops where the last one
+    is cut off.
 
     Raises: CorruptBatch: as `read_header`. Checksums are not looked at.
     """
@@ -161,13 +171,17 @@ def iter_batches(buf: Buffer, pos: int = 0, end: int | None = None) -> Iterator[
 
 
 def check_crc(buf: Buffer, pos: int, header: BatchHeader) -> None:
-    """Compare the batch's checksum with its bytes. Raises CorruptBatch: they differ, or the batch is cut off."""
+    """Compare the batch's checksum with its bytes. Raises CorruptBatch: they differ, or the batch
+    is cut off.
+    """
     end = pos + header.batch_length + LENGTH_FIELD_END
     if end > len(buf):
         raise CorruptBatch(f"a batch of {header.size} bytes is cut off after {len(buf) - pos} at position {pos}")
     found = crc32c(memoryview(buf)[pos + CRC_START : end])
     if found != header.crc:
-        raise CorruptBatch(f"checksum {header.crc:#010x} stands in the batch at position {pos}, but its bytes give {found:#010x}")
+        raise CorruptBatch(
+            f"checksum {header.crc:#010x} stands in the batch at position {pos}, but its bytes give {found:#010x}"
+        )
 
 
 def stamp(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch: int) -> None:
@@ -177,7 +191,9 @@ def stamp(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch:
 
 
 def set_log_append_time(buf: bytearray | memoryview, pos: int, time_ms: int) -> None:
-    """Give all records of the batch this time, of the LogAppendTime kind, in place; the checksum is made anew."""
+    """Give all records of the batch this time, of the LogAppendTime kind, in place; the checksum is
+    made anew.
+    """
     (attributes,) = _ATTRIBUTES.unpack_from(buf, pos + _ATTRIBUTES_POSITION)
     _ATTRIBUTES.pack_into(buf, pos + _ATTRIBUTES_POSITION, attributes | LOG_APPEND_TIME)
     set_max_timestamp(buf, pos, time_ms)
@@ -200,9 +216,10 @@ def set_producer(buf: bytearray | memoryview, pos: int, producer_id: int, epoch:
 def iter_records(buf: Buffer, pos: int = 0, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
     """The records of the batch at `pos`, in order; keys and values are copies.
 
-    Args: limit_bytes: what the records may decompress to; no more than about that is ever allocated.
-    Raises: CorruptBatch: anything that does not follow the format, as soon as it is met: the records before it may
-    have been yielded; the checksum is `check_crc`'s. UnsupportedCodec: nobody has registered the codec. PluginError: a plugin's failed.
+    Args: limit_bytes: what the records may decompress to; no more than about that is ever
+    allocated. Raises: CorruptBatch: anything that does not follow the format, as soon as it is met:
+    the records before it may have been yielded; the checksum is `check_crc`'s. UnsupportedCodec:
+    nobody has registered the codec. PluginError: a plugin's failed.
     """
     header = read_header(buf, pos)
     return decode_records(decompressed(buf, pos, header, limit_bytes), header)

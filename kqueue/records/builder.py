@@ -83,7 +83,12 @@ class BatchBuilder:
             None = the next.
         Raises: InvalidRecord: an offset that does not rise, a time beyond 64 bits, a header name that is no text of Unicode.
         """
-        base_timestamp, max_timestamp, delta, varints = self._base_timestamp, self._max_timestamp, self._next_delta, VARINTS
+        base_timestamp, max_timestamp, delta, varints = (
+            self._base_timestamp,
+            self._max_timestamp,
+            self._next_delta,
+            VARINTS,
+        )
         if base_timestamp is None:
             base_timestamp = self._base_timestamp = timestamp
         if max_timestamp is None or timestamp > max_timestamp:
@@ -101,7 +106,16 @@ class BatchBuilder:
         else:
             value_size = len(value)
         tail = _encode_headers(headers) if headers else b"\0"
-        parts = (b"\0", varints[timestamp - base_timestamp], varints[delta], varints[key_size], key, varints[value_size], value, tail)
+        parts = (
+            b"\0",
+            varints[timestamp - base_timestamp],
+            varints[delta],
+            varints[key_size],
+            key,
+            varints[value_size],
+            value,
+            tail,
+        )
         body = b"".join(parts)
         out = self._out
         out += varints[len(body)]
@@ -110,9 +124,11 @@ class BatchBuilder:
         self._count += 1
 
     def append_encoded(self, records: Buffer, count: int, base_timestamp: int, max_timestamp: int) -> None:
-        """Take `count` records as `append` would have encoded them, with offsets from the base on; the builder has none yet.
+        """Take `count` records as `append` would have encoded them, with offsets from the base on;
+        the builder has none yet.
 
-        Args: base_timestamp: the first one's, from which all count theirs; max_timestamp: the greatest.
+        Args: base_timestamp: the first one's, from which all count theirs; max_timestamp: the
+        greatest.
         """
         assert not self._count, "their offset deltas begin at 0, and their times at their own base"
         self._out += records

@@ -1,7 +1,9 @@
-"""Python functions as machine code, by numba, and what several groups of them share. Importing it needs `kqueue[fast]`.
+"""Python functions as machine code, by numba, and what several groups of them share. Importing it
+needs `kqueue[fast]`.
 
-numba keeps compiled code beside the file of a function (or where NUMBA_CACHE_DIR says), and makes it anew when that file changes, but not
-when a file changes whose functions it calls. `compiled` adds those files, and what they call, to what the kept code is compared with.
+numba keeps compiled code beside the file of a function (or where NUMBA_CACHE_DIR says), and makes
+it anew when that file changes, but not when a file changes whose functions it calls. `compiled`
+adds those files, and what they call, to what the kept code is compared with.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ _FILES = "files_used"  # attribute of what is compiled
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile on first use, without the interpreter's lock; keep the code for the next process where there is a folder to keep it in.
+    """Compile on first use, without the interpreter's lock; keep the code for the next process
+    where there is a folder to keep it in.
 
     What `function` calls has to be defined before it, as names of its module.
     """
@@ -30,7 +33,9 @@ def compiled(function: Callable[..., Any]) -> Any:
     for name in function.__code__.co_names:
         files |= getattr(function.__globals__.get(name), _FILES, set())
     setattr(made, _FILES, files)
-    with contextlib.suppress(AttributeError):  # another numba may call it otherwise: then a change is noticed as numba does by itself
+    with contextlib.suppress(
+        AttributeError
+    ):  # another numba may call it otherwise: then a change is noticed as numba does by itself
         made._cache._cache_file._source_stamp = tuple((path, *_stamp(path)) for path in sorted(files))
     return made
 
@@ -42,7 +47,9 @@ def _stamp(path: str) -> tuple[int, int]:
 
 @compiled
 def read_varint(data: Any, pos: int, end: int) -> tuple[int, int]:
-    """The number of 32 bits at `pos`, still zigzagged, and the position after it; WRONG as position: it leaves the data, or 32 bits."""
+    """The number of 32 bits at `pos`, still zigzagged, and the position after it; WRONG as
+    position: it leaves the data, or 32 bits.
+    """
     raw = int64(0)
     shift = int64(0)
     while pos < end and shift < 35:
@@ -57,7 +64,9 @@ def read_varint(data: Any, pos: int, end: int) -> tuple[int, int]:
 
 @compiled
 def read_varlong(data: Any, pos: int, end: int) -> tuple[int, int]:
-    """The signed number of 64 bits at `pos` and the position after it; WRONG as position: it leaves the data, or 64 bits."""
+    """The signed number of 64 bits at `pos` and the position after it; WRONG as position: it leaves
+    the data, or 64 bits.
+    """
     raw = uint64(0)
     shift = uint64(0)
     while pos < end and shift < uint64(70):
@@ -74,7 +83,9 @@ def read_varlong(data: Any, pos: int, end: int) -> tuple[int, int]:
 
 @compiled
 def copy_bytes(source: Any, start: int, size: int, target: Any, at: int) -> None:
-    """Copy `size` bytes, from 0 on: a loop over numbers without sign, which becomes a block move; others, and slices, don't."""
+    """Copy `size` bytes, from 0 on: a loop over numbers without sign, which becomes a block move;
+    others, and slices, don't.
+    """
     first, place = uint64(start), uint64(at)
     for number in range(uint64(size)):
         target[place + number] = source[first + number]

@@ -1,4 +1,6 @@
-"""Old clients and old logs: message sets of magic 0 and 1 beside batches of magic 2, and the ways between them."""
+"""Old clients and old logs: message sets of magic 0 and 1 beside batches of magic 2, and the ways
+between them.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,12 @@ __all__ = [
 
 
 def iter_units(buf: Buffer, pos: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader | LegacyEntry]]:
-    """(position, header or entry) of all that stands in a log, whatever its magic; stops where the last is cut off.
+    """(position, header or entry) of all that stands in a log, whatever its magic; stops where the
+    last is cut off.
 
-    Both kinds have `size`, `magic`, `attributes`, `crc`, `codec_id`, `is_log_append_time`, `last_offset`, `next_offset`, `max_timestamp`.
-    Raises: CorruptBatch: as `read_header` and `iter_entries`. Checksums are not looked at.
+    Both kinds have `size`, `magic`, `attributes`, `crc`, `codec_id`, `is_log_append_time`,
+    `last_offset`, `next_offset`, `max_timestamp`. Raises: CorruptBatch: as `read_header` and
+    `iter_entries`. Checksums are not looked at.
     """
     end = len(buf) if end is None else end
     while end - pos > MAGIC_POSITION:
@@ -62,10 +66,11 @@ def iter_units(buf: Buffer, pos: int = 0, end: int | None = None) -> Iterator[tu
 
 
 def iter_any_records(buf: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-    """Every record of batches and message sets of any magic, control records included; a cut-off end is passed over.
+    """Every record of batches and message sets of any magic, control records included; a cut-off
+    end is passed over.
 
-    Args: limit_bytes: what one batch or wrapper may decompress to.
-    Raises: CorruptBatch, UnsupportedCodec: as `iter_records`. Checksums are not looked at, but of messages in wrappers.
+    Args: limit_bytes: what one batch or wrapper may decompress to. Raises: CorruptBatch,
+    UnsupportedCodec: as `iter_records`. Checksums are not looked at, but of messages in wrappers.
     """
     for pos, unit in iter_units(buf):
         if isinstance(unit, BatchHeader):
@@ -77,16 +82,20 @@ def iter_any_records(buf: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) 
 # --- up: what old producers send
 
 
-def up_convert(message_set: Buffer, *, max_batch_bytes: int = 2**31 - 1, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> list[bytearray]:
-    """Batches of magic 2 with what a producer sent in Produce 0-2, to be checked and appended one after another.
+def up_convert(
+    message_set: Buffer, *, max_batch_bytes: int = 2**31 - 1, limit_bytes: int = DECOMPRESSED_BYTES_MAX
+) -> list[bytearray]:
+    """Batches of magic 2 with what a producer sent in Produce 0-2, to be checked and appended one
+    after another.
 
-    A wrapper becomes a batch of its codec; messages in a row become one batch, or several where one would pass
-    `max_batch_bytes`. The offsets that the producer gave mean nothing. Batches of magic 2 are handed through.
+    A wrapper becomes a batch of its codec; messages in a row become one batch, or several where one
+    would pass `max_batch_bytes`. The offsets that the producer gave mean nothing. Batches of magic
+    2 are handed through.
 
-    Args: limit_bytes: what all wrappers together may decompress to.
-    Returns: a list, empty for an empty set.
-    Raises: CorruptBatch: checksums, lengths, bytes left over. InvalidRecord: magics mixed. InvalidTimestamp: a producer
-    claims LogAppendTime. UnsupportedCodec: one that the format does not have.
+    Args: limit_bytes: what all wrappers together may decompress to. Returns: a list, empty for an
+    empty set. Raises: CorruptBatch: checksums, lengths, bytes left over. InvalidRecord: magics
+    mixed. InvalidTimestamp: a producer claims LogAppendTime. UnsupportedCodec: one that the format
+    does not have.
     """
     return run_steps(up_convert_steps(message_set, max_batch_bytes=max_batch_bytes, limit_bytes=limit_bytes))
 
@@ -163,11 +172,13 @@ def down_convert(
     max_bytes: int | None = None,
     limit_bytes: int = DECOMPRESSED_BYTES_MAX,
 ) -> bytes:
-    """The records of a fetched region as message sets of `magic` 0 or 1; what is of that magic or below stays as it is.
+    """The records of a fetched region as message sets of `magic` 0 or 1; what is of that magic or
+    below stays as it is.
 
-    Headers, sequences and (in magic 0) timestamps have no place there and are dropped; so are control batches, whose
-    offsets are then a gap. Codecs are kept but for zstd and plugins', whose records come uncompressed. Transactions
-    mean nothing to old clients: they see aborted records too.
+    Headers, sequences and (in magic 0) timestamps have no place there and are dropped; so are
+    control batches, whose offsets are then a gap. Codecs are kept but for zstd and plugins', whose
+    records come uncompressed. Transactions mean nothing to old clients: they see aborted records
+    too.
 
     Args:
         buf: whole batches; a cut-off end is passed over.
@@ -180,7 +191,9 @@ def down_convert(
     return run_steps(steps)
 
 
-def down_convert_steps(buf: Buffer, magic: int, *, start_offset: int, max_bytes: int | None, limit_bytes: int) -> Steps[bytes]:
+def down_convert_steps(
+    buf: Buffer, magic: int, *, start_offset: int, max_bytes: int | None, limit_bytes: int
+) -> Steps[bytes]:
     """`down_convert` in steps; `buf` is read until the end."""
     assert magic in (0, 1), magic
     parts: list[bytes] = []

@@ -3,10 +3,11 @@
     entry: offset int64 | size int32 (of what follows it) | CRC-32 uint32 | magic int8 | attributes int8
          | timestamp int64, in magic 1 only | key length int32 (-1 null) | key | value length int32 (-1 null) | value
 
-The checksum covers all from the magic on. Attributes: bits 0-2 codec, 3 LogAppendTime (magic 1). An entry with a codec is
-a wrapper: its value is a compressed set of the same magic, its offset that of the last message inside. Inside, magic 0
-has absolute offsets; magic 1 counts from the first, so that a broker need not recompress. A wrapper of LogAppendTime
-gives its time to all inside. Source: KIP-31, KIP-32.
+The checksum covers all from the magic on. Attributes: bits 0-2 codec, 3 LogAppendTime (magic 1). An
+entry with a codec is a wrapper: its value is a compressed set of the same magic, its offset that of
+the last message inside. Inside, magic 0 has absolute offsets; magic 1 counts from the first, so
+that a broker need not recompress. A wrapper of LogAppendTime gives its time to all inside. Source:
+KIP-31, KIP-32.
 """
 
 from __future__ import annotations
@@ -75,19 +76,25 @@ class LegacyEntry(NamedTuple):
 
     @property
     def max_timestamp(self) -> int:
-        """The greatest time in the entry: producers and brokers keep a wrapper's at that of its latest message."""
+        """The greatest time in the entry: producers and brokers keep a wrapper's at that of its
+        latest message.
+        """
         return self.timestamp
 
 
 def read_entry(buf: Buffer, pos: int, end: int) -> LegacyEntry | None:
-    """The entry at `pos`; None where it is cut off at `end`. Raises CorruptBatch: magic or lengths are wrong."""
+    """The entry at `pos`; None where it is cut off at `end`. Raises CorruptBatch: magic or lengths
+    are wrong.
+    """
     if end - pos <= _CRC_START + 1:
         return None
     offset, size, crc, magic, attributes = _START.unpack_from(buf, pos)
     if magic not in (0, 1):
         raise CorruptBatch(f"expected a message of magic 0 or 1, found {magic} at position {pos}")
     if size < _SIZE_MIN[magic]:
-        raise CorruptBatch(f"a message of magic {magic} has {_SIZE_MIN[magic]} bytes at least, found {size} at position {pos}")
+        raise CorruptBatch(
+            f"a message of magic {magic} has {_SIZE_MIN[magic]} bytes at least, found {size} at position {pos}"
+        )
     entry_end = pos + ENTRY_OVERHEAD + size
     if entry_end > end:
         return None
@@ -114,7 +121,8 @@ def _read_bytes(buf: Buffer, pos: int, end: int) -> tuple[bytes | None, int]:
 
 
 def iter_entries(buf: Buffer, pos: int = 0, end: int | None = None) -> Iterator[LegacyEntry]:
-    """Each whole entry in `buf[pos:end]`, wrappers as they are; stops where the last one is cut off.
+    """Each whole entry in `buf[pos:end]`, wrappers as they are; stops where the last one is cut
+    off.
 
     Raises: CorruptBatch: as `read_entry`. Checksums are `check_entry`'s.
     """
@@ -128,14 +136,17 @@ def check_entry(buf: Buffer, entry: LegacyEntry) -> None:
     """Compare the entry's checksum with its bytes. Raises CorruptBatch: they differ."""
     found = zlib.crc32(memoryview(buf)[entry.position + _CRC_START : entry.position + entry.size])
     if found != entry.crc:
-        raise CorruptBatch(f"checksum {entry.crc:#010x} stands in the message at position {entry.position}, its bytes give {found:#010x}")
+        raise CorruptBatch(
+            f"checksum {entry.crc:#010x} stands in the message at position {entry.position}, its bytes give {found:#010x}"
+        )
 
 
 def entry_records(entry: LegacyEntry, limit_bytes: int) -> list[Record]:
-    """The records of one entry: itself, or those inside of a wrapper, with absolute offsets and their checksums checked.
+    """The records of one entry: itself, or those inside of a wrapper, with absolute offsets and
+    their checksums checked.
 
-    Raises: CorruptBatch: nothing or another magic inside, a wrapper in a wrapper, damaged, above `limit_bytes`.
-    UnsupportedCodec: a codec that these formats don't have.
+    Raises: CorruptBatch: nothing or another magic inside, a wrapper in a wrapper, damaged, above
+    `limit_bytes`. UnsupportedCodec: a codec that these formats don't have.
     """
     return run_steps(entry_records_steps(entry, limit_bytes))
 
@@ -148,12 +159,15 @@ def entry_records_steps(entry: LegacyEntry, limit_bytes: int) -> Steps[list[Reco
     base = entry.offset - inside[-1].offset if entry.magic == 1 else 0
     append_time = entry.timestamp if entry.is_log_append_time else None
     return [
-        Record(base + inner.offset, inner.timestamp if append_time is None else append_time, inner.key, inner.value) for inner in inside
+        Record(base + inner.offset, inner.timestamp if append_time is None else append_time, inner.key, inner.value)
+        for inner in inside
     ]
 
 
 def inner_entries(wrapper: LegacyEntry, limit_bytes: int) -> list[LegacyEntry]:
-    """The messages inside of a wrapper, with the offsets that stand there. Raises: as `entry_records`."""
+    """The messages inside of a wrapper, with the offsets that stand there. Raises: as
+    `entry_records`.
+    """
     return run_steps(inner_entries_steps(wrapper, limit_bytes))
 
 
@@ -168,7 +182,9 @@ def inner_entries_steps(wrapper: LegacyEntry, limit_bytes: int) -> Steps[list[Le
         inside += some
         yield None
     if not inside or inside[-1].position + inside[-1].size != len(content):
-        raise CorruptBatch(f"the compressed message at position {wrapper.position} holds no whole messages, or bytes after them")
+        raise CorruptBatch(
+            f"the compressed message at position {wrapper.position} holds no whole messages, or bytes after them"
+        )
     for number, inner in enumerate(inside):
         if not number % STEP_MESSAGES:
             yield None
@@ -181,7 +197,9 @@ def inner_entries_steps(wrapper: LegacyEntry, limit_bytes: int) -> Steps[list[Le
 
 
 def legacy_codec(codec_id: int, magic: int) -> Codec:
-    """The codec with this number in a format of this magic. Raises UnsupportedCodec: the formats don't have it."""
+    """The codec with this number in a format of this magic. Raises UnsupportedCodec: the formats
+    don't have it.
+    """
     if codec_id == _LZ4_ID and magic == 0:
         return _LZ4_V0
     codec = CODECS.by_id(codec_id) if codec_id <= LEGACY_CODEC_MAX else None
@@ -190,7 +208,9 @@ def legacy_codec(codec_id: int, magic: int) -> Codec:
     return codec
 
 
-def encode_entry(magic: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None, attributes: int = 0) -> bytes:
+def encode_entry(
+    magic: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None, attributes: int = 0
+) -> bytes:
     """The bytes of one entry; magic 0 has no place for `timestamp`."""
     time = _TIMESTAMP.pack(timestamp) if magic else b""
     covered = b"".join((bytes((magic, attributes)), time, _encode_bytes(key), _encode_bytes(value)))
@@ -202,7 +222,8 @@ def _encode_bytes(value: bytes | None) -> bytes:
 
 
 def encode_set(records: Iterable[Record], magic: int, codec_id: int = 0, *, log_append_time: bool = False) -> bytes:
-    """A message set of these records, in one wrapper if `codec_id` is not 0; headers and sequences have no place in it.
+    """A message set of these records, in one wrapper if `codec_id` is not 0; headers and sequences
+    have no place in it.
 
     Raises: UnsupportedCodec: as `legacy_codec`.
     """
@@ -218,7 +239,10 @@ def encode_set_steps(records: Iterable[Record], magic: int, codec_id: int, *, lo
         if base is None:
             base = some[0].offset if magic and codec_id else 0
             latest = some[0].timestamp
-        parts += [encode_entry(magic, record.offset - base, record.timestamp, record.key, record.value, kind) for record in some]
+        parts += [
+            encode_entry(magic, record.offset - base, record.timestamp, record.key, record.value, kind)
+            for record in some
+        ]
         last_offset, latest = some[-1].offset, max(latest, max(record.timestamp for record in some))
         yield None
     if not parts or not codec_id:

@@ -32,9 +32,10 @@ _LONG_MAX = 2**63 - 1
 class Record(NamedTuple):
     """One record of a log.
 
-    `timestamp` in ms since 1970, -1 where the format or the producer gave none; `key`, `value` None = null;
-    `headers` in order, keys may repeat; `sequence` -1 where the producer is not idempotent.
-    Header keys that are no UTF-8 come as surrogate escapes, so that writing them again gives the same bytes.
+    `timestamp` in ms since 1970, -1 where the format or the producer gave none; `key`, `value` None
+    = null; `headers` in order, keys may repeat; `sequence` -1 where the producer is not idempotent.
+    Header keys that are no UTF-8 come as surrogate escapes, so that writing them again gives the
+    same bytes.
     """
 
     offset: int
@@ -48,8 +49,9 @@ class Record(NamedTuple):
 def decode_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
     """Read the `header.record_count` records that `data` is, one by one.
 
-    Raises: CorruptBatch: a record that does not fill its length, a length that is negative or leaves the data, offset
-    deltas that do not rise or pass the header's last, bytes left over, a timestamp beyond 64 bits.
+    Raises: CorruptBatch: a record that does not fill its length, a length that is negative or
+    leaves the data, offset deltas that do not rise or pass the header's last, bytes left over, a
+    timestamp beyond 64 bits.
     """
     records = _decode(data, header)
     if -_BASE_MAX <= header.base_timestamp <= _BASE_MAX:
@@ -58,9 +60,15 @@ def decode_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
 
 
 def _decode(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    # One loop that reads the short varints in place: a call for each field would cost several times as much.
+    # One loop that reads the short varints in place: a call for each field would cost several times
+    # as much.
     new, size, pos, delta, delta_max = tuple.__new__, len(data), 0, -1, header.last_offset_delta
-    base_offset, base_timestamp, base_sequence, sequence = header.base_offset, header.base_timestamp, header.base_sequence, -1
+    base_offset, base_timestamp, base_sequence, sequence = (
+        header.base_offset,
+        header.base_timestamp,
+        header.base_sequence,
+        -1,
+    )
     append_time = header.max_timestamp if header.is_log_append_time else None
     headers: Headers
     try:
@@ -93,7 +101,9 @@ def _decode(data: bytes, header: BatchHeader) -> Iterator[Record]:
             if raw > 127:
                 raw, pos = read_raw(data, pos - 1, 32)
             if raw & 1 or not delta < raw >> 1 <= delta_max:
-                raise CorruptBatch(f"offset deltas have to rise up to {delta_max}: {raw >> 1 ^ -(raw & 1)} follows {delta}")
+                raise CorruptBatch(
+                    f"offset deltas have to rise up to {delta_max}: {raw >> 1 ^ -(raw & 1)} follows {delta}"
+                )
             delta = raw >> 1
 
             raw = data[pos]
@@ -129,7 +139,9 @@ def _decode(data: bytes, header: BatchHeader) -> Iterator[Record]:
                 sequence = (base_sequence + delta) & 0x7FFFFFFF
             yield new(Record, (base_offset + delta, timestamp, key, value, headers, sequence))
     except IndexError:
-        raise CorruptBatch(f"the {size} bytes of records end within a record; the header counts {header.record_count}") from None
+        raise CorruptBatch(
+            f"the {size} bytes of records end within a record; the header counts {header.record_count}"
+        ) from None
     if pos != size:
         raise CorruptBatch(f"{size - pos} bytes are left over after {header.record_count} records")
 
@@ -166,7 +178,8 @@ def _check_timestamps(records: Iterator[Record]) -> Iterator[Record]:
 
 
 def decode_control(record: Record) -> tuple[int, int]:
-    """(type, version) of a control record; the types of transactions are COMMIT = 1 and ABORT = 0, others are Kafka's own.
+    """(type, version) of a control record; the types of transactions are COMMIT = 1 and ABORT = 0,
+    others are Kafka's own.
 
     Raises: CorruptBatch: its key is not that of a control record.
     """

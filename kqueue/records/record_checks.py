@@ -1,4 +1,5 @@
-"""Checks of each record of a produced batch, in parts of any size, so that a long batch need not hold up its thread.
+"""Checks of each record of a produced batch, in parts of any size, so that a long batch need not
+hold up its thread.
 
 What is wrong is gathered and reported for all records together, in Kafka's words.
 Source: Kafka LogValidator.validateRecord, processRecordErrors.
@@ -22,9 +23,21 @@ _SHOWN_MAX = 3
 
 
 class RecordChecker:
-    """One batch on its way: `take` its records in order, then `finish`. `rules`: the topic's; `now_ms`: wall clock."""
+    """One batch on its way: `take` its records in order, then `finish`. `rules`: the topic's;
+    `now_ms`: wall clock.
+    """
 
-    __slots__ = ("_bad_count", "_errors", "_errors_bytes", "_greatest", "_has_bad_time", "_header", "_keys_required", "_newest", "_oldest")
+    __slots__ = (
+        "_bad_count",
+        "_errors",
+        "_errors_bytes",
+        "_greatest",
+        "_has_bad_time",
+        "_header",
+        "_keys_required",
+        "_newest",
+        "_oldest",
+    )
 
     def __init__(self, header: BatchHeader, rules: Rules, now_ms: int) -> None:
         self._header = header
@@ -61,15 +74,20 @@ class RecordChecker:
             self._errors.append(RecordError(index, message))
 
     def finish(self, buf: memoryview) -> BatchHeader:
-        """The header of the batch, which is all of `buf`, with the records' greatest time as max timestamp, -1 at least.
+        """The header of the batch, which is all of `buf`, with the records' greatest time as max
+        timestamp, -1 at least.
 
-        It is replaced in place where it differs; `buf` must be writable then.
-        Raises: InvalidRecord, InvalidTimestamp: records are refused; `record_errors` names them, up to ERRORS_BYTES_MAX of messages.
+        It is replaced in place where it differs; `buf` must be writable then. Raises:
+        InvalidRecord, InvalidTimestamp: records are refused; `record_errors` names them, up to
+        ERRORS_BYTES_MAX of messages.
         """
         if self._has_bad_time:
             raise InvalidTimestamp("One or more records have been rejected due to invalid timestamp", self._errors)
         if self._bad_count:
-            shown = ", ".join(f"RecordError(batchIndex={one.batch_index}, message='{one.message}')" for one in self._errors[:_SHOWN_MAX])
+            shown = ", ".join(
+                f"RecordError(batchIndex={one.batch_index}, message='{one.message}')"
+                for one in self._errors[:_SHOWN_MAX]
+            )
             raise InvalidRecord(
                 f"One or more records have been rejected due to {self._bad_count} record errors in total, "
                 f"and only showing the first three errors at most: [{shown}]",

@@ -1,4 +1,5 @@
-"""Batches that are so small that a Python call for each costs more than reading it: their headers and checksums, compiled.
+"""Batches that are so small that a Python call for each costs more than reading it: their headers
+and checksums, compiled.
 
 Needs `kqueue[fast]`.
 """
@@ -48,7 +49,9 @@ _CRC_TABLES = _crc_tables()  # what each byte does to the checksum, with none to
 
 @compiled
 def checksum(data: Any, pos: int, end: int) -> Any:
-    """CRC-32C of `data[pos:end]`, eight bytes at a time; for small batches, where calling for it costs more than counting."""
+    """CRC-32C of `data[pos:end]`, eight bytes at a time; for small batches, where calling for it
+    costs more than counting.
+    """
     crc = uint64(0xFFFFFFFF)
     while pos + 8 <= end:
         word = word_at(data, pos, 8) ^ crc
@@ -79,16 +82,22 @@ def put_number(data: Any, pos: int, size: int, value: int) -> None:
 
 @compiled
 def small_batch(data: Any, pos: int, allowed: int, check: bool) -> tuple[int, int, int, int]:
-    """(end, base offset, last offset delta, record count) of the batch at `pos`; 0 as end: somebody else has to look at it.
+    """(end, base offset, last offset delta, record count) of the batch at `pos`; 0 as end: somebody
+    else has to look at it.
 
-    That is where it is not whole, of magic 2, small, its header as `read_header` asks, its checksum right (if `check`), or has attributes
-    that are not `allowed`.
+    That is where it is not whole, of magic 2, small, its header as `read_header` asks, its checksum
+    right (if `check`), or has attributes that are not `allowed`.
     """
     other = int64(0), int64(0), int64(0), int64(0)
     if len(data) - pos < HEADER_BYTES or data[pos + MAGIC] != 2:
         return other
     end = pos + LENGTH_END + number_at(data, pos + LENGTH, 4)
-    if end - pos < HEADER_BYTES or end - pos > SMALL_BYTES or end > len(data) or number_at(data, pos + ATTRIBUTES, 2) & ~allowed:
+    if (
+        end - pos < HEADER_BYTES
+        or end - pos > SMALL_BYTES
+        or end > len(data)
+        or number_at(data, pos + ATTRIBUTES, 2) & ~allowed
+    ):
         return other
     delta_max, count = number_at(data, pos + LAST_DELTA, 4), number_at(data, pos + COUNT, 4)
     if delta_max < 0 or not 0 <= count <= delta_max + 1:
@@ -100,7 +109,8 @@ def small_batch(data: Any, pos: int, allowed: int, check: bool) -> tuple[int, in
 
 @compiled
 def read_headers(data: Any, pos: int, allowed: int, check: bool, table: Any) -> tuple[int, int]:
-    """Write position and header of the small batches from `pos` on to `table`, a row for each, as far as they and the rows go.
+    """Write position and header of the small batches from `pos` on to `table`, a row for each, as
+    far as they and the rows go.
 
     Returns: how many there are, and where the last one ends.
     """

@@ -1,7 +1,9 @@
-"""A quick check that a produced batch holds the records that its header counts, at a cost that does not grow with the records.
+"""A quick check that a produced batch holds the records that its header counts, at a cost that does
+not grow with the records.
 
-It finds what a broken producer writes: another count, lengths that lead elsewhere, bytes left over, a codec's frame that is none. A client
-that builds a batch to pass it, bad between the records that are looked at, is found only by reading every record.
+It finds what a broken producer writes: another count, lengths that lead elsewhere, bytes left over,
+a codec's frame that is none. A client that builds a batch to pass it, bad between the records that
+are looked at, is found only by reading every record.
 
     not compressed    up to WALKED_MAX records: the lengths of all; else of the first few, and the last record, which is found from the end
     compressed        what the codec's own frame says of its size; up to DECOMPRESSED_HERE_MAX bytes are decompressed, and walked as above
@@ -22,7 +24,9 @@ from kqueue.records.varints import VARINTS, read_raw
 WALKED_MAX = 64  # the offset delta of any record behind them takes two bytes, which makes the last one easy to find
 WALKED_FIRST = 8
 DECOMPRESSED_HERE_MAX = 4 * 1024
-"""Bytes of compressed records: such a batch is decompressed in some 20 µs, if it does not expand beyond `_ROOM`."""
+"""Bytes of compressed records: such a batch is decompressed in some 20 µs, if it does not expand
+beyond `_ROOM`.
+"""
 _ROOM = 256 * 1024
 _RECORD_MIN = 7  # length, attributes, time, offset, key length, value length, header count: a byte each
 _LAST_WINDOW_MIN = 4096
@@ -31,12 +35,16 @@ _TIME_BYTES_MAX = 10
 
 
 def check_compressed(buf: Buffer, codec_id: int, count: int, limit_bytes: int) -> None:
-    """Check the batch that `buf` is, compressed with the codec of this id, whose header counts `count` >= 1 records.
+    """Check the batch that `buf` is, compressed with the codec of this id, whose header counts
+    `count` >= 1 records.
 
-    Args: limit_bytes: what a batch may decompress to. Raises InvalidRecord: it can't hold these records.
+    Args: limit_bytes: what a batch may decompress to. Raises InvalidRecord: it can't hold these
+    records.
     """
     if count * _RECORD_MIN > limit_bytes:
-        raise InvalidRecord(f"expected at most {limit_bytes} bytes of records, found a batch that counts {count} records")
+        raise InvalidRecord(
+            f"expected at most {limit_bytes} bytes of records, found a batch that counts {count} records"
+        )
     payload = memoryview(buf)[BATCH_OVERHEAD:]
     head = bytes(payload[:5])
     try:
@@ -52,7 +60,9 @@ def check_compressed(buf: Buffer, codec_id: int, count: int, limit_bytes: int) -
 
 
 def check_record_lengths(data: Buffer, start: int, end: int, count: int) -> None:
-    """Check that `data` from `start` to `end` looks like `count` >= 1 records. Raises InvalidRecord."""
+    """Check that `data` from `start` to `end` looks like `count` >= 1 records. Raises
+    InvalidRecord.
+    """
     pos = start
     try:
         for _ in range(count if count <= WALKED_MAX else WALKED_FIRST):
@@ -78,11 +88,15 @@ def check_record_lengths(data: Buffer, start: int, end: int, count: int) -> None
 
 
 def _refuse(start: int, end: int, count: int) -> NoReturn:
-    raise InvalidRecord(f"expected {count} records as the batch's header counts, found {end - start} bytes that hold another number")
+    raise InvalidRecord(
+        f"expected {count} records as the batch's header counts, found {end - start} bytes that hold another number"
+    )
 
 
 def _ends_with(data: Buffer, pos: int, end: int, count: int) -> bool:
-    """Whether a record with the last offset ends at `end`. False also where its beginning is not found soon."""
+    """Whether a record with the last offset ends at `end`. False also where its beginning is not
+    found soon.
+    """
     window = max(4 * (end - pos) // count, _LAST_WINDOW_MIN)
     return _ends_within(bytes(memoryview(data)[max(end - window, pos) : end]), count) or (
         window < end - pos and _ends_within(bytes(memoryview(data)[pos:end]), count)
@@ -104,7 +118,9 @@ def _ends_within(tail: bytes, count: int) -> bool:
 
 
 def _leads_to_end(data: Buffer, pos: int, end: int, left: int) -> bool:
-    """Whether `left` records from `pos` on end at `end`; each is walked. For the rare batch whose last record is not found from the end."""
+    """Whether `left` records from `pos` on end at `end`; each is walked. For the rare batch whose
+    last record is not found from the end.
+    """
     view = bytes(memoryview(data)[pos:end])
     pos, end = 0, len(view)
     try:
@@ -135,7 +151,9 @@ def _check_gzip(head: bytes, payload: memoryview) -> None:
 
 
 def _check_snappy(head: bytes, payload: memoryview) -> None:
-    if head != b"\x82SNAP" and read_raw(head, 0, 32)[0] > len(payload) * 64 // 3:  # no element of a raw block gains more
+    if (
+        head != b"\x82SNAP" and read_raw(head, 0, 32)[0] > len(payload) * 64 // 3
+    ):  # no element of a raw block gains more
         raise CorruptBatch(f"snappy: {len(payload)} bytes can't hold the {read_raw(head, 0, 32)[0]} that they claim")
 
 
@@ -151,4 +169,9 @@ def _check_zstd(head: bytes, payload: memoryview) -> None:
         raise CorruptBatch("expected a zstd frame")
 
 
-_FRAME_CHECKS: dict[int, Callable[[bytes, memoryview], None]] = {1: _check_gzip, 2: _check_snappy, 3: _check_lz4, 4: _check_zstd}
+_FRAME_CHECKS: dict[int, Callable[[bytes, memoryview], None]] = {
+    1: _check_gzip,
+    2: _check_snappy,
+    3: _check_lz4,
+    4: _check_zstd,
+}

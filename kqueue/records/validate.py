@@ -36,8 +36,9 @@ _FORBIDDEN = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
 
 
 class Level(enum.Enum):
-    """What is checked of a produced batch. `HEADER`: lengths, counts, flags and checksum; `QUICK`: that the records look as the header
-    says (see `structure`); `FULL`: each record, as Kafka does."""
+    """What is checked of a produced batch. `HEADER`: lengths, counts, flags and checksum; `QUICK`:
+    that the records look as the header says (see `structure`); `FULL`: each record, as Kafka does.
+    """
 
     HEADER = "header"
     QUICK = "quick"
@@ -48,9 +49,10 @@ class Level(enum.Enum):
 class Rules:
     """What a topic asks of a batch; made once for each topic configuration.
 
-    Times in ms; the bounds hold for CreateTime topics, `*_max_ms` of 2**63 - 1 = no bound. `every_record` follows from the
-    others: a compacted topic needs its keys looked at, and a bound on the past the oldest record, whatever the level says.
-    `quick`: what `structure` checks is to be done.
+    Times in ms; the bounds hold for CreateTime topics, `*_max_ms` of 2**63 - 1 = no bound.
+    `every_record` follows from the others: a compacted topic needs its keys looked at, and a bound
+    on the past the oldest record, whatever the level says. `quick`: what `structure` checks is to
+    be done.
     """
 
     level: Level = Level.HEADER
@@ -70,19 +72,23 @@ class Rules:
         object.__setattr__(self, "quick", self.level is Level.QUICK and not every_record)
 
 
-def check_produced(buf: memoryview, rules: Rules, *, now_ms: int, produce_version: int = PRODUCE_VERSION_NEWEST) -> BatchHeader:
-    """Check what a client sent for one partition (Produce 3 and above): exactly one batch of magic 2.
+def check_produced(
+    buf: memoryview, rules: Rules, *, now_ms: int, produce_version: int = PRODUCE_VERSION_NEWEST
+) -> BatchHeader:
+    """Check what a client sent for one partition (Produce 3 and above): exactly one batch of magic
+    2.
 
-    Where every record is read (see `reads_records`), a max timestamp that is not the records' greatest is replaced in place, as in Kafka;
-    `buf` must be writable then. Returns: the header of the batch, which is all of `buf`.
-    Raises: what `check_header` and `check_records` raise.
+    Where every record is read (see `reads_records`), a max timestamp that is not the records'
+    greatest is replaced in place, as in Kafka; `buf` must be writable then. Returns: the header of
+    the batch, which is all of `buf`. Raises: what `check_header` and `check_records` raise.
     """
     header = check_header(buf, rules, produce_version)
     return check_records(buf, header, rules, now_ms) if reads_records(header, rules, now_ms) else header
 
 
 def check_header(buf: memoryview, rules: Rules, produce_version: int = PRODUCE_VERSION_NEWEST) -> BatchHeader:
-    """Check that `buf` is exactly one batch of magic 2 that a client may send, its checksum, and at level QUICK what `structure` finds.
+    """Check that `buf` is exactly one batch of magic 2 that a client may send, its checksum, and at
+    level QUICK what `structure` finds.
 
     Returns: its header.
     Raises:
@@ -99,7 +105,9 @@ def check_header(buf: memoryview, rules: Rules, produce_version: int = PRODUCE_V
         raise InvalidRecord(f"expected a record batch of magic 2, found magic {buf[MAGIC_POSITION]}")
     if size < BATCH_OVERHEAD:
         raise CorruptBatch(f"a batch header has {BATCH_OVERHEAD} bytes, found {size}")
-    fields = HEADER.unpack_from(buf)  # in place, and no calls but this one and the checksum's: every Produce comes by here
+    fields = HEADER.unpack_from(
+        buf
+    )  # in place, and no calls but this one and the checksum's: every Produce comes by here
     base_offset, length, _, _, crc, attributes, last_delta, _, _, producer_id, _, base_sequence, count = fields
     if length + LENGTH_FIELD_END != size:
         raise _wrong_size(length + LENGTH_FIELD_END, size)
@@ -117,7 +125,9 @@ def check_header(buf: memoryview, rules: Rules, produce_version: int = PRODUCE_V
     if codec_id >= ZSTD_ID:
         _check_codec(codec_id, produce_version)
     if crc32c(buf[CRC_START:]) != crc:
-        raise CorruptBatch(f"checksum {crc:#010x} stands in the batch, but its bytes give {crc32c(buf[CRC_START:]):#010x}")
+        raise CorruptBatch(
+            f"checksum {crc:#010x} stands in the batch, but its bytes give {crc32c(buf[CRC_START:]):#010x}"
+        )
     header: BatchHeader = tuple.__new__(BatchHeader, fields)
     if rules.quick:
         if codec_id:
@@ -128,10 +138,12 @@ def check_header(buf: memoryview, rules: Rules, produce_version: int = PRODUCE_V
 
 
 def reads_records(header: BatchHeader, rules: Rules, now_ms: int) -> bool:
-    """Whether every record of the batch has to be read: the rules ask for it, or the header's times are not what a producer writes
-    that gives its records times, or are beyond the topic's bound."""
+    """Whether every record of the batch has to be read: the rules ask for it, or the header's times
+    are not what a producer writes that gives its records times, or are beyond the topic's bound.
+    """
     return rules.every_record or (
-        not 0 <= header.base_timestamp <= header.max_timestamp <= now_ms + rules.after_max_ms and not rules.log_append_time
+        not 0 <= header.base_timestamp <= header.max_timestamp <= now_ms + rules.after_max_ms
+        and not rules.log_append_time
     )
 
 
@@ -159,9 +171,11 @@ def _check_codec(codec_id: int, produce_version: int) -> None:
 
 
 def check_records(buf: memoryview, header: BatchHeader, rules: Rules, now_ms: int) -> BatchHeader:
-    """Check every record of a batch whose header was checked; returns the header with the records' greatest time.
+    """Check every record of a batch whose header was checked; returns the header with the records'
+    greatest time.
 
-    Raises: InvalidRecord, InvalidTimestamp: as `RecordChecker.finish`, or the records don't follow their format. UnsupportedCodec.
+    Raises: InvalidRecord, InvalidTimestamp: as `RecordChecker.finish`, or the records don't follow
+    their format. UnsupportedCodec.
     """
     checker = RecordChecker(header, rules, now_ms)
     try:
@@ -172,5 +186,7 @@ def check_records(buf: memoryview, header: BatchHeader, rules: Rules, now_ms: in
 
 
 def unreadable(error: CorruptBatch) -> InvalidRecord:
-    """The checksum was right, so the producer sent it so and would send it so again: no error that clients retry."""
+    """The checksum was right, so the producer sent it so and would send it so again: no error that
+    clients retry.
+    """
     return InvalidRecord(f"the records of the batch can't be read: {error}")

@@ -1,4 +1,5 @@
-"""Zigzag varints, as the records of magic 2 use them: 7 bits a byte, low bits first, the sign in bit 0.
+"""Zigzag varints, as the records of magic 2 use them: 7 bits a byte, low bits first, the sign in
+bit 0.
 
 Reading hot loops inline the one- and two-byte cases and come here for the longer ones.
 """
@@ -7,7 +8,9 @@ from __future__ import annotations
 
 from kqueue.base.errors import CorruptBatch, InvalidRecord
 
-_CACHED_MAX = 4096  # what `VARINTS` remembers: enough for the deltas and lengths of common records, half a megabyte at most
+_CACHED_MAX = (
+    4096  # what `VARINTS` remembers: enough for the deltas and lengths of common records, half a megabyte at most
+)
 
 
 def read_raw(data: bytes, pos: int, bits: int) -> tuple[int, int]:
@@ -49,7 +52,9 @@ def encode(value: int) -> bytes:
 
 
 class Varints(dict[int, bytes]):
-    """`varints[n]` is `encode(n)`; small numbers are remembered, which makes it a dictionary look-up."""
+    """`varints[n]` is `encode(n)`; small numbers are remembered, which makes it a dictionary
+    look-up.
+    """
 
     def __missing__(self, value: int) -> bytes:
         encoded = encode(value)

@@ -1,4 +1,6 @@
-"""The metadata store and its backends. `METADATA_STORES`: name -> a callable that opens a MetadataStore out of a data folder's path."""
+"""The metadata store and its backends. `METADATA_STORES`: name -> a callable that opens a
+MetadataStore out of a data folder's path.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,8 @@ def _sqlite(folder: str) -> MetadataStore:
     return SqliteStore(Path(folder, FILE_NAME))
 
 
-METADATA_STORES: Registry[Callable[[str], MetadataStore]] = Registry("kqueue.metadata", "metadata store", guard=guard_opener)
+METADATA_STORES: Registry[Callable[[str], MetadataStore]] = Registry(
+    "kqueue.metadata", "metadata store", guard=guard_opener
+)
 METADATA_STORES.add("sqlite", _sqlite)
 METADATA_STORES.add("memory", lambda folder: MemoryStore())

@@ -1,4 +1,6 @@
-"""What stands between kqueue and a metadata store that is not its own: whatever that does wrong is a StorageFailed with its name."""
+"""What stands between kqueue and a metadata store that is not its own: whatever that does wrong is
+a StorageFailed with its name.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def guard_opener(open_store: OpenStore, entry: Registered[OpenStore]) -> OpenSto
         store = call("opening", object, open_store, folder)
         missing = next((name for name in _METHODS if not callable(getattr(store, name, None))), None)
         if missing is not None:
-            raise PluginError(f"{title}: expected a MetadataStore, found {type(store).__name__} without the method {missing}")
+            raise PluginError(
+                f"{title}: expected a MetadataStore, found {type(store).__name__} without the method {missing}"
+            )
         return GuardedStore(store, call)
 
     return guarded
@@ -44,12 +48,18 @@ class GuardedStore:
         found: Snapshot = self._call("read", Mapping, self._store.read, prefix)
         for key, entry in found.items():
             if not isinstance(key, str) or not key.startswith(prefix):
-                raise StorageFailed(f"{self._call.title} broke its contract: read({prefix!r}) returned the key {key!r:.100}")
+                raise StorageFailed(
+                    f"{self._call.title} broke its contract: read({prefix!r}) returned the key {key!r:.100}"
+                )
             if not isinstance(entry, Entry) or not isinstance(entry.value, bytes) or not isinstance(entry.version, int):
-                raise StorageFailed(f"{self._call.title} broke its contract: read returned no Entry of bytes and a version for {key}")
+                raise StorageFailed(
+                    f"{self._call.title} broke its contract: read returned no Entry of bytes and a version for {key}"
+                )
         return found
 
-    def commit(self, guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]) -> Mapping[str, int]:
+    def commit(
+        self, guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]
+    ) -> Mapping[str, int]:
         deletes = list(deletes)
         check_commit(guards, puts, deletes)
         found: Mapping[str, int] = self._call("commit", Mapping, self._store.commit, guards, puts, deletes)

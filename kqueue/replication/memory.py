@@ -1,4 +1,6 @@
-"""A metadata store in memory: for tests and for brokers whose logs are in memory too. Nothing survives its object."""
+"""A metadata store in memory: for tests and for brokers whose logs are in memory too. Nothing
+survives its object.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class MemoryStore:
             self._check_open()
             return {key: self._entries[key] for key in sorted(self._entries) if key.startswith(prefix)}
 
-    def commit(self, guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]) -> Mapping[str, int]:
+    def commit(
+        self, guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]
+    ) -> Mapping[str, int]:
         deletes = list(deletes)
         check_commit(guards, puts, deletes)
         with self._lock:
@@ -31,7 +35,8 @@ class MemoryStore:
             broken = check_guards(guards, {key: entry.version for key, entry in self._entries.items() if key in guards})
             if broken is not None:
                 raise Conflict(broken)
-            # one counter for all keys, so that a deleted and re-created key never shows an old version again
+            # one counter for all keys, so that a deleted and re-created key never shows an old
+            # version again
             self._last_version += 1
             for key, value in puts.items():
                 self._entries[key] = Entry(bytes(value), self._last_version)

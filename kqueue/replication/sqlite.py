@@ -5,7 +5,8 @@ Format 1 (`PRAGMA user_version`), in a file marked by `PRAGMA application_id`:
     entries(key TEXT PRIMARY KEY, value BLOB, version INTEGER)
     counter(last_version INTEGER)        one row: the newest version given to any key
 
-Write-ahead logging with synchronous=FULL: one fsync makes a commit durable, and a crash at any point leaves it whole or absent.
+Write-ahead logging with synchronous=FULL: one fsync makes a commit durable, and a crash at any
+point leaves it whole or absent.
 """
 
 from __future__ import annotations
@@ -46,12 +47,15 @@ class SqliteStore:
             raise
 
     def _make_file(self) -> None:
-        """Create the file for this user alone if it is missing; SQLite gives the files beside it the same mode. Raises StorageFailed."""
+        """Create the file for this user alone if it is missing; SQLite gives the files beside it
+        the same mode. Raises StorageFailed.
+        """
         for path in (self.path, *(self.path + suffix for suffix in BESIDE)):
             if os.path.islink(path):  # noqa: PTH114
                 raise StorageFailed(f"can't open the metadata store: {path} is a symbolic link, which is not followed")
         try:
-            # one that is there is not opened: closing it would drop the locks of another connection of this process
+            # one that is there is not opened: closing it would drop the locks of another connection
+            # of this process
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
         except FileExistsError:
             pass
@@ -61,13 +65,17 @@ class SqliteStore:
     def read(self, prefix: str) -> Snapshot:
         found: dict[str, Entry] = {}
         with self._lock, self._failing("read"):
-            for key, value, version in self._db.execute("SELECT key, value, version FROM entries WHERE key >= ? ORDER BY key", (prefix,)):
+            for key, value, version in self._db.execute(
+                "SELECT key, value, version FROM entries WHERE key >= ? ORDER BY key", (prefix,)
+            ):
                 if not key.startswith(prefix):
                     break
                 found[key] = Entry(value, version)
         return found
 
-    def commit(self, guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]) -> Mapping[str, int]:
+    def commit(
+        self, guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]
+    ) -> Mapping[str, int]:
         deletes = list(deletes)
         check_commit(guards, puts, deletes)
         with self._lock, self._failing("commit to"), self._transaction():
@@ -100,7 +108,9 @@ class SqliteStore:
                 raise StorageFailed(f"{self.path}: expected format {FORMAT}, found {found}; a newer kqueue wrote it")
 
     def _create(self) -> None:
-        self._db.execute("CREATE TABLE entries (key TEXT PRIMARY KEY, value BLOB NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID")
+        self._db.execute(
+            "CREATE TABLE entries (key TEXT PRIMARY KEY, value BLOB NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID"
+        )
         self._db.execute("CREATE TABLE counter (last_version INTEGER NOT NULL)")
         self._db.execute("INSERT INTO counter VALUES (0)")
         self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -112,7 +122,9 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All or nothing; IMMEDIATE takes the write lock first, so that what was compared can't change before it is written."""
+        """All or nothing; IMMEDIATE takes the write lock first, so that what was compared can't
+        change before it is written.
+        """
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield

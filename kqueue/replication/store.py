@@ -1,11 +1,14 @@
-"""The contract of the metadata store: a small, durable map from text keys to bytes, changed by guarded commits.
+"""The contract of the metadata store: a small, durable map from text keys to bytes, changed by
+guarded commits.
 
-Calls block, so they run in jobs (`kqueue.base.jobs`), never on the owner thread; a store may be called from several threads.
-One machine needs `read` and `commit`; what several machines need besides (registration, campaigns, watches) joins this contract
-as further methods, with the store that has them.
+Calls block, so they run in jobs (`kqueue.base.jobs`), never on the owner thread; a store may be
+called from several threads. One machine needs `read` and `commit`; what several machines need
+besides (registration, campaigns, watches) joins this contract as further methods, with the store
+that has them.
 
-Plugins bring theirs under the entry-point group `kqueue.metadata`: a callable that takes the data folder's path, which
-`kqueue.testing.check_metadata_store` tests. Whatever else one of them raises, or returns, is made a StorageFailed with its name (`guard`).
+Plugins bring theirs under the entry-point group `kqueue.metadata`: a callable that takes the data
+folder's path, which `kqueue.testing.check_metadata_store` tests. Whatever else one of them raises,
+or returns, is made a StorageFailed with its name (`guard`).
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ VALUE_SIZE_MAX = 1024 * 1024
 
 
 class Entry(NamedTuple):
-    """A value and its version: 1 or more, and never one that this key had before, even if it was deleted in between."""
+    """A value and its version: 1 or more, and never one that this key had before, even if it was
+    deleted in between.
+    """
 
     value: bytes
     version: int
@@ -28,17 +33,22 @@ Snapshot = Mapping[str, Entry]
 
 
 class MetadataStore(Protocol):
-    """Keys are absolute paths (``/topics/orders``) of at most 1024 characters; values have at most 1 MiB."""
+    """Keys are absolute paths (``/topics/orders``) of at most 1024 characters; values have at most
+    1 MiB.
+    """
 
     def read(self, prefix: str) -> Snapshot:
-        """All entries whose key starts with `prefix`, as of one moment, after every commit that has returned.
+        """All entries whose key starts with `prefix`, as of one moment, after every commit that has
+        returned.
 
         Returns: by whole key, in order of keys; empty when there are none.
         Raises: StorageFailed.
         """
         ...
 
-    def commit(self, guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]) -> Mapping[str, int]:
+    def commit(
+        self, guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]
+    ) -> Mapping[str, int]:
         """Apply all of `puts` and `deletes`, or nothing.
 
         Args: guards: for each key the version that it must have now, None where it must not exist; keys without a guard are
@@ -60,7 +70,9 @@ def check_commit(guards: Mapping[str, int | None], puts: Mapping[str, bytes], de
     deletes = list(deletes)
     for key in (*guards, *puts, *deletes):
         if not key.startswith("/") or len(key) > KEY_LENGTH_MAX or "\0" in key:
-            raise ValueError(f"a key starts with '/', holds no NUL and has at most {KEY_LENGTH_MAX} characters, found {key[:80]!r}")
+            raise ValueError(
+                f"a key starts with '/', holds no NUL and has at most {KEY_LENGTH_MAX} characters, found {key[:80]!r}"
+            )
     for key, value in puts.items():
         if len(value) > VALUE_SIZE_MAX:
             raise ValueError(f"{key}: a value has at most {VALUE_SIZE_MAX} bytes, found {len(value)}")

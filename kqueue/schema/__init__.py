@@ -1,7 +1,7 @@
 """Floor 2: typed, versioned structures and the compiler of their readers and writers.
 
-Wire messages and the records of internal topics are both written with it: see `structs` for how a class is declared and
-`codec` for how its bytes are read and written.
+Wire messages and the records of internal topics are both written with it: see `structs` for how a
+class is declared and `codec` for how its bytes are read and written.
 """
 
 from kqueue.schema.codec import counted_reader, decode, encode, join, reader, writer

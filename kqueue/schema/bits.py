@@ -1,4 +1,6 @@
-"""What compiled readers and writers call for the rarer cases: long varints, skipped tags, and the words of failures."""
+"""What compiled readers and writers call for the rarer cases: long varints, skipped tags, and the
+words of failures.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ BYTE = tuple(bytes((value,)) for value in range(128))
 
 
 def uvarint_rest(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
-    """Finish an unsigned varint whose first byte (>= 128) lies before `pos`: its value (<= 2^32 - 1) and the next position.
+    """Finish an unsigned varint whose first byte (>= 128) lies before `pos`: its value (<= 2^32 -
+    1) and the next position.
 
     Raises: MalformedMessage: more than 32 bits; IndexError: the buffer ends within.
     """
@@ -42,7 +45,9 @@ def uvarint_at(buf: memoryview, pos: int) -> tuple[int, int]:
 
 
 def skip_tags(buf: memoryview, pos: int, first: int, end: int) -> int:
-    """Pass over a section of tagged fields, `first` being the first byte of their count; returns the position after it."""
+    """Pass over a section of tagged fields, `first` being the first byte of their count; returns
+    the position after it.
+    """
     count = first
     if first > 127:
         count, pos = uvarint_rest(buf, pos, first)
@@ -56,7 +61,9 @@ def skip_tags(buf: memoryview, pos: int, first: int, end: int) -> int:
 
 
 def tag_count(buf: memoryview, pos: int, first: int) -> int:
-    """How many tagged fields a section has whose first byte is `first` and whose rest begins at `pos`. Raises as `uvarint_rest`."""
+    """How many tagged fields a section has whose first byte is `first` and whose rest begins at
+    `pos`. Raises as `uvarint_rest`.
+    """
     return first if first < 128 else uvarint_rest(buf, pos, first)[0]
 
 
@@ -77,7 +84,9 @@ def uvarint(value: int) -> bytes:
 
 
 def uvarint_text(value: int) -> bytes:
-    """The compact length (size + 1) of a string. Raises UnencodableMessage: longer than any string may be."""
+    """The compact length (size + 1) of a string. Raises UnencodableMessage: longer than any string
+    may be.
+    """
     if value > STRING_SIZE_MAX + 1:
         raise UnencodableMessage(f"expected a string of at most {STRING_SIZE_MAX} bytes, found {value - 1}")
     return uvarint(value)
@@ -87,7 +96,9 @@ def uvarint_text(value: int) -> bytes:
 
 
 def fail_size(struct_name: str, field: str, size: int, pos: int, end: int) -> NoReturn:
-    """A length that is negative, null where null is not allowed, above its limit, or beyond the end."""
+    """A length that is negative, null where null is not allowed, above its limit, or beyond the
+    end.
+    """
     left = max(0, end - pos)
     expected = f"expected a length from 0 to {left} (bytes left)"
     if 0 <= size <= left:
@@ -105,17 +116,23 @@ def fail_count(struct_name: str, field: str, count: int, element_size: int, pos:
 
 def fail_room(struct_name: str, field: str, count: int, room: int, pos: int, end: int) -> NoReturn:
     """More items than the message may hold: `room` is what is left after these `count`, so below 0."""
-    raise TooManyItems(f"{struct_name}.{field}: {count} items at byte {pos} of {end} are {-room} more than the message may hold", -room)
+    raise TooManyItems(
+        f"{struct_name}.{field}: {count} items at byte {pos} of {end} are {-room} more than the message may hold", -room
+    )
 
 
 def fail_marker(struct_name: str, field: str, marker: int, pos: int, end: int) -> NoReturn:
     """A struct's presence byte that is neither 1 nor -1, or -1 where null is not allowed."""
-    raise MalformedMessage(f"{struct_name}.{field}: expected 1 (present) or -1 (null), found {marker}, at byte {pos} of {end}")
+    raise MalformedMessage(
+        f"{struct_name}.{field}: expected 1 (present) or -1 (null), found {marker}, at byte {pos} of {end}"
+    )
 
 
 def fail_tag_size(struct_name: str, tag: int, pos: int, stop: int) -> NoReturn:
     """A tagged field whose value does not end where its size says."""
-    raise MalformedMessage(f"{struct_name}: expected the field of tag {tag} to end at byte {stop}, it ended at byte {pos}")
+    raise MalformedMessage(
+        f"{struct_name}: expected the field of tag {tag} to end at byte {stop}, it ended at byte {pos}"
+    )
 
 
 def malformed(message_name: str, version: int, error: Exception, pos: int, end: int) -> MalformedMessage:
@@ -123,7 +140,9 @@ def malformed(message_name: str, version: int, error: Exception, pos: int, end: 
     where = f"{message_name} v{version}"
     if isinstance(error, UnicodeDecodeError):
         byte = error.object[error.start]
-        return MalformedMessage(f"{where}: expected UTF-8, found byte 0x{byte:02x} at byte {pos + error.start} of {end}")
+        return MalformedMessage(
+            f"{where}: expected UTF-8, found byte 0x{byte:02x} at byte {pos + error.start} of {end}"
+        )
     return MalformedMessage(f"{where}: expected more bytes than the {max(0, end - pos)} found at byte {pos} of {end}")
 
 
@@ -144,7 +163,9 @@ def check_uuid(struct_name: str, field: str, value: Any) -> None:
 
 def unencodable(message_name: str, version: int, error: Exception) -> UnencodableMessage:
     """What to raise for a value that its field can't carry."""
-    return UnencodableMessage(f"{message_name} v{version}: a value that its field can't carry: {type(error).__name__}: {error}")
+    return UnencodableMessage(
+        f"{message_name} v{version}: a value that its field can't carry: {type(error).__name__}: {error}"
+    )
 
 
 READ_ERRORS = (IndexError, struct.error, UnicodeDecodeError)

@@ -1,7 +1,7 @@
 """Kinds: what a field can be on the wire.
 
-A `Kind[T]` says which Python type the field has, so that `name: str = field(string)` is checked by type checkers.
-Layouts (all numbers big-endian):
+A `Kind[T]` says which Python type the field has, so that `name: str = field(string)` is checked by
+type checkers. Layouts (all numbers big-endian):
 
     boolean, int8 … int64, uint16, float64   1, 1 … 8, 2, 8 bytes
     uuid                                     16 bytes, kept as `bytes`
@@ -9,8 +9,9 @@ Layouts (all numbers big-endian):
     array(of)                                count, then so many elements; null is count -1
     a struct                                 its fields; where nullable, first an int8: 1 present, -1 null
 
-Lengths are int16 (string) or int32 (all others). In flexible versions they are an unsigned varint of length + 1, null
-being 0, and each struct ends with its tagged fields. Source: Kafka protocol guide, KIP-482, KIP-893.
+Lengths are int16 (string) or int32 (all others). In flexible versions they are an unsigned varint
+of length + 1, null being 0, and each struct ends with its tagged fields. Source: Kafka protocol
+guide, KIP-482, KIP-893.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 @runtime_checkable
 class RegionLike(Sized, Protocol):
-    """Bytes that lie in a file (`kqueue.storage.Region`): a writer hands them on as they are, for sendfile."""
+    """Bytes that lie in a file (`kqueue.storage.Region`): a writer hands them on as they are, for
+    sendfile.
+    """
 
     is_region: bool
 

@@ -1,10 +1,13 @@
-"""Writes the source of readers: one flat function per (message, version), with all nested structs inlined.
+"""Writes the source of readers: one flat function per (message, version), with all nested structs
+inlined.
 
-Fields of fixed size that follow each other, and the length or count behind them, are unpacked together. The first byte of
-a varint is taken as its whole value, since it nearly always is; longer ones finish in `bits.uvarint_rest`.
+Fields of fixed size that follow each other, and the length or count behind them, are unpacked
+together. The first byte of a varint is taken as its whole value, since it nearly always is; longer
+ones finish in `bits.uvarint_rest`.
 
-In the source, `buf` is the frame, `p` the position, `end` its size, `n` the length or count just read. A counted reader also
-has `room`: how many items (elements of arrays, and tagged fields) the message may still hold. It is checked before an array is built.
+In the source, `buf` is the frame, `p` the position, `end` its size, `n` the length or count just
+read. A counted reader also has `room`: how many items (elements of arrays, and tagged fields) the
+message may still hold. It is checked before an array is built.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from kqueue.schema.structs import Field, Schema
 
 
 def reader_source(schema: Schema, version: int, flexible: bool, *, counted: bool = False) -> Source:
-    """The source of `read(buf, p) -> (object, position)`; of `read(buf, p, room)` where it is `counted`."""
+    """The source of `read(buf, p) -> (object, position)`; of `read(buf, p, room)` where it is
+    `counted`.
+    """
     source = Source(
         uvarint_rest=bits.uvarint_rest,
         uvarint_at=bits.uvarint_at,
@@ -52,7 +57,9 @@ def reader_source(schema: Schema, version: int, flexible: bool, *, counted: bool
 
 
 class _Reader:
-    """Goes through a schema at one version and adds lines. `pending` are the fixed-size values not yet unpacked."""
+    """Goes through a schema at one version and adds lines. `pending` are the fixed-size values not
+    yet unpacked.
+    """
 
     def __init__(self, source: Source, version: int, flexible: bool, counted: bool) -> None:
         self.source = source
@@ -78,14 +85,18 @@ class _Reader:
         elif codes == "?":
             self.source.line(f"{targets[0]} = buf[p] != 0")
         else:
-            self.source.line(f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {self.source.unpacker(codes)}(buf, p)")
+            self.source.line(
+                f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {self.source.unpacker(codes)}(buf, p)"
+            )
         self.source.line(f"p += {sum(kind.size for kind, _ in self.pending)}")
         self.pending.clear()
 
     # --- structs
 
     def struct(self, schema: Schema) -> str:
-        """Read a struct; returns the local name that holds it. Its last values may still be pending."""
+        """Read a struct; returns the local name that holds it. Its last values may still be
+        pending.
+        """
         source, made = self.source, self.source.fresh("o")
         source.line(f"{made} = {source.constant(_maker(schema.cls), 'new_')}()")
         for each in schema.absent_at(self.version):
@@ -188,7 +199,9 @@ class _Reader:
             source.line(f"fail_marker({where}, n, p - 1, end)")
 
     def text(self, where: str, target: str, nullable: bool, compact: bool) -> None:
-        """Read a string: a short one by the unpacker of its size, which is twice as fast as slice and decode."""
+        """Read a string: a short one by the unpacker of its size, which is twice as fast as slice
+        and decode.
+        """
         source = self.source
         self.later(_FIRST_BYTE if compact else _INT16, "n")
         self.flush()
@@ -225,7 +238,9 @@ class _Reader:
             source.line("p = q")
 
     def rest_of_size(self) -> None:
-        """Finish the varint in `n`: in place where it has two bytes (up to 16 KB), as records and the like nearly always do."""
+        """Finish the varint in `n`: in place where it has two bytes (up to 16 KB), as records and
+        the like nearly always do.
+        """
         with self.source.block("if n > 127"):
             self.source.line("x = buf[p]")
             with self.source.block("if x < 128"):
@@ -290,7 +305,9 @@ _INT32: Fixed[int] = Fixed("length", 0, "i", 4)
 
 
 def least_size(kind: Kind[Any], version: int, flexible: bool) -> int:
-    """The fewest bytes that a non-null value of this kind takes: what bounds a count before anything is allocated."""
+    """The fewest bytes that a non-null value of this kind takes: what bounds a count before
+    anything is allocated.
+    """
     if isinstance(kind, Fixed):
         return kind.size
     if isinstance(kind, StructKind):

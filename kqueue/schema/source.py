@@ -1,4 +1,6 @@
-"""Python source in the making: indented lines, fresh names, and the constants that the lines refer to."""
+"""Python source in the making: indented lines, fresh names, and the constants that the lines refer
+to.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ class Source:
         return "\n".join(self._lines) + "\n"
 
     def compile(self, function: str, title: str) -> Callable[..., Any]:
-        """Run the source once and return the function of this name; `title` stands for the file in tracebacks."""
+        """Run the source once and return the function of this name; `title` stands for the file in
+        tracebacks.
+        """
         exec(compile(self.text(), f"<{title}>", "exec"), self.names)
         made: Callable[..., Any] = self.names[function]
         return made

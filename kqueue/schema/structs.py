@@ -10,8 +10,9 @@
         transactional_id: str | None = field(string, "3+", nullable="3+", default=None)
         acks: int = field(int16)
 
-Such a class behaves as a dataclass with slots: built by keywords, every field has a default, compared by value. It is not
-made by `dataclasses`, which takes half a millisecond per class at import; here `__init__` is compiled when first called.
+Such a class behaves as a dataclass with slots: built by keywords, every field has a default,
+compared by value. It is not made by `dataclasses`, which takes half a millisecond per class at
+import; here `__init__` is compiled when first called.
 """
 
 from __future__ import annotations
@@ -30,15 +31,18 @@ _UNSET: Any = object()
 class Field:
     """One field of a struct, over all versions.
 
-    `versions`: those that carry it. `nullable`: those that can say None. `tag`: its number in those versions (`tagged`)
-    where it is a tagged field, else None. `default`: its value where nobody gave one or the version lacks it; for arrays
-    (), of which each object gets a list of its own. `ignorable`: a writer may drop its value at a version that lacks it.
-    `compact`: False for the one field that keeps the old length in flexible versions (the request header's client id).
+    `versions`: those that carry it. `nullable`: those that can say None. `tag`: its number in those
+    versions (`tagged`) where it is a tagged field, else None. `default`: its value where nobody
+    gave one or the version lacks it; for arrays (), of which each object gets a list of its own.
+    `ignorable`: a writer may drop its value at a version that lacks it. `compact`: False for the
+    one field that keeps the old length in flexible versions (the request header's client id).
     """
 
     __slots__ = ("compact", "default", "ignorable", "kind", "name", "nullable", "tag", "tagged", "versions")
 
-    def __init__(self, kind: Kind[Any], versions: str, nullable: str, tag: int | None, tagged: str, default: Any) -> None:
+    def __init__(
+        self, kind: Kind[Any], versions: str, nullable: str, tag: int | None, tagged: str, default: Any
+    ) -> None:
         self.name = ""
         self.kind = kind
         self.versions = parse_versions(versions)
@@ -91,9 +95,11 @@ def field(
     ignorable: bool = False,
     compact: bool = True,
 ) -> Any:
-    """Declare a field; its place among the others is its place on the wire. The arguments are `Field`'s.
+    """Declare a field; its place among the others is its place on the wire. The arguments are
+    `Field`'s.
 
-    Without `default`: zero, empty, False, no elements, an untouched struct; None only for `record_data`.
+    Without `default`: zero, empty, False, no elements, an untouched struct; None only for
+    `record_data`.
     """
     of = kind_of(kind)
     if default is _UNSET:
@@ -127,17 +133,23 @@ class Schema:
 
     @cached_property
     def untouched(self) -> Any:
-        """The one object that stands for "all defaults" wherever this struct is a field; it refuses to be changed."""
+        """The one object that stands for "all defaults" wherever this struct is a field; it refuses
+        to be changed.
+        """
         body = {"__slots__": (), "__setattr__": _refuse_change, "__reduce__": _reduce_untouched, "__schema__": self}
         frozen = type(self.name, (self.cls,), body)
         made: Any = object.__new__(frozen)
         for each in self.fields:
-            object.__setattr__(made, each.name, [] if isinstance(each.kind, Array) and each.default == () else each.default)
+            object.__setattr__(
+                made, each.name, [] if isinstance(each.kind, Array) and each.default == () else each.default
+            )
         return made
 
 
 class MessageSchema(Schema):
-    """A struct that is sent (or stored) on its own, with its versions. `flexible`: those with compact lengths and tags."""
+    """A struct that is sent (or stored) on its own, with its versions. `flexible`: those with
+    compact lengths and tags.
+    """
 
     api_key: int | None
     versions: Versions
@@ -147,16 +159,21 @@ class MessageSchema(Schema):
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """Make a struct of a class whose attributes are fields; its versions are those of the message around it."""
+    """Make a struct of a class whose attributes are fields; its versions are those of the message
+    around it.
+    """
     return _build(cls, Schema)[0]
 
 
 @dataclass_transform(kw_only_default=True)
-def message(*, versions: str, flexible: str = "none", api_key: int | None = None, unstable: bool = False) -> Callable[[type[T]], type[T]]:
+def message(
+    *, versions: str, flexible: str = "none", api_key: int | None = None, unstable: bool = False
+) -> Callable[[type[T]], type[T]]:
     """Make a message of a class whose attributes are fields.
 
-    Args: versions: all that exist; flexible: those with compact lengths and tagged fields; api_key: None for what is no
-    request or response; unstable: the last version is still in the making and is not to be advertised.
+    Args: versions: all that exist; flexible: those with compact lengths and tagged fields; api_key:
+    None for what is no request or response; unstable: the last version is still in the making and
+    is not to be advertised.
     """
 
     def make(cls: type[T]) -> type[T]:
@@ -249,7 +266,9 @@ def _eq(self: Any, other: object) -> bool:
 
 
 def _refuse_change(self: Any, name: str, value: object) -> None:
-    raise AttributeError(f"{self!r} is the default that all share: give its owner a new {schema_of(type(self)).name} instead")
+    raise AttributeError(
+        f"{self!r} is the default that all share: give its owner a new {schema_of(type(self)).name} instead"
+    )
 
 
 def _reduce_untouched(self: Any) -> tuple[Any, ...]:

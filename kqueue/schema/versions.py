@@ -30,7 +30,9 @@ NO_VERSIONS = Versions(1, 0)
 
 @cache
 def parse_versions(text: str) -> Versions:
-    """The range that a text names. Raises ValueError: not of the form ``3+``, ``0-12``, ``8`` or ``none``."""
+    """The range that a text names. Raises ValueError: not of the form ``3+``, ``0-12``, ``8`` or
+    ``none``.
+    """
     if text in ("", "none"):
         return NO_VERSIONS
     if text.endswith("+"):

@@ -1,8 +1,10 @@
-"""Writes the source of writers: one flat function per (message, version), with all nested structs inlined.
+"""Writes the source of writers: one flat function per (message, version), with all nested structs
+inlined.
 
-Values of fixed size that follow each other, and lengths or counts between them, are packed together. A varint is packed
-as one byte where it is below 128, which it nearly always is; else the run is packed piece by piece. Structs whose fields
-of varying size are mostly empty (error messages, aborted transactions, tags) get a `lean` branch: one pack for all.
+Values of fixed size that follow each other, and lengths or counts between them, are packed
+together. A varint is packed as one byte where it is below 128, which it nearly always is; else the
+run is packed piece by piece. Structs whose fields of varying size are mostly empty (error messages,
+aborted transactions, tags) get a `lean` branch: one pack for all.
 
 In the source, `w` (or `w7` within a tagged field) appends a chunk.
 """
@@ -43,7 +45,9 @@ def writer_source(schema: Schema, version: int, flexible: bool) -> Source:
 
 
 class _Value(NamedTuple):
-    """One value that waits to be packed. `varint`: the helper that writes it where it is 128 or more, "" where it can't be."""
+    """One value that waits to be packed. `varint`: the helper that writes it where it is 128 or
+    more, "" where it can't be.
+    """
 
     code: str
     text: str
@@ -85,7 +89,9 @@ class _Writer:
             self.pack(part)
 
     def flush_size(self, size: str) -> None:
-        """Pack what is pending with the compact length of something big, `size` holding length + 1: up to 3 bytes at once."""
+        """Pack what is pending with the compact length of something big, `size` holding length + 1:
+        up to 3 bytes at once.
+        """
         run, self.pending = self.pending, []
         if any(value.varint for value in run) or not run:
             self.pending = run
@@ -177,7 +183,9 @@ class _Writer:
         return self.version in each.nullable
 
     def has_lists(self, schema: Schema) -> bool:
-        """Whether this one holds other structs as a rule: then two branches would double too much source."""
+        """Whether this one holds other structs as a rule: then two branches would double too much
+        source.
+        """
         return any(
             isinstance(each.kind.of if isinstance(each.kind, Array) else each.kind, StructKind)
             for each in schema.fields_at(self.version)
@@ -188,7 +196,9 @@ class _Writer:
         return f"not {text}" if isinstance(each.kind, Array) else f"{text} is None"
 
     def test_default(self, each: Field, text: str) -> str:
-        """An expression that holds where the field has its default; for structs, only where it is the shared one."""
+        """An expression that holds where the field has its default; for structs, only where it is
+        the shared one.
+        """
         if isinstance(each.kind, Array) and each.default == ():
             return f"({text} is not None and not {text})" if self.version in each.nullable else f"not {text}"
         same = "is" if each.default is None or isinstance(each.kind, StructKind) else "=="
@@ -201,7 +211,11 @@ class _Writer:
         default = self.source.constant(each.default)
         if each.default is None:
             return f"{text} is not None"
-        return f"{text} is not {default} and {text} != {default}" if isinstance(each.kind, StructKind) else f"{text} != {default}"
+        return (
+            f"{text} is not {default} and {text} != {default}"
+            if isinstance(each.kind, StructKind)
+            else f"{text} != {default}"
+        )
 
     def refuse(self, schema: Schema, each: Field, made: str) -> None:
         text = f"{made}.{each.name}"
@@ -272,7 +286,9 @@ class _Writer:
             self.flush()
 
     def sequence(self, kind: Sequence[Any], text: str, nullable: bool, compact: bool) -> None:
-        """Write a string, bytes or records: the length joins the run before it, the content is a chunk of its own."""
+        """Write a string, bytes or records: the length joins the run before it, the content is a
+        chunk of its own.
+        """
         source, content, size = self.source, self.source.fresh("s"), self.source.fresh("n")
         source.line(f"{content} = {text}")
         encode = f"{content} = {content}.encode()" if kind is string else ""
@@ -306,7 +322,9 @@ class _Writer:
         source, items, count = self.source, self.source.fresh("l"), self.source.fresh("n")
         source.line(f"{items} = {text}")
         length = f"len({items}) + 1" if compact else f"len({items})"
-        source.line(f"{count} = {0 if compact else -1} if {items} is None else {length}" if nullable else f"{count} = {length}")
+        source.line(
+            f"{count} = {0 if compact else -1} if {items} is None else {length}" if nullable else f"{count} = {length}"
+        )
         self.pending.append(self.length(_ARRAY, count, compact))
         self.flush()
         with source.block(f"if {items}"):

@@ -1,4 +1,6 @@
-"""Listeners as they are written in settings: ``NAME://host:port``, which protocol each speaks, and what clients are told."""
+"""Listeners as they are written in settings: ``NAME://host:port``, which protocol each speaks, and
+what clients are told.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,17 @@ from typing import NamedTuple
 from kqueue.base.errors import SettingError
 from kqueue.base.settings import Config
 
-_LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_-]+)://(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/]*)):(?P<port>-?[0-9]+)\Z")
+_LISTENER = re.compile(
+    r"(?P<name>[A-Za-z0-9_-]+)://(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/]*)):(?P<port>-?[0-9]+)\Z"
+)
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _ANY_ADDRESS = ("", "0.0.0.0", "::")
 
 
 class Address(NamedTuple):
-    """A named place on the network: `host` is a name or an address without brackets, empty for every interface."""
+    """A named place on the network: `host` is a name or an address without brackets, empty for
+    every interface.
+    """
 
     name: str
     host: str
@@ -44,13 +50,17 @@ class Address(NamedTuple):
 
 
 class ListenerPlan(NamedTuple):
-    """One listener to be opened; `advertised` is None where clients are told the address it is bound to."""
+    """One listener to be opened; `advertised` is None where clients are told the address it is
+    bound to.
+    """
 
     bind: Address
     advertised: Address | None
 
     def endpoint(self, bound_port: int) -> tuple[str, int]:
-        """Host and port that clients are told, once the listener has its real port. May ask for the name of this machine, which blocks."""
+        """Host and port that clients are told, once the listener has its real port. May ask for the
+        name of this machine, which blocks.
+        """
         told = self.advertised or self.bind
         return told.host or socket.getfqdn(), told.port or bound_port
 
@@ -64,17 +74,25 @@ def parse_address(text: str, setting: str) -> Address:
 
 
 def plan_listeners(config: Config) -> list[ListenerPlan]:
-    """All listeners that `config` asks for, checked against each other. Raises SettingError with a plain sentence."""
+    """All listeners that `config` asks for, checked against each other. Raises SettingError with a
+    plain sentence.
+    """
     binds = _parse_all(config["listeners"], "listeners")
-    advertised = {address.name: address for address in _parse_all(config["advertised.listeners"] or [], "advertised.listeners")}
+    advertised = {
+        address.name: address for address in _parse_all(config["advertised.listeners"] or [], "advertised.listeners")
+    }
     _check_protocols(binds, config["listener.security.protocol.map"])
     _check_ports(binds)
     names = {address.name for address in binds}
     for name, address in advertised.items():
         if name not in names:
-            raise SettingError(f"advertised.listeners names {name}, which is none of the listeners ({', '.join(sorted(names))})")
+            raise SettingError(
+                f"advertised.listeners names {name}, which is none of the listeners ({', '.join(sorted(names))})"
+            )
         if address.host in ("0.0.0.0", "::"):
-            raise SettingError(f"advertised.listeners: no client can connect to {address.host}; name the address that clients reach")
+            raise SettingError(
+                f"advertised.listeners: no client can connect to {address.host}; name the address that clients reach"
+            )
     for address in binds:
         if address.host in ("0.0.0.0", "::") and address.name not in advertised:
             raise SettingError(
@@ -104,7 +122,9 @@ def _check_protocols(binds: list[Address], entries: list[str]) -> None:
     for address in binds:
         protocol = protocols.get(address.name, "")
         if not protocol:
-            raise SettingError(f"listener {address.name} has no entry in listener.security.protocol.map, e.g. {address.name}:PLAINTEXT")
+            raise SettingError(
+                f"listener {address.name} has no entry in listener.security.protocol.map, e.g. {address.name}:PLAINTEXT"
+            )
         if protocol != "PLAINTEXT":
             raise SettingError(f"listener {address.name} asks for {protocol}, but kqueue speaks PLAINTEXT only")
 
@@ -114,4 +134,6 @@ def _check_ports(binds: list[Address]) -> None:
     for address in binds:
         other = taken.setdefault((address.host, address.port), address) if address.port else address
         if other is not address:
-            raise SettingError(f"listeners {other.name} and {address.name} ask for the same address {address.host}:{address.port}")
+            raise SettingError(
+                f"listeners {other.name} and {address.name} ask for the same address {address.host}:{address.port}"
+            )

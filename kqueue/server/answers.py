@@ -38,7 +38,9 @@ class Connection(Protocol):
         ...
 
     def silence(self) -> None:
-        """Neither read nor send before `speak`, as if nothing came through; nothing is closed, however long it lasts."""
+        """Neither read nor send before `speak`, as if nothing came through; nothing is closed,
+        however long it lasts.
+        """
         ...
 
     def speak(self) -> None:
@@ -47,14 +49,17 @@ class Connection(Protocol):
 
 
 class Later:
-    """An answer that is not there yet: `chunks` is filled when it comes. `cancel` when nobody is left to read it.
+    """An answer that is not there yet: `chunks` is filled when it comes. `cancel` when nobody is
+    left to read it.
 
     `overlaps`: requests of this API may begin while others of it are unanswered (see `Session`).
     """
 
     __slots__ = ("_done", "_failed", "_waiter", "chunks", "overlaps")
 
-    def __init__(self, done: Callable[[Any], None], failed: Callable[[Exception], None], *, overlaps: bool = False) -> None:
+    def __init__(
+        self, done: Callable[[Any], None], failed: Callable[[Exception], None], *, overlaps: bool = False
+    ) -> None:
         self.chunks: Chunks | None = None
         self.overlaps = overlaps
         self._done = done
@@ -65,7 +70,9 @@ class Later:
         self._waiter = waiting.add(wait, self._done, self._failed)
 
     def finish(self, chunks: Chunks) -> None:
-        """The answer is there. What it took to make it, the decoded request above all, is let go of."""
+        """The answer is there. What it took to make it, the decoded request above all, is let go
+        of.
+        """
         self.chunks = chunks
         self._let_go()
 
@@ -75,12 +82,16 @@ class Later:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Break the reference cycle with the callbacks: it would hold requests and answers until the next full collection."""
+        """Break the reference cycle with the callbacks: it would hold requests and answers until
+        the next full collection.
+        """
         self._done = self._failed = _settled
         self._waiter = None
 
     def expire(self) -> None:
-        """Answer now as at the deadline, if there is one; what has none (a rebalance) has nothing to say before its time."""
+        """Answer now as at the deadline, if there is one; what has none (a rebalance) has nothing
+        to say before its time.
+        """
         waiter = self._waiter
         if waiter is None or not waiter.pending or waiter.wait.deadline_ms is None:
             return

@@ -1,4 +1,6 @@
-"""The server as a whole: storages, store, broker, listeners; how they come up, and how they go down without losing anything."""
+"""The server as a whole: storages, store, broker, listeners; how they come up, and how they go down
+without losing anything.
+"""
 
 from __future__ import annotations
 
@@ -50,14 +52,16 @@ logger = logging.getLogger("kqueue.server")
 
 
 class Server:
-    """One broker that serves its listeners on the running event loop, which must have `add_reader` (Windows: a SelectorEventLoop).
+    """One broker that serves its listeners on the running event loop, which must have `add_reader`
+    (Windows: a SelectorEventLoop).
 
-    Args: storages, store: in place of those that `config` names, e.g. memory that outlives a restart; they stay the caller's to close.
-    objects: plugins besides those that `config` names; they are there until the stop.
-    hooks: who may look at requests and changes of files, and step in.
-    snapshot: begin with a copy of it, unless it was used already; storages and store must be empty then.
-    sockets: bound or listening ones, by the names of their listeners, in place of new ones; they are the server's from here on.
-    `start` once, `stop` once; both belong to the loop's thread. A start that fails leaves nothing behind: no port, lock or thread.
+    Args: storages, store: in place of those that `config` names, e.g. memory that outlives a
+    restart; they stay the caller's to close. objects: plugins besides those that `config` names;
+    they are there until the stop. hooks: who may look at requests and changes of files, and step
+    in. snapshot: begin with a copy of it, unless it was used already; storages and store must be
+    empty then. sockets: bound or listening ones, by the names of their listeners, in place of new
+    ones; they are the server's from here on. `start` once, `stop` once; both belong to the loop's
+    thread. A start that fails leaves nothing behind: no port, lock or thread.
     """
 
     def __init__(
@@ -93,8 +97,8 @@ class Server:
     async def start(self) -> None:
         """Take over the data and serve; returns once clients can connect.
 
-        Blocks the loop while logs and metadata are read. Raises: SettingError, FolderInUse (another broker has a data folder),
-        ListenFailed, StorageFailed.
+        Blocks the loop while logs and metadata are read. Raises: SettingError, FolderInUse (another
+        broker has a data folder), ListenFailed, StorageFailed.
         """
         began = time.monotonic()
         with self._cleanup as cleanup:
@@ -103,15 +107,20 @@ class Server:
                 listener.start()
             self._cleanup = cleanup.pop_all()
         where = ", ".join(f"{listener.plan.bind.name}://{host}:{port}" for listener, (host, port) in self._places())
-        logger.info("kqueue %s serves %s; data in %s (%.2f s)", __version__, where, self._data_place(), time.monotonic() - began)
+        logger.info(
+            "kqueue %s serves %s; data in %s (%.2f s)", __version__, where, self._data_place(), time.monotonic() - began
+        )
 
     async def stop(self, *, erase: bool = False) -> None:
-        """Let nobody in, finish what is under way, send the answers, write everything down and mark the stop as clean.
+        """Let nobody in, finish what is under way, send the answers, write everything down and mark
+        the stop as clean.
 
-        With `erase` all topics, records, groups and offsets are deleted, once the last client is gone.
+        With `erase` all topics, records, groups and offsets are deleted, once the last client is
+        gone.
 
-        Answers have `kqueue.stop.timeout.ms`; the disk has all the time it needs. Twice is harmless.
-        Raises: StorageFailed: not everything could be written; all is closed nevertheless.
+        Answers have `kqueue.stop.timeout.ms`; the disk has all the time it needs. Twice is
+        harmless. Raises: StorageFailed: not everything could be written; all is closed
+        nevertheless.
         """
         if self._stopping:
             return
@@ -150,7 +159,9 @@ class Server:
         return self._listeners[listener].endpoint
 
     def share_sockets(self) -> dict[str, socket.socket]:
-        """Second descriptors of the listening sockets, by listener, for the `sockets` of a server that follows; the caller's to close."""
+        """Second descriptors of the listening sockets, by listener, for the `sockets` of a server
+        that follows; the caller's to close.
+        """
         return {name: listener.share() for name, listener in self._listeners.items()}
 
     async def result(self, ticket: Ticket[T]) -> T:
@@ -162,7 +173,8 @@ class Server:
         return ticket.result()
 
     async def push(self, ms: float) -> None:
-        """Let `ms` milliseconds (0 or more) pass at once, on the loop's thread, which hears no client meanwhile; see `push`.
+        """Let `ms` milliseconds (0 or more) pass at once, on the loop's thread, which hears no
+        client meanwhile; see `push`.
 
         Raises: RuntimeError: the server was not given a `PushedClock`, or it is stopping.
         """
@@ -173,12 +185,16 @@ class Server:
         push(ms, self.clock, self.broker.timers, self.ticker, self.jobs, self._watchdog.excused)
 
     async def snapshot(self, folder: str) -> None:
-        """Copy all data into `folder`; see `snapshots.take`. The loop hears no client meanwhile. Raises SnapshotRefused, StorageFailed."""
+        """Copy all data into `folder`; see `snapshots.take`. The loop hears no client meanwhile.
+        Raises SnapshotRefused, StorageFailed.
+        """
         with self._watchdog.excused():
             take(self.broker, folder)
 
     def abandon(self) -> None:
-        """In a process that was forked from the server's: give up the sockets that came along, so that they are the server's alone."""
+        """In a process that was forked from the server's: give up the sockets that came along, so
+        that they are the server's alone.
+        """
         for listener in self._listeners.values():
             listener.abandon()
         for session in self.hub.sessions:
@@ -293,7 +309,9 @@ class Server:
             logger.warning("max.connections is %d, but the limit on open files leaves room for %d", wanted, allowed)
         overrides = parse_overrides(self.config["max.connections.per.ip.overrides"])
         if self.config["max.connections.per.ip"] == 0 and not overrides:
-            raise SettingError("max.connections.per.ip=0 admits only the addresses of max.connections.per.ip.overrides, which names none")
+            raise SettingError(
+                "max.connections.per.ip=0 admits only the addresses of max.connections.per.ip.overrides, which names none"
+            )
         return ConnectionLimits(allowed, self.config["max.connections.per.ip"], overrides)
 
     def _open_storages(self) -> tuple[list[Storage], list[Offline]]:
@@ -304,7 +322,9 @@ class Server:
         offline = []
         for folder in self._folders():
             try:
-                storages.append(LocalStorage(folder, self._descriptors(folder)) if make is LocalStorage else make(folder))
+                storages.append(
+                    LocalStorage(folder, self._descriptors(folder)) if make is LocalStorage else make(folder)
+                )
             except StorageFailed as error:
                 offline.append(Offline(str(Path(folder).absolute()), error))
         check_distinct(storages)
@@ -314,7 +334,9 @@ class Server:
     def _descriptors(self, folder: str) -> Descriptors:
         descriptors = Descriptors(max(default_limit() // len(self._folders()), LIMIT_MIN))
         queue = str(Path(folder).absolute())
-        descriptors.sync_with(lambda run: self.jobs.submit(IoJob("write back unsynced files", run, _written_back, queue)))
+        descriptors.sync_with(
+            lambda run: self.jobs.submit(IoJob("write back unsynced files", run, _written_back, queue))
+        )
         return descriptors
 
     def _open_store(self, offline: Sequence[Offline], cleanup: ExitStack) -> MetadataStore:
@@ -339,16 +361,20 @@ class Server:
     # --- going down
 
     async def _finish_jobs(self) -> None:
-        """Run all that is ready, and the jobs that it leads to: what was appended is flushed, and those who wait for it are answered."""
+        """Run all that is ready, and the jobs that it leads to: what was appended is flushed, and
+        those who wait for it are answered.
+        """
         self.ticker.run_now()
         while self.jobs.under_way:
             await self.jobs.drain()
             self.ticker.run_now()
 
     async def _send_answers(self) -> None:
-        """Answer what waits for a deadline, and let all answers be taken, but not longer than the stop may take.
+        """Answer what waits for a deadline, and let all answers be taken, but not longer than the
+        stop may take.
 
-        What still waits then, such as a member for the rest of its group, would wait in vain: nobody is read from any more.
+        What still waits then, such as a member for the rest of its group, would wait in vain:
+        nobody is read from any more.
         """
         for session in list(self.hub.sessions):
             session.expire()
@@ -362,7 +388,9 @@ class Server:
 
 
 def check_distinct(storages: Sequence[Storage]) -> None:
-    """Raises SettingError: two local folders are one, by another spelling, a symbolic link or a bind mount."""
+    """Raises SettingError: two local folders are one, by another spelling, a symbolic link or a
+    bind mount.
+    """
     found: dict[tuple[int, int], str] = {}
     for storage in storages:
         if isinstance(storage, LocalStorage):
@@ -379,17 +407,24 @@ def _written_back(_: None, error: BaseException | None) -> None:
 
 
 def warn_of_open_folders(storages: Sequence[Storage]) -> None:
-    """Log a warning for each local data folder that other users can list or write to. Their modes are left as they are."""
+    """Log a warning for each local data folder that other users can list or write to. Their modes
+    are left as they are.
+    """
     for storage in storages:
         if not isinstance(storage, LocalStorage) or os.name == "nt":
             continue
         mode = stat.S_IMODE(Path(storage.place).stat().st_mode)
         if mode & (stat.S_IRWXO | stat.S_IWGRP):
-            logger.warning("data folder %s can be used by other users (mode %04o); to keep records private: chmod 700", storage.place, mode)
+            logger.warning(
+                "data folder %s can be used by other users (mode %04o); to keep records private: chmod 700",
+                storage.place,
+                mode,
+            )
 
 
 def store_folder(folders: Sequence[str], offline: Sequence[Offline]) -> str:
-    """The folder of the SQLite store: the first that has it, so that the order of `log.dirs` may change; else the first of all.
+    """The folder of the SQLite store: the first that has it, so that the order of `log.dirs` may
+    change; else the first of all.
 
     Raises StorageFailed: it is on a folder that is offline, or may be.
     """
@@ -399,7 +434,9 @@ def store_folder(folders: Sequence[str], offline: Sequence[Offline]) -> str:
     found = next((path for folder in folders if _is_there(path := Path(folder, FILE_NAME))), None)
     if found is None and gone:
         error = next(iter(gone.values()))
-        raise StorageFailed(f"the metadata store ({FILE_NAME}) is in no data folder, and may be in one that can't be used: {error}")
+        raise StorageFailed(
+            f"the metadata store ({FILE_NAME}) is in no data folder, and may be in one that can't be used: {error}"
+        )
     path = found or Path(folders[0], FILE_NAME)
     if str(path.parent.absolute()) in gone:
         error = gone[str(path.parent.absolute())]

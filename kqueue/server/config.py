@@ -6,7 +6,20 @@ All limits are finite by default: what comes from outside must not be able to ex
 from __future__ import annotations
 
 from kqueue.api import personas
-from kqueue.base.settings import ANY, INT_MAX, LONG_MAX, Catalog, Kind, MiB, Rule, Scope, Setting, at_least, between, one_of
+from kqueue.base.settings import (
+    ANY,
+    INT_MAX,
+    LONG_MAX,
+    Catalog,
+    Kind,
+    MiB,
+    Rule,
+    Scope,
+    Setting,
+    at_least,
+    between,
+    one_of,
+)
 from kqueue.broker import config as broker_config
 from kqueue.server import plugins
 

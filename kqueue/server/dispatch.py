@@ -34,12 +34,15 @@ if TYPE_CHECKING:
 KEY_AND_VERSION = struct.Struct(">hh")
 """How every request begins; the rest of its header depends on it."""
 SIZE_AND_CORRELATION = struct.Struct(">Ii")
-"""How every response begins: its size without these first four bytes, and the request's own number."""
+"""How every response begins: its size without these first four bytes, and the request's own number.
+"""
 RESPONSE_SIZE_MAX = 2**31 - 1
 PRODUCE_KEY = 0
 REPLY_DROPPED = "a hook dropped its reply"
 CLIENT_ID_KEPT_MAX = 256
-"""Characters of a client id that a connection keeps between requests: with 32 KB each, idle connections would hold hundreds of MB."""
+"""Characters of a client id that a connection keeps between requests: with 32 KB each, idle
+connections would hold hundreds of MB.
+"""
 PLAIN_BYTES_MAX_DEFAULT = 16 * MiB
 ITEMS_MAX_DEFAULT = 200_000
 
@@ -56,7 +59,9 @@ class Route(NamedTuple):
     write: Callable[[Any, list[Any]], None]
     overlaps: bool
     items_max: int
-    """Items (see `schema.counted_reader`) that one request may hold. One of at most as many bytes needs no counting."""
+    """Items (see `schema.counted_reader`) that one request may hold. One of at most as many bytes
+    needs no counting.
+    """
 
     def counted(self) -> Route:
         """This route for a request that may hold more: its readers count, and raise TooManyItems."""
@@ -70,9 +75,11 @@ class Route(NamedTuple):
 
 
 class Dispatcher:
-    """Starts requests; `lookup` is the table of APIs, `plain_bytes_max` bounds requests other than Produce.
+    """Starts requests; `lookup` is the table of APIs, `plain_bytes_max` bounds requests other than
+    Produce.
 
-    `items_max` bounds the list entries of one request (for APIs of a higher `item_weight`, a part of it).
+    `items_max` bounds the list entries of one request (for APIs of a higher `item_weight`, a part
+    of it).
     """
 
     def __init__(
@@ -97,10 +104,12 @@ class Dispatcher:
         self._counted_routes: dict[tuple[int, int], Route] = {}
 
     def start(self, frame: memoryview, connection: Connection) -> Chunks | Later | None:
-        """Decode one request and hand it to its handler; None is an answer too: nothing is to be sent.
+        """Decode one request and hand it to its handler; None is an answer too: nothing is to be
+        sent.
 
-        The handler may write into `frame` (offsets into batches); nothing that it keeps refers to it afterwards.
-        Raises: MalformedMessage, UnsupportedVersion, TooManyItems: this can't be answered, the connection is to be closed.
+        The handler may write into `frame` (offsets into batches); nothing that it keeps refers to
+        it afterwards. Raises: MalformedMessage, UnsupportedVersion, TooManyItems: this can't be
+        answered, the connection is to be closed.
         """
         if len(frame) < KEY_AND_VERSION.size:
             raise MalformedMessage(f"expected a request with a key and a version, found {len(frame)} bytes")
@@ -117,7 +126,8 @@ class Dispatcher:
         hooks, note = self._hooks, None
         if hooks is not None and hooks.record is not None:
             note = hooks.record(frame, header, connection.address)
-        # what is left over after the body is ignored, as Kafka does: librdkafka's Metadata for all topics leaves 3 bytes
+        # what is left over after the body is ignored, as Kafka does: librdkafka's Metadata for all
+        # topics leaves 3 bytes
         try:
             request, _ = route.read(frame, position)
         except TooManyItems as error:
@@ -146,12 +156,15 @@ class Dispatcher:
         if low <= version <= high:
             read, version_written = reader(served.api.request_class, version), version
         else:
-            # only ApiVersions comes here: its body can't be known, and its answer, at version 0, says what is served
+            # only ApiVersions comes here: its body can't be known, and its answer, at version 0,
+            # says what is served
             read, version_written = _read_nothing(served.api.request_class), 0
         header_tail = response_header(api_key, version_written, 0)[4:]
         write = writer(served.api.response_class, version_written)
         items_max = max(1, self._items_max // served.item_weight)
-        route = Route(served, version, header_tail, read_header, read, served.handle, write, api_key == PRODUCE_KEY, items_max)
+        route = Route(
+            served, version, header_tail, read_header, read, served.handle, write, api_key == PRODUCE_KEY, items_max
+        )
         if low <= version <= high:  # others would let a client fill the memory with versions
             self._routes[api_key, version] = route
         return route
@@ -163,7 +176,9 @@ class Dispatcher:
             self._counted_routes[key] = counted
         return counted
 
-    def _encode(self, route: Route, correlation_id: int, request: Any, response: Any, connection: Connection, note: Note | None) -> Chunks:
+    def _encode(
+        self, route: Route, correlation_id: int, request: Any, response: Any, connection: Connection, note: Note | None
+    ) -> Chunks:
         try:
             if note is not None:
                 for change in note.changes:
@@ -175,10 +190,22 @@ class Dispatcher:
             note.answered(chunks)
         return chunks
 
-    def _wait(self, route: Route, correlation_id: int, request: Any, wait: Wait[Any], connection: Connection, note: Note | None) -> Later:
+    def _wait(
+        self,
+        route: Route,
+        correlation_id: int,
+        request: Any,
+        wait: Wait[Any],
+        connection: Connection,
+        note: Note | None,
+    ) -> Later:
         def done(response: Any) -> None:
             try:
-                chunks = self._encode(route, correlation_id, request, response, connection, note) if response is not NO_ANSWER else []
+                chunks = (
+                    self._encode(route, correlation_id, request, response, connection, note)
+                    if response is not NO_ANSWER
+                    else []
+                )
             except Exception as error:
                 connection.cut_off(f"its {route.served.api.name} could not be answered: {error}")
                 return
@@ -203,7 +230,8 @@ class Dispatcher:
         return later
 
     def _refuse_items(self, route: Route, correlation_id: int, error: TooManyItems, connection: Connection) -> Chunks:
-        """Answer with INVALID_REQUEST where the response has one place for it. Elsewhere the answer would be as large as the request.
+        """Answer with INVALID_REQUEST where the response has one place for it. Elsewhere the answer
+        would be as large as the request.
 
         Raises TooManyItems: the connection is to be closed.
         """
@@ -213,13 +241,17 @@ class Dispatcher:
         bound = f"expected at most {route.items_max} list entries in one {api.name} (kqueue.request.max.items={self._items_max}{counts})"
         if not has_error_code(api.response_class, route.version):
             raise TooManyItems(f"{bound}: {error}", error.excess)
-        self._client_log.say(logging.WARNING, connection.address, "refused a request of %s: %s: %s", connection.address, bound, error)
+        self._client_log.say(
+            logging.WARNING, connection.address, "refused a request of %s: %s: %s", connection.address, bound, error
+        )
         return _framed(route, correlation_id, api.response_class(error_code=code_of(error)))
 
     # --- with hooks
 
     def _show(self, asked: Asked, frame: memoryview) -> Chunks | Later | None:
-        """Let hooks look at a request, then do what they say. One that fails is told in the log, and the request goes its way."""
+        """Let hooks look at a request, then do what they say. One that fails is told in the log,
+        and the request goes its way.
+        """
         assert self._hooks is not None
         connection = asked.connection
         for hook in self._hooks.requests:
@@ -263,7 +295,9 @@ class Dispatcher:
         return self._encode(route, asked.correlation_id, request, result, connection, asked)
 
     def _refuse(self, route: Route, request: Any, error: Exception, connection: Connection) -> Any:
-        """The response that says what went wrong. What nobody expected is logged, with where it happened."""
+        """The response that says what went wrong. What nobody expected is logged, with where it
+        happened.
+        """
         name = route.served.api.name
         if isinstance(error, TransactionsNotServed):
             self._client_log.say(
@@ -274,7 +308,9 @@ class Dispatcher:
                 connection.address,
             )
         elif isinstance(error, StorageFailed):
-            self._client_log.say(logging.ERROR, connection.address, "%s of %s failed: %s", name, connection.address, error)
+            self._client_log.say(
+                logging.ERROR, connection.address, "%s of %s failed: %s", name, connection.address, error
+            )
         elif not isinstance(error, KqueueError):
             self._client_log.say(
                 logging.ERROR,
@@ -293,7 +329,9 @@ def _read_nothing(request_class: type) -> Callable[[memoryview, int], tuple[Any,
 
 
 def _framed(route: Route, correlation_id: int, response: Any) -> Chunks:
-    """The whole answer, in as few chunks as its regions allow. Raises UnencodableMessage: it is too large, or a value can't be written."""
+    """The whole answer, in as few chunks as its regions allow. Raises UnencodableMessage: it is too
+    large, or a value can't be written.
+    """
     written: Chunks = []
     route.write(response, written)
     try:
@@ -303,7 +341,9 @@ def _framed(route: Route, correlation_id: int, response: Any) -> Chunks:
         body = _joined_between_regions(written)
         size = 4 + len(route.header_tail) + sum(map(len, body))
     if size > RESPONSE_SIZE_MAX:
-        raise UnencodableMessage(f"a response has at most {RESPONSE_SIZE_MAX} bytes, this one of {route.served.api.name} has {size}")
+        raise UnencodableMessage(
+            f"a response has at most {RESPONSE_SIZE_MAX} bytes, this one of {route.served.api.name} has {size}"
+        )
     return [SIZE_AND_CORRELATION.pack(size, correlation_id) + route.header_tail, *body]
 
 

@@ -1,6 +1,8 @@
-"""Where others may step in: notes of what clients send, faults that a test asks for. A served broker has no hooks at all.
+"""Where others may step in: notes of what clients send, faults that a test asks for. A served
+broker has no hooks at all.
 
-A hook is shown each request before it is handled, on the owner thread, and says by the methods of `Asked` what becomes of it.
+A hook is shown each request before it is handled, on the owner thread, and says by the methods of
+`Asked` what becomes of it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ Change: TypeAlias = Callable[[Any], Any]
 
 
 class Note:
-    """Goes along with one request. `changes` are made to its response before it is written; `drops`: then nobody is to get it."""
+    """Goes along with one request. `changes` are made to its response before it is written;
+    `drops`: then nobody is to get it.
+    """
 
     __slots__ = ()
     changes: Sequence[Change] = ()
@@ -33,7 +37,9 @@ class Note:
 
 
 class Recorder(Protocol):
-    """Takes note of each request. `frame` is only lent, and not decoded yet: its body may be anything."""
+    """Takes note of each request. `frame` is only lent, and not decoded yet: its body may be
+    anything.
+    """
 
     def __call__(self, frame: memoryview, header: RequestHeader, address: str) -> Note: ...
 
@@ -41,14 +47,16 @@ class Recorder(Protocol):
 class Asked(Note):
     """One request that has not been handled yet, as hooks see it.
 
-    `request` is its decoded body, lent until the hook returns. `passed` is the hooks' own: who has dealt with this request already, where
-    it is shown again after it was held.
+    `request` is its decoded body, lent until the hook returns. `passed` is the hooks' own: who has
+    dealt with this request already, where it is shown again after it was held.
     """
 
     __slots__ = ("call", "changes", "connection", "correlation_id", "cut_reason", "drops", "held", "is_held", "modifiers", "note", "passed",
                  "refusal", "request", "route", "version")  # fmt: skip
 
-    def __init__(self, route: Route, correlation_id: int, request: Any, call: Call, connection: Connection, note: Note | None) -> None:
+    def __init__(
+        self, route: Route, correlation_id: int, request: Any, call: Call, connection: Connection, note: Note | None
+    ) -> None:
         self.route = route
         self.version = call.api_version
         self.correlation_id = correlation_id
@@ -75,7 +83,9 @@ class Asked(Note):
         return self.is_held or bool(self.cut_reason) or self.refusal is not None
 
     def refuse(self, error: KqueueError) -> None:
-        """It is not handled; the answer tells of `error` at every place where it asked for something."""
+        """It is not handled; the answer tells of `error` at every place where it asked for
+        something.
+        """
         self.refusal = error
 
     def modify(self, modifier: Callable[[Asked], None]) -> None:
@@ -95,7 +105,9 @@ class Asked(Note):
         self.drops = True
 
     def hold(self) -> Held:
-        """It waits, and with it all that its connection sends later; after `Held.release` it is shown again."""
+        """It waits, and with it all that its connection sends later; after `Held.release` it is
+        shown again.
+        """
         self.is_held = True
         if self.held is None:
             self.held = Held(self)
@@ -121,7 +133,9 @@ class Held(Later):
         self._again: Callable[[Asked, memoryview], Chunks | Later | None] | None = None
 
     def keep(self, frame: memoryview, again: Callable[[Asked, memoryview], Chunks | Later | None]) -> Held:
-        """Hold the connection, until `release` has `again(asked, frame)` begin with a copy of this frame."""
+        """Hold the connection, until `release` has `again(asked, frame)` begin with a copy of this
+        frame.
+        """
         self._frame = bytearray(frame)
         self._again = again
         self._asked.connection.hold()
@@ -164,7 +178,8 @@ def _nobody(found: Any) -> None:
 
 
 class Hooks:
-    """The hooks of one broker, which outlive its restarts. `record` is asked first, then `requests` in order, until one settles it.
+    """The hooks of one broker, which outlive its restarts. `record` is asked first, then `requests`
+    in order, until one settles it.
 
     Adding and removing may be done from any thread; what is under way is not affected.
     """

@@ -1,4 +1,6 @@
-"""What all connections of one server share: the receive buffer, the limits in force, and the sweep that finds who is too slow."""
+"""What all connections of one server share: the receive buffer, the limits in force, and the sweep
+that finds who is too slow.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class Bounds(NamedTuple):
 
     @property
     def sweep_ms(self) -> float:
-        """How often connections are looked at: each second, or more often where a limit is shorter than some seconds."""
+        """How often connections are looked at: each second, or more often where a limit is shorter
+        than some seconds.
+        """
         shortest_ms = min(self.idle_ms or SWEEP_MS * 4, self.slow_reader_ms, self.slow_sender_ms)
         return min(SWEEP_MS, shortest_ms / 4)
 
@@ -58,8 +62,8 @@ class Bounds(NamedTuple):
 class Hub:
     """The middle of a server; everything here runs on the thread of `loop`.
 
-    `start` takes one request (see `Dispatcher.start`). `gone` is called with each connection that has ended. `waiting_requests` are those
-    of all connections that wait for their answer.
+    `start` takes one request (see `Dispatcher.start`). `gone` is called with each connection that
+    has ended. `waiting_requests` are those of all connections that wait for their answer.
     """
 
     def __init__(
@@ -108,7 +112,8 @@ class Hub:
         self._answered.add(session)
 
     def flush(self) -> None:
-        """Send what became answerable in this turn: once for each connection, however many answers it got.
+        """Send what became answerable in this turn: once for each connection, however many answers
+        it got.
 
         After one pass the rest is sent in the loop's next turn.
         """

@@ -1,7 +1,8 @@
-"""Bytes become frames, without a socket: where the next bytes go, which requests are whole, and what is kept of a cut one.
+"""Bytes become frames, without a socket: where the next bytes go, which requests are whole, and
+what is kept of a cut one.
 
-A turn is `room`, (receive), `add`, `next` until None, `keep`. Nothing is allocated for a length before it was checked, and
-nothing but the room for what has arrived after it was.
+A turn is `room`, (receive), `add`, `next` until None, `keep`. Nothing is allocated for a length
+before it was checked, and nothing but the room for what has arrived after it was.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from kqueue.wire.frame import LENGTH, LENGTH_SIZE, frame_size
 RECEIVE_BYTES = 128 * KiB
 """Size of the one buffer that all connections of a server receive into, one after another."""
 HELD_BYTES_MAX = 4 * KiB
-"""The start of a request that is at most so long waits as plain bytes; a longer one gets a buffer for the whole of it."""
+"""The start of a request that is at most so long waits as plain bytes; a longer one gets a buffer
+for the whole of it.
+"""
 _EMPTY = memoryview(b"")
 
 
 class Buffers:
     """Buffers for single large requests, used again while there is a demand.
 
-    They are anonymous maps: a page that nothing was written to takes no memory, so a length that lies costs nothing.
-    At most `KEPT_BYTES_MAX` are kept for the next request.
+    They are anonymous maps: a page that nothing was written to takes no memory, so a length that
+    lies costs nothing. At most `KEPT_BYTES_MAX` are kept for the next request.
     """
 
     KEPT_BYTES_MAX = 16 * MiB
@@ -34,7 +37,9 @@ class Buffers:
         self.kept_bytes = 0
 
     def take(self, size: int) -> mmap.mmap:
-        """A writable buffer of at least `size` bytes, whose content is anything. Raises OSError: the system refuses so much."""
+        """A writable buffer of at least `size` bytes, whose content is anything. Raises OSError:
+        the system refuses so much.
+        """
         rounded = max(64 * KiB, 1 << (size - 1).bit_length()) if size <= 4 * MiB else -(-size // MiB) * MiB
         kept = self._kept.get(rounded)
         if kept:
@@ -56,11 +61,27 @@ class Buffers:
 
 
 class Intake:
-    """The input of one connection. `shared` is the server's receive buffer, `who` is resumed when the budget has room again."""
+    """The input of one connection. `shared` is the server's receive buffer, `who` is resumed when
+    the budget has room again.
+    """
 
-    __slots__ = ("_arrived", "_at", "_budget", "_buffers", "_end", "_held", "_large", "_limit", "_shared", "_view", "_who")
+    __slots__ = (
+        "_arrived",
+        "_at",
+        "_budget",
+        "_buffers",
+        "_end",
+        "_held",
+        "_large",
+        "_limit",
+        "_shared",
+        "_view",
+        "_who",
+    )
 
-    def __init__(self, shared: memoryview, buffers: Buffers, budget: Budget, who: Paused, request_bytes_max: int) -> None:
+    def __init__(
+        self, shared: memoryview, buffers: Buffers, budget: Budget, who: Paused, request_bytes_max: int
+    ) -> None:
         self._shared = shared
         self._buffers = buffers
         self._budget = budget
@@ -119,9 +140,11 @@ class Intake:
             self._hold(b"")
 
     def next(self) -> memoryview | None:
-        """The next whole request, without its length; it may be written into, and is gone after the turn.
+        """The next whole request, without its length; it may be written into, and is gone after the
+        turn.
 
-        Raises: MalformedMessage: a length below 0 or above the limit; nothing after it can be understood.
+        Raises: MalformedMessage: a length below 0 or above the limit; nothing after it can be
+        understood.
         """
         if self._large is not None:
             if self._arrived < len(self._view):
@@ -138,14 +161,18 @@ class Intake:
         return self._shared[start:stop]
 
     def put_back(self, request: memoryview) -> None:
-        """Return the request that `next` just gave; it is the next one again, in this turn or a later one."""
+        """Return the request that `next` just gave; it is the next one again, in this turn or a
+        later one.
+        """
         if self._large is not None:
             self._view = request
         else:
             self._at -= LENGTH_SIZE + len(request)
 
     def keep(self) -> None:
-        """End the turn: put away what came of the next requests. Raises OSError: the system has no memory for it."""
+        """End the turn: put away what came of the next requests. Raises OSError: the system has no
+        memory for it.
+        """
         if self._large is not None:
             if not len(self._view):
                 self._drop_large()
@@ -169,7 +196,9 @@ class Intake:
             self._drop_large()
 
     def _hold(self, data: bytes) -> None:
-        """Keep `data` for the next turn. More than the start of one small request is there only in a pause, and counts."""
+        """Keep `data` for the next turn. More than the start of one small request is there only in
+        a pause, and counts.
+        """
         counted = len(data) if len(data) > HELD_BYTES_MAX else 0
         before = len(self._held) if len(self._held) > HELD_BYTES_MAX else 0
         self._held = data

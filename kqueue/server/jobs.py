@@ -22,7 +22,9 @@ logger = logging.getLogger("kqueue.server")
 
 
 class _Queue:
-    """The jobs of one `IoJob.queue`, and the threads that run them. Belongs to the owner thread, but for `todo`."""
+    """The jobs of one `IoJob.queue`, and the threads that run them. Belongs to the owner thread,
+    but for `todo`.
+    """
 
     __slots__ = ("threads", "todo", "under_way")
 
@@ -33,12 +35,15 @@ class _Queue:
 
 
 class ThreadJobs:
-    """Runs the `IoJob`s of each queue in at most `threads_max` threads of that queue, so that a slow disk holds up no other one.
+    """Runs the `IoJob`s of each queue in at most `threads_max` threads of that queue, so that a
+    slow disk holds up no other one.
 
-    Implements `kqueue.base.jobs.Jobs`. A thread starts when it is first needed. Queues are few (data folders, the metadata store) and stay.
-    A `CpuJob` has a process of its own, and a thread that waits for it; whoever submits them takes care that they are few.
-    `submit`, `cancel_cpu`, `drain` and `stop` belong to the thread of `loop`; every `finish` is called there, in the order in which the
-    jobs end. The threads are daemons: an interpreter that ends without a stop does not hang on a slow disk.
+    Implements `kqueue.base.jobs.Jobs`. A thread starts when it is first needed. Queues are few
+    (data folders, the metadata store) and stay. A `CpuJob` has a process of its own, and a thread
+    that waits for it; whoever submits them takes care that they are few. `submit`, `cancel_cpu`,
+    `drain` and `stop` belong to the thread of `loop`; every `finish` is called there, in the order
+    in which the jobs end. The threads are daemons: an interpreter that ends without a stop does not
+    hang on a slow disk.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads_max: int, name: str = "kqueue") -> None:
@@ -79,7 +84,8 @@ class ThreadJobs:
             _work(queue.todo, self._run)
 
     def cancel_cpu(self) -> None:
-        """End what runs in processes, and ask what runs in threads to end; they finish with JobCancelled.
+        """End what runs in processes, and ask what runs in threads to end; they finish with
+        JobCancelled.
 
         So does what is submitted from now on.
         """
@@ -95,7 +101,9 @@ class ThreadJobs:
             await self._idle.wait()
 
     def finish_next(self, timeout_s: float) -> bool:
-        """Block the loop until a job ends, and finish it; False: none did within `timeout_s` (0: do not wait)."""
+        """Block the loop until a job ends, and finish it; False: none did within `timeout_s` (0: do
+        not wait).
+        """
         try:
             job, result, error = self._ended.get(timeout_s > 0, timeout_s)
         except Empty:
@@ -116,7 +124,9 @@ class ThreadJobs:
         return True
 
     def _finish_some(self) -> None:
-        """Finish what has ended, for one pass at most: many that end at once do not keep the loop from its sockets."""
+        """Finish what has ended, for one pass at most: many that end at once do not keep the loop
+        from its sockets.
+        """
         if self._rest is None:
             until = self._now() + PASS_S
             while self.finish_next(0):
@@ -129,7 +139,9 @@ class ThreadJobs:
         self._finish_some()
 
     def stop(self) -> None:
-        """End the threads, after what they have begun and what was submitted; call `drain` first to have the results."""
+        """End the threads, after what they have begun and what was submitted; call `drain` first to
+        have the results.
+        """
         for queue in self._queues.values():
             for _ in queue.threads:
                 queue.todo.put(None)
@@ -140,7 +152,9 @@ class ThreadJobs:
 
     def _start_thread(self, queue: _Queue) -> None:
         number = sum(len(one.threads) for one in self._queues.values()) + 1
-        thread = threading.Thread(target=_work, args=(queue.todo, self._run), name=f"{self._name}-io-{number}", daemon=True)
+        thread = threading.Thread(
+            target=_work, args=(queue.todo, self._run), name=f"{self._name}-io-{number}", daemon=True
+        )
         with contextlib.suppress(RuntimeError):
             thread.start()
             queue.threads.append(thread)

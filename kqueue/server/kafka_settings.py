@@ -1,4 +1,5 @@
-"""What each of Kafka's settings does in kqueue: it has its effect, it is left out with a warning, or it is refused.
+"""What each of Kafka's settings does in kqueue: it has its effect, it is left out with a warning,
+or it is refused.
 
 - DOES: kqueue declares it, and does what Kafka does (its help text says where that differs).
 - WARNED: it is accepted and has no effect; one line says so and why that does no harm. Either kqueue does not declare it
@@ -6,8 +7,8 @@
   (`Setting.without_effect`).
 - REFUSED: it asks for a guard or a limit (`REFUSALS`). To leave it out would let in, or let through, what it was set against.
 
-Every broker and topic setting of Kafka 4.3 is one of these; a name leaves the table when a layer declares it (a test says so).
-Source: Kafka 4.3 and 3.9 broker configuration.
+Every broker and topic setting of Kafka 4.3 is one of these; a name leaves the table when a layer
+declares it (a test says so). Source: Kafka 4.3 and 3.9 broker configuration.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class Effect(enum.Enum):
 
 
 class Refusal(NamedTuple):
-    """Why a setting is refused: what it asks for. `allowed`: values that ask for nothing, in lower case."""
+    """Why a setting is refused: what it asks for. `allowed`: values that ask for nothing, in lower
+    case.
+    """
 
     asks_for: str
     allowed: frozenset[str] = frozenset({""})
@@ -137,14 +140,26 @@ FORMER = _names(
 )
 """Those of Kafka with ZooKeeper, which Kafka 4 no longer has."""
 
-_PREFIXES = ("listener.name.", "ssl.", "sasl.", "zookeeper.ssl.", "config.providers.", "metric.reporters.", "rsm.config.", "rlmm.config.")
+_PREFIXES = (
+    "listener.name.",
+    "ssl.",
+    "sasl.",
+    "zookeeper.ssl.",
+    "config.providers.",
+    "metric.reporters.",
+    "rsm.config.",
+    "rlmm.config.",
+)
 """Names that Kafka makes up from other names."""
 
 
 REFUSALS: tuple[tuple[str, Refusal], ...] = (
     (r"authorizer\.class\.name", Refusal("a check of who may do what")),
     (r"(listener\.name\..+\.)?ssl\.client\.auth", Refusal("clients that show a certificate", frozenset({"", "none"}))),
-    (r"listener\.name\..+\.max\.connections(\.per\.ip(\.overrides)?)?", Refusal("a limit on the connections of one listener")),
+    (
+        r"listener\.name\..+\.max\.connections(\.per\.ip(\.overrides)?)?",
+        Refusal("a limit on the connections of one listener"),
+    ),
     (r"listener\.name\..+\.max\.connection\.creation\.rate", Refusal("a limit on the new connections of one listener")),
     (r"(create\.topic|alter\.config)\.policy\.class\.name", Refusal("a check of what topics and settings are allowed")),
     (r"client\.quota\.callback\.class", Refusal("limits on what clients may use")),
@@ -156,7 +171,10 @@ REFUSALS: tuple[tuple[str, Refusal], ...] = (
 
 REASONS: tuple[tuple[str, str], ...] = (
     (r"controller\.quota\.|quota\.window\.", "there are no quotas"),
-    (r"controller\.|metadata\.|broker\.(heartbeat|session)|initial\.broker\.|process\.roles", "there is one node and no controller quorum"),
+    (
+        r"controller\.|metadata\.|broker\.(heartbeat|session)|initial\.broker\.|process\.roles",
+        "there is one node and no controller quorum",
+    ),
     (
         (
             r"replica\.|replication\.|num\.replica\.|alter\.log\.dirs\.|auto\.leader\.|leader\.imbalance\.|follower\.|request\.timeout\.ms"
@@ -165,9 +183,15 @@ REASONS: tuple[tuple[str, str], ...] = (
         "each partition has one replica, and no other broker is connected to",
     ),
     (r"transaction|add\.partitions\.to\.txn", "transactions are refused"),
-    (r"group\.(consumer|share|streams|coordinator)\.|share\.(coordinator|fetch)\.", "only the classic group protocol is served"),
+    (
+        r"group\.(consumer|share|streams|coordinator)\.|share\.(coordinator|fetch)\.",
+        "only the classic group protocol is served",
+    ),
     (r"remote\.|rsm\.config\.|rlmm\.config\.", "there is no remote tier"),
-    (r"sasl\.|connections\.max\.reauth|connection\.failed\.|delegation\.token\.|principal\.builder", "listeners with SASL are refused"),
+    (
+        r"sasl\.|connections\.max\.reauth|connection\.failed\.|delegation\.token\.|principal\.builder",
+        "listeners with SASL are refused",
+    ),
     (r"ssl\.|security\.providers", "listeners with TLS are refused"),
     (r"listener\.name\.", "listeners with TLS or SASL are refused"),
     (r"metrics?\.|kafka\.metrics\.|telemetry\.", "no metrics are reported"),
@@ -180,12 +204,20 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"config\.providers\.", "config.providers is refused"),
     (r"zookeeper\.|enable\.zookeeper|broker\.id\.generation|reserved\.broker", "there is no ZooKeeper"),
     (r"password\.encoder\.", "no secrets are stored"),
-    (r"inter\.broker\.protocol|log\.message\.format|log\.message\.downconversion", "every version that is served is served at any time"),
-    (r"log\.message\.timestamp\.difference\.max\.ms", "use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms"),
+    (
+        r"inter\.broker\.protocol|log\.message\.format|log\.message\.downconversion",
+        "every version that is served is served at any time",
+    ),
+    (
+        r"log\.message\.timestamp\.difference\.max\.ms",
+        "use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms",
+    ),
     (r"(advertised\.)?(host\.name|port)", "use listeners and advertised.listeners"),
     (r"control\.plane\.", "there is no controller quorum"),
 )
-"""Why it does no harm that a setting has no effect, by a pattern of the beginning of its name; the first that fits counts."""
+"""Why it does no harm that a setting has no effect, by a pattern of the beginning of its name; the
+first that fits counts.
+"""
 
 
 def has_no_meaning(name: str) -> bool:
@@ -206,7 +238,9 @@ def reason_for(name: str) -> str:
 
 
 def effect_of(name: str, row: Setting | None) -> Effect:
-    """What comes of a setting of Kafka or kqueue; `row`: its declaration, None: there is none. Raises KeyError: no such setting."""
+    """What comes of a setting of Kafka or kqueue; `row`: its declaration, None: there is none.
+    Raises KeyError: no such setting.
+    """
     if row is not None:
         return Effect.WARNED if row.without_effect else Effect.DOES
     if not has_no_meaning(name):
@@ -215,7 +249,9 @@ def effect_of(name: str, row: Setting | None) -> Effect:
 
 
 class Line(NamedTuple):
-    """One setting in the list of all. `scope`: broker or topic. `about`: its help text, or why it has no effect or is refused."""
+    """One setting in the list of all. `scope`: broker or topic. `about`: its help text, or why it
+    has no effect or is refused.
+    """
 
     name: str
     scope: str
@@ -229,6 +265,10 @@ def all_settings(catalog: Catalog) -> list[Line]:
     lines = [Line(row.name, row.scope.value, effect_of(row.name, row), row.doc) for row in rows]
     for name in WITHOUT_MEANING - catalog.broker.keys():
         refusal = refusal_of(name)
-        about = f"Asks for {refusal.asks_for}, which kqueue does not have." if refusal is not None else f"No effect: {reason_for(name)}."
+        about = (
+            f"Asks for {refusal.asks_for}, which kqueue does not have."
+            if refusal is not None
+            else f"No effect: {reason_for(name)}."
+        )
         lines.append(Line(name, "broker", effect_of(name, None), about))
     return sorted(lines, key=lambda line: (line.scope, line.name))

@@ -1,4 +1,5 @@
-"""What keeps a broker upright among clients that are many, greedy or hostile: counts, budgets, and lines in the log.
+"""What keeps a broker upright among clients that are many, greedy or hostile: counts, budgets, and
+lines in the log.
 
 Nothing here knows a socket: each class is a rule with numbers, and a clock that is given.
 """
@@ -26,14 +27,18 @@ def open_files_max() -> int | None:
 
 
 def connections_within(wanted: int, open_files_max: int | None) -> int:
-    """How many connections may be open where the system allows `open_files_max` files (None: no limit): a quarter is left to logs."""
+    """How many connections may be open where the system allows `open_files_max` files (None: no
+    limit): a quarter is left to logs.
+    """
     if open_files_max is None:
         return wanted
     return min(wanted, max(1, open_files_max - max(FILES_RESERVED_MIN, open_files_max // 4)))
 
 
 class ConnectionLimits:
-    """How many connections there may be: in all, and from one address (or from each of `overrides`)."""
+    """How many connections there may be: in all, and from one address (or from each of
+    `overrides`).
+    """
 
     def __init__(self, total_max: int, per_address_max: int, overrides: Mapping[str, int]) -> None:
         self.total_max = total_max
@@ -48,7 +53,9 @@ class ConnectionLimits:
             return f"there are {self.total} connections already (max.connections)"
         allowed = self._overrides.get(address, self._per_address_max)
         if self._by_address[address] >= allowed:
-            return f"there are {self._by_address[address]} connections from its address already (max.connections.per.ip)"
+            return (
+                f"there are {self._by_address[address]} connections from its address already (max.connections.per.ip)"
+            )
         self._by_address[address] += 1
         self.total += 1
         return None
@@ -62,7 +69,9 @@ class ConnectionLimits:
 
 
 class Rate:
-    """At most `per_second` events a second on average, and no more than one second's worth at once (at least one)."""
+    """At most `per_second` events a second on average, and no more than one second's worth at once
+    (at least one).
+    """
 
     def __init__(self, per_second: float, clock: Clock, burst: float | None = None) -> None:
         self._per_ms = per_second / 1000
@@ -84,10 +93,11 @@ class Rate:
 
 
 class ClientLog:
-    """Log lines that clients can cause, so many a second and no more: a hostile one can't fill the disk with them.
+    """Log lines that clients can cause, so many a second and no more: a hostile one can't fill the
+    disk with them.
 
-    Each address has its own allowance, so that the noise of one does not hide the others; all together have one too.
-    What was left out is counted in the next line.
+    Each address has its own allowance, so that the noise of one does not hide the others; all
+    together have one too. What was left out is counted in the next line.
     """
 
     ADDRESSES_MAX = 1000
@@ -102,7 +112,9 @@ class ClientLog:
         self._left_out = 0
 
     def say(self, level: int, address: str, message: str, *args: object, error: BaseException | None = None) -> None:
-        """Log one line about the client at `address` (host:port), with a traceback where `error` is given."""
+        """Log one line about the client at `address` (host:port), with a traceback where `error` is
+        given.
+        """
         rate = self._rate_of(address.rpartition(":")[0])
         if rate.wait_ms() or self._all.wait_ms():
             self._left_out += 1
@@ -130,10 +142,12 @@ class Paused(Protocol):
 
 
 class Budget:
-    """Bytes of requests that are still arriving, or wait, over all connections, against one limit (None: no limit).
+    """Bytes of requests that are still arriving, or wait, over all connections, against one limit
+    (None: no limit).
 
-    What is counted is what has arrived, not what a length promises. Over the limit, whoever asks waits; one is always
-    let through, so that requests that are half there can't block each other for good.
+    What is counted is what has arrived, not what a length promises. Over the limit, whoever asks
+    waits; one is always let through, so that requests that are half there can't block each other
+    for good.
     """
 
     def __init__(self, limit: int | None) -> None:

@@ -24,9 +24,11 @@ logger = logging.getLogger("kqueue.server")
 
 
 class Listener:
-    """One listener on a bound socket, which is its own from here on; its connections live on after it.
+    """One listener on a bound socket, which is its own from here on; its connections live on after
+    it.
 
-    `open` has clients queue, `start` lets them in, `close` ends it. `port` is the real one; `endpoint` is the host and port in Metadata.
+    `open` has clients queue, `start` lets them in, `close` ends it. `port` is the real one;
+    `endpoint` is the host and port in Metadata.
     """
 
     def __init__(
@@ -53,7 +55,9 @@ class Listener:
             raise _refused(self.plan.bind, error) from None
 
     def share(self) -> socket.socket:
-        """A second descriptor of the listening socket, the caller's: with it another server can go on where this one ends."""
+        """A second descriptor of the listening socket, the caller's: with it another server can go
+        on where this one ends.
+        """
         assert self._socket is not None
         return self._socket.dup()
 
@@ -104,7 +108,9 @@ class Listener:
         refusal = self._limits.admit(host)
         if refusal is not None:
             client.close()
-            self._hub.client_log.say(logging.WARNING, f"{host}:{port}", "closed the connection of %s:%d: %s", host, port, refusal)
+            self._hub.client_log.say(
+                logging.WARNING, f"{host}:{port}", "closed the connection of %s:%d: %s", host, port, refusal
+            )
             return
         client.setblocking(False)
         with contextlib.suppress(OSError):  # a client that is gone already is found out when it is read
@@ -156,7 +162,9 @@ def _bind(address: Address, receive_bytes: int) -> socket.socket:
 
 
 def _family(address: Address) -> tuple[socket.AddressFamily, str]:
-    """The protocol family and the numeric host; a name that has both gets IPv4, as most clients try it."""
+    """The protocol family and the numeric host; a name that has both gets IPv4, as most clients try
+    it.
+    """
     if not address.host:
         return (socket.AF_INET6, "::") if socket.has_dualstack_ipv6() else (socket.AF_INET, "0.0.0.0")
     found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)

@@ -1,7 +1,9 @@
-"""What goes along to the process of a job: the plugins that were added to this one for a while, and which are preferred.
+"""What goes along to the process of a job: the plugins that were added to this one for a while, and
+which are preferred.
 
-Installed ones it finds by itself; one that was named as `module:object` it imports; an object goes pickled. One that can't come along does
-no harm unless the job needs it: then the job fails, with its name and what to do.
+Installed ones it finds by itself; one that was named as `module:object` it imports; an object goes
+pickled. One that can't come along does no harm unless the job needs it: then the job fails, with
+its name and what to do.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ REGISTRIES: dict[str, Registry[object]] = {row.group: row.registry for row in CO
 
 
 class Piece(NamedTuple):
-    """One plugin on its way; `path` or `pickled` is where to find it, or `trouble` says why it stays behind."""
+    """One plugin on its way; `path` or `pickled` is where to find it, or `trouble` says why it
+    stays behind.
+    """
 
     group: str
     name: str
@@ -38,7 +42,9 @@ class Luggage(NamedTuple):
 def pack() -> bytes | None:
     """What another process needs, pickled; None: nothing. Any thread may call it."""
     pieces = tuple(_piece(group, guest) for group, registry in REGISTRIES.items() for guest in registry.guests())
-    preferred = tuple((group, entry.name, entry.id) for group, registry in REGISTRIES.items() for entry in registry.preferences())
+    preferred = tuple(
+        (group, entry.name, entry.id) for group, registry in REGISTRIES.items() for entry in registry.preferences()
+    )
     return pickle.dumps(Luggage(pieces, preferred)) if pieces or preferred else None
 
 

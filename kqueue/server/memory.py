@@ -1,8 +1,10 @@
-"""Memory that clients hold: answers they have not taken, over all connections, and who gives way when memory is short.
+"""Memory that clients hold: answers they have not taken, over all connections, and who gives way
+when memory is short.
 
-Requests have a `Budget` (`server.limits`). Both are enforced alike: over the limit nobody begins to use more, and the connections that
-would hold theirs the longest at their present rate are closed, until half of the limit is free. A rate counts, not a sign of life: a peer
-that takes a few bytes now and then gives way as one that takes none.
+Requests have a `Budget` (`server.limits`). Both are enforced alike: over the limit nobody begins to
+use more, and the connections that would hold theirs the longest at their present rate are closed,
+until half of the limit is free. A rate counts, not a sign of life: a peer that takes a few bytes
+now and then gives way as one that takes none.
 """
 
 from __future__ import annotations
@@ -22,20 +24,25 @@ if TYPE_CHECKING:
 
 SAMPLE_MS = 1000
 SAMPLES_MIN = 2
-"""A rate is known after so many samples; a connection that is younger is not closed for being slow."""
+"""A rate is known after so many samples; a connection that is younger is not closed for being slow.
+"""
 OWED_PART = 4
-"""A connection begins requests only while it is owed less than this part of what is free, so some is always left for others."""
+"""A connection begins requests only while it is owed less than this part of what is free, so some
+is always left for others.
+"""
 SHORT_PART = 4
 """Memory is short when less than this part of the limit is free."""
 T = TypeVar("T")
 
 
 class AnswerBudget:
-    """Bytes of answers in memory that clients have not taken, over all connections, against `limit`.
+    """Bytes of answers in memory that clients have not taken, over all connections, against
+    `limit`.
 
-    A connection that is owed nothing may begin a request while anything is free; one that is owed much must leave room for others.
-    `free` is what is left of the limit; below 0 where a last answer was larger.
-    `later` is called with a function that is to be called in the loop's next turn.
+    A connection that is owed nothing may begin a request while anything is free; one that is owed
+    much must leave room for others. `free` is what is left of the limit; below 0 where a last
+    answer was larger. `later` is called with a function that is to be called in the loop's next
+    turn.
     """
 
     def __init__(self, limit: int, later: Callable[[Callable[[], None]], object]) -> None:
@@ -55,7 +62,9 @@ class AnswerBudget:
         return owed * OWED_PART >= self.free
 
     def wait(self, who: Paused) -> None:
-        """Call `who.go_on` when something has become free; for those who are owed nothing, and so would not come back by themselves."""
+        """Call `who.go_on` when something has become free; for those who are owed nothing, and so
+        would not come back by themselves.
+        """
         self._denied[who] = None
 
     def change(self, by: int) -> None:
@@ -95,14 +104,18 @@ class Meter:
         self._samples += 1
 
     def holding(self, held: int, left: int) -> Holding | None:
-        """Of one that holds `held` bytes until `left` more have gone through; None: its rate is not known yet."""
+        """Of one that holds `held` bytes until `left` more have gone through; None: its rate is not
+        known yet.
+        """
         if self._samples < SAMPLES_MIN:
             return None
         return Holding(held, left, self.rate, left / self.rate if self.rate > 0 else math.inf)
 
 
 class Holding(NamedTuple):
-    """What a connection holds, in bytes; `left` bytes at `rate` bytes per second are between it and the end, in `seconds`."""
+    """What a connection holds, in bytes; `left` bytes at `rate` bytes per second are between it and
+    the end, in `seconds`.
+    """
 
     held: int
     left: int
@@ -113,7 +126,9 @@ class Holding(NamedTuple):
 def slowest(sessions: Iterable[Session], holding_of: Callable[[Session], Holding | None], excess: int, max_s: float) -> list[
     tuple[Session, Holding]
 ]:  # fmt: skip
-    """Those to close so that `excess` bytes become free: the slowest first, and none that is done within `max_s`."""
+    """Those to close so that `excess` bytes become free: the slowest first, and none that is done
+    within `max_s`.
+    """
     slow = [
         (session, holding)
         for session in sessions
@@ -142,7 +157,9 @@ def unread_bytes(sock: socket.socket) -> int:
 
 
 def machine_bytes(limit_file: Path = Path("/sys/fs/cgroup/memory.max")) -> int | None:
-    """Memory that this process may use: the machine's, or less in a container; None where the system can't say."""
+    """Memory that this process may use: the machine's, or less in a container; None where the
+    system can't say.
+    """
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -1,7 +1,9 @@
-"""What a server does when the files of its logs are too many: it closes the connections that hold most of them open.
+"""What a server does when the files of its logs are too many: it closes the connections that hold
+most of them open.
 
-An unsent part of a log file (a region) holds a descriptor until it is sent. Clients that do not read their answers could so take the
-descriptors that appends and other readers need; see `kqueue.storage.descriptors`.
+An unsent part of a log file (a region) holds a descriptor until it is sent. Clients that do not
+read their answers could so take the descriptors that appends and other readers need; see
+`kqueue.storage.descriptors`.
 """
 
 from __future__ import annotations
@@ -16,11 +18,15 @@ from kqueue.storage.descriptors import PROCESS, OpenFiles
 REST_S = 0.05
 """Connections are looked at no more often than this."""
 READING_BYTES_MIN = 64 * 1024
-"""A client that took so much since the last sweep reads its answers; it is closed after those that do not."""
+"""A client that took so much since the last sweep reads its answers; it is closed after those that
+do not.
+"""
 
 
 class OpenFilesWatch:
-    """Counts the connections of `hub` against the open files, and closes some when files are scarce; `start` and `stop` once each."""
+    """Counts the connections of `hub` against the open files, and closes some when files are
+    scarce; `start` and `stop` once each.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, hub: Hub, open_files: OpenFiles = PROCESS) -> None:
         self._loop = loop
@@ -65,6 +71,10 @@ class OpenFilesWatch:
         self._due = False
 
     def _holders(self) -> list[Session]:
-        """Connections that hold regions back: first those that do not read, of these first those with the most."""
+        """Connections that hold regions back: first those that do not read, of these first those
+        with the most.
+        """
         holding = [session for session in self._hub.sessions if session.held_regions]
-        return sorted(holding, key=lambda session: (session.taken_since_sweep >= READING_BYTES_MIN, -session.held_regions))
+        return sorted(
+            holding, key=lambda session: (session.taken_since_sweep >= READING_BYTES_MIN, -session.held_regions)
+        )

@@ -1,4 +1,6 @@
-"""What a plugin can be, and how a broker takes in those that its settings name and those that it was given as objects."""
+"""What a plugin can be, and how a broker takes in those that its settings name and those that it
+was given as objects.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ POLICIES_SETTING = "kqueue.cleanup.policies"
 
 
 class Contract(NamedTuple):
-    """One kind of plugin. `group`: the entry-point group; `setting`: the broker setting that names one, or takes `module:object`;
-    `checker`: of `kqueue.testing`. Commands are loaded by the command line alone: they have neither registry, setting nor checker.
+    """One kind of plugin. `group`: the entry-point group; `setting`: the broker setting that names
+    one, or takes `module:object`; `checker`: of `kqueue.testing`. Commands are loaded by the
+    command line alone: they have neither registry, setting nor checker.
     """
 
     kind: str
@@ -73,7 +76,9 @@ SETTINGS: tuple[Setting, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Plugins that a program hands to its broker. `storage`, `metadata`: what makes one of a data folder's path."""
+    """Plugins that a program hands to its broker. `storage`, `metadata`: what makes one of a data
+    folder's path.
+    """
 
     codecs: Sequence[Codec] = ()
     partitioners: Mapping[str, PartitionerFactory] = field(default_factory=dict)
@@ -89,10 +94,12 @@ def sources() -> list[Source]:
 
 @contextmanager
 def use(config: Config, objects: Objects | None = None) -> Iterator[None]:
-    """Have the plugins that the settings name, and those objects, in their registries for as long as the `with` lasts.
+    """Have the plugins that the settings name, and those objects, in their registries for as long
+    as the `with` lasts.
 
-    Raises SettingError: a setting names what can't be used (says why, and what is there). PluginError: an object can't be, or
-    another broker of this process has another thing of its name.
+    Raises SettingError: a setting names what can't be used (says why, and what is there).
+    PluginError: an object can't be, or another broker of this process has another thing of its
+    name.
     """
     objects = objects or Objects()
     with ExitStack() as used:
@@ -125,21 +132,27 @@ def use_policies(config: Config, objects: Objects | None = None) -> Iterator[Non
 
 
 def storage_maker(config: Config, objects: Objects | None = None) -> Callable[[str], Storage]:
-    """What makes the storage of a data folder. Raises SettingError: `kqueue.storage` names what can't be used."""
+    """What makes the storage of a data folder. Raises SettingError: `kqueue.storage` names what
+    can't be used.
+    """
     if objects is not None and objects.storage is not None:
         return _maker(STORAGES, objects.storage, "storage")
     return _found(STORAGES, "kqueue.storage", config["kqueue.storage"])
 
 
 def store_opener(config: Config, objects: Objects | None = None) -> Callable[[str], MetadataStore]:
-    """What opens the metadata store of a data folder. Raises SettingError: `kqueue.metadata` names what can't be used."""
+    """What opens the metadata store of a data folder. Raises SettingError: `kqueue.metadata` names
+    what can't be used.
+    """
     if objects is not None and objects.metadata is not None:
         return _maker(METADATA_STORES, objects.metadata, "metadata")
     return _found(METADATA_STORES, "kqueue.metadata", metadata_name(config))
 
 
 def metadata_name(config: Config) -> str:
-    """The metadata store that the settings ask for: where none is named, memory beside logs in memory, else sqlite."""
+    """The metadata store that the settings ask for: where none is named, memory beside logs in
+    memory, else sqlite.
+    """
     named: str | None = config["kqueue.metadata"]
     return named or ("memory" if config["kqueue.storage"] == "memory" else "sqlite")
 

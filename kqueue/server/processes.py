@@ -1,4 +1,6 @@
-"""Runs the task of a `CpuJob` in a process of its own, which is there for this one task. What runs in it is `worker`."""
+"""Runs the task of a `CpuJob` in a process of its own, which is there for this one task. What runs
+in it is `worker`.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,17 @@ from kqueue.base.errors import JobCancelled, JobFailed, ProcessDied
 from kqueue.server.luggage import pack
 
 T = TypeVar("T")
-# The process finds modules where this one does, but imports nothing of the user's program: that would run it a second time.
-_BEGIN = "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from kqueue.server.worker import main; main()"
+# The process finds modules where this one does, but imports nothing of the user's program: that
+# would run it a second time.
+_BEGIN = (
+    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from kqueue.server.worker import main; main()"
+)
 
 
 class Processes:
-    """The processes that are under way. `run` is called by threads, `cancel` by whoever stops them all."""
+    """The processes that are under way. `run` is called by threads, `cancel` by whoever stops them
+    all.
+    """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -30,7 +37,8 @@ class Processes:
     def run(self, task: Callable[[], T]) -> T:
         """The task's result. Blocks until it is there.
 
-        Raises: what the task raises. JobFailed: it can't be sent to another process. ProcessDied. JobCancelled.
+        Raises: what the task raises. JobFailed: it can't be sent to another process. ProcessDied.
+        JobCancelled.
         """
         try:
             asked = pickle.dumps(sys.path) + pickle.dumps(pack()) + pickle.dumps(task)
@@ -59,7 +67,9 @@ class Processes:
             if self._cancelled:
                 raise JobCancelled("the broker stops")
             try:
-                process = subprocess.Popen([sys.executable, "-P", "-c", _BEGIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _BEGIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                )
             except (OSError, ValueError) as error:  # no interpreter of its own, as in some embedded ones, or no memory
                 raise JobFailed(f"can't start {sys.executable or 'a Python interpreter'}: {error}") from error
             self._running.add(process)
@@ -70,7 +80,8 @@ class Processes:
         assert process.stdin is not None, "it was started with a pipe"
         assert process.stdout is not None, "it was started with a pipe"
         with process, contextlib.suppress(BrokenPipeError):
-            # standard input stays open until the answer is there: that tells the process that somebody waits for it
+            # standard input stays open until the answer is there: that tells the process that
+            # somebody waits for it
             process.stdin.write(asked)
             process.stdin.flush()
             return process.stdout.read()

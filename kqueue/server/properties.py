@@ -1,7 +1,9 @@
-"""Where settings come from: a server.properties file, the environment, and name=value pairs; later ones win.
+"""Where settings come from: a server.properties file, the environment, and name=value pairs; later
+ones win.
 
-The file format is Java's: ``name=value`` (or ``:`` or a blank between them), ``#`` and ``!`` begin comment lines, a backslash
-at the end joins the next line, ``\\t \\n \\r \\f \\uXXXX`` are escapes. Source: java.util.Properties.load.
+The file format is Java's: ``name=value`` (or ``:`` or a blank between them), ``#`` and ``!`` begin
+comment lines, a backslash at the end joins the next line, ``\\t \\n \\r \\f \\uXXXX`` are escapes.
+Source: java.util.Properties.load.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from kqueue.server.kafka_settings import WITHOUT_MEANING, has_no_meaning, reason
 FILE_BYTES_MAX = 1024 * 1024
 ENVIRONMENT_PREFIX = "KQUEUE_"
 PLUGIN_VARIABLES = "kqueue.variables"
-# Variables of the command line, and those that Kubernetes sets for a service that happens to be called kqueue.
+# Variables of the command line, and those that Kubernetes sets for a service that happens to be
+# called kqueue.
 _NO_SETTING = re.compile(r"KQUEUE_(BOOTSTRAP|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -46,11 +49,12 @@ def read_config(
 ) -> Config:
     """The configuration from all sources; each wins over those before it.
 
-    Args: file: a server.properties. environment: ``KQUEUE_LOG_DIRS`` gives ``log.dirs``; other variables are left alone.
-    pairs: ``name=value`` texts. keywords: values by the settings' real names.
+    Args: file: a server.properties. environment: ``KQUEUE_LOG_DIRS`` gives ``log.dirs``; other
+    variables are left alone. pairs: ``name=value`` texts. keywords: values by the settings' real
+    names.
 
-    Settings of Kafka that mean nothing here are warned of, one line each.
-    Raises: SettingError: an unknown name (with the nearest one), a bad value (with what is valid) or a file that can't be
+    Settings of Kafka that mean nothing here are warned of, one line each. Raises: SettingError: an
+    unknown name (with the nearest one), a bad value (with what is valid) or a file that can't be
     read; it says where it stands.
     """
     given: dict[str, Given] = {}
@@ -63,7 +67,9 @@ def read_config(
 
 
 def make_config(given: Mapping[str, Given], objects: plugins.Objects | None = None) -> Config:
-    """Check every value against its row; see `read_config`. `objects`: plugins that the values may name."""
+    """Check every value against its row; see `read_config`. `objects`: plugins that the values may
+    name.
+    """
     named = {name: value.value for name, value in given.items() if name == plugins.POLICIES_SETTING}
     with plugins.use_policies(Config(CATALOG, named), objects):  # a broker's setting may name one: log.cleanup.policy
         return _checked(given)
@@ -92,11 +98,15 @@ def _checked(given: Mapping[str, Given]) -> Config:
 def _check_refusal(name: str, value: object, origin: str) -> None:
     refusal = refusal_of(name)
     if refusal is not None and ("" if value is None else str(value).strip().lower()) not in refusal.allowed:
-        raise SettingError(f"{origin}: {name} asks for {refusal.asks_for}, which kqueue does not have; remove it to serve without")
+        raise SettingError(
+            f"{origin}: {name} asks for {refusal.asks_for}, which kqueue does not have; remove it to serve without"
+        )
 
 
 def read_file(path: Path) -> dict[str, Given]:
-    """The settings of a server.properties file (UTF-8, at most 1 MiB); of a name that stands twice, the last. Raises SettingError."""
+    """The settings of a server.properties file (UTF-8, at most 1 MiB); of a name that stands twice,
+    the last. Raises SettingError.
+    """
     try:
         with path.open("rb") as file:
             raw = file.read(FILE_BYTES_MAX + 1)
@@ -119,9 +129,11 @@ def parse_properties(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, Given]:
-    """The settings among environment variables: ``KQUEUE_`` and the name in upper case, dots as underscores.
+    """The settings among environment variables: ``KQUEUE_`` and the name in upper case, dots as
+    underscores.
 
-    A plugin's own variables are left alone: those that an installed distribution names in the entry-point group `PLUGIN_VARIABLES`.
+    A plugin's own variables are left alone: those that an installed distribution names in the
+    entry-point group `PLUGIN_VARIABLES`.
     """
     by_variable = {_variable(name): name for name in (*WITHOUT_MEANING, *CATALOG.broker)}
     given = {}
@@ -150,7 +162,9 @@ def _parse_pair(pair: str) -> tuple[str, Given]:
     name = name.strip()
     if not equals or not name:
         # what stands there may be a secret
-        shown = f"{name!r} without a value" if name in CATALOG.broker or name in WITHOUT_MEANING else "no name before a ="
+        shown = (
+            f"{name!r} without a value" if name in CATALOG.broker or name in WITHOUT_MEANING else "no name before a ="
+        )
         raise SettingError(f"--set: expected name=value, found {shown}")
     return name, Given(value.strip(), f"--set {name}")
 
@@ -164,7 +178,9 @@ def _unknown(name: str, catalog: Catalog) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their number, joined where their end is escaped; no comments, empty lines or leading blanks."""
+    """Lines with their number, joined where their end is escaped; no comments, empty lines or
+    leading blanks.
+    """
     begun: int | None = None
     line = ""
     for number, raw in enumerate(re.split(r"\r\n|\n|\r", text), 1):

@@ -1,7 +1,8 @@
-"""The output of one connection: answers in order, small ones joined into one send, log files straight to the socket.
+"""The output of one connection: answers in order, small ones joined into one send, log files
+straight to the socket.
 
-Nothing here blocks. A socket that is full calls back when it has room; pages that are not in memory are read by a job, and
-the pump goes on when they are. Everything runs on the thread of the loop.
+Nothing here blocks. A socket that is full calls back when it has room; pages that are not in memory
+are read by a job, and the pump goes on when they are. Everything runs on the thread of the loop.
 """
 
 from __future__ import annotations
@@ -21,19 +22,25 @@ from kqueue.storage.contract import Region
 JOIN_BYTES_MAX = 256 * KiB
 """So much is joined into one send; what is larger is sent from where it lies."""
 READ_BYTES_MAX = 16 * KiB
-"""A smaller region is read and joined to its neighbours: one call for all costs less than one sendfile for each."""
+"""A smaller region is read and joined to its neighbours: one call for all costs less than one
+sendfile for each.
+"""
 MEMORY = (bytes, bytearray, memoryview)
 REGIONS_MAX = 128
-"""A connection with so many parts of log files unsent begins no request: each may hold a descriptor."""
+"""A connection with so many parts of log files unsent begins no request: each may hold a
+descriptor.
+"""
 TURN_BYTES_MAX = 4 * MiB
 """After so much the other connections have their turn, however fast this client reads."""
 
 
 class Pump:
-    """Sends what `push` was given, in order; `flush` begins, and callbacks of the loop go on with it.
+    """Sends what `push` was given, in order; `flush` begins, and callbacks of the loop go on with
+    it.
 
-    `failed(reason)` is called once when nothing can be sent any more, `drained()` each time everything has been.
-    `queued_bytes` counts what is held in memory for the client; `sent_bytes` only grows, so that progress can be seen.
+    `failed(reason)` is called once when nothing can be sent any more, `drained()` each time
+    everything has been. `queued_bytes` counts what is held in memory for the client; `sent_bytes`
+    only grows, so that progress can be seen.
     """
 
     __slots__ = (
@@ -106,11 +113,15 @@ class Pump:
 
     def flush(self) -> None:
         """Send as much as the socket takes now; the rest follows by itself."""
-        if (self._chunks or self._current is not None) and not (self._registered or self._reading_ahead or self._held or self.closed):
+        if (self._chunks or self._current is not None) and not (
+            self._registered or self._reading_ahead or self._held or self.closed
+        ):
             self._go_on()
 
     def try_again(self) -> None:
-        """Send even though the socket did not call back: it does that only when a good part of it is free."""
+        """Send even though the socket did not call back: it does that only when a good part of it
+        is free.
+        """
         if self._registered and not self.closed:
             self._go_on()
 

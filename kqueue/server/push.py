@@ -15,7 +15,9 @@ from kqueue.server.ticker import Ticker
 
 logger = logging.getLogger("kqueue.server")
 PARTS = 20
-"""Upkeep may be late by this part of the time that is left: each kind runs 100 to 250 times in 8 days, by its interval at the end."""
+"""Upkeep may be late by this part of the time that is left: each kind runs 100 to 250 times in 8
+days, by its interval at the end.
+"""
 PATIENCE_S = 10.0
 
 
@@ -27,15 +29,19 @@ def push(
     jobs: ThreadJobs,
     excused: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> None:
-    """Let `ms` milliseconds (0 or more) pass at once; returns when all that became due is done, what jobs then led to included.
+    """Let `ms` milliseconds (0 or more) pass at once; returns when all that became due is done,
+    what jobs then led to included.
 
-    Blocks the loop: from one step to the next no client is heard, so what a push does depends on what was there when it began, and on
-    nothing else. A client that lives sees a broker that paused, and a clock that jumped.
+    Blocks the loop: from one step to the next no client is heard, so what a push does depends on
+    what was there when it began, and on nothing else. A client that lives sees a broker that
+    paused, and a clock that jumped.
 
-    Time stands still at each timer until what it set off is done, jobs in threads and processes included. One-shot timers run exactly
-    at their times; upkeep (`Timers.every`) is late by no more than a twentieth of the time that was left when it was due.
+    Time stands still at each timer until what it set off is done, jobs in threads and processes
+    included. One-shot timers run exactly at their times; upkeep (`Timers.every`) is late by no more
+    than a twentieth of the time that was left when it was due.
 
-    All that it waits for happens within `excused()` (see `Watchdog`): a push may hold the loop for long, but no timer on the way may.
+    All that it waits for happens within `excused()` (see `Watchdog`): a push may hold the loop for
+    long, but no timer on the way may.
     """
     began_s = time.monotonic()
     try:

@@ -1,4 +1,6 @@
-"""Parts of log files on their way to a socket: by sendfile where there is a descriptor, else read and sent."""
+"""Parts of log files on their way to a socket: by sendfile where there is a descriptor, else read
+and sent.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class RegionSender:
         return self._end - self._position
 
     def cold_step(self) -> Region | None:
-        """The next step, if its pages are not in memory and so sending it would stall; asked once for each step."""
+        """The next step, if its pages are not in memory and so sending it would stall; asked once
+        for each step.
+        """
         if self._position < self._warm_end:
             return None
         step = Region(self._source, self._position, min(STEP_BYTES, self.left))
@@ -44,10 +48,11 @@ class RegionSender:
         return None if step.is_cached() else step
 
     def send(self, sock: socket.socket) -> int:
-        """Send what the socket takes of the step that `cold_step` looked at, at least one byte; returns how many.
+        """Send what the socket takes of the step that `cold_step` looked at, at least one byte;
+        returns how many.
 
-        Raises: BlockingIOError: the socket is full. OSError: the socket or the disk failed, or the file is shorter than the region.
-        StorageFailed: the disk failed.
+        Raises: BlockingIOError: the socket is full. OSError: the socket or the disk failed, or the
+        file is shorter than the region. StorageFailed: the disk failed.
         """
         sent = self._send_file(sock) if self._descriptor is not None else self._send_piece(sock)
         self._position += sent

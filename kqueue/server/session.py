@@ -1,12 +1,15 @@
-"""One connection: requests begin in the order in which they arrive, and answers are sent in that order.
+"""One connection: requests begin in the order in which they arrive, and answers are sent in that
+order.
 
-A request begins when all before it are answered, as in Kafka, so it sees all that they changed. One exception: a Produce that
-follows only unanswered Produces begins at once, so that a pipeline of them shares one flush. "Answered" means that the response
-is known, not that it is sent. A request that may not begin yet stays in the receive buffer, and the socket is not read meanwhile.
+A request begins when all before it are answered, as in Kafka, so it sees all that they changed. One
+exception: a Produce that follows only unanswered Produces begins at once, so that a pipeline of
+them shares one flush. "Answered" means that the response is known, not that it is sent. A request
+that may not begin yet stays in the receive buffer, and the socket is not read meanwhile.
 
-Requests begin in turns (`server.turns`): a connection that has more to do than fits into one queues for the next.
-All connections of a server receive into one buffer, because one is read at a time; a connection that is idle owns none.
-A handler gets a view of the request that it may write into, and that is gone when it returns.
+Requests begin in turns (`server.turns`): a connection that has more to do than fits into one queues
+for the next. All connections of a server receive into one buffer, because one is read at a time; a
+connection that is idle owns none. A handler gets a view of the request that it may write into, and
+that is gone when it returns.
 """
 
 from __future__ import annotations
@@ -33,11 +36,15 @@ _EMPTY = memoryview(b"")
 READY_BYTES = 64 * KiB
 """A sender with so much unread is waiting for the broker, not the other way around."""
 DECODED_FACTOR = 4
-"""A request that waits is taken to hold so many times its size, once it is decoded. Produce requests keep little while they wait."""
+"""A request that waits is taken to hold so many times its size, once it is decoded. Produce
+requests keep little while they wait.
+"""
 
 
 class Session:
-    """A client's connection, from accept to close. `address` is its host and port, for people; `client_host` is as Kafka writes it."""
+    """A client's connection, from accept to close. `address` is its host and port, for people;
+    `client_host` is as Kafka writes it.
+    """
 
     __slots__ = (
         "_answers",
@@ -169,7 +176,8 @@ class Session:
             self._read_on()
 
     def _take_in(self, until: float) -> bool:
-        """Start the requests that are whole, as long as the client is not owed too many answers; then send what is answered.
+        """Start the requests that are whole, as long as the client is not owed too many answers;
+        then send what is answered.
 
         Returns whether it started all that were.
         """
@@ -237,7 +245,9 @@ class Session:
             self._hub.turns.add(self)
 
     def _block(self) -> None:
-        """The next request has come, in part or whole, and may not begin before all others are answered."""
+        """The next request has come, in part or whole, and may not begin before all others are
+        answered.
+        """
         self._blocked = True
         if not self._parked_bytes:
             self._stuck_ms = self._hub.clock.monotonic_ms()
@@ -258,7 +268,9 @@ class Session:
     # --- answers go out
 
     def answered(self) -> None:
-        """The answer of a request that waited is there; whatever it held up may go too, with the next `flush`."""
+        """The answer of a request that waited is there; whatever it held up may go too, with the
+        next `flush`.
+        """
         answers = self._answers
         while answers and not self._closed:
             first = answers[0]
@@ -288,7 +300,9 @@ class Session:
 
     def _push(self, chunks: Chunks) -> None:
         if self._pump.queued_bytes > self._hub.bounds.response_bytes:
-            self.cut_off(f"it does not read its answers: {self._pump.queued_bytes} bytes wait (kqueue.queued.max.response.bytes)")
+            self.cut_off(
+                f"it does not read its answers: {self._pump.queued_bytes} bytes wait (kqueue.queued.max.response.bytes)"
+            )
             return
         self._pump.push(chunks)
 
@@ -300,7 +314,9 @@ class Session:
             self._hub.loop.remove_reader(self._socket)
 
     def _resume(self) -> None:
-        """Read on after a pause, if nothing prevents it; requests that had come already begin first, in a turn."""
+        """Read on after a pause, if nothing prevents it; requests that had come already begin
+        first, in a turn.
+        """
         self._count_owed()
         if self._reading or self._crowded:
             return
@@ -333,7 +349,9 @@ class Session:
         self._resume()
 
     def silence(self) -> None:
-        """Neither read nor send before `speak`, as if nothing came through. Nothing is closed meanwhile, but by `close` and `cut_off`."""
+        """Neither read nor send before `speak`, as if nothing came through. Nothing is closed
+        meanwhile, but by `close` and `cut_off`.
+        """
         if not self._closed:
             self._silent = True
             self._pause()
@@ -360,24 +378,32 @@ class Session:
     # --- the end
 
     def check(self, now_ms: float) -> None:
-        """One look in each sweep: is the client idle, too slow to send, or too slow to read? And may a paused one go on?"""
+        """One look in each sweep: is the client idle, too slow to send, or too slow to read? And
+        may a paused one go on?
+        """
         self._measure(now_ms)
         self._resume()
         if self._blocked and self._answers and peer_has_closed(self._socket):
             self.expire()  # else a long wait would keep the session of a client that is gone
         in_request = self._intake.in_request
         heard = self._heard_bytes - self._heard_seen
-        if heard or not self._reading or not (in_request or self.quiet):  # silence counts only while it is the client's turn
+        if (
+            heard or not self._reading or not (in_request or self.quiet)
+        ):  # silence counts only while it is the client's turn
             self._heard_seen, self._heard_ms = self._heard_bytes, now_ms
         if self._pump.sent_bytes != self._sent_seen or not self._pump.waits_for_room:
             self._sent_seen, self._sent_ms = self._pump.sent_bytes, now_ms
         silent_ms = now_ms - self._heard_ms
         bounds = self._hub.bounds
         if now_ms - self._sent_ms >= bounds.slow_reader_ms:
-            self.cut_off(f"it took no byte of its answers for {bounds.slow_reader_ms} ms (kqueue.slow.reader.timeout.ms)")
+            self.cut_off(
+                f"it took no byte of its answers for {bounds.slow_reader_ms} ms (kqueue.slow.reader.timeout.ms)"
+            )
         elif in_request and self._reading:
             if silent_ms >= bounds.slow_sender_ms:
-                self.cut_off(f"it stopped in the middle of a request for {bounds.slow_sender_ms} ms (kqueue.slow.sender.timeout.ms)")
+                self.cut_off(
+                    f"it stopped in the middle of a request for {bounds.slow_sender_ms} ms (kqueue.slow.sender.timeout.ms)"
+                )
         elif bounds.idle_ms is not None and silent_ms >= bounds.idle_ms:
             self.cut_off(f"it was idle for {bounds.idle_ms} ms (connections.max.idle.ms)", level=logging.INFO)
 
@@ -398,7 +424,9 @@ class Session:
             self._reader_meter = None
 
     def request_holding(self) -> Holding | None:
-        """What it holds of the memory for requests; None: nothing, or it is not to blame, or that is not known yet."""
+        """What it holds of the memory for requests; None: nothing, or it is not to blame, or that
+        is not known yet.
+        """
         held = self._intake.counted_bytes + self._parked_bytes
         stuck_ms = self._hub.clock.monotonic_ms() - self._stuck_ms
         if self._answers and (self._blocked or self._parked_bytes) and stuck_ms > self._hub.bounds.slow_holder_ms:
@@ -412,17 +440,23 @@ class Session:
         return None if self._reader_meter is None else self._reader_meter.holding(self._owed_bytes, self._owed_bytes)
 
     def cut_off(self, reason: str, error: BaseException | None = None, *, level: int = logging.WARNING) -> None:
-        """Say why, send what was answered before, and close. With an `error` the line shows where it happened."""
+        """Say why, send what was answered before, and close. With an `error` the line shows where
+        it happened.
+        """
         if self._closed:
             return
         level = logging.ERROR if error is not None else level
-        self._hub.client_log.say(level, self.address, "closed the connection of %s: %s", self.address, reason, error=error)
+        self._hub.client_log.say(
+            level, self.address, "closed the connection of %s: %s", self.address, reason, error=error
+        )
         self._stopping = True
         self._pump.flush()
         self.close()
 
     def close(self) -> None:
-        """Close now; requests under way are forgotten, what they have done stays done. Twice is harmless."""
+        """Close now; requests under way are forgotten, what they have done stays done. Twice is
+        harmless.
+        """
         if self._closed:
             return
         self._closed = True

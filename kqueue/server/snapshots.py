@@ -1,6 +1,8 @@
-"""Snapshots: a copy of a running broker's data in a folder, and brokers that begin with a copy of such a folder.
+"""Snapshots: a copy of a running broker's data in a folder, and brokers that begin with a copy of
+such a folder.
 
-A snapshot is a data folder after a clean stop and nothing else, so the folder of a stopped Kafka is one as well.
+A snapshot is a data folder after a clean stop and nothing else, so the folder of a stopped Kafka is
+one as well.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ _DATABASE = (FILE_NAME, f"{FILE_NAME}-wal")
 
 
 def take(broker: Broker, place: str) -> None:
-    """Copy all data of a running broker into the folder `place`. On the broker's thread, which does nothing else meanwhile.
+    """Copy all data of a running broker into the folder `place`. On the broker's thread, which does
+    nothing else meanwhile.
 
-    Durability: on return the copy survives a power cut; it has the mark of a clean stop only when it is whole. A failure takes back
-    what was written. Raises: SnapshotRefused, StorageFailed.
+    Durability: on return the copy survives a power cut; it has the mark of a clean stop only when
+    it is whole. A failure takes back what was written. Raises: SnapshotRefused, StorageFailed.
     """
     folder = Path(place)
     with _empty(folder):
@@ -73,9 +76,11 @@ def _empty(folder: Path) -> Iterator[None]:
 
 
 class Snapshot:
-    """The folder that a broker begins with a copy of; it is only read, so that many brokers may begin with it, at the same time too.
+    """The folder that a broker begins with a copy of; it is only read, so that many brokers may
+    begin with it, at the same time too.
 
-    `used`: a broker's data was filled from it; whoever owns the broker says when that data is gone again.
+    `used`: a broker's data was filled from it; whoever owns the broker says when that data is gone
+    again.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -84,17 +89,21 @@ class Snapshot:
         self._metadata: dict[str, bytes] = {}
 
     def fill(self, storages: Sequence[Storage], node_id: int) -> None:
-        """Copy records and checkpoints into the first of these storages, all of which must be empty. Blocks.
+        """Copy records and checkpoints into the first of these storages, all of which must be
+        empty. Blocks.
 
-        The folder becomes that of node `node_id`. Crash: without the mark of a clean stop, which comes last, the next start checks all.
-        Raises SnapshotRefused: there is no such folder, it is no data folder, a broker uses it or did not stop cleanly, or there is data
-        already. StorageFailed.
+        The folder becomes that of node `node_id`. Crash: without the mark of a clean stop, which
+        comes last, the next start checks all. Raises SnapshotRefused: there is no such folder, it
+        is no data folder, a broker uses it or did not stop cleanly, or there is data already.
+        StorageFailed.
         """
         properties = self._properties()
         self._metadata = self._read_metadata()
         for storage in storages:
             if any(entry.name not in _IGNORED for entry in storage.list("")):
-                raise SnapshotRefused(f"{storage.place} is not empty: a copy of a snapshot ({self.folder}) needs a folder of its own")
+                raise SnapshotRefused(
+                    f"{storage.place} is not empty: a copy of a snapshot ({self.folder}) needs a folder of its own"
+                )
         target = storages[0]
         with self._reading():
             self._copy_partitions(target)
@@ -107,12 +116,15 @@ class Snapshot:
         target.write_atomic(CLEAN_SHUTDOWN, mark)
 
     def fill_store(self, store: MetadataStore) -> None:
-        """Put the metadata that `fill` has read into `store`, which must be empty; then all is filled. Blocks.
+        """Put the metadata that `fill` has read into `store`, which must be empty; then all is
+        filled. Blocks.
 
         Raises SnapshotRefused: `store` is not empty. StorageFailed.
         """
         if store.read("/"):
-            raise SnapshotRefused(f"the metadata store is not empty: a copy of a snapshot ({self.folder}) needs a new one")
+            raise SnapshotRefused(
+                f"the metadata store is not empty: a copy of a snapshot ({self.folder}) needs a new one"
+            )
         store.commit({}, self._metadata, ())
         self.used = True
 
@@ -150,7 +162,9 @@ class Snapshot:
         return properties
 
     def _copy_partitions(self, target: Storage) -> None:
-        for folder in sorted(path for path in self.folder.iterdir() if path.is_dir() and parse_partition_folder(path.name)):
+        for folder in sorted(
+            path for path in self.folder.iterdir() if path.is_dir() and parse_partition_folder(path.name)
+        ):
             target.make_folder(folder.name)
             for path in sorted(folder.iterdir()):
                 if path.is_file():
@@ -160,7 +174,9 @@ class Snapshot:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """What can't be read here is the snapshot's fault; what can't be written is a StorageFailed, and stays one."""
+        """What can't be read here is the snapshot's fault; what can't be written is a
+        StorageFailed, and stays one.
+        """
         try:
             yield
         except (OSError, CorruptIndex) as error:
@@ -175,4 +191,3 @@ def _copy_file(path: Path, target: Storage, name: str) -> None:
     if file.size:
         file.sync()
     file.close()
-

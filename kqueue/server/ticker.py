@@ -16,12 +16,15 @@ logger = logging.getLogger("kqueue.server")
 
 
 class Ticker:
-    """Sleeps until the first deadline of `timers` by the given clock; runs ready waits once per turn of the loop.
+    """Sleeps until the first deadline of `timers` by the given clock; runs ready waits once per
+    turn of the loop.
 
-    What is due runs for `PASS_S` at most before the loop polls its sockets again; the methods that are public run all of it.
+    What is due runs for `PASS_S` at most before the loop polls its sockets again; the methods that
+    are public run all of it.
 
-    `after` is called after either, to send what became answerable. An alarm that is set too early (its timer was cancelled)
-    is left alone and finds nothing to do: re-arming for each cancelled timer would cost more.
+    `after` is called after either, to send what became answerable. An alarm that is set too early
+    (its timer was cancelled) is left alone and finds nothing to do: re-arming for each cancelled
+    timer would cost more.
     """
 
     def __init__(
@@ -66,7 +69,9 @@ class Ticker:
         self.run_ready()
 
     def run_due(self, now_ms: float, is_over: Callable[[], bool] | None = None) -> None:
-        """Run the timers that are due; one that fails is logged, and those behind it have their turn with the next call."""
+        """Run the timers that are due; one that fails is logged, and those behind it have their
+        turn with the next call.
+        """
         try:
             self._timers.run_due(now_ms, is_over)
         except Exception:
@@ -74,7 +79,9 @@ class Ticker:
         self._after()
 
     def run_ready(self, is_over: Callable[[], bool] | None = None) -> None:
-        """Run the waits that are ready; one that fails is logged, and the rest have their turn with the next call."""
+        """Run the waits that are ready; one that fails is logged, and the rest have their turn with
+        the next call.
+        """
         try:
             self._waiting.run_ready(is_over)
         except Exception:
@@ -83,7 +90,9 @@ class Ticker:
             self._soon.cancel()
             self._soon = None
         self._after()
-        if self._waiting.ready:  # a failure or the time left the rest of the queue, and nothing else would come back for it
+        if (
+            self._waiting.ready
+        ):  # a failure or the time left the rest of the queue, and nothing else would come back for it
             self._run_soon()
 
     @property

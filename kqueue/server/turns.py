@@ -1,11 +1,13 @@
 """Turns: the loop's time, divided fairly between connections that have work.
 
-A connection works for one turn (`TURN_S`, at least one request), then queues for the next. Between two passes over the
-queue the loop polls all sockets. The order is start-time fair queueing: each connection has a tag, the amount of service that it has
-had; the queue serves the smallest tag first, and of equal ones the connection whose turns cost least. So one small request of a quiet
+A connection works for one turn (`TURN_S`, at least one request), then queues for the next. Between
+two passes over the queue the loop polls all sockets. The order is start-time fair queueing: each
+connection has a tag, the amount of service that it has had; the queue serves the smallest tag
+first, and of equal ones the connection whose turns cost least. So one small request of a quiet
 connection comes before the next request of a busy one, however many of those there are.
 
-A connection that is read while there is no queue, or whose turns are short, is served at once, without the queue.
+A connection that is read while there is no queue, or whose turns are short, is served at once,
+without the queue.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ COST_DECAY = 0.2
 
 
 class Worker(Protocol):
-    """A connection. `served_s` and `turn_s` are kept by `Turns`: its tag, and what its turns cost, in seconds."""
+    """A connection. `served_s` and `turn_s` are kept by `Turns`: its tag, and what its turns cost,
+    in seconds.
+    """
 
     served_s: float
     turn_s: float
@@ -40,7 +44,9 @@ class Worker(Protocol):
 
 
 class Turns:
-    """The queue of connections that have work left; belongs to the thread of `loop`. `now` gives seconds of a monotonic clock."""
+    """The queue of connections that have work left; belongs to the thread of `loop`. `now` gives
+    seconds of a monotonic clock.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], float] = time.monotonic) -> None:
         self._loop = loop
@@ -56,7 +62,9 @@ class Turns:
         self._deferred = False
 
     def begin(self, worker: Worker) -> float:
-        """A connection has work now. Returns until when it may begin requests: a time that is over already if it is to queue."""
+        """A connection has work now. Returns until when it may begin requests: a time that is over
+        already if it is to queue.
+        """
         now = self._began_s = self.now()
         is_queue_due = self._unqueued_s >= PASS_S or (self._queue and worker.turn_s >= SHORT_TURN_S)
         self._deferred = bool(is_queue_due) and not self._in_pass
@@ -81,7 +89,9 @@ class Turns:
             self._served_max_s = served_s
 
     def add(self, worker: Worker) -> None:
-        """Queue a connection that has work left; its `turn` is called once. It must not be in the queue already."""
+        """Queue a connection that has work left; its `turn` is called once. It must not be in the
+        queue already.
+        """
         is_short = worker.turn_s < SHORT_TURN_S  # then what it has had before is of no account
         tag_s = self._served_s if is_short else max(self._served_s, worker.served_s)
         heapq.heappush(self._queue, (tag_s, worker.turn_s, next(self._order), worker))

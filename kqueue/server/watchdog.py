@@ -20,11 +20,13 @@ logger = logging.getLogger("kqueue.server.watchdog")  # a name of its own, to be
 
 
 class Watchdog:
-    """A thread that looks whether the loop turns. When it has not for `limit_ms`, one line at WARNING says whose call it is in: a plugin's,
-    by its name and distribution, or else a function of ours; when it turns again, one line at INFO says how long that took.
+    """A thread that looks whether the loop turns. When it has not for `limit_ms`, one line at
+    WARNING says whose call it is in: a plugin's, by its name and distribution, or else a function
+    of ours; when it turns again, one line at INFO says how long that took.
 
-    Args: sources: gives the plugins, and where they are written; asked only where somebody holds the loop. limit_ms: 0: no thread.
-    `start`, `stop` and `excused` belong to the loop's thread. The watching begins with the loop's next turn.
+    Args: sources: gives the plugins, and where they are written; asked only where somebody holds
+    the loop. limit_ms: 0: no thread. `start`, `stop` and `excused` belong to the loop's thread. The
+    watching begins with the loop's next turn.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limit_ms: int, sources: Callable[[], Sequence[Source]]) -> None:
@@ -97,7 +99,11 @@ class Watchdog:
             if self._turned.wait(self._look_s):
                 return
         since_s = max(asked_s, self._excused_until_s)
-        logger.warning("the event loop has not turned for %.1f s, so nobody is served: %s holds it", time.monotonic() - since_s, holder)
+        logger.warning(
+            "the event loop has not turned for %.1f s, so nobody is served: %s holds it",
+            time.monotonic() - since_s,
+            holder,
+        )
         self._turned.wait()
         if not self._stopped.is_set():
             logger.info("the event loop turns again, after %.1f s; %s held it", time.monotonic() - since_s, holder)
@@ -128,7 +134,9 @@ class _Place(NamedTuple):
 
 
 def blame(frame: FrameType, sources: Sequence[Source]) -> str:
-    """Whose call `frame`, the innermost one, belongs to: a plugin's, wherever in the stack, or else kqueue's innermost function."""
+    """Whose call `frame`, the innermost one, belongs to: a plugin's, wherever in the stack, or else
+    kqueue's innermost function.
+    """
     places = list(_places(frame))
     for place in places:
         source = _source_of(place, sources)
@@ -146,7 +154,9 @@ def _places(frame: FrameType) -> Iterator[_Place]:
 
 
 def _source_of(place: _Place, sources: Sequence[Source]) -> Source | None:
-    """The plugin whose function this is, or whose module, or else whose distribution's package it is in."""
+    """The plugin whose function this is, or whose module, or else whose distribution's package it
+    is in.
+    """
     for source in sources:
         if source.module == place.module and f"{place.function}.".startswith(f"{source.qualname}."):
             return source

@@ -1,4 +1,6 @@
-"""What runs in the process of a `CpuJob`: one task, from standard input to standard output. The other end is `processes`."""
+"""What runs in the process of a `CpuJob`: one task, from standard input to standard output. The
+other end is `processes`.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,12 @@ _plugins = contextlib.ExitStack()  # open until the process ends
 def main() -> None:
     """Read a pickled task, run it, write ("done", result) or ("failed", error), pickled.
 
-    Runs at low priority, and ends at once when standard input does: then the broker is gone, and another may be at its files already.
+    Runs at low priority, and ends at once when standard input does: then the broker is gone, and
+    another may be at its files already.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches this process too; the broker decides when it ends
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C in a terminal reaches this process too; the broker decides when it ends
     # whatever the task prints must not get between the answer's bytes
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -25,7 +25,9 @@ class KqueueDataSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        """The columns of what is read. Spark asks for them before it tells whether the query is a stream."""
+        """The columns of what is read. Spark asks for them before it tells whether the query is a
+        stream.
+        """
         return columns(headers=str(self.options.get("includeHeaders", "false")).strip().lower() == "true")
 
     def reader(self, schema: StructType) -> DataSourceReader:

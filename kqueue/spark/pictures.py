@@ -1,11 +1,13 @@
-"""How pictures look and are written: matplotlib without a screen, one calm style, colours that colour-blind eyes can tell apart.
+"""How pictures look and are written: matplotlib without a screen, one calm style, colours that
+colour-blind eyes can tell apart.
 
     with picture(file, "Delays", height_px=900) as figure:
         axes = figure.subplots()
         axes.plot(hours, delays, color=COLOURS["blue"])
 
-matplotlib (of `kqueue[spark]`) is imported when a picture is drawn. Nothing here touches its global state but for the time of drawing, so
-that it may be used beside other users of matplotlib; drawings in several threads at once are kept apart by a lock.
+matplotlib (of `kqueue[spark]`) is imported when a picture is drawn. Nothing here touches its global
+state but for the time of drawing, so that it may be used beside other users of matplotlib; drawings
+in several threads at once are kept apart by a lock.
 """
 
 from __future__ import annotations
@@ -39,9 +41,13 @@ COLOURS: dict[str, str] = {
     "sky": "#56B4E9",
     "black": "#262626",
 }
-"""By name, in the order in which they are to be used. Source: Okabe and Ito, Color Universal Design, without their yellow."""
+"""By name, in the order in which they are to be used. Source: Okabe and Ito, Color Universal
+Design, without their yellow.
+"""
 SEQUENCE = "magma_r"
-"""The colour map of heatmaps: from pale to dark in even steps, which eyes that lack a colour see too."""
+"""The colour map of heatmaps: from pale to dark in even steps, which eyes that lack a colour see
+too.
+"""
 STYLE: dict[str, Any] = {
     "font.size": 14,
     "axes.titlesize": 16,
@@ -81,11 +87,15 @@ def need_pictures() -> None:
 
 
 @contextlib.contextmanager
-def picture(file: str | os.PathLike[str], title: str, *, width_px: int = WIDTH_PX, height_px: int = HEIGHT_PX) -> Iterator[Figure]:
-    """A figure to draw on, in our style, with `title` above all; after the block it is written to `file`, unless the block raises.
+def picture(
+    file: str | os.PathLike[str], title: str, *, width_px: int = WIDTH_PX, height_px: int = HEIGHT_PX
+) -> Iterator[Figure]:
+    """A figure to draw on, in our style, with `title` above all; after the block it is written to
+    `file`, unless the block raises.
 
-    Its parts are laid out so that they don't overlap. A file that is there is replaced at once: nobody ever sees half a picture.
-    Raises: ExtraNeeded: matplotlib is missing. OSError: the file can't be written.
+    Its parts are laid out so that they don't overlap. A file that is there is replaced at once:
+    nobody ever sees half a picture. Raises: ExtraNeeded: matplotlib is missing. OSError: the file
+    can't be written.
     """
     need_pictures()
     import matplotlib
@@ -126,7 +136,9 @@ def count_axis(axes: Axes, which: str = "y") -> None:
 
 
 def bars(axes: Axes, values: dict[str, float], *, colour: str = COLOURS["blue"], unit: str = "") -> None:
-    """Horizontal bars, the first on top, each with its value behind it; nothing but their names is left of them."""
+    """Horizontal bars, the first on top, each with its value behind it; nothing but their names is
+    left of them.
+    """
     names = list(values)
     made = axes.barh(names, list(values.values()), color=colour, height=0.7)
     axes.bar_label(made, labels=[f"{value:,.0f}{unit}" for value in values.values()], padding=6)

@@ -1,4 +1,6 @@
-"""Keeps off the screen what Spark, its Java and the bridge to it say on their own; what is wrong is told by exceptions."""
+"""Keeps off the screen what Spark, its Java and the bridge to it say on their own; what is wrong is
+told by exceptions.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,11 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def errors_to(file: Path) -> Iterator[None]:
-    """Let standard error of the whole process go to the end of `file` during the block; what is started in it writes there to its end.
+    """Let standard error of the whole process go to the end of `file` during the block; what is
+    started in it writes there to its end.
 
-    So a Spark that is started in it says on no screen that it is there, what it warns of, and how it ends. Raises OSError: no such file.
+    So a Spark that is started in it says on no screen that it is there, what it warns of, and how
+    it ends. Raises OSError: no such file.
     """
     with file.open("ab") as out:
         sys.stderr.flush()
@@ -32,7 +36,8 @@ def errors_to(file: Path) -> Iterator[None]:
 def bridge_unheard() -> Iterator[None]:
     """Keep what py4j logs during the block to itself, unless somebody has set logging up.
 
-    It logs a stack for each call that Ctrl-C falls into, through the root logger too, which then makes itself a handler for the screen.
+    It logs a stack for each call that Ctrl-C falls into, through the root logger too, which then
+    makes itself a handler for the screen.
     """
     root, py4j, handler = logging.getLogger(), logging.getLogger("py4j"), logging.NullHandler()
     if root.handlers:
@@ -49,7 +54,9 @@ def bridge_unheard() -> Iterator[None]:
 
 @contextlib.contextmanager
 def queries_unheard() -> Iterator[None]:
-    """Keep pyspark from writing an error of a query to the screen as JSON, beside raising it, during the block. pyspark has to be there."""
+    """Keep pyspark from writing an error of a query to the screen as JSON, beside raising it,
+    during the block. pyspark has to be there.
+    """
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]

@@ -39,15 +39,20 @@ CALM: dict[str, str] = {
 }
 
 
-def session(app: str = "kqueue", master: str = LOCAL, *, settings: Mapping[str, object] | None = None, quiet: bool = True) -> SparkSession:
-    """A Spark session; the one that is there already, if there is one, which keeps its master and its memory.
+def session(
+    app: str = "kqueue", master: str = LOCAL, *, settings: Mapping[str, object] | None = None, quiet: bool = True
+) -> SparkSession:
+    """A Spark session; the one that is there already, if there is one, which keeps its master and
+    its memory.
 
-    It finds a Java (see `find_java`), and sets JAVA_HOME for this process where Spark would not find it. On a ``local`` master the workers
-    run this very Python (unless PYSPARK_PYTHON names another), and Spark listens on this machine alone.
+    It finds a Java (see `find_java`), and sets JAVA_HOME for this process where Spark would not
+    find it. On a ``local`` master the workers run this very Python (unless PYSPARK_PYTHON names
+    another), and Spark listens on this machine alone.
 
-    Args: app: its name. master: where to run: ``local[*]``, ``local[2]``, ``spark://host:7077``, …; on a cluster the workers' Python must
-    have kqueue too. settings: of Spark, by their names, over those that we set. quiet: its log tells errors alone.
-    Raises ExtraNeeded: pyspark or a Java is missing; the message says how to get it.
+    Args: app: its name. master: where to run: ``local[*]``, ``local[2]``, ``spark://host:7077``, …;
+    on a cluster the workers' Python must have kqueue too. settings: of Spark, by their names, over
+    those that we set. quiet: its log tells errors alone. Raises ExtraNeeded: pyspark or a Java is
+    missing; the message says how to get it.
     """
     try:
         sql = importlib.import_module("pyspark.sql")
@@ -68,7 +73,9 @@ def session(app: str = "kqueue", master: str = LOCAL, *, settings: Mapping[str, 
 
 
 def own_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session on the same Spark with settings of a job's own, which are no business of its user's. It has the format, and is prepared."""
+    """A session on the same Spark with settings of a job's own, which are no business of its
+    user's. It has the format, and is prepared.
+    """
     from kqueue.spark.datasource import KqueueDataSource
 
     own = spark.newSession()
@@ -80,12 +87,14 @@ def own_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessio
 
 
 def prepare(spark: SparkSession) -> None:
-    """Once, before several streaming queries are started at the same time in a session that `session` has not made, or that has registered
-    the format anew.
+    """Once, before several streaming queries are started at the same time in a session that
+    `session` has not made, or that has registered the format anew.
 
-    Every stream from Python enters its worker's environment into one map of the format's, which Spark 4.2 and 4.3 don't guard. Two that do
-    so at once can break it, and with it all that asks for the format until Spark is started anew ("Illegal size 5 of collection, expected
-    6"). Names that are in it already are safe. Costs as much as the first use of any format, which then is quick.
+    Every stream from Python enters its worker's environment into one map of the format's, which
+    Spark 4.2 and 4.3 don't guard. Two that do so at once can break it, and with it all that asks
+    for the format until Spark is started anew ("Illegal size 5 of collection, expected 6"). Names
+    that are in it already are safe. Costs as much as the first use of any format, which then is
+    quick.
     """
     from kqueue.spark.datasource import NAME
 
@@ -97,7 +106,9 @@ def prepare(spark: SparkSession) -> None:
 
 
 def activate(spark: SparkSession) -> None:
-    """Have `spark` for the session of this thread. Spark looks for a sink from Python there alone, and a new thread has none."""
+    """Have `spark` for the session of this thread. Spark looks for a sink from Python there alone,
+    and a new thread has none.
+    """
     assert spark._jvm is not None
     spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
 
@@ -106,7 +117,8 @@ def activate(spark: SparkSession) -> None:
 def lent_session(app: str, master: str = LOCAL) -> Iterator[SparkSession]:
     """A session for one job; one that runs in this process already is taken, and left running.
 
-    Raises: ExtraNeeded, as `session`. PipelineFailed: in place of an error of Spark's, in its words but without its stack.
+    Raises: ExtraNeeded, as `session`. PipelineFailed: in place of an error of Spark's, in its words
+    but without its stack.
     """
     running = _is_running()
     with _plain_errors(), bridge_unheard():
@@ -129,7 +141,9 @@ def _plain_errors() -> Iterator[None]:
 
 
 def words_of(error: Exception) -> str:
-    """What Spark says, without where in its Java it says so; or what an error of ours said that Spark has come upon in a query."""
+    """What Spark says, without where in its Java it says so; or what an error of ours said that
+    Spark has come upon in a query.
+    """
     ours = _OURS.findall(str(error))
     if ours:
         return str(ours[-1]).strip()[:WORDS_MAX]
@@ -138,7 +152,9 @@ def words_of(error: Exception) -> str:
 
 
 def _is_running() -> bool:
-    """Whether this process has a Spark already; without pyspark there is none. A session is active in single threads, which tells less."""
+    """Whether this process has a Spark already; without pyspark there is none. A session is active
+    in single threads, which tells less.
+    """
     pyspark = sys.modules.get("pyspark")
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
@@ -151,7 +167,9 @@ def _settings(master: str, given: Mapping[str, object], quiet: bool) -> dict[str
         found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     found |= {name: _text(value) for name, value in given.items()}
     if quiet:
-        java_options = f"-Dlog4j2.configurationFile={QUIET_LOG.as_uri()} {found.get('spark.driver.extraJavaOptions', '')}"
+        java_options = (
+            f"-Dlog4j2.configurationFile={QUIET_LOG.as_uri()} {found.get('spark.driver.extraJavaOptions', '')}"
+        )
         found["spark.driver.extraJavaOptions"] = java_options.strip()
     return found
 

@@ -1,10 +1,12 @@
-"""What the jobs make of records: pure functions from DataFrame to DataFrame, the same for streams and batches; nothing is read or written.
+"""What the jobs make of records: pure functions from DataFrame to DataFrame, the same for streams
+and batches; nothing is read or written.
 
     records -> bronze -> checked -> silver -> watermarked -> distinct -> gold
                               |---> quarantine
 
-Records are what the kqueue source and Spark's Kafka source give. A `Shape` says what events are like; of them silver has those that can be
-used, and quarantine all others, with the reason; together they are bronze, record for record.
+Records are what the kqueue source and Spark's Kafka source give. A `Shape` says what events are
+like; of them silver has those that can be used, and quarantine all others, with the reason;
+together they are bronze, record for record.
 """
 
 from __future__ import annotations
@@ -19,14 +21,16 @@ from kqueue.spark.shapes.shape import PLACE
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-# A time needs its zone, or its moment would hang on where the session is; a day of its own (12:30) would be today's.
+# A time needs its zone, or its moment would hang on where the session is; a day of its own (12:30)
+# would be today's.
 _MOMENT = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$"
 _DAY = r"^\d{4}-\d\d-\d\d$"
 _MS_MIN, _MS_MAX = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
 
 
 def bronze(records: DataFrame) -> DataFrame:
-    """Records as they came, each with its place in the log and the day of its time (`date`, UTC), by which files can be laid out.
+    """Records as they came, each with its place in the log and the day of its time (`date`, UTC),
+    by which files can be laid out.
 
     Columns: topic, partition, offset, timestamp, key, value, date.
     """
@@ -39,9 +43,11 @@ def dated(records: DataFrame) -> DataFrame:
 
 
 def checked(bronze: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
-    """Bronze with the fields of an event, `event_time` (when it happened) and `reason`: null if all is well.
+    """Bronze with the fields of an event, `event_time` (when it happened) and `reason`: null if all
+    is well.
 
-    What is told later than the shape's `lateness`, by the record's own time, has a reason too: it would change hours that are done.
+    What is told later than the shape's `lateness`, by the record's own time, has a reason too: it
+    would change hours that are done.
     """
     text = F.col("value").cast("string")
     parsed = bronze.withColumn("_event", F.when(F.is_valid_utf8(text), F.try_parse_json(text)))
@@ -55,7 +61,8 @@ def checked(bronze: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
 def silver(bronze: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
     """The events that can be used, typed, with their places in the log.
 
-    Columns: topic, partition, offset, timestamp (when it was told), the shape's fields, event_time, date.
+    Columns: topic, partition, offset, timestamp (when it was told), the shape's fields, event_time,
+    date.
     """
     fine = checked(bronze, shape).where("reason is null")
     return fine.select(*PLACE, "timestamp", *shape.names, "event_time", "date")
@@ -67,14 +74,18 @@ def quarantine(bronze: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
 
 
 def watermarked(silver: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
-    """The same, with `event_time` as the time by which a stream knows when a window is done; a batch has no need of it."""
+    """The same, with `event_time` as the time by which a stream knows when a window is done; a
+    batch has no need of it.
+    """
     return silver.withWatermark("event_time", shape.lateness)
 
 
 def distinct(watermarked: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
-    """Each event once, by its id: senders that try again may send one twice. Of a stream, once within the lateness.
+    """Each event once, by its id: senders that try again may send one twice. Of a stream, once
+    within the lateness.
 
-    Of a batch, the first stays: the one that was told first, and of those the one with the lowest topic, partition and offset.
+    Of a batch, the first stays: the one that was told first, and of those the one with the lowest
+    topic, partition and offset.
     """
     if watermarked.isStreaming:
         return watermarked.dropDuplicatesWithinWatermark([shape.id])
@@ -83,14 +94,17 @@ def distinct(watermarked: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
 
 
 def gold(watermarked: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
-    """The shape's aggregates for each window of time and each value of its `by`, by the time of the events.
+    """The shape's aggregates for each window of time and each value of its `by`, by the time of the
+    events.
 
-    Columns: start and end of the window, those of `by`, those of the shape's `gold`. Of a stream, a window is given (in append mode) once
-    it is so far in the past as events may be late.
+    Columns: start and end of the window, those of `by`, those of the shape's `gold`. Of a stream, a
+    window is given (in append mode) once it is so far in the past as events may be late.
     """
     windows = watermarked.groupBy(F.window("event_time", shape.window).alias("_window"), *shape.by)
     counted = windows.agg(*(F.expr(sql).alias(name) for name, sql in shape.gold.items()))
-    return counted.select(F.col("_window.start").alias("start"), F.col("_window.end").alias("end"), *counted.columns[1:])
+    return counted.select(
+        F.col("_window.start").alias("start"), F.col("_window.end").alias("end"), *counted.columns[1:]
+    )
 
 
 def _part(field: Field, type: str) -> Column:
@@ -98,7 +112,9 @@ def _part(field: Field, type: str) -> Column:
 
 
 def _value(field: Field) -> Column:
-    """The value of a field; null if it is none of its type. Text alone is a text or a time, and whole numbers alone are numbers."""
+    """The value of a field; null if it is none of its type. Text alone is a text or a time, and
+    whole numbers alone are numbers.
+    """
     kind = F.regexp_extract(f"_{field.name}", r"^\w+", 0)
     value = _READ.get(field.type.partition("(")[0], _plain)(field)
     return F.when(kind.isin(*field.kind.kinds), value)
@@ -109,7 +125,9 @@ def _plain(field: Field) -> Column:
 
 
 def _decimal(field: Field) -> Column:
-    """None that would have to be rounded. What a number in JSON has after its point is told by its kind: DECIMAL(3,2)."""
+    """None that would have to be rounded. What a number in JSON has after its point is told by its
+    kind: DECIMAL(3,2).
+    """
     places = F.regexp_extract(f"_{field.name}", r",(\d+)", 1).try_cast("int")
     return F.when(F.coalesce(places, F.lit(0)) <= field.kind.places, _plain(field))
 

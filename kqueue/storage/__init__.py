@@ -1,4 +1,6 @@
-"""The file contract and its backends. `STORAGES`: name -> a callable that makes a Storage out of a folder's path."""
+"""The file contract and its backends. `STORAGES`: name -> a callable that makes a Storage out of a
+folder's path.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""What a backend of files must do: bytes in named files in folders, nothing of topics, groups or records.
+"""What a backend of files must do: bytes in named files in folders, nothing of topics, groups or
+records.
 
-Paths are relative to the storage's root, with "/" between folders ("" is the root itself); a path that would leave the
-root raises ValueError. FileNotFoundError where a name is needed and not there; TooManyOpenFiles where no more files can be opened: nothing
-was changed, and nobody's disk is at fault. Every other trouble is StorageFailed.
-Plugins bring theirs under the entry-point group `kqueue.storage`: a callable that takes a data folder's path, which
-`kqueue.testing.check_storage` tests. Whatever else one of them raises, or returns, is made a StorageFailed with its name (`guard`).
-One thread writes; `File.sync`, `Storage.sync_folder`, `Storage.write_atomic` and regions may be used from others beside it.
+Paths are relative to the storage's root, with "/" between folders ("" is the root itself); a path
+that would leave the root raises ValueError. FileNotFoundError where a name is needed and not there;
+TooManyOpenFiles where no more files can be opened: nothing was changed, and nobody's disk is at
+fault. Every other trouble is StorageFailed. Plugins bring theirs under the entry-point group
+`kqueue.storage`: a callable that takes a data folder's path, which `kqueue.testing.check_storage`
+tests. Whatever else one of them raises, or returns, is made a StorageFailed with its name
+(`guard`). One thread writes; `File.sync`, `Storage.sync_folder`, `Storage.write_atomic` and regions
+may be used from others beside it.
 """
 
 from __future__ import annotations
@@ -30,10 +33,12 @@ class Lock(Protocol):
     """Held until `release`, or until the process ends."""
 
     def check(self) -> str | None:
-        """Verify that the lock still excludes others; take it again where it was lost and is free. Blocks. None after `release`.
+        """Verify that the lock still excludes others; take it again where it was lost and is free.
+        Blocks. None after `release`.
 
-        Returns: None if nothing was wrong, else what was wrong and is right again (a sentence for the log).
-        Raises: FolderLost: another process holds the lock now, or the path names another folder. StorageFailed: it can't be verified.
+        Returns: None if nothing was wrong, else what was wrong and is right again (a sentence for
+        the log). Raises: FolderLost: another process holds the lock now, or the path names another
+        folder. StorageFailed: it can't be verified.
         """
         ...
 
@@ -43,7 +48,9 @@ class Lock(Protocol):
 
 
 class File(Protocol):
-    """One file. It may close its descriptor when idle and open it again by name: close the file before renaming it."""
+    """One file. It may close its descriptor when idle and open it again by name: close the file
+    before renaming it.
+    """
 
     @property
     def size(self) -> int:
@@ -53,9 +60,10 @@ class File(Protocol):
     def append(self, data: bytes | bytearray | memoryview) -> int:
         """Write at the end; returns the position where `data` begins.
 
-        Durability: none before `sync`; a power cut may lose all or any part. After a StorageFailed the end may hold a part of `data`.
-        Raises StorageFailed: also where an earlier `sync` failed. TooManyOpenFiles: nothing was written. DiskFull: there was no room,
-        and `truncate` to the size before takes back the part that was written.
+        Durability: none before `sync`; a power cut may lose all or any part. After a StorageFailed
+        the end may hold a part of `data`. Raises StorageFailed: also where an earlier `sync`
+        failed. TooManyOpenFiles: nothing was written. DiskFull: there was no room, and `truncate`
+        to the size before takes back the part that was written.
         """
         ...
 
@@ -68,10 +76,12 @@ class File(Protocol):
         ...
 
     def sync(self) -> None:
-        """Make all that was written so far survive a power cut; the name of a new file needs `sync_folder` besides.
+        """Make all that was written so far survive a power cut; the name of a new file needs
+        `sync_folder` besides.
 
-        Raises StorageFailed: what was written may be lost. The kernel reports that once, so this object raises it again from every later
-        `sync` and append; opened again by name, the file would report success. TooManyOpenFiles: nothing was done, and it may be repeated.
+        Raises StorageFailed: what was written may be lost. The kernel reports that once, so this
+        object raises it again from every later `sync` and append; opened again by name, the file
+        would report success. TooManyOpenFiles: nothing was done, and it may be repeated.
         """
         ...
 
@@ -80,14 +90,18 @@ class File(Protocol):
         ...
 
     def age_ms(self) -> int | None:
-        """Milliseconds since its bytes last changed, by the storage's own clock, never negative; None: the storage can't say.
+        """Milliseconds since its bytes last changed, by the storage's own clock, never negative;
+        None: the storage can't say.
 
-        Retention counts the age of segments from it whose records have no time. Raises StorageFailed, FileNotFoundError.
+        Retention counts the age of segments from it whose records have no time. Raises
+        StorageFailed, FileNotFoundError.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the descriptor; regions live on. Twice is harmless, and a later use opens it again."""
+        """Let go of the descriptor; regions live on. Twice is harmless, and a later use opens it
+        again.
+        """
         ...
 
 
@@ -101,7 +115,8 @@ class Storage(Protocol):
 
     @property
     def opener(self) -> Callable[[], Storage] | None:
-        """What opens the same files in another process: picklable, takes nothing; None: they are in this process alone.
+        """What opens the same files in another process: picklable, takes nothing; None: they are in
+        this process alone.
 
         It is sent through a pipe, so it carries no secrets: what they are found by, at most.
         """
@@ -110,9 +125,9 @@ class Storage(Protocol):
     def open(self, path: str, *, create: bool = False, size: int | None = None) -> File:
         """The file of this name. Its descriptor is opened on first use.
 
-        Args: create: make it, empty, if it is not there; its folder must be. size: its size where the caller just listed the
-        folder, which saves asking again. Raises FileNotFoundError: not there, or (at first use) gone.
-        Durability: a new name needs `sync_folder` of its folder.
+        Args: create: make it, empty, if it is not there; its folder must be. size: its size where
+        the caller just listed the folder, which saves asking again. Raises FileNotFoundError: not
+        there, or (at first use) gone. Durability: a new name needs `sync_folder` of its folder.
         """
         ...
 
@@ -129,17 +144,23 @@ class Storage(Protocol):
         ...
 
     def make_folder(self, path: str) -> None:
-        """Make a folder, and those above it; harmless if it is there. Durability: needs `sync_folder` of the one above."""
+        """Make a folder, and those above it; harmless if it is there. Durability: needs
+        `sync_folder` of the one above.
+        """
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file or an empty folder. Durability: needs `sync_folder`; until then it may come back. Raises FileNotFoundError."""
+        """Remove a file or an empty folder. Durability: needs `sync_folder`; until then it may come
+        back. Raises FileNotFoundError.
+        """
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file or folder another name, at once and whole; a file of the new name is replaced.
+        """Give a file or folder another name, at once and whole; a file of the new name is
+        replaced.
 
-        Durability: needs `sync_folder` of both folders; until then a power cut may show the old name. Raises FileNotFoundError.
+        Durability: needs `sync_folder` of both folders; until then a power cut may show the old
+        name. Raises FileNotFoundError.
         """
         ...
 
@@ -148,11 +169,14 @@ class Storage(Protocol):
         ...
 
     def write_atomic(self, path: str, data: bytes) -> None:
-        """Replace the file's content: old or new, never a mixture. Blocks. Durability: on return it survives a power cut."""
+        """Replace the file's content: old or new, never a mixture. Blocks. Durability: on return it
+        survives a power cut.
+        """
         ...
 
     def lock(self, name: str) -> Lock:
-        """Lock the folder that holds the lock file `name`. Raises FolderInUse: it is locked, in this process or another.
+        """Lock the folder that holds the lock file `name`. Raises FolderInUse: it is locked, in
+        this process or another.
 
         One lock per folder: a lock file of another name in the same folder may be refused too.
         """

@@ -1,7 +1,9 @@
-"""Descriptors of local files: how many may be open, which are kept, and what happens when there are too many.
+"""Descriptors of local files: how many may be open, which are kept, and what happens when there are
+too many.
 
-`OpenFiles` counts every open descriptor of the process's log files, those that only unsent regions still hold included, against a bound
-that leaves room for connections. `Descriptors` is the cache of one or more storages:
+`OpenFiles` counts every open descriptor of the process's log files, those that only unsent regions
+still hold included, against a bound that leaves room for connections. `Descriptors` is the cache of
+one or more storages:
 
     clean files      at most `limit` keep their descriptor; the longest unused are closed first (second chance)
     unsynced files   always keep theirs, because the kernel reports an error of write-back to a descriptor that was open then;
@@ -9,8 +11,9 @@ that leaves room for connections. `Descriptors` is the cache of one or more stor
     regions          a region and its file share one descriptor; at three quarters of the bound no more are opened for regions,
                      so that readers can't keep writers from their files
 
-At half of the bound `OpenFiles.on_scarce` is called, for the server to close connections that hold unsent regions. At the bound an open
-raises TooManyOpenFiles, as it does where the system itself refuses. An error of a sync never reaches another file than its own.
+At half of the bound `OpenFiles.on_scarce` is called, for the server to close connections that hold
+unsent regions. At the bound an open raises TooManyOpenFiles, as it does where the system itself
+refuses. An error of a sync never reaches another file than its own.
 """
 
 from __future__ import annotations
@@ -42,11 +45,15 @@ EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE})
 LIMIT_MIN = 32
 LIMIT_DEFAULT = 512
 BOUND_MAX = 65_536
-"""More than this many log files are never open at once, however many the system allows: each costs it about a kilobyte."""
+"""More than this many log files are never open at once, however many the system allows: each costs
+it about a kilobyte.
+"""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """There is no room: on the disk, in the user's quota, within the process's limit on file sizes."""
 RESERVED_MIN, RESERVED_MAX = 32, 256
-"""Descriptors that are left to everything else: listeners, jobs, the metadata store, the program around an embedded broker."""
+"""Descriptors that are left to everything else: listeners, jobs, the metadata store, the program
+around an embedded broker.
+"""
 UNSYNCED_MAX = 16_384
 """Of one cache; beyond it the oldest are synced in any case."""
 WRITE_BACK_FILES = 32
@@ -65,17 +72,23 @@ def open_files_allowed() -> int | None:
 
 
 def default_limit() -> int:
-    """How many clean files one storage keeps open by default: an eighth of what the process may have, since sockets need theirs."""
+    """How many clean files one storage keeps open by default: an eighth of what the process may
+    have, since sockets need theirs.
+    """
     allowed = open_files_allowed() if resource is not None else LIMIT_MIN * 8
     return LIMIT_DEFAULT if allowed is None else min(max(allowed // 8, LIMIT_MIN), LIMIT_DEFAULT)
 
 
 def fail(what: str, path: str, error: OSError) -> NoReturn:
-    """Raise what the storage contract has for `error`: FileNotFoundError, or the kind of StorageFailed that it is, with path and reason."""
+    """Raise what the storage contract has for `error`: FileNotFoundError, or the kind of
+    StorageFailed that it is, with path and reason.
+    """
     if isinstance(error, FileNotFoundError):
         raise error
     if error.errno == errno.ELOOP:
-        raise StorageFailed(f"can't {what} {path}: it is a symbolic link, and those in a data folder are not followed") from error
+        raise StorageFailed(
+            f"can't {what} {path}: it is a symbolic link, and those in a data folder are not followed"
+        ) from error
     name = errno.errorcode.get(error.errno or 0, "OSError")
     kind: type[StorageFailed] = TooManyOpenFiles if error.errno in EXHAUSTED else StorageFailed
     if error.errno in NO_ROOM and not what.startswith("sync"):
@@ -103,10 +116,12 @@ class CachedFile(Protocol):
 
 
 class OpenFiles:
-    """Counts open descriptors against a bound; one for the process, `PROCESS`, unless a test brings its own.
+    """Counts open descriptors against a bound; one for the process, `PROCESS`, unless a test brings
+    its own.
 
-    `claims`: callables that return how many descriptors others use (connections). `on_scarce`: called by whoever opens a file while half of
-    the bound is in use, from any thread, so each must return at once.
+    `claims`: callables that return how many descriptors others use (connections). `on_scarce`:
+    called by whoever opens a file while half of the bound is in use, from any thread, so each must
+    return at once.
     """
 
     def __init__(self, bound: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -155,7 +170,9 @@ PROCESS = OpenFiles()
 
 
 class Descriptor:
-    """One open descriptor, closed when nothing refers to it any more; the `Source` of a local file's regions."""
+    """One open descriptor, closed when nothing refers to it any more; the `Source` of a local
+    file's regions.
+    """
 
     __slots__ = ("__weakref__", "_close", "_file", "_live", "_path", "fd")
 
@@ -218,10 +235,12 @@ class Descriptor:
 
 
 class Descriptors:
-    """The descriptors that the files of one or more storages keep; see the module. `limit` None: see `default_limit`.
+    """The descriptors that the files of one or more storages keep; see the module. `limit` None:
+    see `default_limit`.
 
-    `submit(run)` (if set, from the thread that then sets it) takes work that syncs files; without it such work is done at once.
-    `lock` serves the cache alone: files have one writer each, and are synced from any thread.
+    `submit(run)` (if set, from the thread that then sets it) takes work that syncs files; without
+    it such work is done at once. `lock` serves the cache alone: files have one writer each, and are
+    synced from any thread.
     """
 
     def __init__(self, limit: int | None = None, open_files: OpenFiles = PROCESS) -> None:
@@ -239,7 +258,9 @@ class Descriptors:
         return len(self._clean)
 
     def sync_with(self, submit: Callable[[Callable[[], None]], None]) -> None:
-        """Have files synced by `submit(run)`, which is called by this thread alone; `run` may be called in any."""
+        """Have files synced by `submit(run)`, which is called by this thread alone; `run` may be
+        called in any.
+        """
         self._submitter = threading.get_ident()
         self._submit = submit
 
@@ -257,7 +278,9 @@ class Descriptors:
             fail("open", path, error)
 
     def call(self, run: Callable[[], T]) -> T:
-        """`run()`, which opens a file; where the system refuses, idle files are closed and it is called again. Raises OSError."""
+        """`run()`, which opens a file; where the system refuses, idle files are closed and it is
+        called again. Raises OSError.
+        """
         try:
             return run()
         except OSError as error:
@@ -272,7 +295,9 @@ class Descriptors:
                 raise
 
     def keep(self, file: CachedFile) -> None:
-        """Remember that `file` was opened and may be closed when it is not used; closes some others when there are too many."""
+        """Remember that `file` was opened and may be closed when it is not used; closes some others
+        when there are too many.
+        """
         if file.kept:
             return
         with self.lock:
@@ -339,7 +364,9 @@ class Descriptors:
                 self._examine()
 
     def _examine(self) -> None:
-        """Close the file that was kept for longest, unless it was used since the last look; forget one that is unsynced."""
+        """Close the file that was kept for longest, unless it was used since the last look; forget
+        one that is unsynced.
+        """
         oldest = self._clean.popleft()
         oldest.kept = not (oldest.unsynced or oldest.evict())
         if oldest.kept:

@@ -1,4 +1,6 @@
-"""What stands between kqueue and a storage that is not its own: whatever that does wrong is a StorageFailed with its name."""
+"""What stands between kqueue and a storage that is not its own: whatever that does wrong is a
+StorageFailed with its name.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _METHODS = (
 )  # fmt: skip
 
 
-def guard_maker(make: Callable[[str], Storage], entry: Registered[Callable[[str], Storage]]) -> Callable[[str], Storage]:
+def guard_maker(
+    make: Callable[[str], Storage], entry: Registered[Callable[[str], Storage]]
+) -> Callable[[str], Storage]:
     """What makes the same storages, guarded. Raises PluginError: it can't be called."""
     title = entry.title("storage")
     if not callable(make):
@@ -35,12 +39,16 @@ class Opener:
     title: str
 
     def __call__(self, *args: str) -> Storage:
-        """Raises: StorageFailed, FolderInUse: as the plugin says. PluginError: what it made is no storage."""
+        """Raises: StorageFailed, FolderInUse: as the plugin says. PluginError: what it made is no
+        storage.
+        """
         call = Caller(self.title, _PASSING)
         storage = call("opening", object, self.make, *args)
         missing = next((name for name in _METHODS if not callable(getattr(storage, name, None))), None)
         if missing is not None:
-            raise PluginError(f"{self.title}: expected a Storage, found {type(storage).__name__} without the method {missing}")
+            raise PluginError(
+                f"{self.title}: expected a Storage, found {type(storage).__name__} without the method {missing}"
+            )
         return GuardedStorage(storage, call)
 
 
@@ -148,7 +156,9 @@ class GuardedFile:
         return Region(_GuardedSource(found.source, self._call), found.position, found.size)
 
     def age_ms(self) -> int | None:
-        ask = getattr(self._file, "age_ms", None)  # a plugin made before the contract had it: nothing is known of its ages
+        ask = getattr(
+            self._file, "age_ms", None
+        )  # a plugin made before the contract had it: nothing is known of its ages
         found: int | None = None if ask is None else self._call("age_ms", (int, _NONE), ask)
         return None if found is None else max(found, 0)
 
@@ -188,5 +198,7 @@ class _GuardedLock:
 def _read_at(call: Caller, source: Any, position: int, size: int) -> bytes:
     found: bytes = call("read_at", bytes, source.read_at, position, size)
     if len(found) > size:
-        raise StorageFailed(f"{call.title} broke its contract: read_at returned {len(found)} bytes where {size} were asked for")
+        raise StorageFailed(
+            f"{call.title} broke its contract: read_at returned {len(found)} bytes where {size} were asked for"
+        )
     return found

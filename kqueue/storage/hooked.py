@@ -1,7 +1,8 @@
-"""A storage that asks hooks before it changes anything: where a test lets a disk be full, or tears a write.
+"""A storage that asks hooks before it changes anything: where a test lets a disk be full, or tears
+a write.
 
-It stands around any other storage, in embedded brokers alone; reading goes straight through. What another process does with the files
-(compaction) is not asked about.
+It stands around any other storage, in embedded brokers alone; reading goes straight through. What
+another process does with the files (compaction) is not asked about.
 """
 
 from __future__ import annotations
@@ -14,18 +15,24 @@ from kqueue.storage.contract import Entry, File, Lock, Region, Storage
 
 
 class Failure(NamedTuple):
-    """What a hook has happen instead: the first `written` bytes of an append reach the file (of other changes nothing), then `error`."""
+    """What a hook has happen instead: the first `written` bytes of an append reach the file (of
+    other changes nothing), then `error`.
+    """
 
     error: StorageFailed
     written: int = 0
 
 
 class StorageHook(Protocol):
-    """Asked before each change; may be called from several threads at once, the owner's and those of jobs."""
+    """Asked before each change; may be called from several threads at once, the owner's and those
+    of jobs.
+    """
 
     def __call__(self, kind: str, path: str, size: int) -> Failure | None:
-        """`kind` is append, create, make_folder, write_atomic, truncate, rename, remove, sync or sync_folder; `size` in bytes, of what
-        is to be written, 0 where nothing is. Returns: what goes wrong; None: nothing does."""
+        """`kind` is append, create, make_folder, write_atomic, truncate, rename, remove, sync or
+        sync_folder; `size` in bytes, of what is to be written, 0 where nothing is. Returns: what
+        goes wrong; None: nothing does.
+        """
         ...
 
 

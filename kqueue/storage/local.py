@@ -1,10 +1,11 @@
 """Files on a local disk.
 
-Symbolic links below the root are not followed: one could lead writes and deletions out of the data folder. The root itself may be reached
-through links. Folders and files are created for this user alone (0700, 0600), unless they are not private.
+Symbolic links below the root are not followed: one could lead writes and deletions out of the data
+folder. The root itself may be reached through links. Folders and files are created for this user
+alone (0700, 0600), unless they are not private.
 
-A file costs no descriptor until it is used, and loses it again when many others are (`descriptors`). What a platform lacks has its plain
-fallback here: fdatasync, F_FULLFSYNC.
+A file costs no descriptor until it is used, and loses it again when many others are
+(`descriptors`). What a platform lacks has its plain fallback here: fdatasync, F_FULLFSYNC.
 """
 
 from __future__ import annotations
@@ -45,9 +46,11 @@ def _sync_descriptor(fd: int) -> None:
 
 
 class LocalFile:
-    """A file on disk; see `contract.File`. Appends go to the end that this object knows: one writer per file.
+    """A file on disk; see `contract.File`. Appends go to the end that this object knows: one writer
+    per file.
 
-    `unsynced`: something was written since the last sync began. `used`: since `Descriptors` last looked. `kept`: it is in their cache.
+    `unsynced`: something was written since the last sync began. `used`: since `Descriptors` last
+    looked. `kept`: it is in their cache.
     """
 
     __slots__ = (
@@ -112,11 +115,13 @@ class LocalFile:
         self._descriptor = descriptor
 
     def sync(self) -> None:
-        # May run beside the owner's appends, and beside another sync: the lock is there because the kernel reports an error of write-back
-        # to one of two.
+        # May run beside the owner's appends, and beside another sync: the lock is there because the
+        # kernel reports an error of write-back to one of two.
         with self._lock_of_syncs():
             self._check()
-            descriptor = self._descriptor or self._shared_descriptor() or self._descriptors.open(self._path, weakref.ref(self))
+            descriptor = (
+                self._descriptor or self._shared_descriptor() or self._descriptors.open(self._path, weakref.ref(self))
+            )
             self.unsynced = False
             self._descriptors.syncing(self)
             try:
@@ -129,7 +134,9 @@ class LocalFile:
             self._descriptors.synced(self)
 
     def write_back(self) -> None:
-        """Sync where something is unsynced, without raising: what fails is raised by the next change or sync of this file."""
+        """Sync where something is unsynced, without raising: what fails is raised by the next
+        change or sync of this file.
+        """
         if self.unsynced and self._descriptor is not None:
             with contextlib.suppress(StorageFailed):
                 self.sync()
@@ -158,7 +165,9 @@ class LocalFile:
         return True
 
     def close_failed(self, error: OSError) -> None:
-        """A sync or the closing of a descriptor failed: what was written may be lost, whatever a later sync reports."""
+        """A sync or the closing of a descriptor failed: what was written may be lost, whatever a
+        later sync reports.
+        """
         if self._failure is None:
             name = errno.errorcode.get(error.errno or 0, "OSError")
             self._failure = f"can't sync {self._path}: {name}, {error.strerror}"
@@ -195,7 +204,8 @@ class LocalFile:
 class LocalStorage:
     """A folder of a local disk; made if it is not there. `descriptors` may be shared among several.
 
-    `private`: what is created can be used by this user alone; else by whom the process's umask allows.
+    `private`: what is created can be used by this user alone; else by whom the process's umask
+    allows.
     """
 
     def __init__(self, root: str | Path, descriptors: Descriptors | None = None, *, private: bool = True) -> None:
@@ -300,7 +310,9 @@ class LocalStorage:
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)  # noqa: PTH108  of a write that was cut short; or a link, whose target is not ours to write to
-            fd = self._descriptors.call(lambda: os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, self._file_mode))
+            fd = self._descriptors.call(
+                lambda: os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, self._file_mode)
+            )
             with open(fd, "wb") as file:
                 file.write(data)
                 file.flush()
@@ -335,7 +347,9 @@ class LocalStorage:
         return f"{self._root}/{check_path(path)}" if path else self._root
 
     def _check_folder(self, folder: str) -> None:
-        """Look whether a folder below the root is one. Raises StorageFailed: it, or one above it, is a symbolic link or a file."""
+        """Look whether a folder below the root is one. Raises StorageFailed: it, or one above it,
+        is a symbolic link or a file.
+        """
         while folder:
             full = self._full(folder)
             try:
@@ -369,4 +383,10 @@ class LocalStorage:
 
 
 def _kind_of(mode: int) -> str:
-    return "a symbolic link, which is not followed" if stat.S_ISLNK(mode) else "a file" if stat.S_ISREG(mode) else stat.filemode(mode)
+    return (
+        "a symbolic link, which is not followed"
+        if stat.S_ISLNK(mode)
+        else "a file"
+        if stat.S_ISREG(mode)
+        else stat.filemode(mode)
+    )

@@ -7,8 +7,9 @@ A `LocalLock` holds two kernel locks, because each covers a case that the other 
 - A POSIX record lock on the lock file, which Kafka's JVM takes too. It belongs to the process, so it does not exclude a second holder
   in the same process, and the kernel drops it when the process closes *any* descriptor of that file.
 
-Hence the table of held locks: a lock file that this process holds is never opened a second time. Where the file system has no flock
-on folders (NFS), the POSIX lock and the table remain. Windows has neither: there the table alone excludes.
+Hence the table of held locks: a lock file that this process holds is never opened a second time.
+Where the file system has no flock on folders (NFS), the POSIX lock and the table remain. Windows
+has neither: there the table alone excludes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 FileId = tuple[int, int]
-"""Device and inode: the same for every spelling of a path, symbolic links and bind mounts included."""
+"""Device and inode: the same for every spelling of a path, symbolic links and bind mounts included.
+"""
 
 OPEN_ATTEMPTS_MAX = 10
 _CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
@@ -36,10 +38,11 @@ _held_guard = threading.Lock()
 
 
 class LocalLock:
-    """Locks the folder of the lock file `path`, which is created if it is missing; see `contract.Lock`.
+    """Locks the folder of the lock file `path`, which is created if it is missing; see
+    `contract.Lock`.
 
-    Raises: FolderInUse: another process, or this one, holds it. StorageFailed: the lock file is no regular file. OSError.
-    Thread: `check` and `release` may be called from different threads.
+    Raises: FolderInUse: another process, or this one, holds it. StorageFailed: the lock file is no
+    regular file. OSError. Thread: `check` and `release` may be called from different threads.
     """
 
     def __init__(self, path: str, mode: int = 0o600) -> None:
@@ -83,7 +86,9 @@ class LocalLock:
             try:
                 file_fd, self._file_id = _lock_file(self._path, self._mode)
             except FolderInUse:
-                raise FolderLost(f"{self._path} was replaced while it was locked, and the new file is locked by another process") from None
+                raise FolderLost(
+                    f"{self._path} was replaced while it was locked, and the new file is locked by another process"
+                ) from None
             old, self._file_fd = self._file_fd, file_fd
         assert old is not None
         os.close(old)
@@ -103,7 +108,9 @@ class LocalLock:
         with self._mutex, _held_guard:
             _held.discard(self)
             if fcntl is not None and self._folder_fd is not None:
-                with contextlib.suppress(OSError):  # a forked process may hold the same open file: closing alone would not unlock it
+                with contextlib.suppress(
+                    OSError
+                ):  # a forked process may hold the same open file: closing alone would not unlock it
                     fcntl.flock(self._folder_fd, fcntl.LOCK_UN)
             self._close()
 
@@ -114,7 +121,9 @@ class LocalLock:
         self._folder_fd = self._file_fd = None
 
     def _leave_to_parent(self) -> None:
-        """In a forked process: close the inherited descriptors. The parent keeps both locks, the child holds none."""
+        """In a forked process: close the inherited descriptors. The parent keeps both locks, the
+        child holds none.
+        """
         self._mutex = threading.Lock()
         with contextlib.suppress(OSError):
             self._close()
@@ -125,7 +134,9 @@ def _id_of(status: os.stat_result) -> FileId:
 
 
 def _lock_file_id(path: str) -> FileId | None:
-    """The id of the lock file; None: there is none. Raises StorageFailed: it is a symbolic link, a folder, ..."""
+    """The id of the lock file; None: there is none. Raises StorageFailed: it is a symbolic link, a
+    folder, ...
+    """
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -137,7 +148,9 @@ def _lock_file_id(path: str) -> FileId | None:
 
 
 def _lock_file(path: str, mode: int) -> tuple[int, FileId]:
-    """Open and lock the lock file, created if it is missing; returns its descriptor and id. The caller holds `_held_guard`."""
+    """Open and lock the lock file, created if it is missing; returns its descriptor and id. The
+    caller holds `_held_guard`.
+    """
     for _ in range(OPEN_ATTEMPTS_MAX):
         found = _lock_file_id(path)
         if found is not None and any(lock._file_id == found for lock in _held):
@@ -171,7 +184,9 @@ def _take_record_lock(fd: int | None) -> bool:
 
 
 def _lock_folder(folder: str, path: str) -> int | None:
-    """Open and flock the folder; returns its descriptor, None: this file system or platform has no flock on folders."""
+    """Open and flock the folder; returns its descriptor, None: this file system or platform has no
+    flock on folders.
+    """
     if fcntl is None:
         return None
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _CLOSE_ON_EXEC)
@@ -188,7 +203,9 @@ def _lock_folder(folder: str, path: str) -> int | None:
 
 
 def _take_folder_lock(fd: int) -> bool:
-    """Take the flock, or keep it where this descriptor has it; False: another descriptor has it. Raises OSError: not supported."""
+    """Take the flock, or keep it where this descriptor has it; False: another descriptor has it.
+    Raises OSError: not supported.
+    """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

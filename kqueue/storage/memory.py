@@ -9,7 +9,9 @@ from kqueue.storage.paths import check_path, parent_of
 
 
 class MemoryFile:
-    """Bytes that grow; also the `Source` of its regions. `sync` has nothing to do: memory ends with the process."""
+    """Bytes that grow; also the `Source` of its regions. `sync` has nothing to do: memory ends with
+    the process.
+    """
 
     __slots__ = ("_clock", "_data", "_modified_ms")
 
@@ -29,7 +31,8 @@ class MemoryFile:
         return position
 
     def read_at(self, position: int, size: int) -> bytes:
-        # a copy in one step: a view of it would stand in the way of an append, when another thread reads
+        # a copy in one step: a view of it would stand in the way of an append, when another thread
+        # reads
         return bytes(self._data[position : position + size])
 
     def truncate(self, size: int) -> None:

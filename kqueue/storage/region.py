@@ -6,7 +6,9 @@ from typing import Protocol
 
 
 class Source(Protocol):
-    """An open file as a region holds it; stays usable as long as somebody refers to it, whatever happens to the name."""
+    """An open file as a region holds it; stays usable as long as somebody refers to it, whatever
+    happens to the name.
+    """
 
     def read_at(self, position: int, size: int) -> bytes:
         """The bytes from `position` on; fewer than `size` only where the file ends."""
@@ -22,7 +24,9 @@ class Source(Protocol):
 
 
 class Region:
-    """A stretch of a file, to be sent later: `size` bytes from `position` on. Holds the open file, so its descriptor stays its own."""
+    """A stretch of a file, to be sent later: `size` bytes from `position` on. Holds the open file,
+    so its descriptor stays its own.
+    """
 
     __slots__ = ("position", "size", "source")
     is_region = True
@@ -45,7 +49,9 @@ class Region:
 
     @property
     def place(self) -> str:
-        """The `Storage.place` of the file, for the queue of a job that reads it; "" where the source does not say."""
+        """The `Storage.place` of the file, for the queue of a job that reads it; "" where the
+        source does not say.
+        """
         return getattr(self.source, "place", "")
 
     def is_cached(self) -> bool:

@@ -1,6 +1,8 @@
-"""The test kit that ships with kqueue: clocks, faulty storage, public checkers of the contracts. Nothing of the broker imports it.
+"""The test kit that ships with kqueue: clocks, faulty storage, public checkers of the contracts.
+Nothing of the broker imports it.
 
-What stands in `__all__` is looked up when it is asked for, so that importing this package costs nothing.
+What stands in `__all__` is looked up when it is asked for, so that importing this package costs
+nothing.
 """
 
 from __future__ import annotations
@@ -8,7 +10,15 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-__all__ = ["check_cleanup_policy", "check_codec", "check_metadata_store", "check_partitioner", "check_storage", "faults", "sealed_segments"]
+__all__ = [
+    "check_cleanup_policy",
+    "check_codec",
+    "check_metadata_store",
+    "check_partitioner",
+    "check_storage",
+    "faults",
+    "sealed_segments",
+]
 
 if TYPE_CHECKING:
     from kqueue.testing.broker_faults import faults

@@ -1,8 +1,10 @@
-"""Faults on purpose: ``with kqueue.testing.faults(broker) as faults: faults.fail("Produce", times=3)``.
+"""Faults on purpose: ``with kqueue.testing.faults(broker) as faults: faults.fail("Produce",
+times=3)``.
 
-Faults stack in the order in which they are made: each is shown what the ones before let through. A request meets one end: it fails, or is
-disconnected, or its reply is dropped; delays, and errors for a part of it, may come on top. A fault that is used up (`times`) lets the
-next have its turn, so that a row of faults is a script.
+Faults stack in the order in which they are made: each is shown what the ones before let through. A
+request meets one end: it fails, or is disconnected, or its reply is dropped; delays, and errors for
+a part of it, may come on top. A fault that is used up (`times`) lets the next have its turn, so
+that a row of faults is a script.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ F = TypeVar("F", bound=Fault)
 
 
 class Fired(NamedTuple):
-    """One stroke of a fault: what it was, and the request or file that it hit ("" or None where that is not known)."""
+    """One stroke of a fault: what it was, and the request or file that it hit ("" or None where
+    that is not known).
+    """
 
     time: datetime
     fault: str
@@ -63,15 +67,18 @@ class Fired(NamedTuple):
 
 
 class Faults:
-    """The faults of one ``with``. What they do is the same for the same `seed`, as far as the clients do the same.
+    """The faults of one ``with``. What they do is the same for the same `seed`, as far as the
+    clients do the same.
 
-    They outlive the broker's restarts. At the end all are taken back, also after an exception, and what they held up goes on. `fired` tells
-    what they did.
+    They outlive the broker's restarts. At the end all are taken back, also after an exception, and
+    what they held up goes on. `fired` tells what they did.
 
-    What the methods for requests have in common: `api` is the protocol's name ("Produce"), or "*" for all. `topic`, `partition`: only
-    requests that name it (a Fetch names what its session remembers, too); `client_id`: only of that client. `after`: let so many
-    pass first. `times`: hit no more than so many; None is no bound. `probability`: hit each with this chance.
-    Raises ValueError at once: there is no such API or error (the message has the nearest name), or one that names no topics.
+    What the methods for requests have in common: `api` is the protocol's name ("Produce"), or "*"
+    for all. `topic`, `partition`: only requests that name it (a Fetch names what its session
+    remembers, too); `client_id`: only of that client. `after`: let so many pass first. `times`: hit
+    no more than so many; None is no bound. `probability`: hit each with this chance. Raises
+    ValueError at once: there is no such API or error (the message has the nearest name), or one
+    that names no topics.
     """
 
     def __init__(self, broker: Broker, seed: int = 0) -> None:
@@ -90,7 +97,9 @@ class Faults:
         self._is_in_use = True
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._is_in_use = False
         self._broker._hooks.remove(self._show, self._ask, self.cancel)
         self.cancel()
@@ -125,8 +134,9 @@ class Faults:
     ) -> Fault:
         """Answer with an error, without doing what was asked for.
 
-        With `topic` or `partition` that part of the request alone, and the rest is carried out, where the protocol has an answer for
-        each (Produce, Fetch, ListOffsets, Metadata, OffsetCommit, OffsetForLeaderEpoch, DeleteRecords); else the whole request.
+        With `topic` or `partition` that part of the request alone, and the rest is carried out,
+        where the protocol has an answer for each (Produce, Fetch, ListOffsets, Metadata,
+        OffsetCommit, OffsetForLeaderEpoch, DeleteRecords); else the whole request.
         """
         which = self._which(api, topic, partition, client_id, times, after, probability)
         return self._add(Failing(find_error(error), which, self._rng, self._changed))
@@ -144,9 +154,11 @@ class Faults:
         after: int = 0,
         probability: float = 1.0,
     ) -> Fault:
-        """Let requests wait before they are begun, and with each what its connection sends after it: a slow network, or a slow broker.
+        """Let requests wait before they are begun, and with each what its connection sends after
+        it: a slow network, or a slow broker.
 
-        Time is the broker's: `broker.clock.advance` shortens it. A request whose client gave up meanwhile is carried out all the same.
+        Time is the broker's: `broker.clock.advance` shortens it. A request whose client gave up
+        meanwhile is carried out all the same.
         """
         if ms < 0 or seconds < 0 or not (ms or seconds):
             raise ValueError(f"ms={ms}, seconds={seconds}: expected a delay of more than 0")
@@ -165,7 +177,11 @@ class Faults:
         probability: float = 1.0,
     ) -> Fault:
         """Close the connection in place of beginning a request."""
-        return self._add(Disconnecting(self._which(api, topic, partition, client_id, times, after, probability), self._rng, self._changed))
+        return self._add(
+            Disconnecting(
+                self._which(api, topic, partition, client_id, times, after, probability), self._rng, self._changed
+            )
+        )
 
     def drop_reply(
         self,
@@ -178,14 +194,19 @@ class Faults:
         after: int = 0,
         probability: float = 1.0,
     ) -> Fault:
-        """Do what was asked for, then close the connection in place of the answer: the client can't know whether it was done."""
-        return self._add(Dropping(self._which(api, topic, partition, client_id, times, after, probability), self._rng, self._changed))
+        """Do what was asked for, then close the connection in place of the answer: the client can't
+        know whether it was done.
+        """
+        return self._add(
+            Dropping(self._which(api, topic, partition, client_id, times, after, probability), self._rng, self._changed)
+        )
 
     def partition_network(self, client_id: str | None = None) -> Partition:
-        """Let nothing through between this client (None: any) and the broker, either way, until `heal` or the end of the ``with``.
+        """Let nothing through between this client (None: any) and the broker, either way, until
+        `heal` or the end of the ``with``.
 
-        Nothing is closed, and nothing refused: requests wait, answers too, new connections are taken and then hear nothing. What the
-        operating system already has of an answer arrives.
+        Nothing is closed, and nothing refused: requests wait, answers too, new connections are
+        taken and then hear nothing. What the operating system already has of an answer arrives.
         """
         which = Which(client_id=client_id)
         fault = self._add(Partition(which, self._rng, self._changed, self._on_owner))
@@ -195,31 +216,39 @@ class Faults:
     # --- the disk
 
     def disk_full(self, topic: str | None = None, *, free_bytes: int = 0) -> Fault:
-        """Refuse what needs room on the disk, of one topic or of all, as a full disk does; it takes `free_bytes` before.
+        """Refuse what needs room on the disk, of one topic or of all, as a full disk does; it takes
+        `free_bytes` before.
 
-        An append that finds no room is refused (KAFKA_STORAGE_ERROR) and leaves nothing behind; reads go on, and appends too once the
-        fault is cancelled. The metadata store has room: topics that don't need files yet can be made.
+        An append that finds no room is refused (KAFKA_STORAGE_ERROR) and leaves nothing behind;
+        reads go on, and appends too once the fault is cancelled. The metadata store has room:
+        topics that don't need files yet can be made.
         """
         if free_bytes < 0:
             raise ValueError(f"free_bytes={free_bytes}: expected a number from 0 on")
         return self._add(FullDisk(topic, free_bytes, self._rng, self._changed))
 
     def torn_write(self, topic: str | None = None, *, times: int | None = 1, after: int = 0) -> Fault:
-        """Write only a part of a batch, of a length that the seed gives, then fail with EIO. The log is read-only until the restart."""
+        """Write only a part of a batch, of a length that the seed gives, then fail with EIO. The
+        log is read-only until the restart.
+        """
         return self._add(TornWrite(topic, times, after, self._rng, self._changed))
 
     # --- scripts
 
     def script(self, steps: Iterable[Mapping[str, Any]]) -> list[Fault]:
-        """Make faults of plain data, in this order: ``[{"fail": "Produce", "times": 2}, {"delay": "Fetch", "ms": 50}]``.
+        """Make faults of plain data, in this order: ``[{"fail": "Produce", "times": 2}, {"delay":
+        "Fetch", "ms": 50}]``.
 
-        Each step names a method and its first argument, and its keywords besides. Raises: ValueError: there is no such method.
+        Each step names a method and its first argument, and its keywords besides. Raises:
+        ValueError: there is no such method.
         """
         made = []
         for step in steps:
             names = [name for name in step if name in SCRIPTED]
             if len(names) != 1:
-                raise ValueError(f"{dict(step)}: expected one of {', '.join(SCRIPTED)}, found {', '.join(names) or 'none'}")
+                raise ValueError(
+                    f"{dict(step)}: expected one of {', '.join(SCRIPTED)}, found {', '.join(names) or 'none'}"
+                )
             keywords = {name: value for name, value in step.items() if name != names[0]}
             make: Callable[..., Fault] = getattr(self, names[0])
             made.append(make(step[names[0]], **keywords))
@@ -278,10 +307,14 @@ class Faults:
         time = datetime.fromtimestamp(broker.clock.wall_ms() / 1000, UTC)
         named = wanted_by(asked.request, asked.api, broker)
         topics = tuple(dict.fromkeys(one.topic if isinstance(one.topic, str) else one.topic.hex() for one in named))
-        self._fired.append(Fired(time, fault.what, asked.api, asked.version, asked.call.client_id, asked.connection.address, topics))
+        self._fired.append(
+            Fired(time, fault.what, asked.api, asked.version, asked.call.client_id, asked.connection.address, topics)
+        )
 
     def _on_owner(self, run: Callable[[], None]) -> None:
-        """Run on the broker's thread, and send what it made answerable; nothing happens while the broker does not run."""
+        """Run on the broker's thread, and send what it made answerable; nothing happens while the
+        broker does not run.
+        """
 
         async def work() -> None:
             run()
@@ -312,5 +345,7 @@ def find_error(error: str | ErrorCode) -> ErrorCode:
 
 
 def faults(broker: Broker, seed: int = 0) -> Faults:
-    """Faults for `broker`, an embedded one, inside of a ``with``; it may be started and stopped meanwhile."""
+    """Faults for `broker`, an embedded one, inside of a ``with``; it may be started and stopped
+    meanwhile.
+    """
     return Faults(broker, seed)

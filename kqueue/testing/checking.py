@@ -1,4 +1,6 @@
-"""How a plugin is held against its contract: a table of promises, tried one by one in this process. `isolation` does it in another."""
+"""How a plugin is held against its contract: a table of promises, tried one by one in this process.
+`isolation` does it in another.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _NOT_ITS = (_HERE, "<frozen importlib")
 
 
 class Trial(Generic[P]):
-    """A plugin under one check. `options` are what the checker was called with, `folder` is empty and this check's own."""
+    """A plugin under one check. `options` are what the checker was called with, `folder` is empty
+    and this check's own.
+    """
 
     def __init__(self, plugin: P, options: Mapping[str, Any], folder: str, note: Note) -> None:
         self.plugin = plugin
@@ -29,7 +33,9 @@ class Trial(Generic[P]):
         self._raised: list[tuple[BaseException, str]] = []
 
     def ask(self, what: str, run: Callable[[], T]) -> T:
-        """The result of `run`, a call of the plugin; `what` says which call with which input, should it raise, hang or die."""
+        """The result of `run`, a call of the plugin; `what` says which call with which input,
+        should it raise, hang or die.
+        """
         self._note("asked", what)
         try:
             result = run()
@@ -45,7 +51,9 @@ class Trial(Generic[P]):
 
 
 class Check(NamedTuple):
-    """One promise, as a sentence about the plugin, and what tries it: raises AssertionError with what was found instead."""
+    """One promise, as a sentence about the plugin, and what tries it: raises AssertionError with
+    what was found instead.
+    """
 
     promise: str
     run: Callable[[Trial[Any]], None]
@@ -66,9 +74,13 @@ class Failure(NamedTuple):
 
 
 def same(what: str, found: object, expected: object) -> None:
-    """Raises AssertionError: `found` is something else than `expected`, or of another type; `what` says what gave it."""
+    """Raises AssertionError: `found` is something else than `expected`, or of another type; `what`
+    says what gave it.
+    """
     assert found == expected, f"{what} gave {found!r:.200}, expected {expected!r:.200}"
-    assert type(found) is type(expected), f"{what} gave {type(found).__name__} {found!r:.200}, expected {type(expected).__name__}"
+    assert type(found) is type(expected), (
+        f"{what} gave {type(found).__name__} {found!r:.200}, expected {type(expected).__name__}"
+    )
 
 
 def raises(kind: type[BaseException], what: str, run: Callable[[], object]) -> None:
@@ -93,9 +105,16 @@ def name_in(checks: Checks, plugin: object) -> str:
 
 
 def first_failure(
-    checks: Checks, plugin: object, options: Mapping[str, Any], folder: Path, note: Note, printed: Callable[[], str] = str
+    checks: Checks,
+    plugin: object,
+    options: Mapping[str, Any],
+    folder: Path,
+    note: Note,
+    printed: Callable[[], str] = str,
 ) -> Failure | None:
-    """Try all promises until one is broken. `printed` tells what has come out on standard output since it was last asked."""
+    """Try all promises until one is broken. `printed` tells what has come out on standard output
+    since it was last asked.
+    """
     for number, check in enumerate(checks.rows):
         own = folder / str(number)
         own.mkdir()
@@ -108,7 +127,7 @@ def first_failure(
         except BaseException as error:
             return Failure(check.promise, _told(error, trial))
         if output := printed():
-            return Failure(_SILENCE, f"in the check \"{check.promise}\" it printed {output!r:.200}")
+            return Failure(_SILENCE, f'in the check "{check.promise}" it printed {output!r:.200}')
     return None
 
 
@@ -132,4 +151,4 @@ def where(error: BaseException) -> str:
 
 def sentence(name: str, failure: Failure) -> str:
     """The message for whoever wrote the plugin."""
-    return f"{name} does not keep its promise \"{failure.promise}\": {failure.what}".rstrip()
+    return f'{name} does not keep its promise "{failure.promise}": {failure.what}'.rstrip()

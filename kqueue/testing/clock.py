@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 class ManualClock:
-    """A `Clock` for simulation: both clocks move only by `advance`; the wall may also be set, as people do.
+    """A `Clock` for simulation: both clocks move only by `advance`; the wall may also be set, as
+    people do.
 
     `wall_ms`: milliseconds since 1970 UTC to start at. `monotonic_ms` starts at 0.
     """

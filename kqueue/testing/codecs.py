@@ -20,7 +20,8 @@ _CodecTrial = Trial[Codec]
 
 
 def check_codec(codec: Codec | str, *, seed: int = 1, time_limit_s: float = 60, isolated: bool = True) -> None:
-    """Check that a codec keeps the contract in `kqueue.records.codecs.contract`; takes well under a second for a fast one.
+    """Check that a codec keeps the contract in `kqueue.records.codecs.contract`; takes well under a
+    second for a fast one.
 
     Round trips at every end of its levels and over all kinds of buffers, the limit to the byte, a bomb, data that is
     cut off, damaged or noise, several threads at once. All of it in a process of its own, so that a codec that hangs or dies is named.
@@ -50,21 +51,29 @@ def _check_round_trips(trial: _CodecTrial) -> None:
         for buffer in (packed, bytearray(packed), memoryview(packed)):
             unpacked = _decompress_own(trial, buffer, len(data), about)
             kind = type(buffer).__name__
-            assert unpacked == data, f"{about}: a round trip changed the data (given as {kind}){_difference(data, unpacked)}"
+            assert unpacked == data, (
+                f"{about}: a round trip changed the data (given as {kind}){_difference(data, unpacked)}"
+            )
 
 
 def _check_sameness(trial: _CodecTrial) -> None:
     for data, level in _inputs(trial):
         about = f"{_size(data)} at level {level}"
         packed = _compress(trial, data, level)
-        assert _compress(trial, data, level) == packed, f"{about}: the same data was compressed to something else the second time"
-        assert _compress(trial, memoryview(bytearray(data)), level) == packed, f"{about}: a memoryview compresses to something else"
+        assert _compress(trial, data, level) == packed, (
+            f"{about}: the same data was compressed to something else the second time"
+        )
+        assert _compress(trial, memoryview(bytearray(data)), level) == packed, (
+            f"{about}: a memoryview compresses to something else"
+        )
 
 
 def _check_limit(trial: _CodecTrial) -> None:
     for data in _samples(trial):
         packed = _compress(trial, data, None)
-        assert _decompress_own(trial, packed, len(data) + 1, _size(data)) == data, f"{_size(data)}: a limit above the size changed the data"
+        assert _decompress_own(trial, packed, len(data) + 1, _size(data)) == data, (
+            f"{_size(data)}: a limit above the size changed the data"
+        )
         for limit in {len(data) - 1, len(data) // 2, 0} - {-1, len(data)}:
             found = _decompress(trial, packed, limit, f"what was compressed of {_size(data)}")
             assert found is None, f"{len(found or b'')} bytes came out under a limit of {limit}, expected CorruptBatch"
@@ -114,7 +123,9 @@ def _check_threads(trial: _CodecTrial) -> None:
     samples = [bytes([number]) * 50_000 for number in range(8)]
     with ThreadPoolExecutor(4) as pool:
         packed = trial.ask("compress in four threads", lambda: list(pool.map(codec.compress, samples)))
-        unpacked = trial.ask("decompress in four threads", lambda: list(pool.map(lambda data: codec.decompress(data, 50_000), packed)))
+        unpacked = trial.ask(
+            "decompress in four threads", lambda: list(pool.map(lambda data: codec.decompress(data, 50_000), packed))
+        )
     assert unpacked == samples, "threads at once mixed up their data"
 
 
@@ -133,7 +144,9 @@ def _decompress_own(trial: _CodecTrial, packed: Buffer, limit: int, about: str) 
     try:
         found = trial.ask(f"decompress({_size(packed)}, limit={limit})", lambda: trial.plugin.decompress(packed, limit))
     except CorruptBatch as error:
-        raise AssertionError(f"{about}: decompress refused under a limit of {limit} what compress had made: {error}") from error
+        raise AssertionError(
+            f"{about}: decompress refused under a limit of {limit} what compress had made: {error}"
+        ) from error
     assert type(found) is bytes, f"{about}: decompress must return bytes, found {type(found).__name__}"
     return found
 
@@ -156,7 +169,9 @@ def _decompress(trial: _CodecTrial, data: Buffer, limit: int, about: str) -> byt
 
 def _inputs(trial: _CodecTrial) -> Iterator[tuple[bytes, int | None]]:
     levels = trial.plugin.levels
-    tried = [None, 1] if levels is None else [None, levels.lowest, levels.default, levels.highest]  # without levels it has to ignore one
+    tried = (
+        [None, 1] if levels is None else [None, levels.lowest, levels.default, levels.highest]
+    )  # without levels it has to ignore one
     for data in _samples(trial):
         yield from ((data, level) for level in tried)
 

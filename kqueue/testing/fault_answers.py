@@ -1,4 +1,5 @@
-"""Answers with an error that was asked for: to the whole request, or to those of its topics and partitions that are meant.
+"""Answers with an error that was asked for: to the whole request, or to those of its topics and
+partitions that are meant.
 
 | API | an error for one topic or partition |
 |---|---|
@@ -7,7 +8,8 @@
 | Fetch | at once, with what the other partitions have by then; what the client's fetch session remembers is meant too |
 | any other | the whole request is answered with the error, if it names the topic |
 
-An error of fetch sessions themselves stands at the top of a Fetch answer (version 7 and later), not at its partitions.
+An error of fetch sessions themselves stands at the top of a Fetch answer (version 7 and later), not
+at its partitions.
 """
 
 from __future__ import annotations
@@ -26,7 +28,11 @@ NO_LEADER = -1
 UNKNOWN = -1
 VERSION_TOP_ERROR = 7
 SESSION_ERRORS = frozenset(
-    {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR}
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
 )
 
 
@@ -47,7 +53,9 @@ class Choice(NamedTuple):
         return self.has_topic(topic) and (self.partition is None or self.partition == partition)
 
     def is_named(self, named: list[Named]) -> bool:
-        """Whether a request that names these is meant; one that names a topic without partitions means all of them."""
+        """Whether a request that names these is meant; one that names a topic without partitions
+        means all of them.
+        """
         for topic, partitions in named:
             if self.has_topic(topic) and (self.partition is None or not partitions or self.partition in partitions):
                 return True
@@ -74,7 +82,9 @@ _SHAPES = {
 
 
 def refuse(asked: Asked, error: CodedError, choice: Choice) -> None:
-    """Have `asked` answered with `error`, in so far as it is meant; the rest goes on to the next fault, and is carried out."""
+    """Have `asked` answered with `error`, in so far as it is meant; the rest goes on to the next
+    fault, and is carried out.
+    """
     if asked.api == "Metadata":
         asked.modify(lambda asked: _refuse_metadata(asked, error.code, choice))
     elif asked.api == "Fetch" and not (error.code in SESSION_ERRORS and asked.version >= VERSION_TOP_ERROR):
@@ -142,7 +152,8 @@ def _refuse_metadata(asked: Asked, code: ErrorCode, choice: Choice) -> None:
         taken = [(one, name) for one, name in asked_for if choice.has_topic(name)]
         request.topics = [one for one, name in asked_for if not choice.has_topic(name)]
     entries = [
-        MetadataResponseTopic(error_code=code, name=None if isinstance(name, bytes) else name, topic_id=one.topic_id) for one, name in taken
+        MetadataResponseTopic(error_code=code, name=None if isinstance(name, bytes) else name, topic_id=one.topic_id)
+        for one, name in taken
     ]
 
     def change(response: MetadataResponse) -> MetadataResponse:
@@ -200,7 +211,9 @@ def _fetched(asked: Asked) -> list[tuple[str | bytes, int]]:
     return list(named)
 
 
-def _fail_fetched(response: FetchResponse, meant: set[tuple[str | bytes, int]], code: ErrorCode, version: int) -> FetchResponse:
+def _fail_fetched(
+    response: FetchResponse, meant: set[tuple[str | bytes, int]], code: ErrorCode, version: int
+) -> FetchResponse:
     if response.error_code:
         return response
     left = dict.fromkeys(sorted(meant, key=repr))

@@ -1,4 +1,6 @@
-"""What can go wrong on purpose: each fault knows which requests or files it is about, and what it does to them."""
+"""What can go wrong on purpose: each fault knows which requests or files it is about, and what it
+does to them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ TAKES_ROOM = {"append": "write to", "create": "create", "make_folder": "make fol
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """Which requests a fault is about. The first `after` that match pass; of the others each is hit with `probability`, at most `times`."""
+    """Which requests a fault is about. The first `after` that match pass; of the others each is hit
+    with `probability`, at most `times`.
+    """
 
     api: str = ANY_API
     topic: str | None = None
@@ -49,20 +53,25 @@ class Which:
 
     def __str__(self) -> str:
         filters = ("topic", "partition", "client_id")
-        return " ".join([self.api, *(f"{name}={getattr(self, name)!r}" for name in filters if getattr(self, name) is not None)])
+        return " ".join(
+            [self.api, *(f"{name}={getattr(self, name)!r}" for name in filters if getattr(self, name) is not None)]
+        )
 
     @property
     def choice(self) -> Choice:
         return Choice(self.topic, self.partition)
 
     def fits(self, asked: Asked) -> bool:
-        if self.api not in (ANY_API, asked.api) or (self.client_id is not None and self.client_id != asked.call.client_id):
+        if self.api not in (ANY_API, asked.api) or (
+            self.client_id is not None and self.client_id != asked.call.client_id
+        ):
             return False
         return is_meant(asked, self.choice)
 
 
 class Fault:
-    """One thing that goes wrong: as long as it is wanted, and not more often. Usable as a ``with`` of its own.
+    """One thing that goes wrong: as long as it is wanted, and not more often. Usable as a ``with``
+    of its own.
 
     `count` is how often it has struck. All methods may be called from any thread but the broker's.
     """
@@ -83,7 +92,9 @@ class Fault:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.cancel()
 
     @property
@@ -100,14 +111,16 @@ class Fault:
     def wait(self, count: int = 1, timeout_s: float = 10) -> None:
         """Return once it has struck `count` times.
 
-        Raises: TimeoutError: it did not. RuntimeError: on a thread that runs an event loop, where it is
-        ``await asyncio.to_thread(fault.wait)``.
+        Raises: TimeoutError: it did not. RuntimeError: on a thread that runs an event loop, where
+        it is ``await asyncio.to_thread(fault.wait)``.
         """
         if timeout_s > 0:
             check_may_block("await asyncio.to_thread(fault.wait)")
         with self._changed:
             if not self._changed.wait_for(lambda: self.count >= count, timeout_s):
-                raise TimeoutError(f"{self.what}: expected to strike {count} times within {timeout_s} s, it did {self.count} times")
+                raise TimeoutError(
+                    f"{self.what}: expected to strike {count} times within {timeout_s} s, it did {self.count} times"
+                )
 
     def strikes(self) -> bool:
         """Count something that fits, and say whether it is hit."""
@@ -159,7 +172,12 @@ class Holding(RequestFault):
     """Keeps requests; `on_owner` runs a function on the broker's thread, if the broker runs."""
 
     def __init__(
-        self, what: str, which: Which, rng: Random, changed: threading.Condition, on_owner: Callable[[Callable[[], None]], None]
+        self,
+        what: str,
+        which: Which,
+        rng: Random,
+        changed: threading.Condition,
+        on_owner: Callable[[Callable[[], None]], None],
     ) -> None:
         super().__init__(what, which, rng, changed)
         self._on_owner = on_owner
@@ -182,7 +200,12 @@ class Holding(RequestFault):
 
 class Delaying(Holding):
     def __init__(
-        self, ms: float, which: Which, rng: Random, changed: threading.Condition, on_owner: Callable[[Callable[[], None]], None]
+        self,
+        ms: float,
+        which: Which,
+        rng: Random,
+        changed: threading.Condition,
+        on_owner: Callable[[Callable[[], None]], None],
     ) -> None:
         super().__init__(f"delay {which} by {ms:g} ms", which, rng, changed, on_owner)
         self._ms = ms
@@ -200,7 +223,9 @@ class Delaying(Holding):
 class Partition(Holding):
     """A network that lets nothing through between a client and the broker, until `heal`."""
 
-    def __init__(self, which: Which, rng: Random, changed: threading.Condition, on_owner: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self, which: Which, rng: Random, changed: threading.Condition, on_owner: Callable[[Callable[[], None]], None]
+    ) -> None:
         whom = "all clients" if which.client_id is None else repr(which.client_id)
         super().__init__(f"partition_network of {whom}", which, rng, changed, on_owner)
         self._silent: dict[Connection, None] = {}
@@ -234,12 +259,16 @@ class Partition(Holding):
 class StorageFault(Fault):
     """A fault of files; asked by several threads."""
 
-    def __init__(self, what: str, topic: str | None, times: int | None, after: int, rng: Random, changed: threading.Condition) -> None:
+    def __init__(
+        self, what: str, topic: str | None, times: int | None, after: int, rng: Random, changed: threading.Condition
+    ) -> None:
         about = "" if topic is None else f" of topic {topic!r}"
         super().__init__(what + about, Which(topic=topic, times=times, after=after), rng, changed)
 
     def fits(self, path: str) -> bool:
-        """Whether the file is of the topic that is meant: its folder is the topic's name and the partition's number."""
+        """Whether the file is of the topic that is meant: its folder is the topic's name and the
+        partition's number.
+        """
         topic = self.which.topic
         return topic is None or path.partition("/")[0].rpartition("-")[0] == topic
 
@@ -268,7 +297,9 @@ class FullDisk(StorageFault):
 
 
 class TornWrite(StorageFault):
-    def __init__(self, topic: str | None, times: int | None, after: int, rng: Random, changed: threading.Condition) -> None:
+    def __init__(
+        self, topic: str | None, times: int | None, after: int, rng: Random, changed: threading.Condition
+    ) -> None:
         super().__init__("torn_write", topic, times, after, rng, changed)
 
     def ask(self, kind: str, path: str, size: int) -> Failure | None:

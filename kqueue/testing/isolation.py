@@ -1,6 +1,8 @@
-"""Holds a plugin against its contract in a process of its own, so that one that hangs or dies is named and takes nobody along.
+"""Holds a plugin against its contract in a process of its own, so that one that hangs or dies is
+named and takes nobody along.
 
-The process writes down what it does, line by line, in a file that outlives it: that tells the check and the call that was its last.
+The process writes down what it does, line by line, in a file that outlives it: that tells the check
+and the call that was its last.
 
     request, on standard input:  sys.path | checks, options, folder | modules, time limits, the plugin        (three pickles)
     journal, on standard output: one JSON list per line: [kind, text], kinds as in `_Journal`
@@ -33,14 +35,19 @@ from kqueue.testing.checking import Checks, Failure, first_failure, name_in, sen
 START_LIMIT_S = 60.0
 LOAD_LIMIT_S = 10.0
 _TOLD_MAX = 3000
-# The process finds modules where this one does, but imports nothing of the user's program: that would run it a second time.
-_BEGIN = "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from kqueue.testing.isolation import main; main()"
+# The process finds modules where this one does, but imports nothing of the user's program: that
+# would run it a second time.
+_BEGIN = (
+    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from kqueue.testing.isolation import main; main()"
+)
 _OVER = re.compile(r"^Timeout \(.*\)!\n", re.MULTILINE)
 _FATAL = re.compile(r"^Fatal Python error: .*\n\n", re.MULTILINE)
 _HERE = str(Path(__file__).parent) + os.sep
 
 
-def hold_against(checks: Checks, plugin: object, options: Mapping[str, Any], *, time_limit_s: float, isolated: bool) -> None:
+def hold_against(
+    checks: Checks, plugin: object, options: Mapping[str, Any], *, time_limit_s: float, isolated: bool
+) -> None:
     """Try all promises of `checks` with `plugin`, an object or the ``module:object`` path of one.
 
     Args: options: for the checks, picklable. time_limit_s: for all checks together, more than 0; loading may take as long, 10 s at least.
@@ -68,7 +75,9 @@ def _try_here(checks: Checks, plugin: object, options: Mapping[str, Any], folder
 
 
 class _Module(NamedTuple):
-    """Where this process has a module from; pytest may have loaded it from where no import looks. `file` None: a folder without one."""
+    """Where this process has a module from; pytest may have loaded it from where no import looks.
+    `file` None: a folder without one.
+    """
 
     name: str
     file: str | None
@@ -103,7 +112,9 @@ def _request(checks: Checks, plugin: object, options: dict[str, Any], folder: Pa
         raise TypeError(_unsendable(plugin, error)) from error
     modules = _modules_in(sent)
     if any(module.name == "__main__" for module in modules):
-        raise TypeError(_unsendable(plugin, "it is defined in the program that was started, which another process would run again"))
+        raise TypeError(
+            _unsendable(plugin, "it is defined in the program that was started, which another process would run again")
+        )
     limits = max(limit_s, LOAD_LIMIT_S), limit_s
     return pickle.dumps(sys.path) + pickle.dumps((checks, options, str(folder))) + pickle.dumps((modules, limits, sent))
 
@@ -134,10 +145,14 @@ def _modules_in(sent: bytes) -> list[_Module]:
 
 
 def _run(request: bytes, journal: IO[bytes], errors: IO[bytes], patience_s: float) -> int | None:
-    """The status with which the process ended; it ends itself at its time limit. None: it could not, and was killed after `patience_s`."""
+    """The status with which the process ended; it ends itself at its time limit. None: it could
+    not, and was killed after `patience_s`.
+    """
     # hashes of their own in each, so that what leans on Python's is found
     environment = {**os.environ, "PYTHONHASHSEED": str(random.SystemRandom().randrange(1, 1 << 32))}
-    process = subprocess.Popen([sys.executable, "-P", "-c", _BEGIN], stdin=subprocess.PIPE, stdout=journal, stderr=errors, env=environment)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", _BEGIN], stdin=subprocess.PIPE, stdout=journal, stderr=errors, env=environment
+    )
     impatient = threading.Timer(patience_s, process.kill)
     impatient.daemon = True
     impatient.start()
@@ -172,7 +187,9 @@ def _how_it_ended(status: int | None, notes: _Journal, written: str, limit_s: fl
 
 
 def _last_words(written: str) -> tuple[str, str | None]:
-    """What was written to standard error, and where its threads stood when the time was over; None: it was not over."""
+    """What was written to standard error, and where its threads stood when the time was over; None:
+    it was not over.
+    """
     over = list(_OVER.finditer(written))
     if over:
         return written[: over[-1].start()], _frames(written[over[-1].end() :])
@@ -183,7 +200,9 @@ def _last_words(written: str) -> tuple[str, str | None]:
 
 
 def _frames(dump: str) -> str:
-    """The plugin's calls in each thread of a faulthandler dump, the innermost first, without those of the checks and of other threads."""
+    """The plugin's calls in each thread of a faulthandler dump, the innermost first, without those
+    of the checks and of other threads.
+    """
     found: dict[str, None] = {}
     for thread in dump.split("\n\n"):
         lines = thread.splitlines()[1:]
@@ -202,7 +221,9 @@ def _status(status: int) -> str:
 
 
 class _Journal:
-    """What the process has told of itself: the plugin's `name`, the `check` and the call that it began last, the `failure`, its end."""
+    """What the process has told of itself: the plugin's `name`, the `check` and the call that it
+    began last, the `failure`, its end.
+    """
 
     def __init__(self) -> None:
         self.name = self.check = self.asked = ""
@@ -230,7 +251,9 @@ class _Journal:
 
 
 def main() -> None:
-    """What runs in the process: one request, from standard input, whose end means that nobody waits any more."""
+    """What runs in the process: one request, from standard input, whose end means that nobody waits
+    any more.
+    """
     faulthandler.enable()
     journal = os.fdopen(os.dup(1), "wb", buffering=0)
     printed = _Printed()

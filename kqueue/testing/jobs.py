@@ -12,9 +12,11 @@ T = TypeVar("T")
 
 
 class SteppedJobs:
-    """Holds submitted jobs until `step` or `run_all`; so a test can stop between the disk's work and its news.
+    """Holds submitted jobs until `step` or `run_all`; so a test can stop between the disk's work
+    and its news.
 
-    The task of a `CpuJob`, and its result, are pickled on the way where they would go to another process.
+    The task of a `CpuJob`, and its result, are pickled on the way where they would go to another
+    process.
     """
 
     def __init__(self) -> None:

@@ -19,8 +19,11 @@ _Make = Callable[[str], MetadataStore]
 _NAMES = ("/a", "/a/b", "/ab", "/A", "/a%", "/a_", "/a\uffff", "/a\U0010ffff", "/é", "/b")
 
 
-def check_metadata_store(make: _Make | str, *, durable: bool = True, time_limit_s: float = 60, isolated: bool = True) -> None:
-    """Check that a metadata store keeps the contract in `kqueue.replication.store`. Power cuts are not tried.
+def check_metadata_store(
+    make: _Make | str, *, durable: bool = True, time_limit_s: float = 60, isolated: bool = True
+) -> None:
+    """Check that a metadata store keeps the contract in `kqueue.replication.store`. Power cuts are
+    not tried.
 
     Args: make: opens the store of a folder, called with its path; as it is registered, or its ``module:object`` path. It is called for each
         check, with a folder of its own, which is empty and is removed afterwards. durable: opened again, the store has what was in it;
@@ -45,7 +48,9 @@ class _Asked:
         for key, entry in found.items():
             assert isinstance(key, str), f"{what} gave the key {key!r}, expected text"
             assert isinstance(entry, Entry), f"{what} gave {entry!r:.100} for {key}, expected an Entry"
-            assert type(entry.value) is bytes, f"{what} gave a {type(entry.value).__name__} as value of {key}, expected bytes"
+            assert type(entry.value) is bytes, (
+                f"{what} gave a {type(entry.value).__name__} as value of {key}, expected bytes"
+            )
             assert type(entry.version) is int, f"{what} gave {entry.version!r} as version of {key}, expected an int"
         return found
 
@@ -55,7 +60,9 @@ class _Asked:
         what = _commit(guards or {}, puts or {}, deletes)
         versions = self._trial.ask(what, lambda: self.store.commit(guards or {}, puts or {}, deletes))
         assert isinstance(versions, Mapping), f"{what} gave {type(versions).__name__}, expected a mapping of versions"
-        assert set(versions) == set(puts or {}), f"{what} gave versions of {sorted(versions)}, expected those of what was put"
+        assert set(versions) == set(puts or {}), (
+            f"{what} gave versions of {sorted(versions)}, expected those of what was put"
+        )
         for key, version in versions.items():
             assert type(version) is int, f"{what} gave {version!r} as version of {key}, expected an int"
             assert version >= 1, f"{what} gave {version} as version of {key}, expected 1 or more"
@@ -84,8 +91,14 @@ def _check_round_trip(trial: Trial[_Make]) -> None:
         same("read('/') of a new store", dict(store.read("/")), {})
         versions = store.commit({"/topics/b": b"2", "/topics/a": bytes(range(256)), "/other": b""})
         same("read('/topics/b')", dict(store.read("/topics/b")), {"/topics/b": Entry(b"2", versions["/topics/b"])})
-        same("read('/')", dict(store.read("/")), {key: Entry(store.values()[key], version) for key, version in versions.items()})
-        same("values after a commit", store.values(), {"/topics/b": b"2", "/topics/a": bytes(range(256)), "/other": b""})
+        same(
+            "read('/')",
+            dict(store.read("/")),
+            {key: Entry(store.values()[key], version) for key, version in versions.items()},
+        )
+        same(
+            "values after a commit", store.values(), {"/topics/b": b"2", "/topics/a": bytes(range(256)), "/other": b""}
+        )
         newer = store.commit({"/topics/b": b"new"}, iter(["/other", "/never-there"]))["/topics/b"]
         same("read('/topics/b') after another put", dict(store.read("/topics/b")), {"/topics/b": Entry(b"new", newer)})
         expected = {"/topics/a": bytes(range(256)), "/topics/b": b"new"}
@@ -102,7 +115,11 @@ def _check_prefixes(trial: Trial[_Make]) -> None:
         store.commit({key: key.encode() for key in _NAMES})
         store.commit({f"/many/{number}": b"" for number in range(1000)})
         for prefix in ("", "/", *_NAMES, "/a\ufffe", "/many/", "/many/99", "/nobody", "a"):
-            expected = [key for key in sorted([*_NAMES, *(f"/many/{number}" for number in range(1000))]) if key.startswith(prefix)]
+            expected = [
+                key
+                for key in sorted([*_NAMES, *(f"/many/{number}" for number in range(1000))])
+                if key.startswith(prefix)
+            ]
             same(f"keys of read({prefix!r}), in order,", list(store.read(prefix)), expected)
 
 
@@ -149,7 +166,9 @@ def _check_versions(trial: Trial[_Make]) -> None:
             seen.append(store.commit({"/a": b"1"})["/a"])
             store.commit({}, ["/a"])
             same("read('/a') after a delete", dict(store.read("/a")), {})
-    assert len(set(seen)) == len(seen), f"/a was put, deleted and put again, and had these versions in turn: {seen}; none may come twice"
+    assert len(set(seen)) == len(seen), (
+        f"/a was put, deleted and put again, and had these versions in turn: {seen}; none may come twice"
+    )
 
 
 def _check_limits(trial: Trial[_Make]) -> None:
@@ -202,7 +221,9 @@ def _count(store: MetadataStore) -> None:
 def _look(store: MetadataStore) -> None:
     for _ in range(30):
         found = {key: entry.value for key, entry in store.read("/").items()}
-        assert found["/n"] == found["/m"], f"read('/') gave {found}, half of a commit that puts the same under both keys"
+        assert found["/n"] == found["/m"], (
+            f"read('/') gave {found}, half of a commit that puts the same under both keys"
+        )
 
 
 def _check_closing(trial: Trial[_Make]) -> None:
@@ -230,7 +251,11 @@ def _check_reopening(trial: Trial[_Make]) -> None:
             if any(here.iterdir()):
                 shutil.copytree(here, copy)
                 with _opened(trial, str(copy)) as other:
-                    same("read('/') of a copy of the store's files, taken when commit had returned,", dict(other.read("/")), expected)
+                    same(
+                        "read('/') of a copy of the store's files, taken when commit had returned,",
+                        dict(other.read("/")),
+                        expected,
+                    )
                 shutil.rmtree(copy)
 
 

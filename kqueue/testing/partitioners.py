@@ -31,7 +31,12 @@ class _Asked(NamedTuple):
 
 
 def check_partitioner(
-    factory: PartitionerFactory | str, *, seed: int = 1, keyed: bool = False, time_limit_s: float = 60, isolated: bool = True
+    factory: PartitionerFactory | str,
+    *,
+    seed: int = 1,
+    keyed: bool = False,
+    time_limit_s: float = 60,
+    isolated: bool = True,
 ) -> None:
     """Check that what `factory` makes keeps the contract in `kqueue.records.partitioners.contract`.
 
@@ -75,7 +80,9 @@ def _check_keys(trial: _FactoryTrial) -> None:
 
 
 def _check_processes(trial: _FactoryTrial) -> None:
-    """The first process writes down where keys go, another one compares; their hashes of bytes differ."""
+    """The first process writes down where keys go, another one compares; their hashes of bytes
+    differ.
+    """
     if not trial.options["keyed"]:
         return
     partitioner = _made(trial)

@@ -34,7 +34,8 @@ def check_cleanup_policy(
     time_limit_s: float = 60,
     isolated: bool = True,
 ) -> None:
-    """Check that a policy keeps the contract in `kqueue.log.policies.contract`, over a few hundred made-up logs.
+    """Check that a policy keeps the contract in `kqueue.log.policies.contract`, over a few hundred
+    made-up logs.
 
     It returns plans and nothing else, raises nowhere, of what its drops leave neither, says the same of the same log, and what it
     wants run elsewhere (a record filter, work before a drop) can go to another process.
@@ -115,8 +116,13 @@ def _check_filters(trial: _PolicyTrial) -> None:
             continue
         keep, elsewhere = plan.keep, _sent(plan.keep, "record filter")
         for record in _records():
-            answers = [trial.ask(f"the filter, of {record}", lambda run=run, record=record: run(record)) for run in (keep, elsewhere)]  # type: ignore[misc]
-            assert all(isinstance(answer, bool) for answer in answers), f"the filter says True or False, found {answers} of {record}"
+            answers = [
+                trial.ask(f"the filter, of {record}", lambda run=run, record=record: run(record))
+                for run in (keep, elsewhere)
+            ]  # type: ignore[misc]
+            assert all(isinstance(answer, bool) for answer in answers), (
+                f"the filter says True or False, found {answers} of {record}"
+            )
             assert answers[0] == answers[1], f"the filter says {answers[0]} here and {answers[1]} elsewhere of {record}"
 
 
@@ -124,7 +130,9 @@ def _check_work(trial: _PolicyTrial) -> None:
     for case in _cases(trial):
         plan = _ask(trial, case)
         if isinstance(plan, Drop) and plan.first is not None:
-            assert callable(plan.first), f"the work before a drop (first) is called with the segments, found {plan.first!r} for {case.log}"
+            assert callable(plan.first), (
+                f"the work before a drop (first) is called with the segments, found {plan.first!r} for {case.log}"
+            )
             _sent(plan.first, "work before a drop")
 
 
@@ -201,7 +209,9 @@ def _log(rng: random.Random) -> LogView:
 
 
 def _records() -> Iterator[Record]:
-    for number, (key, value) in enumerate(((None, b"v"), (b"", b""), (b"key", b"value"), (b"key", None), (b"\xff\x00", b"{}"))):
+    for number, (key, value) in enumerate(
+        ((None, b"v"), (b"", b""), (b"key", b"value"), (b"key", None), (b"\xff\x00", b"{}"))
+    ):
         yield Record(number, _NOW_MS + number, key, value)
 
 

@@ -1,6 +1,8 @@
-"""The pytest plugin, which pytest finds by itself where kqueue is installed: fixtures with a broker, and its side of a failure.
+"""The pytest plugin, which pytest finds by itself where kqueue is installed: fixtures with a
+broker, and its side of a failure.
 
-The broker of `kafka_broker` is made once for each process of a test run (pytest-xdist has several), when the first test asks for it.
+The broker of `kafka_broker` is made once for each process of a test run (pytest-xdist has several),
+when the first test asks for it.
 """
 
 from __future__ import annotations
@@ -27,10 +29,12 @@ _NUMBERS = itertools.count(1)
 
 
 def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
-    """The first call that a plugin gets: time to say that no other module of ours needs the rewriting of its assertions.
+    """The first call that a plugin gets: time to say that no other module of ours needs the
+    rewriting of its assertions.
 
-    pytest rewrites every module of a distribution that has a plugin, which would make the first broker of a test run ten times slower to
-    come up. There is no official way to say no; where this one is gone, all works, but slower.
+    pytest rewrites every module of a distribution that has a plugin, which would make the first
+    broker of a test run ten times slower to come up. There is no official way to say no; where this
+    one is gone, all works, but slower.
     """
     leave_assertions_alone(pluginmanager)
 
@@ -43,7 +47,9 @@ def leave_assertions_alone(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", f"{TOPIC_MARK}(partitions=1, **configs): how the fixture kafka_topic makes its topic.")
+    config.addinivalue_line(
+        "markers", f"{TOPIC_MARK}(partitions=1, **configs): how the fixture kafka_topic makes its topic."
+    )
     config.stash[BROKERS] = []
 
 
@@ -63,7 +69,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 def _story(broker: Broker) -> str:
-    """What clients asked of it in the test that has failed. What it logged stands in pytest's own section."""
+    """What clients asked of it in the test that has failed. What it logged stands in pytest's own
+    section.
+    """
     requests = list(broker.requests)
     shown = requests[-REQUESTS_SHOWN:]
     title = f"{broker!r} had {len(requests)} requests" + (f", the last {len(shown)}:" if shown else "")
@@ -89,27 +97,35 @@ class _Made:
 
 @pytest.fixture(scope="session")
 def kafka_broker_options() -> Mapping[str, Any]:
-    """What `kafka_broker` is made with; override it in a conftest.py: ``return {"num_partitions": 3}``. Default: nothing, all in memory."""
+    """What `kafka_broker` is made with; override it in a conftest.py: ``return {"num_partitions":
+    3}``. Default: nothing, all in memory.
+    """
     return {}
 
 
 @pytest.fixture(scope="session")
 def kafka_broker(request: pytest.FixtureRequest, kafka_broker_options: Mapping[str, Any]) -> Iterator[Broker]:
-    """A running `kqueue.Broker`, the same for all tests: ``KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)``."""
+    """A running `kqueue.Broker`, the same for all tests:
+    ``KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)``.
+    """
     with ExitStack() as stack:
         yield _Made(request.config, stack)(**kafka_broker_options)
 
 
 @pytest.fixture
 def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Broker]]:
-    """Starts brokers for one test, with the arguments of `kqueue.Broker`; they are stopped when it ends."""
+    """Starts brokers for one test, with the arguments of `kqueue.Broker`; they are stopped when it
+    ends.
+    """
     with ExitStack() as stack:
         yield _Made(request.config, stack)
 
 
 @pytest.fixture
 def kafka_topic(request: pytest.FixtureRequest, kafka_broker: Broker) -> Iterator[str]:
-    """The name of a new topic on `kafka_broker`, deleted after the test; ``@pytest.mark.kafka_topic(partitions=3)`` says how it is made."""
+    """The name of a new topic on `kafka_broker`, deleted after the test;
+    ``@pytest.mark.kafka_topic(partitions=3)`` says how it is made.
+    """
     mark = request.node.get_closest_marker(TOPIC_MARK)
     options: dict[str, Any] = dict(mark.kwargs) if mark else {}
     kafka_broker.start()  # a test before this one may have stopped it
@@ -122,7 +138,9 @@ def kafka_topic(request: pytest.FixtureRequest, kafka_broker: Broker) -> Iterato
 
 @pytest.fixture
 def kafka_faults(kafka_broker: Broker) -> Iterator[Faults]:
-    """Faults on `kafka_broker`, all taken back when the test ends: ``kafka_faults.fail("Produce", times=3)``."""
+    """Faults on `kafka_broker`, all taken back when the test ends: ``kafka_faults.fail("Produce",
+    times=3)``.
+    """
     from kqueue.testing.broker_faults import faults
 
     with faults(kafka_broker) as made:

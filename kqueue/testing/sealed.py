@@ -1,4 +1,6 @@
-"""Sealed segments made by hand, for tests of the work that a cleanup policy has done before they go (`Drop.first`)."""
+"""Sealed segments made by hand, for tests of the work that a cleanup policy has done before they go
+(`Drop.first`).
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,11 @@ def sealed_segments(
 ) -> SealedSegments:
     """What a broker would hand over of a partition whose segments have these records.
 
-    Args: segments: oldest first, at least one; each has at least one record, and is one batch. Offsets are given from 0 on, whatever
-    the records say. aborted: records of an aborted transaction, which follow in the last segment, with their end marker, and are no
-    consumer's. folder: an empty one, in which the partition's folder is made, so that the segments can go to another process; None:
-    they are in memory.
+    Args: segments: oldest first, at least one; each has at least one record, and is one batch.
+    Offsets are given from 0 on, whatever the records say. aborted: records of an aborted
+    transaction, which follow in the last segment, with their end marker, and are no consumer's.
+    folder: an empty one, in which the partition's folder is made, so that the segments can go to
+    another process; None: they are in memory.
     """
     storage: Storage
     opener: Callable[[], Storage]

@@ -1,4 +1,6 @@
-"""A whole broker without threads, sockets or real time: what it does depends on the seed and the calls alone."""
+"""A whole broker without threads, sockets or real time: what it does depends on the seed and the
+calls alone.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,11 @@ CATALOG = Catalog(broker_config.SETTINGS)
 
 
 class Simulation:
-    """A broker on a manual clock with stepped jobs. `storage` and `store` outlive it: `restarted` goes on with them.
+    """A broker on a manual clock with stepped jobs. `storage` and `store` outlive it: `restarted`
+    goes on with them.
 
-    Settings are the broker's own. With `kqueue.storage=local` (the default) it treats `storage` as a disk, flushing and all;
-    with `memory` nothing is flushed.
+    Settings are the broker's own. With `kqueue.storage=local` (the default) it treats `storage` as
+    a disk, flushing and all; with `memory` nothing is flushed.
     """
 
     def __init__(
@@ -67,12 +70,16 @@ class Simulation:
             pass
 
     def advance(self, ms: float) -> None:
-        """Let `ms` milliseconds pass, stopping at every timer on the way; all that becomes due is done on return."""
+        """Let `ms` milliseconds pass, stopping at every timer on the way; all that becomes due is
+        done on return.
+        """
         for _ in steps(self.broker.timers, self.clock, ms):
             self.settle()
 
     def result(self, ticket: Ticket[T]) -> T:
-        """What the ticket resolves to, once all that can be done now is done. Raises: what it failed with."""
+        """What the ticket resolves to, once all that can be done now is done. Raises: what it
+        failed with.
+        """
         self.settle()
         return ticket.result()
 
@@ -82,7 +89,9 @@ class Simulation:
         return self.result(self.broker.topics.create(NewTopic(name, partitions, configs=dotted)))
 
     def answer(self, outcome: Wait[T] | T) -> T:
-        """The response of a handler that may have left a wait: time passes until it is answered, up to its deadline."""
+        """The response of a handler that may have left a wait: time passes until it is answered, up
+        to its deadline.
+        """
         if not isinstance(outcome, Wait):
             return outcome
         answers: list[Any] = []
@@ -101,7 +110,11 @@ class Simulation:
         self.broker.stop()
 
     def restarted(self, change: Callable[[dict[str, object]], None] = lambda settings: None) -> Simulation:
-        """A new broker on the same storage, store and clock, after this one was stopped (or left to die)."""
+        """A new broker on the same storage, store and clock, after this one was stopped (or left to
+        die).
+        """
         settings = dict(self.settings)
         change(settings)
-        return Simulation(settings, storage=self.storage, store=self.store, clock=self.clock, seed=self.broker.leader_epoch + 1)
+        return Simulation(
+            settings, storage=self.storage, store=self.store, clock=self.clock, seed=self.broker.leader_epoch + 1
+        )

@@ -1,7 +1,9 @@
-"""Storage that fails on purpose, with the disk's memory modelled: what was not synced may be gone, whole or torn after a power cut.
+"""Storage that fails on purpose, with the disk's memory modelled: what was not synced may be gone,
+whole or torn after a power cut.
 
-Bytes become durable by `File.sync`, names by `sync_folder`, each on its own: a synced file whose name was never synced may be
-gone, and a name may be there without its bytes. All of it is in memory and follows from the seed.
+Bytes become durable by `File.sync`, names by `sync_folder`, each on its own: a synced file whose
+name was never synced may be gone, and a name may be there without its bytes. All of it is in memory
+and follows from the seed.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ class Remains(enum.Enum):
 
 
 class Step(NamedTuple):
-    """One operation that changes the disk: `kind` is create, append, truncate, sync, make_folder, remove, rename or sync_folder."""
+    """One operation that changes the disk: `kind` is create, append, truncate, sync, make_folder,
+    remove, rename or sync_folder.
+    """
 
     kind: str
     path: str
@@ -130,7 +134,9 @@ class _Folder:
                     _apply(left, change)
         folder = _Folder()
         for name, node in left.items():
-            folder.entries[name] = node.after_cut(remains, rng) if isinstance(node, _Folder) else node.copy_after_cut(remains, rng)
+            folder.entries[name] = (
+                node.after_cut(remains, rng) if isinstance(node, _Folder) else node.copy_after_cut(remains, rng)
+            )
         folder.sync()
         return folder
 
@@ -261,15 +267,18 @@ class _FaultyLock:
 class FaultyStorage:
     """A `Storage` in memory.
 
-    Args: cut_at: number of the step (from 1) at which the power goes: a sync is not done then, other steps are done but not synced.
-    capacity_bytes: bytes of all files together; None = no bound. clock: counts the age of files; None: the machine's.
-    `steps` lists what was done. lock_problem: what the next `Lock.check` returns, or raises; None: nothing is wrong.
+    Args: cut_at: number of the step (from 1) at which the power goes: a sync is not done then,
+    other steps are done but not synced. capacity_bytes: bytes of all files together; None = no
+    bound. clock: counts the age of files; None: the machine's. `steps` lists what was done.
+    lock_problem: what the next `Lock.check` returns, or raises; None: nothing is wrong.
     """
 
     place = "faulty storage"
     opener = None
 
-    def __init__(self, *, cut_at: int | None = None, capacity_bytes: int | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, *, cut_at: int | None = None, capacity_bytes: int | None = None, clock: Clock | None = None
+    ) -> None:
         self.clock = SystemClock() if clock is None else clock
         self.cut_at = cut_at
         self.capacity_bytes = capacity_bytes
@@ -294,9 +303,11 @@ class FaultyStorage:
         return storage
 
     def fail(self, kind: str, holds: Callable[[str], bool] = lambda path: True, *, number: int = errno.EIO) -> None:
-        """Let every step of this kind (or "read", which is no step) fail with this errno where `holds(path)`.
+        """Let every step of this kind (or "read", which is no step) fail with this errno where
+        `holds(path)`.
 
-        A failed sync also loses what was to be synced. EMFILE and ENFILE are TooManyOpenFiles, and change nothing.
+        A failed sync also loses what was to be synced. EMFILE and ENFILE are TooManyOpenFiles, and
+        change nothing.
         """
         self._failures.append(_Failure(kind, holds, number))
 
@@ -312,7 +323,9 @@ class FaultyStorage:
         for failure in self._failures:
             if failure.kind == step.kind and failure.holds(step.path):
                 name = errno.errorcode[failure.number]
-                kind: type[StorageFailed] = TooManyOpenFiles if failure.number in (errno.EMFILE, errno.ENFILE) else StorageFailed
+                kind: type[StorageFailed] = (
+                    TooManyOpenFiles if failure.number in (errno.EMFILE, errno.ENFILE) else StorageFailed
+                )
                 if failure.number in NO_ROOM and not step.kind.startswith("sync"):
                     kind = DiskFull
                 raise kind(f"can't {step.kind} {step.path}: {name}, {os.strerror(failure.number)}")
@@ -358,7 +371,10 @@ class FaultyStorage:
     def list(self, folder: str) -> list[Entry]:
         self.check_power()
         entries = sorted(self._folder(folder).entries.items())
-        return [Entry(name, 0, True) if isinstance(node, _Folder) else Entry(name, len(node.data), False) for name, node in entries]
+        return [
+            Entry(name, 0, True) if isinstance(node, _Folder) else Entry(name, len(node.data), False)
+            for name, node in entries
+        ]
 
     def make_folder(self, path: str) -> None:
         self.check_power()

@@ -16,12 +16,20 @@ from kqueue.testing.isolation import hold_against
 
 _STEPS = 400
 JUST_NOW_MS = 60_000
-_CALLS = {name for part in (Storage, File) for name, value in vars(part).items() if callable(value) and not name.startswith("_")}
+_CALLS = {
+    name
+    for part in (Storage, File)
+    for name, value in vars(part).items()
+    if callable(value) and not name.startswith("_")
+}
 _STRANGE_PATHS = ("../a", "a/../../b", "/etc/passwd", "a//b", "a/", ".", "a/./b", "a\\b", "a\0b")
 
 
-def check_storage(make: Callable[[str], Storage] | str, *, seed: int = 1, time_limit_s: float = 60, isolated: bool = True) -> None:
-    """Check that a storage keeps the contract in `kqueue.storage.contract`. Power cuts are not tried.
+def check_storage(
+    make: Callable[[str], Storage] | str, *, seed: int = 1, time_limit_s: float = 60, isolated: bool = True
+) -> None:
+    """Check that a storage keeps the contract in `kqueue.storage.contract`. Power cuts are not
+    tried.
 
     Args: make: gives a new, empty storage, called with the path of a folder of its own, which is empty and is removed afterwards; as it is
         registered, or its ``module:object`` path. It is called for each check. seed: of the bytes. time_limit_s: for all of it.
@@ -44,7 +52,11 @@ def appends_go_to_the_end(storage: Storage) -> None:
 
 def ages_are_those_of_the_last_change(storage: Storage) -> None:
     file = storage.open("a.log", create=True)
-    for what, change in (("append", lambda: file.append(b"0123456789")), ("truncate", lambda: file.truncate(4)), ("close", file.close)):
+    for what, change in (
+        ("append", lambda: file.append(b"0123456789")),
+        ("truncate", lambda: file.truncate(4)),
+        ("close", file.close),
+    ):
         change()
         age_ms = file.age_ms()
         just_now = age_ms is None or (type(age_ms) is int and 0 <= age_ms < JUST_NOW_MS)
@@ -78,7 +90,11 @@ def files_stay_after_closing(storage: Storage) -> None:
     same("size of a file of 4 bytes that was opened anew", again.size, 4)
     same("read_at(0, 9) of a file that was opened anew", again.read_at(0, 9), b"abcd")
     same("append(b'e') to 4 bytes", again.append(b"e"), 4)
-    same("size of what was opened with create=True, and was there with 5 bytes,", storage.open("a.log", create=True).size, 5)
+    same(
+        "size of what was opened with create=True, and was there with 5 bytes,",
+        storage.open("a.log", create=True).size,
+        5,
+    )
     same("append to what was opened with size=5", storage.open("a.log", size=5).append(b"f"), 5)
 
 
@@ -121,8 +137,12 @@ def _compare(file: File, model: bytearray, rng: random.Random, about: str) -> No
     same(f"{about}: size", file.size, len(model))
     position, size = rng.randint(0, len(model)), rng.choice((1, 16, 700, 9000))
     expected = bytes(model[position : position + size])
-    assert file.read_at(position, size) == expected, f"{about}: read_at({position}, {size}) gave other bytes than were written"
-    assert file.read_at(position, size) == expected, f"{about}: read_at({position}, {size}) gave other bytes the second time"
+    assert file.read_at(position, size) == expected, (
+        f"{about}: read_at({position}, {size}) gave other bytes than were written"
+    )
+    assert file.read_at(position, size) == expected, (
+        f"{about}: read_at({position}, {size}) gave other bytes the second time"
+    )
     region = file.region(position, len(expected))
     assert region.read() == expected, f"{about}: region({position}, {len(expected)}) gave other bytes than were written"
 
@@ -137,7 +157,9 @@ def regions_outlive_their_file(storage: Storage) -> None:
     file.append(b"more")
     file.close()
     storage.remove("a.log")
-    same("read of region(3, 4) of b'0123456789', once its file was closed and its name removed,", region.read(), b"3456")
+    same(
+        "read of region(3, 4) of b'0123456789', once its file was closed and its name removed,", region.read(), b"3456"
+    )
     number = region.fileno()
     assert number is None or number > 2, f"fileno gave {number!r}, expected None or a descriptor"
 
@@ -278,7 +300,11 @@ class _Told:
 
 
 def _short(value: object) -> str:
-    return repr(value) if not isinstance(value, bytes | bytearray | memoryview) or len(value) < 20 else f"{len(value)} bytes"
+    return (
+        repr(value)
+        if not isinstance(value, bytes | bytearray | memoryview) or len(value) < 20
+        else f"{len(value)} bytes"
+    )
 
 
 def _on_a_new_one(check: Callable[[Storage], None], trial: Trial[Callable[[str], Storage]]) -> None:
@@ -309,6 +335,9 @@ STORAGE_CHECKS = Checks(
         Check("paths stay inside the root, others raise ValueError", partial(_on_a_new_one, paths_stay_inside)),
         Check("free bytes and the place can be told", partial(_on_a_new_one, free_bytes_are_a_number)),
         Check("its opener finds the same files", partial(_on_a_new_one, an_opener_finds_the_same_files)),
-        Check("threads may sync, write atomically and read beside the writer", partial(_on_a_new_one, threads_may_sync_beside_the_writer)),
+        Check(
+            "threads may sync, write atomically and read beside the writer",
+            partial(_on_a_new_one, threads_may_sync_beside_the_writer),
+        ),
     ),
 )

@@ -1,6 +1,8 @@
-"""The costliest requests of an API, derived from its schema: each list in turn filled with as many of its smallest entries as fit.
+"""The costliest requests of an API, derived from its schema: each list in turn filled with as many
+of its smallest entries as fit.
 
-They are written as bytes, without objects: a list of a million entries is one template, repeated or numbered.
+They are written as bytes, without objects: a list of a million entries is one template, repeated or
+numbered.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class Case(NamedTuple):
 
 
 def cases(cls: type[Any], version: int) -> list[Case]:
-    """Every list of the message that can be filled, in every way that makes a difference; and tags where the version has them."""
+    """Every list of the message that can be filled, in every way that makes a difference; and tags
+    where the version has them.
+    """
     schema = message_schema_of(cls)
     found = []
     for path, kind in _lists(schema, version):
@@ -88,9 +92,13 @@ def _has_records(kind: Kind[Any], version: int) -> bool:
 
 
 class Body:
-    """Writes the body of one case. `topic_id` is that of the known topic; `items_max` bounds the list, `size_max` the bytes."""
+    """Writes the body of one case. `topic_id` is that of the known topic; `items_max` bounds the
+    list, `size_max` the bytes.
+    """
 
-    def __init__(self, cls: type[Any], version: int, case: Case, *, size_max: int, items_max: int | None = None, topic_id: bytes) -> None:
+    def __init__(
+        self, cls: type[Any], version: int, case: Case, *, size_max: int, items_max: int | None = None, topic_id: bytes
+    ) -> None:
         schema = message_schema_of(cls)
         self.version = version
         self.flexible = version in schema.flexible
@@ -107,7 +115,9 @@ class Body:
 
     # --- values
 
-    def _struct(self, schema: Schema, path: tuple[str, ...] | None, *, inner: bool = False, tags: bytes = b"\0") -> bytes:
+    def _struct(
+        self, schema: Schema, path: tuple[str, ...] | None, *, inner: bool = False, tags: bytes = b"\0"
+    ) -> bytes:
         out = b"".join(self._field(each, path, inner) for each in schema.fields_at(self.version))
         if not self.flexible:
             return out

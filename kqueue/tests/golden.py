@@ -1,8 +1,9 @@
-"""Data folders that Apache Kafka itself wrote, and what a stock client read from them; for tests, no JVM needed.
+"""Data folders that Apache Kafka itself wrote, and what a stock client read from them; for tests,
+no JVM needed.
 
-`data_folder("4.3")` is a whole `log.dirs` folder after a clean stop (read it only, or `copy_folder` it first);
-`expected("4.3")` holds every record that a client read back, per topic. The watermarks and records of `txn:committed`
-are the read_committed view of `txn`.
+`data_folder("4.3")` is a whole `log.dirs` folder after a clean stop (read it only, or `copy_folder`
+it first); `expected("4.3")` holds every record that a client read back, per topic. The watermarks
+and records of `txn:committed` are the read_committed view of `txn`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ VERSIONS = ("2.8", "4.3")
 
 
 class ExpectedRecord(NamedTuple):
-    """One record as a client saw it; `timestamp_type` 1 is CreateTime, 2 LogAppendTime, 0 none (magic 0)."""
+    """One record as a client saw it; `timestamp_type` 1 is CreateTime, 2 LogAppendTime, 0 none
+    (magic 0).
+    """
 
     partition: int
     offset: int
@@ -35,18 +38,24 @@ class ExpectedRecord(NamedTuple):
 
 
 class ExpectedTopic(NamedTuple):
-    """`watermarks`: partition -> (low, high); `records`: in order of partition, then of offset as far as the client kept it."""
+    """`watermarks`: partition -> (low, high); `records`: in order of partition, then of offset as
+    far as the client kept it.
+    """
 
     watermarks: dict[int, tuple[int, int]]
     records: list[ExpectedRecord]
 
     def of_partition(self, partition: int) -> list[ExpectedRecord]:
-        return sorted((record for record in self.records if record.partition == partition), key=lambda record: record.offset)
+        return sorted(
+            (record for record in self.records if record.partition == partition), key=lambda record: record.offset
+        )
 
 
 @functools.cache
 def data_folder(version: str) -> Path:
-    """The unpacked data folder of this Kafka version; unpacked once per process, removed at its end. Don't write into it."""
+    """The unpacked data folder of this Kafka version; unpacked once per process, removed at its
+    end. Don't write into it.
+    """
     target = Path(tempfile.mkdtemp(prefix=f"kqueue-golden-{version}-"))
     atexit.register(shutil.rmtree, target, ignore_errors=True)
     with tarfile.open(FOLDER / f"kafka-{version}-data.tar.xz") as tar:

@@ -1,4 +1,6 @@
-"""Plugins as their authors write them, good and bad ones, in a module that a setting can name and another process can import."""
+"""Plugins as their authors write them, good and bad ones, in a module that a setting can name and
+another process can import.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class MarkedCodec:
 
 
 class NamedGzip(GzipCodec):
-    """gzip in the place of the built-in, with a mark that gzip allows: the name of the file, in the header (RFC 1952)."""
+    """gzip in the place of the built-in, with a mark that gzip allows: the name of the file, in the
+    header (RFC 1952).
+    """
 
     name = "named-gzip"  # type: ignore[assignment]
     levels = Levels(0, 3, 2)

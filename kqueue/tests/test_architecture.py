@@ -1,4 +1,6 @@
-"""ARCHITECTURE.md is true, where a machine can tell: its drawings of formats are those of the modules, its rooms are there."""
+"""ARCHITECTURE.md is true, where a machine can tell: its drawings of formats are those of the
+modules, its rooms are there.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""The README is true: its programs run, each of its commands is executed here, and what it names exists.
+"""The README is true: its programs run, each of its commands is executed here, and what it names
+exists.
 
-Commands run in a folder of their own, against the broker that the README's own `kqueue serve` starts (on a free port).
+Commands run in a folder of their own, against the broker that the README's own `kqueue serve`
+starts (on a free port).
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class Block(NamedTuple):
 
 
 def blocks(language: str) -> list[str]:
-    found = [Block(*match) for match in re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)]
+    found = [
+        Block(*match) for match in re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    ]
     assert {block.language for block in found} == {"sh", "python"}
     return [block.text for block in found if block.language == language]
 
@@ -91,12 +95,18 @@ def test_the_newcomers_two_commands_come_first() -> None:
     assert commands()[:2] == [DEMO, BY_TOX]
 
 
-DISK_STALLED = re.compile(r"^the event loop has not turned for .+ s, so nobody is served: kqueue\.storage\.\S+, line .+ holds it\n", re.M)
-"""What the broker says, rightly, where a busy machine's disk takes a second to write: no fault of the demo's."""
+DISK_STALLED = re.compile(
+    r"^the event loop has not turned for .+ s, so nobody is served: kqueue\.storage\.\S+, line .+ holds it\n", re.M
+)
+"""What the broker says, rightly, where a busy machine's disk takes a second to write: no fault of
+the demo's.
+"""
 
 
 def test_the_demo(tmp_path: Path) -> None:
-    result = subprocess.run(["kqueue", "demo"], cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False)
+    result = subprocess.run(
+        ["kqueue", "demo"], cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     assert "All 336,776 flights came back, each once and in order." in result.stdout
     assert DISK_STALLED.sub("", result.stderr) == ""
@@ -105,7 +115,11 @@ def test_the_demo(tmp_path: Path) -> None:
 def test_what_is_to_be_installed_exists() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
-    named = set(re.findall(r"extras? `([\w-]+)`|^\| `\[([\w-]+)\]` \| ", README.read_text().partition("## Settings")[0], re.MULTILINE))
+    named = set(
+        re.findall(
+            r"extras? `([\w-]+)`|^\| `\[([\w-]+)\]` \| ", README.read_text().partition("## Settings")[0], re.MULTILINE
+        )
+    )
     named = {one or other for one, other in named}
     assert {"arrow", "cli", "delta", "demo", "fast", "spark"} <= named <= set(extras)
 
@@ -116,7 +130,9 @@ TEXTS = [path for pattern in ("*.md", "docs/*.md", "examples/*", "plugins/**/*.m
 
 
 def test_how_to_install_is_said_in_one_place_of_the_code_and_one_of_the_documents() -> None:
-    """kqueue is on no package index: what is said works in a checkout, and is changed there once it is published."""
+    """kqueue is on no package index: what is said works in a checkout, and is changed there once it
+    is published.
+    """
     where = {str(path.relative_to(ROOT)) for path in TEXTS if INSTALLS.search(path.read_text())}
     assert where == {"README.md", "kqueue/base/extras.py"}
     assert {line for line in README.read_text().splitlines() if INSTALLS.search(line)} == {DEMO, "pip install '.[cli]'"}
@@ -128,7 +144,11 @@ def test_tox_is_what_the_ci_script_runs_first() -> None:
 
 
 def test_every_other_command(served: str, tmp_path: Path) -> None:
-    rest = [line for line in commands() if line not in (DEMO, BY_TOX) and not line.startswith(("kqueue serve", "pip install "))]
+    rest = [
+        line
+        for line in commands()
+        if line not in (DEMO, BY_TOX) and not line.startswith(("kqueue serve", "pip install "))
+    ]
     assert len(rest) > 8
     for line in rest:
         result = subprocess.run(
@@ -160,7 +180,9 @@ def test_programs(text: str, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(text)
     is_test = "def test_" in text
     command = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if is_test else ["test_it.py"]
-    result = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
     assert "1 passed" in result.stdout if is_test else result.stdout == "b'two coffees'\n"
 

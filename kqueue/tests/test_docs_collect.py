@@ -1,4 +1,6 @@
-"""docs/collect.md is true: its commands run here, and its options and headers are those that there are."""
+"""docs/collect.md is true: its commands run here, and its options and headers are those that there
+are.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from kqueue.cli.collect.source import Line
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "collect.md").read_text()
-COMMANDS = [line for block in re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL) for line in block.splitlines()]
+COMMANDS = [
+    line for block in re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL) for line in block.splitlines()
+]
 
 
 @pytest.fixture
@@ -43,7 +47,12 @@ def test_every_command(broker: Broker, folder: Path) -> None:
     environment = {**os.environ, "PATH": path, "KQUEUE_BOOTSTRAP": broker.bootstrap}
     for line in COMMANDS:
         with subprocess.Popen(
-            ["bash", "-c", f"exec {line}"], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            ["bash", "-c", f"exec {line}"],
+            cwd=folder,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         ) as process:
             if "collect" in line and "--once" not in line:  # runs until Ctrl-C
                 broker.assert_produced("logs", [b"app.log one", b"app.log two"], within_s=20)
@@ -51,7 +60,9 @@ def test_every_command(broker: Broker, folder: Path) -> None:
             out, told = process.communicate(timeout=60)
         assert process.returncode == 0, f"{line}\n{out}{told}"
     values = [record.value.decode() for record in broker.topics["logs"].records() if record.value]
-    assert sorted(values) == sorted(f"{name} {number}" for name in ("app.log", "app.log.1", "web.log") for number in ("one", "two"))
+    assert sorted(values) == sorted(
+        f"{name} {number}" for name in ("app.log", "app.log.1", "web.log") for number in ("one", "two")
+    )
     assert len(broker.topics["rows"].records()) == 2
     assert "app.log.1 two host=" in out
 

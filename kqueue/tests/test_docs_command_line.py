@@ -1,4 +1,6 @@
-"""docs/command-line.md is true: the commands run, and the completion scripts are those of the shells."""
+"""docs/command-line.md is true: the commands run, and the completion scripts are those of the
+shells.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 TEXT = PAGE.read_text()
 
 
-@pytest.mark.parametrize("line", [line for block in re.findall(r"^```sh\n(.*?)^```$", TEXT, re.M | re.S) for line in block.splitlines()])
+@pytest.mark.parametrize(
+    "line", [line for block in re.findall(r"^```sh\n(.*?)^```$", TEXT, re.M | re.S) for line in block.splitlines()]
+)
 def test_the_commands_run(line: str) -> None:
     with kqueue.Broker() as broker:
         result = CliRunner().invoke(root, shlex.split(line)[1:], env={"KQUEUE_BOOTSTRAP": broker.bootstrap})
@@ -40,7 +44,9 @@ def test_the_completion_script_is_printed_and_completes(shell: str) -> None:
     def run(mode: str, **more: str) -> str:
         program = "from kqueue.cli import main; main()"
         environment = {**os.environ, "_KQUEUE_COMPLETE": f"{shell}_{mode}", **more}
-        return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False).stdout
+        return subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False
+        ).stdout
 
     assert "_KQUEUE_COMPLETE" in run("source")
     words = {"COMP_WORDS": "kqueue top", "COMP_CWORD": "top" if shell == "fish" else "1"}

@@ -1,4 +1,6 @@
-"""docs/log-tools.md is true: each of its commands and programs runs here, on a data folder that kqueue has made."""
+"""docs/log-tools.md is true: each of its commands and programs runs here, on a data folder that
+kqueue has made.
+"""
 
 from __future__ import annotations
 
@@ -45,22 +47,34 @@ def test_every_command(block: str, folder: Path) -> None:
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     for line in block.splitlines():
         ran = subprocess.run(
-            line.split(), cwd=folder, capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path}, check=False
+            line.split(),
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PATH": path},
+            check=False,
         )
         assert (ran.returncode, ran.stderr) == (0, ""), f"{line}\n{ran.stdout}{ran.stderr}"
 
 
 def test_every_program(folder: Path) -> None:
     (program,) = blocks("python")
-    ran = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
     values = [f'{{"coffees":{number}}}' for number in range(1, 5)]
     assert ran.stdout.splitlines() == ["True []", "True [] []", f"4 {values}", "5"]
 
 
 def test_options_and_columns_are_those_that_there_are() -> None:
-    told = set(re.findall(r"`(--[a-z-]+)", TEXT)) | {word for block in blocks("sh") for word in re.findall(r"--[a-z-]+", block)}
-    helps = "".join(CliRunner().invoke(kqueue, ["log", name, "--help"]).output for name in ("dump", "verify", "repair", "export"))
+    told = set(re.findall(r"`(--[a-z-]+)", TEXT)) | {
+        word for block in blocks("sh") for word in re.findall(r"--[a-z-]+", block)
+    }
+    helps = "".join(
+        CliRunner().invoke(kqueue, ["log", name, "--help"]).output for name in ("dump", "verify", "repair", "export")
+    )
     helps += CliRunner().invoke(kqueue, ["produce", "--help"]).output
     assert [option for option in sorted(told) if option not in helps] == []
     (columns,) = re.findall(r"^Columns: (.*?)\. Keys", TEXT, re.MULTILINE | re.DOTALL)

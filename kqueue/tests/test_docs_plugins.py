@@ -1,6 +1,8 @@
-"""docs/plugins.md and plugins/README.md are true: programs and commands run here, and tables say what there is.
+"""docs/plugins.md and plugins/README.md are true: programs and commands run here, and tables say
+what there is.
 
-What installs and runs a new distribution (pip, pytest) runs in `plugins/tests`, in an environment of its own.
+What installs and runs a new distribution (pip, pytest) runs in `plugins/tests`, in an environment
+of its own.
 """
 
 from __future__ import annotations
@@ -106,7 +108,13 @@ def test_every_command(served: str, folder: Path) -> None:
 @pytest.mark.parametrize("text", [text for text in blocks("python") if "class LastHundred" not in text])
 def test_every_program(text: str, folder: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", text], cwd=folder, env=environment(), capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", text],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")
 
@@ -161,6 +169,8 @@ def test_what_is_installed_is_there() -> None:
 def test_users_of_confluent_kafka_name_the_partition_that_the_partitioner_chooses(tmp_path: Path) -> None:
     pytest.importorskip("confluent_kafka")
     (text,) = (text for text in blocks("py") if "confluent_kafka" in text)
-    ran = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
     assert ran.returncode == 0, ran.stderr  # librdkafka says there that the broker closed its connection
     assert int(ran.stdout) == zlib.crc32(b"ada") % 6

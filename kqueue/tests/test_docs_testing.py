@@ -1,4 +1,6 @@
-"""docs/testing.md and docs/migrating.md are true: their tests pass, run by pytest as a reader's would be."""
+"""docs/testing.md and docs/migrating.md are true: their tests pass, run by pytest as a reader's
+would be.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def test_every_recipe_is_a_test_that_passes(page: str, tmp_path: Path) -> None:
         (tmp_path / name).write_text(program)
         tests += found
     assert tests >= 5
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "KQUEUE_", "PYTEST_"))}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "KQUEUE_", "PYTEST_"))
+    }
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         cwd=tmp_path,

@@ -18,7 +18,10 @@ PROMISES = {
         "40 of 40 jobs are done, 0 of them more than once",
     ],
     "seeded_tests.py": [
-        *(rf"as Kafka {version}: <group billing: .*; orders-0 at 3 \(lag 0\)>" for version in (r"2\.8", r"3\.9", r"4\.3")),
+        *(
+            rf"as Kafka {version}: <group billing: .*; orders-0 at 3 \(lag 0\)>"
+            for version in (r"2\.8", r"3\.9", r"4\.3")
+        ),
         "one more order, and nobody there: group billing has consumed 3 of 4 records of orders: partition 0 at 3 of 4",
     ],
     "log_collection.py": [

@@ -1,4 +1,6 @@
-"""All requests of the protocol: key, name, versions; their classes are imported when first asked for."""
+"""All requests of the protocol: key, name, versions; their classes are imported when first asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,14 @@ from typing import Any
 class Api:
     """One kind of request.
 
-    `versions`: (first, last) that the classes know, which is not to say that a broker serves them; `flexible_from`: the first
-    version with compact lengths and tagged fields, None if there is none; `unstable`: the last version is still in the
-    making and must not be advertised.
+    `versions`: (first, last) that the classes know, which is not to say that a broker serves them;
+    `flexible_from`: the first version with compact lengths and tagged fields, None if there is
+    none; `unstable`: the last version is still in the making and must not be advertised.
     """
 
-    def __init__(self, key: int, name: str, versions: tuple[int, int], flexible_from: int | None, *, unstable: bool = False) -> None:
+    def __init__(
+        self, key: int, name: str, versions: tuple[int, int], flexible_from: int | None, *, unstable: bool = False
+    ) -> None:
         self.key = key
         self.name = name
         self.versions = versions

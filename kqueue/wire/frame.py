@@ -13,7 +13,8 @@ LENGTH_SIZE = LENGTH.size
 
 
 def frame_size(buf: bytes | bytearray | memoryview, position: int, size_max: int) -> int:
-    """The length that stands at `position`, where 4 bytes must be; nothing is allocated for it before it is checked.
+    """The length that stands at `position`, where 4 bytes must be; nothing is allocated for it
+    before it is checked.
 
     Raises MalformedMessage: negative, or above `size_max` (`socket.request.max.bytes`).
     """
@@ -32,14 +33,18 @@ def frame_length(chunks: Iterable[Chunk]) -> bytes:
 
 
 class Cutter:
-    """Cuts a stream of bytes into frames, for peers whose speed does not matter: it copies what it is fed."""
+    """Cuts a stream of bytes into frames, for peers whose speed does not matter: it copies what it
+    is fed.
+    """
 
     def __init__(self, size_max: int) -> None:
         self.size_max = size_max
         self._rest = bytearray()
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[bytes]:
-        """Take what arrived; yields the frames that are complete, without their lengths. Raises MalformedMessage: see `frame_size`."""
+        """Take what arrived; yields the frames that are complete, without their lengths. Raises
+        MalformedMessage: see `frame_size`.
+        """
         self._rest += data
         while len(self._rest) >= LENGTH_SIZE:
             end = LENGTH_SIZE + frame_size(self._rest, 0, self.size_max)

@@ -3,9 +3,10 @@
     request   api key int16, api version int16, correlation id int32, [1+] client id string, [2] tagged fields
     response  correlation id int32, [1] tagged fields
 
-The header's version follows from the body's: the last one where the body is flexible, else the one before. Two exceptions:
-ControlledShutdown 0 has no client id, and answers to ApiVersions never have tagged fields, since whoever asks
-can't know yet what the broker understands (KIP-511). The client id keeps its int16 length in all versions.
+The header's version follows from the body's: the last one where the body is flexible, else the one
+before. Two exceptions: ControlledShutdown 0 has no client id, and answers to ApiVersions never have
+tagged fields, since whoever asks can't know yet what the broker understands (KIP-511). The client
+id keeps its int16 length in all versions.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class ResponseHeader:
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """The header's version. Raises UnsupportedVersion: no such API, so nobody knows how its requests look."""
+    """The header's version. Raises UnsupportedVersion: no such API, so nobody knows how its
+    requests look.
+    """
     if api_key == CONTROLLED_SHUTDOWN and api_version == 0:
         return 0
     api = BY_KEY.get(api_key)
@@ -53,8 +56,8 @@ def response_header_version(api_key: int, api_version: int) -> int:
 def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
     """The header of a request and the position of its body.
 
-    The version may be one that its API does not have: whether it is served is for the caller to say.
-    Raises: MalformedMessage; UnsupportedVersion: no such API.
+    The version may be one that its API does not have: whether it is served is for the caller to
+    say. Raises: MalformedMessage; UnsupportedVersion: no such API.
     """
     if len(frame) < 8:
         raise MalformedMessage(f"expected a request of at least 8 bytes, found {len(frame)}")
@@ -69,7 +72,9 @@ def request_header(api_key: int, api_version: int, correlation_id: int, client_i
 
 
 def read_response_header(frame: memoryview, api_key: int, api_version: int) -> tuple[int, int]:
-    """Correlation id and the position of the body, in the answer to a request of this key and version. Raises: MalformedMessage."""
+    """Correlation id and the position of the body, in the answer to a request of this key and
+    version. Raises: MalformedMessage.
+    """
     header, position = reader(ResponseHeader, response_header_version(api_key, api_version))(frame, 0)
     return header.correlation_id, position
 

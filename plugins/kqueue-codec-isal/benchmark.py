@@ -1,7 +1,9 @@
-"""ISA-L beside zlib on batches of records: MB/s of uncompressed bytes, and what share of them is left. `python benchmark.py`
+"""ISA-L beside zlib on batches of records: MB/s of uncompressed bytes, and what share of them is
+left. `python benchmark.py`
 
-The loads: JSON orders with keys, log lines, and numbers that hardly compress; each in batches of 16 KiB and 1 MB, as clients and compaction
-make them. Of several rounds, which take turns, the best counts.
+The loads: JSON orders with keys, log lines, and numbers that hardly compress; each in batches of 16
+KiB and 1 MB, as clients and compaction make them. Of several rounds, which take turns, the best
+counts.
 """
 
 from __future__ import annotations
@@ -27,8 +29,17 @@ NAMES = ("Ada", "Grace", "Edsger", "Barbara", "Donald", "Tony", "Leslie", "Radia
 
 
 def order(rng: random.Random, number: int) -> tuple[bytes, bytes]:
-    items = [{"sku": rng.choice(WORDS), "count": rng.randint(1, 4), "cents": rng.randint(90, 1900)} for _ in range(rng.randint(1, 5))]
-    told = {"id": number, "customer": rng.choice(NAMES), "table": rng.randint(1, 30), "items": items, "token": rng.randbytes(8).hex()}
+    items = [
+        {"sku": rng.choice(WORDS), "count": rng.randint(1, 4), "cents": rng.randint(90, 1900)}
+        for _ in range(rng.randint(1, 5))
+    ]
+    told = {
+        "id": number,
+        "customer": rng.choice(NAMES),
+        "table": rng.randint(1, 30),
+        "items": items,
+        "token": rng.randbytes(8).hex(),
+    }
     return b"customer-%d" % rng.randint(1, 5000), json.dumps(told).encode()
 
 
@@ -44,7 +55,11 @@ def reading(rng: random.Random, number: int) -> tuple[bytes, bytes]:
     return b"sensor-%d" % (number % 40), rng.randbytes(120)
 
 
-LOADS: dict[str, Callable[[random.Random, int], tuple[bytes, bytes]]] = {"orders": order, "log lines": log_line, "noise": reading}
+LOADS: dict[str, Callable[[random.Random, int], tuple[bytes, bytes]]] = {
+    "orders": order,
+    "log lines": log_line,
+    "noise": reading,
+}
 CODECS: tuple[tuple[str, Codec, int], ...] = (
     ("zlib 1", GzipCodec(), 1),
     ("zlib 6 (default)", GzipCodec(), 6),

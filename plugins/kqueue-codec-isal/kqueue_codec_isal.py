@@ -1,6 +1,8 @@
-"""gzip (RFC 1952) by ISA-L, Intel's library for storage: what zlib reads and writes, in a fraction of the time.
+"""gzip (RFC 1952) by ISA-L, Intel's library for storage: what zlib reads and writes, in a fraction
+of the time.
 
-It has Kafka's id of gzip, so with `kqueue.codecs=isal` it serves all gzip of a broker, and its files stay readable for everyone.
+It has Kafka's id of gzip, so with `kqueue.codecs=isal` it serves all gzip of a broker, and its
+files stay readable for everyone.
 """
 
 from __future__ import annotations
@@ -37,10 +39,15 @@ class IsalCodec:
             raise damaged(self.name, error) from None
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _member(self, view: memoryview, pos: int, piece: int, parts: list[bytes], left: int, limit: int) -> tuple[int, int]:
-        """Decompress the member at `pos` into `parts`; returns where it ends, and how many bytes may still come."""
-        # What follows a member is copied. Of a multitude of tiny members the library is therefore fed small pieces first, so that the
-        # copies don't grow with the square of the data. It makes no more than it is allowed: one byte above the limit, which tells a bomb.
+    def _member(
+        self, view: memoryview, pos: int, piece: int, parts: list[bytes], left: int, limit: int
+    ) -> tuple[int, int]:
+        """Decompress the member at `pos` into `parts`; returns where it ends, and how many bytes
+        may still come.
+        """
+        # What follows a member is copied. Of a multitude of tiny members the library is therefore
+        # fed small pieces first, so that the copies don't grow with the square of the data. It
+        # makes no more than it is allowed: one byte above the limit, which tells a bomb.
         stream = isal_zlib.decompressobj(_GZIP_WINDOW)
         while not stream.eof:
             if pos >= len(view):

@@ -1,4 +1,5 @@
-"""What a newcomer does: kqueue installed in a fresh environment, a plugin of each kind begun, installed, tested and listed there.
+"""What a newcomer does: kqueue installed in a fresh environment, a plugin of each kind begun,
+installed, tested and listed there.
 
 Needs a package index, mypy and ruff; `tox -e plugins` has them. About a minute.
 """
@@ -32,7 +33,11 @@ class Environment:
 
     def run(self, line: str) -> str:
         """What the command prints. Raises AssertionError: it failed, and all that it said."""
-        ours = {name: value for name, value in os.environ.items() if not name.startswith(("KQUEUE_", "PYTHON", "PYTEST", "VIRTUAL_ENV"))}
+        ours = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("KQUEUE_", "PYTHON", "PYTEST", "VIRTUAL_ENV"))
+        }
         path = os.pathsep.join((str(self.bin), ours["PATH"]))
         ran = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", line],
@@ -53,7 +58,9 @@ class Environment:
 
 @pytest.fixture(scope="session")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with the project's own wheel in it, and with a plugin of each kind, called ``mine``, installed beside it."""
+    """An environment with the project's own wheel in it, and with a plugin of each kind, called
+    ``mine``, installed beside it.
+    """
     folder = tmp_path_factory.mktemp("fresh")
     source = folder / "source"  # a copy, so that building leaves nothing in the project
     source.mkdir()
@@ -67,7 +74,8 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     environment.run(f"pip install --quiet '{wheel}[cli]' 'setuptools>=77'")
     for kind in KINDS:
         environment.run(f"kqueue plugins new {kind} mine --folder {kind}")
-    # without an environment for each build, which takes most of the time; the document's own lines, below, are as they stand
+    # without an environment for each build, which takes most of the time; the document's own lines,
+    # below, are as they stand
     environment.run("pip install --quiet --no-build-isolation " + " ".join(f"-e './{kind}[test]'" for kind in KINDS))
     return environment
 
@@ -76,20 +84,26 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 def test_its_own_test_passes_and_it_is_listed(fresh: Environment, kind: str) -> None:
     assert re.search(r"\b[2-9] passed", fresh.run(f"cd {kind} && pytest"))
     row = fresh.listed()[kind, "mine"]
-    distribution = f"kqueue-{'cleanup' if kind == 'cleanup-policy' else 'metadata' if kind == 'metadata-store' else kind}-mine"
+    distribution = (
+        f"kqueue-{'cleanup' if kind == 'cleanup-policy' else 'metadata' if kind == 'metadata-store' else kind}-mine"
+    )
     assert (row["origin"], row["state"]) == (f"{distribution} 0.1.0", "waits" if kind == "codec" else "ready")
 
 
 def test_what_is_written_is_clean(fresh: Environment) -> None:
     fresh.run(f"{sys.executable} -m ruff check --extend-select {STRICT} {' '.join(KINDS)}")
-    files = " ".join(str(path.relative_to(fresh.work)) for kind in KINDS for path in sorted((fresh.work / kind).rglob("*.py")))
+    files = " ".join(
+        str(path.relative_to(fresh.work)) for kind in KINDS for path in sorted((fresh.work / kind).rglob("*.py"))
+    )
     config, python = f"{KINDS[0]}/pyproject.toml", fresh.bin / "python"
     fresh.run(f"{sys.executable} -m mypy --python-executable {python} --config-file {config} {files}")
 
 
 def test_the_documents_way_from_nothing_to_a_plugin(fresh: Environment) -> None:
     text = (ROOT / "docs" / "plugins.md").read_text()
-    (block,) = (block for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) if "pip install" in block)
+    (block,) = (
+        block for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) if "pip install" in block
+    )
     for line in block.splitlines():
         told = fresh.run(line)
     assert BY_DOCUMENT in told

@@ -30,7 +30,9 @@ KiB = 1024
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("-t", "--topic", required=True, help="Where the lines go.")
-@click.option("--from-beginning", is_flag=True, help="Send what stands in the files already; else only what is added from now on.")
+@click.option(
+    "--from-beginning", is_flag=True, help="Send what stands in the files already; else only what is added from now on."
+)
 @click.option("--once", is_flag=True, help="Send what there is (from the beginning), and end.")
 @click.option("--interval", "interval_s", type=click.FloatRange(min=0.01), default=1.0, show_default=True, metavar="SECONDS",
               help="How often to look for new lines.")  # fmt: skip
@@ -45,7 +47,9 @@ KiB = 1024
 @click.option("--state", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Where the positions are kept.  [default: kqueue-collect-TOPIC.json]")  # fmt: skip
 @click.option("--host", default=None, help="The header `host` of each record.  [default: this machine's name]")
-@click.option("--codec", type=click.Choice(CODECS), default="none", show_default=True, help="How batches are compressed.")
+@click.option(
+    "--codec", type=click.Choice(CODECS), default="none", show_default=True, help="How batches are compressed."
+)
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="SECONDS",
               help="End when the broker has not answered for so long.  [default: never]")  # fmt: skip
 @bootstrap_option
@@ -57,15 +61,18 @@ def collect(files: tuple[str, ...], topic: str, **options: Any) -> None:
       kqueue collect '/var/log/app/*.log' --topic logs --from-beginning --codec zstd
       kqueue collect export.csv --topic rows --once
 
-    FILE may be a pattern, in quotes, so that files which come later are found too (those that are compressed are left out). Files may be
-    rotated, truncated, removed and made again. How far each was sent is kept in a file, so an agent that was ended, or killed, goes
-    on where it stood. Each record has the headers host, file, source and offset; the last two name the line. An unfinished
+    FILE may be a pattern, in quotes, so that files which come later are found too (those that are
+    compressed are left out). Files may be rotated, truncated, removed and made again. How far each
+    was sent is kept in a file, so an agent that was ended, or killed, goes on where it stood. Each
+    record has the headers host, file, source and offset; the last two name the line. An unfinished
     or very long line comes in parts, with the header part counted from 0.
     """
     checked_topic(topic)
     for file in files:
         if Path(file).is_dir():
-            raise click.BadParameter(f"{file} is a folder; write {file.rstrip('/')}/* in quotes for the files in it", param_hint="FILE")
+            raise click.BadParameter(
+                f"{file} is a folder; write {file.rstrip('/')}/* in quotes for the files in it", param_hint="FILE"
+            )
     need_client()
     addresses(options["bootstrap"])
     stop = threading.Event()
@@ -145,7 +152,9 @@ def _run(
 
 
 def _arrived(sender: Sender, state: State | None, bootstrap: str) -> Collection[Arrived]:
-    """The lines that a run which did not end well had sent after its position was kept. Sets where the topic's partitions end."""
+    """The lines that a run which did not end well had sent after its position was kept. Sets where
+    the topic's partitions end.
+    """
     from kafka.errors import KafkaError
 
     from kqueue.cli.collect.looking_back import look_back

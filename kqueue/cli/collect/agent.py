@@ -15,7 +15,9 @@ BATCH_BYTES_MAX = 4 * 1024 * 1024
 
 
 def resume(follower: Follower, file: StateFile) -> State | None:
-    """Have `follower` go on from what was kept; returns it, or None if nothing was. Raises StateUnusable."""
+    """Have `follower` go on from what was kept; returns it, or None if nothing was. Raises
+    StateUnusable.
+    """
     state = file.load()
     if state is not None:
         follower.restore(state.positions, state.patterns, file.path.stat().st_mtime_ns)
@@ -25,8 +27,9 @@ def resume(follower: Follower, file: StateFile) -> State | None:
 class Agent:
     """One run of `kqueue collect`.
 
-    Args: lines_max: how many lines are sent and confirmed before the position is kept. once: end as soon as nothing is left to be read.
-    stopped, wait: as of `Sender`. show: told how many lines have been sent. arrived: lines to leave out, since they are in the topic.
+    Args: lines_max: how many lines are sent and confirmed before the position is kept. once: end as
+    soon as nothing is left to be read. stopped, wait: as of `Sender`. show: told how many lines
+    have been sent. arrived: lines to leave out, since they are in the topic.
     """
 
     def __init__(
@@ -55,7 +58,8 @@ class Agent:
         self._arrived = set(arrived)
 
     def run(self) -> bool:
-        """Until it is stopped, or with `once` until all is read. Returns False if lines were left that the broker did not confirm.
+        """Until it is stopped, or with `once` until all is read. Returns False if lines were left
+        that the broker did not confirm.
 
         Raises: Refused, StateUnusable. What was confirmed has been kept, however it ends.
         """
@@ -72,7 +76,9 @@ class Agent:
             self._wait(self.interval_s)
 
     def _catch_up(self) -> bool:
-        """Send what there is; for no longer than the interval, because a file may be rotated twice meanwhile."""
+        """Send what there is; for no longer than the interval, because a file may be rotated twice
+        meanwhile.
+        """
         until_s = time.monotonic() + self.interval_s
         while not self._stopped():
             lines = self.follower.read(self.lines_max, BATCH_BYTES_MAX)

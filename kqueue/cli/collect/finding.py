@@ -23,9 +23,11 @@ class Found(NamedTuple):
 
 
 def find(patterns: Iterable[str], ignored: Collection[str] = ()) -> list[Found]:
-    """The regular files that there are, each once, those that changed longest ago first. `ignored`: absolute paths.
+    """The regular files that there are, each once, those that changed longest ago first. `ignored`:
+    absolute paths.
 
-    What a pattern matches is left out if its name is a compressed file's; a name without pattern is taken as it is.
+    What a pattern matches is left out if its name is a compressed file's; a name without pattern is
+    taken as it is.
     """
     found: dict[FileId, Found] = {}
     for path in _paths(patterns):
@@ -46,7 +48,9 @@ def siblings(path: str) -> list[Found]:
 
 
 def is_rotated_name(name: str, original: str) -> bool:
-    """Whether a rotation may have given `original` this name: ``app.log`` becomes ``app.log.1``, ``app.log-20260131``, ``app-1.log``."""
+    """Whether a rotation may have given `original` this name: ``app.log`` becomes ``app.log.1``,
+    ``app.log-20260131``, ``app-1.log``.
+    """
     if name.endswith(COMPRESSED):
         return False
     stem, dot, suffix = original.rpartition(".")

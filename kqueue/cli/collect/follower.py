@@ -1,8 +1,10 @@
-"""Which files there are and how far each has been read: rotations, truncations, files that go and come. Knows nothing of brokers.
+"""Which files there are and how far each has been read: rotations, truncations, files that go and
+come. Knows nothing of brokers.
 
-A file is its device and inode while it is open here, so a new name changes nothing: what was renamed is read to its end, and what
-took its name begins as a file of its own. What was truncated begins anew, after the rest of its copy if there is one.
-A file that is met again later is known by the bytes around its position (`marks`).
+A file is its device and inode while it is open here, so a new name changes nothing: what was
+renamed is read to its end, and what took its name begins as a file of its own. What was truncated
+begins anew, after the rest of its copy if there is one. A file that is met again later is known by
+the bytes around its position (`marks`).
 """
 
 from __future__ import annotations
@@ -24,11 +26,14 @@ GONE_MAX = 1000  # files that are gone, and may come back: of so many the positi
 class Follower:
     """Follows the files that `patterns` name, and gives their lines in the order of each file.
 
-    Args: line_bytes_max: longer lines come in parts. partial_s: after how long without growth the unfinished last line is given as it is.
-    from_end: files that are there at the first scan begin at their end (but for those of `restore`). now_s: a monotonic clock.
-    new_source: gives a name that no content has had. tell: takes a sentence for people. ignored: absolute paths to leave out.
+    Args: line_bytes_max: longer lines come in parts. partial_s: after how long without growth the
+    unfinished last line is given as it is. from_end: files that are there at the first scan begin
+    at their end (but for those of `restore`). now_s: a monotonic clock. new_source: gives a name
+    that no content has had. tell: takes a sentence for people. ignored: absolute paths to leave
+    out.
 
-    `scan`, `read` and `commit` take turns; `positions` is what to keep after each `commit`, and before the first line is sent anywhere.
+    `scan`, `read` and `commit` take turns; `positions` is what to keep after each `commit`, and
+    before the first line is sent anywhere.
     """
 
     def __init__(
@@ -75,7 +80,9 @@ class Follower:
 
     @property
     def is_behind(self) -> bool:
-        """Whether something waits: to be read, or to be given as an unfinished line once its time has come."""
+        """Whether something waits: to be read, or to be given as an unfinished line once its time
+        has come.
+        """
         return any(source.unread for source in self.sources)
 
     def positions(self) -> list[Position]:
@@ -92,7 +99,9 @@ class Follower:
     # --- lines
 
     def read(self, lines_max: int, bytes_max: int) -> list[Line]:
-        """The next lines, up to about so many bytes; files take turns. Empty: there is nothing to be read at the moment."""
+        """The next lines, up to about so many bytes; files take turns. Empty: there is nothing to
+        be read at the moment.
+        """
         now_s = self._now_s()
         lines: list[Line] = []
         for source in self._in_turn():
@@ -113,7 +122,9 @@ class Follower:
             source.commit()
 
     def _in_turn(self) -> list[Source]:
-        """All sources; each time another name comes first, but under one name always the older content."""
+        """All sources; each time another name comes first, but under one name always the older
+        content.
+        """
         groups: dict[str, list[Source]] = {}
         for source in self.sources:
             groups.setdefault(source.name, []).append(source)
@@ -206,7 +217,9 @@ class Follower:
         return None if place is None else (position.source, place)
 
     def _begin_anew(self, source: Source, now_s: float) -> None:
-        """The file was truncated or written anew; if it was copied before, the copy has what had not been read."""
+        """The file was truncated or written anew; if it was copied before, the copy has what had
+        not been read.
+        """
         for file in siblings(source.path):
             if file.id in self._ids() or not source.may_be_copied_to(file):
                 continue
@@ -233,7 +246,9 @@ class Follower:
         return None
 
     def _stays_aside(self, file: Found, now_s: float) -> bool:
-        """Whether to wait and see what becomes of a copy: the original may be about to be truncated."""
+        """Whether to wait and see what becomes of a copy: the original may be about to be
+        truncated.
+        """
         modified_ns, since_s = self._aside.get(file.id, (-1, now_s))
         if modified_ns != file.modified_ns:
             since_s = now_s
@@ -244,7 +259,9 @@ class Follower:
         return False
 
     def _let_go(self, now_s: float) -> None:
-        """Close files that are nowhere any more, once they have been read and have not grown for a while."""
+        """Close files that are nowhere any more, once they have been read and have not grown for a
+        while.
+        """
         for source in list(self.sources):
             if source.lost_s is None or source.unread or source.place != source.confirmed:
                 continue
@@ -261,7 +278,8 @@ class Follower:
     def restore(self, positions: Iterable[Position], patterns: Collection[str], since_ns: int) -> None:
         """Go on from what was kept: before the first scan.
 
-        patterns: those of that time; what they match and is new begins at its beginning. since_ns: when it was kept, by the files' clock.
+        patterns: those of that time; what they match and is new begins at its beginning. since_ns:
+        when it was kept, by the files' clock.
         """
         self._old_patterns = frozenset(patterns)
         found = {file.id: file.path for file in find(self.patterns, self._ignored)}
@@ -271,7 +289,9 @@ class Follower:
             if not os.path.lexists(position.path):
                 self._gone[position.path] = position
             else:
-                self._tell(f"{position.path} is another file now; the one before, read up to byte {position.print.offset:,}, was not found")
+                self._tell(
+                    f"{position.path} is another file now; the one before, read up to byte {position.print.offset:,}, was not found"
+                )
 
     def _reopen(self, position: Position, found: dict[FileId, str], since_ns: int) -> bool:
         """Follow the file of a position again, wherever it is now."""
@@ -296,7 +316,9 @@ class Follower:
 
 
 def _place_in(source: Source, position: Position, *, short_too: bool = False) -> Place | None:
-    """Where to go on, if the file has the content of the position; short contents are alike too often to know another file by."""
+    """Where to go on, if the file has the content of the position; short contents are alike too
+    often to know another file by.
+    """
     mark = position.print.find_in(source.file)
     if mark is None or not (source.id == position.id or mark.is_telling or short_too):
         return None

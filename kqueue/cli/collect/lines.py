@@ -8,7 +8,8 @@ from typing import NamedTuple
 class Piece(NamedTuple):
     """A line, or a part of one, without its line end.
 
-    size: how many bytes of the file it stands for, line end included. ended: a line end followed it; False: the line goes on.
+    size: how many bytes of the file it stands for, line end included. ended: a line end followed
+    it; False: the line goes on.
     """
 
     value: bytes
@@ -17,10 +18,12 @@ class Piece(NamedTuple):
 
 
 def cut(data: bytes, line_bytes_max: int, *, take_rest: bool = False, count_max: int | None = None) -> list[Piece]:
-    """The lines at the beginning of `data`; a last one without its line feed is left out, unless `take_rest`.
+    """The lines at the beginning of `data`; a last one without its line feed is left out, unless
+    `take_rest`.
 
-    A line feed ends a line, and a carriage return before it belongs to the end. A line above `line_bytes_max` comes in pieces of so
-    many bytes, or up to three fewer, so that no character of UTF-8 is cut in two.
+    A line feed ends a line, and a carriage return before it belongs to the end. A line above
+    `line_bytes_max` comes in pieces of so many bytes, or up to three fewer, so that no character of
+    UTF-8 is cut in two.
     """
     pieces: list[Piece] = []
     start = 0
@@ -40,7 +43,9 @@ def cut(data: bytes, line_bytes_max: int, *, take_rest: bool = False, count_max:
 
 
 def _whole_characters(piece: bytes, following: int) -> bytes:
-    """`piece` without the beginning of a UTF-8 character that goes on in the byte that follows; all of it if that is no UTF-8."""
+    """`piece` without the beginning of a UTF-8 character that goes on in the byte that follows; all
+    of it if that is no UTF-8.
+    """
     if following & 0xC0 != 0x80:
         return piece
     for back in range(1, min(4, len(piece))):

@@ -1,4 +1,6 @@
-"""What an agent that was killed had sent beyond the position that it kept: the topic itself knows, since each record names its line."""
+"""What an agent that was killed had sent beyond the position that it kept: the topic itself knows,
+since each record names its line.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,15 @@ if TYPE_CHECKING:
     from kafka import KafkaConsumer
 
 SILENCE_S = 10.0
-RECORDS_MAX = 1_000_000  # between the last confirmed record and the end, those of others included; beyond it lines may come twice
+RECORDS_MAX = (
+    1_000_000  # between the last confirmed record and the end, those of others included; beyond it lines may come twice
+)
 
 
 class Arrived(NamedTuple):
-    """A line, or a part of one, that is in the topic. `size` of its value in bytes: what was unfinished then may have grown since."""
+    """A line, or a part of one, that is in the topic. `size` of its value in bytes: what was
+    unfinished then may have grown since.
+    """
 
     source: str
     offset: int
@@ -22,7 +28,9 @@ class Arrived(NamedTuple):
 
 
 class LookedBack(NamedTuple):
-    """`ends`: by partition, where the topic ends now. complete: False if it was too far to look at all of it."""
+    """`ends`: by partition, where the topic ends now. complete: False if it was too far to look at
+    all of it.
+    """
 
     arrived: frozenset[Arrived]
     ends: dict[int, int]
@@ -38,10 +46,11 @@ def look_back(
     records_max: int = RECORDS_MAX,
     now_s: Callable[[], float] = time.monotonic,
 ) -> LookedBack:
-    """Read the topic from `ends` on, and find the lines of `sources`. With `ends` None nothing is read.
+    """Read the topic from `ends` on, and find the lines of `sources`. With `ends` None nothing is
+    read.
 
-    Args: ends: by partition; one that is not in it is read from its beginning, since it came later. options: of a client.
-    Raises KafkaError: the broker does not answer in time.
+    Args: ends: by partition; one that is not in it is read from its beginning, since it came later.
+    options: of a client. Raises KafkaError: the broker does not answer in time.
     """
     from kafka import KafkaConsumer, TopicPartition
 
@@ -56,14 +65,20 @@ def look_back(
         for place in partitions:
             number = place.partition
             consumer.seek(place, min(max(ends.get(number, 0), starts[number]), now[number]))
-        arrived, complete = _read(consumer, {place: now[place.partition] for place in partitions}, frozenset(sources), records_max, now_s)
+        arrived, complete = _read(
+            consumer, {place: now[place.partition] for place in partitions}, frozenset(sources), records_max, now_s
+        )
         return LookedBack(frozenset(arrived), now, complete)
     finally:
         consumer.close()
 
 
 def _read(
-    consumer: KafkaConsumer, ends: Mapping[Any, int], sources: Collection[str], records_max: int, now_s: Callable[[], float]
+    consumer: KafkaConsumer,
+    ends: Mapping[Any, int],
+    sources: Collection[str],
+    records_max: int,
+    now_s: Callable[[], float],
 ) -> tuple[set[Arrived], bool]:
     from kafka.errors import KafkaTimeoutError
 

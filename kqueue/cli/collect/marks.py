@@ -1,4 +1,6 @@
-"""How a file is known again: by the bytes at its beginning, and those just before the place that was read to."""
+"""How a file is known again: by the bytes at its beginning, and those just before the place that
+was read to.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ TELLING_BYTES = 2 * MARK_BYTES  # from here on the two stretches don't overlap, 
 
 
 class Mark(NamedTuple):
-    """A place in a file, with the first and the last of the bytes before it, `MARK_BYTES` of each at most."""
+    """A place in a file, with the first and the last of the bytes before it, `MARK_BYTES` of each
+    at most.
+    """
 
     offset: int = 0
     head: bytes = b""
@@ -28,7 +32,9 @@ class Mark(NamedTuple):
 
     @property
     def is_telling(self) -> bool:
-        """Whether a file with another inode that has these bytes may be taken for a copy: short beginnings are often the same."""
+        """Whether a file with another inode that has these bytes may be taken for a copy: short
+        beginnings are often the same.
+        """
         return self.offset >= TELLING_BYTES
 
     def print(self) -> FingerPrint:
@@ -36,7 +42,9 @@ class Mark(NamedTuple):
 
 
 class FingerPrint(NamedTuple):
-    """A mark to be kept: of the bytes their SHA-256 alone, because logs hold what should not lie about elsewhere."""
+    """A mark to be kept: of the bytes their SHA-256 alone, because logs hold what should not lie
+    about elsewhere.
+    """
 
     offset: int
     head: str
@@ -54,7 +62,9 @@ def mark_at(file: int, offset: int) -> Mark:
 
 
 def last_line_end(file: int, size: int, back_bytes_max: int) -> int:
-    """Where the last whole line among the first `size` bytes ends; `size` if there is none so near to it."""
+    """Where the last whole line among the first `size` bytes ends; `size` if there is none so near
+    to it.
+    """
     back = min(size, back_bytes_max)
     found = os.pread(file, back, size - back).rfind(b"\n")
     if found < 0:

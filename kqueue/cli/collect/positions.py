@@ -1,4 +1,6 @@
-"""The positions that outlive the agent: a JSON file, replaced as a whole, so that it is either the old or the new one."""
+"""The positions that outlive the agent: a JSON file, replaced as a whole, so that it is either the
+old or the new one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ STATE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Position(NamedTuple):
-    """How far a file's content has been sent. `path`: where it was last; `name`: what its lines are sent under."""
+    """How far a file's content has been sent. `path`: where it was last; `name`: what its lines are
+    sent under.
+    """
 
     path: str
     name: str
@@ -28,9 +32,11 @@ class Position(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that is kept. `patterns`: what was asked for, so that files which came while nobody looked are known from others.
+    """All that is kept. `patterns`: what was asked for, so that files which came while nobody
+    looked are known from others.
 
-    `ends`: per partition of the topic, the offset behind the last record of ours that is known to have arrived.
+    `ends`: per partition of the topic, the offset behind the last record of ours that is known to
+    have arrived.
     """
 
     patterns: tuple[str, ...] = ()
@@ -59,7 +65,9 @@ class StateFile:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other agents off while this runs; a lock that ends with the process, however that ends. Raises StateUnusable."""
+        """Keep other agents off while this runs; a lock that ends with the process, however that
+        ends. Raises StateUnusable.
+        """
         try:
             import fcntl
         except ImportError:  # Windows has no such lock
@@ -73,12 +81,16 @@ class StateFile:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
         except BlockingIOError:
-            raise StateUnusable(f"another agent keeps its positions in {self.path}; give this one another file with --state") from None
+            raise StateUnusable(
+                f"another agent keeps its positions in {self.path}; give this one another file with --state"
+            ) from None
         finally:
             os.close(file)
 
     def load(self) -> State | None:
-        """What was saved last; None if nothing has been. Raises StateUnusable: it can't be read, or is of another topic."""
+        """What was saved last; None if nothing has been. Raises StateUnusable: it can't be read, or
+        is of another topic.
+        """
         try:
             with self.path.open("rb") as file:
                 text = file.read(STATE_BYTES_MAX)
@@ -90,13 +102,19 @@ class StateFile:
             content = json.loads(text)
             topic, state = str(content["topic"]), _state_of(content)
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise StateUnusable(f"{self.path} holds no positions that this version can read; move it away to begin anew") from None
+            raise StateUnusable(
+                f"{self.path} holds no positions that this version can read; move it away to begin anew"
+            ) from None
         if topic != self.topic:
-            raise StateUnusable(f"{self.path} has the positions of topic {topic}; give this one another file with --state")
+            raise StateUnusable(
+                f"{self.path} has the positions of topic {topic}; give this one another file with --state"
+            )
         return state
 
     def save(self, state: State) -> None:
-        """Replace what is kept; on disk when it returns, and nothing is done if nothing changed. Raises StateUnusable."""
+        """Replace what is kept; on disk when it returns, and nothing is done if nothing changed.
+        Raises StateUnusable.
+        """
         text = json.dumps({"version": VERSION, "topic": self.topic, **_content_of(state)}, indent=1).encode()
         if text == self._last:
             return
@@ -168,4 +186,3 @@ def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"{value!r} is no count")
     return value
-

@@ -1,4 +1,6 @@
-"""Lines become records of a topic: each confirmed before its position moves, through a broker's absence too."""
+"""Lines become records of a topic: each confirmed before its position moves, through a broker's
+absence too.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ KEYS: dict[str, Callable[[Line, str], bytes | None]] = {
 }
 BATCH_BYTES = 512 * 1024
 CONNECT_TIMEOUT_MS = 5_000
-DELIVERY_TIMEOUT_MS = 24 * 60 * 60 * 1000  # so long the client tries again by itself, in a way that no broker takes a record twice
+DELIVERY_TIMEOUT_MS = (
+    24 * 60 * 60 * 1000
+)  # so long the client tries again by itself, in a way that no broker takes a record twice
 RECONNECT_MS_MAX = 5_000
 BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 PATIENCE_S = 5.0  # before somebody is told that the broker is silent; and so long it may still answer after Ctrl-C
@@ -46,7 +50,12 @@ def as_bytes(text: str) -> bytes:
 
 def headers_of(line: Line, host: str) -> list[tuple[str, bytes]]:
     """``host``, ``file``, ``source`` and ``offset``; ``part`` where a line comes in parts."""
-    headers = [("host", as_bytes(host)), ("file", as_bytes(line.name)), ("source", line.source.encode()), ("offset", b"%d" % line.offset)]
+    headers = [
+        ("host", as_bytes(host)),
+        ("file", as_bytes(line.name)),
+        ("source", line.source.encode()),
+        ("offset", b"%d" % line.offset),
+    ]
     return headers if line.part is None else [*headers, ("part", b"%d" % line.part)]
 
 
@@ -61,9 +70,10 @@ class Unanswered(Refused):
 class Sender:
     """Sends lines to a topic and waits until they are confirmed, however long that takes.
 
-    Args: host, key: what the records bear (`KEYS`). options: of the client. stopped: whether to give up as soon as possible.
-    wait: sleeps for so many seconds, or until it is stopped. tell: takes a sentence for people. timeout_s: how long the broker may be
-    silent before `Unanswered` is raised; None: for ever.
+    Args: host, key: what the records bear (`KEYS`). options: of the client. stopped: whether to
+    give up as soon as possible. wait: sleeps for so many seconds, or until it is stopped. tell:
+    takes a sentence for people. timeout_s: how long the broker may be silent before `Unanswered` is
+    raised; None: for ever.
     """
 
     def __init__(
@@ -103,13 +113,17 @@ class Sender:
 
             try:
                 producer.close(timeout=0)
-            except KafkaTimeoutError:  # it will not close while something is on its way; there is no other way to take that back
+            except (
+                KafkaTimeoutError
+            ):  # it will not close while something is on its way; there is no other way to take that back
                 producer._sender.force_close()
 
     def send(self, lines: Sequence[Line]) -> bool:
-        """Send, and return True once all are confirmed; False if it was stopped before. Raises Refused: a record will never be taken.
+        """Send, and return True once all are confirmed; False if it was stopped before. Raises
+        Refused: a record will never be taken.
 
-        A record is sent once, unless it is not confirmed for a day, or the broker forgets what it has had from us.
+        A record is sent once, unless it is not confirmed for a day, or the broker forgets what it
+        has had from us.
         """
         left: Sequence[Line] = lines
         for attempt in range(1_000_000_000):
@@ -145,7 +159,9 @@ class Sender:
         left = []
         for line, future in sent:
             if future.succeeded():
-                self.ends[future.value.partition] = max(self.ends.get(future.value.partition, 0), future.value.offset + 1)
+                self.ends[future.value.partition] = max(
+                    self.ends.get(future.value.partition, 0), future.value.offset + 1
+                )
                 continue
             if future.is_done:
                 if type(future.exception).__name__ in PERMANENT:
@@ -158,7 +174,9 @@ class Sender:
         return left, reason
 
     def _connected(self) -> KafkaProducer:
-        """The client, made if there is none. Raises ClickException, KafkaError, Refused: there is no such topic."""
+        """The client, made if there is none. Raises ClickException, KafkaError, Refused: there is
+        no such topic.
+        """
         if self._producer is None:
             from kafka import KafkaProducer
 
@@ -167,7 +185,9 @@ class Sender:
         return self._producer
 
     def check_topic(self) -> bool:
-        """Wait for the broker and for the topic, which it may make now; False if it was stopped before. Raises Refused: there is none."""
+        """Wait for the broker and for the topic, which it may make now; False if it was stopped
+        before. Raises Refused: there is none.
+        """
         from kafka.errors import KafkaError, KafkaTimeoutError
 
         for attempt in range(1_000_000_000):

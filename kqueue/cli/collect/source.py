@@ -16,8 +16,9 @@ READ_BYTES = 256 * 1024
 class Line(NamedTuple):
     """What becomes a record.
 
-    name: the path under which its file was first seen. source: the name of that file's content, unique; with `offset`, the byte in the
-    file at which the line begins, it names the line. part: None for a whole line; a line that comes in parts counts them from 0.
+    name: the path under which its file was first seen. source: the name of that file's content,
+    unique; with `offset`, the byte in the file at which the line begins, it names the line. part:
+    None for a whole line; a line that comes in parts counts them from 0.
     """
 
     value: bytes
@@ -28,20 +29,25 @@ class Line(NamedTuple):
 
 
 class Place(NamedTuple):
-    """How far a file has been read. parts: how many records have been made of the line that goes on here; 0: a line begins."""
+    """How far a file has been read. parts: how many records have been made of the line that goes on
+    here; 0: a line begins.
+    """
 
     mark: Mark = Mark()
     parts: int = 0
 
 
 class Source:
-    """An open file with two places in it: what has been read, and what is known to have arrived (`confirmed`).
+    """An open file with two places in it: what has been read, and what is known to have arrived
+    (`confirmed`).
 
-    `path` is where it was last seen; `name` stays what it was at first. `lost_s` is since when it has not been at a path that is
-    asked for (moved by a rotation, or removed); None while it is.
+    `path` is where it was last seen; `name` stays what it was at first. `lost_s` is since when it
+    has not been at a path that is asked for (moved by a rotation, or removed); None while it is.
     """
 
-    def __init__(self, path: str, file: int, source: str, *, name: str | None = None, place: Place | None = None) -> None:
+    def __init__(
+        self, path: str, file: int, source: str, *, name: str | None = None, place: Place | None = None
+    ) -> None:
         self.path = path
         self.name = name or path
         self.file = file
@@ -56,14 +62,18 @@ class Source:
     @classmethod
     def open(cls, path: str, source: str, **more: object) -> Source:
         """Raises OSError: it can't be opened; also where it is no file any more."""
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a fifo that took the file's place must not hold us up
+        file = os.open(
+            path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+        )  # a fifo that took the file's place must not hold us up
         return cls(path, file, source, **more)  # type: ignore[arg-type]
 
     def close(self) -> None:
         os.close(self.file)
 
     def look(self, now_s: float) -> bool:
-        """See how long the file is now. Returns False if it is not what was read before: it was truncated, or written anew."""
+        """See how long the file is now. Returns False if it is not what was read before: it was
+        truncated, or written anew.
+        """
         status = os.fstat(self.file)
         if not (self.place.mark.holds_in(self.file) and self._seen.holds_in(self.file)):
             return False
@@ -83,7 +93,9 @@ class Source:
         return max(0, self.size - self.place.mark.offset)
 
     def read(self, line_bytes_max: int, count_max: int, bytes_max: int, *, take_rest: bool) -> list[Line]:
-        """The next lines, up to `count_max`; about `bytes_max` bytes, but always room for a line. Empty: there are none (yet)."""
+        """The next lines, up to `count_max`; about `bytes_max` bytes, but always room for a line.
+        Empty: there are none (yet).
+        """
         mark, parts = self.place
         room = max(line_bytes_max + 1, min(READ_BYTES, bytes_max))
         data = os.pread(self.file, len(mark.tail) + room, mark.offset - len(mark.tail))
@@ -93,7 +105,9 @@ class Source:
         at_end = len(data) < room
         lines, taken = [], 0
         for piece in cut(data, line_bytes_max, take_rest=take_rest and at_end, count_max=count_max):
-            if piece.value or not (piece.ended and parts):  # the bare end of a line that has been sent in parts is no line
+            if piece.value or not (
+                piece.ended and parts
+            ):  # the bare end of a line that has been sent in parts is no line
                 part = None if piece.ended and not parts else parts
                 lines.append(Line(piece.value, self.name, self.source, mark.offset + taken, part))
             taken += piece.size
@@ -102,14 +116,18 @@ class Source:
         return lines
 
     def may_be_copied_to(self, file: Found) -> bool:
-        """Whether a file's place, name and time are those of a copy of this one that a rotation has made since it was last looked at."""
+        """Whether a file's place, name and time are those of a copy of this one that a rotation has
+        made since it was last looked at.
+        """
         mine, other = Path(self.path), Path(file.path)
         if other.parent != mine.parent or self._modified_ns is None:
             return False
         return file.modified_ns >= self._modified_ns and is_rotated_name(other.name, mine.name)
 
     def begins_like(self, path: str) -> bool:
-        """Whether one of the two files is, as far as a look at its ends tells, the beginning of the other."""
+        """Whether one of the two files is, as far as a look at its ends tells, the beginning of the
+        other.
+        """
         try:
             other = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
@@ -121,7 +139,9 @@ class Source:
             os.close(other)
 
     def is_begun_in(self, other: int) -> bool:
-        """Whether the open file `other` has all that this one had when it was last looked at, as far as a look at the ends tells."""
+        """Whether the open file `other` has all that this one had when it was last looked at, as
+        far as a look at the ends tells.
+        """
         return self.place.mark.holds_in(other) and self._seen.holds_in(other)
 
     def begin_anew(self, source: str) -> None:

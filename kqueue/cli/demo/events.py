@@ -1,8 +1,10 @@
-"""The flights of 2013 as a stream of events: each departure is told when it happens, some much later, some in no usable form.
+"""The flights of 2013 as a stream of events: each departure is told when it happens, some much
+later, some in no usable form.
 
-An event is JSON: ``{"id": 0, "flight": "UA1545", "origin": "EWR", "dest": "IAH", "scheduled": "2013-01-01T10:15:00Z",
-"departed": "2013-01-01T10:17:00Z", "delay_min": 2}``. Times are UTC. A flight that was cancelled has null for `departed` and `delay_min`,
-and is told at the time at which it should have left.
+An event is JSON: ``{"id": 0, "flight": "UA1545", "origin": "EWR", "dest": "IAH", "scheduled":
+"2013-01-01T10:15:00Z", "departed": "2013-01-01T10:17:00Z", "delay_min": 2}``. Times are UTC. A
+flight that was cancelled has null for `departed` and `delay_min`, and is told at the time at which
+it should have left.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ class Harm(StrEnum):
 
 
 class Event(NamedTuple):
-    """A record to be sent at `told_ms` (since 1970), keyed by its airport: those of an airport stay in order.
+    """A record to be sent at `told_ms` (since 1970), keyed by its airport: those of an airport stay
+    in order.
 
     `harm`: what was done to it if it is broken, else None.
     """
@@ -67,9 +70,11 @@ class Event(NamedTuple):
 def events(
     flights: Iterable[Flight], *, seed: int = 0, late_share: float = LATE_SHARE, broken_share: float = BROKEN_SHARE
 ) -> Iterator[Event]:
-    """All departures in the order in which they are told; about so many late (by 3 to 24 hours), and so many broken.
+    """All departures in the order in which they are told; about so many late (by 3 to 24 hours),
+    and so many broken.
 
-    The same `seed` gives the same events. All are held in memory until the last is given: some 700 bytes each.
+    The same `seed` gives the same events. All are held in memory until the last is given: some 700
+    bytes each.
     """
     if not (0 <= late_share <= 1 and 0 <= broken_share <= 1):
         raise ValueError("a share is a number from 0 to 1")
@@ -89,9 +94,11 @@ def replay(
     sleep: Callable[[float], None] = time.sleep,
     now_s: Callable[[], float] = time.monotonic,
 ) -> dict[Kind, int]:
-    """Send events, each with the time at which it is told; returns how many of each kind the broker has confirmed.
+    """Send events, each with the time at which it is told; returns how many of each kind the broker
+    has confirmed.
 
-    hours_per_s: how many hours of 2013 pass in a second; None: as fast as it goes. Raises KafkaError: one was not taken.
+    hours_per_s: how many hours of 2013 pass in a second; None: as fast as it goes. Raises
+    KafkaError: one was not taken.
     """
     counts = dict.fromkeys(Kind, 0)
     pace = _Pace(hours_per_s, sleep, now_s)
@@ -165,10 +172,16 @@ _WAYS: dict[Harm, Callable[[dict[str, Any]], bytes]] = {
     Harm.EMPTIED: lambda content: b"",
     Harm.NO_UTF8: lambda content: b"\xff\xfe" + json.dumps(content).encode(),
     Harm.LISTED: lambda content: json.dumps([content]).encode(),
-    Harm.NO_ORIGIN: lambda content: json.dumps({name: value for name, value in content.items() if name != "origin"}).encode(),
+    Harm.NO_ORIGIN: lambda content: json.dumps(
+        {name: value for name, value in content.items() if name != "origin"}
+    ).encode(),
     Harm.NO_TIME: lambda content: json.dumps({**content, "scheduled": "yesterday"}).encode(),
-    Harm.NO_DELAY: lambda content: json.dumps({**content, "delay_min": "a while", "departed": content["scheduled"]}).encode(),
-    Harm.HUGE_DELAY: lambda content: json.dumps({**content, "delay_min": 1_000_000, "departed": content["scheduled"]}).encode(),
+    Harm.NO_DELAY: lambda content: json.dumps(
+        {**content, "delay_min": "a while", "departed": content["scheduled"]}
+    ).encode(),
+    Harm.HUGE_DELAY: lambda content: json.dumps(
+        {**content, "delay_min": 1_000_000, "departed": content["scheduled"]}
+    ).encode(),
     Harm.ELSEWHERE: lambda content: json.dumps({**content, "origin": "Newark"}).encode(),
 }
 

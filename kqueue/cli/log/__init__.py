@@ -1,4 +1,6 @@
-"""`kqueue log`: work with the files of Kafka's and kqueue's logs, without a broker; one module per subcommand."""
+"""`kqueue log`: work with the files of Kafka's and kqueue's logs, without a broker; one module per
+subcommand.
+"""
 
 from __future__ import annotations
 

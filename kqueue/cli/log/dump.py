@@ -1,4 +1,6 @@
-"""`kqueue log dump`: what stands in log, index and snapshot files, in the lines of Kafka's own tool."""
+"""`kqueue log dump`: what stands in log, index and snapshot files, in the lines of Kafka's own
+tool.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ NOT_SERVED = {
 
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[FILE|FOLDER]...")
-@click.option("--files", "listed", metavar="FILE,FILE...", help="What to dump, as Kafka's tool takes it: separated by commas.")
+@click.option(
+    "--files", "listed", metavar="FILE,FILE...", help="What to dump, as Kafka's tool takes it: separated by commas."
+)
 @click.option("--print-data-log", is_flag=True, help="Show keys and values; so does every decoder.")
 @click.option("--deep-iteration", is_flag=True, help="Show each record, not only batches; so does --print-data-log.")
 @click.option("--skip-record-metadata", is_flag=True, help="Show nothing of records but keys and values.")
@@ -39,11 +43,21 @@ NOT_SERVED = {
               "or MODULE:FUNCTION of your own, which gets bytes.  [default: string]")  # fmt: skip
 @click.option("--offsets-decoder", is_flag=True, help="Read records as those of __consumer_offsets.")
 @click.option("--transaction-log-decoder", is_flag=True, help="Read records as those of __transaction_state.")
-@click.option("--index-sanity-check", is_flag=True, help="Only look whether a broker would take the indexes as they are.")
-@click.option("--verify-index-only", is_flag=True, help="Check the entries of indexes against the log without showing them.")
+@click.option(
+    "--index-sanity-check", is_flag=True, help="Only look whether a broker would take the indexes as they are."
+)
+@click.option(
+    "--verify-index-only", is_flag=True, help="Check the entries of indexes against the log without showing them."
+)
 @click.option("--max-message-size", type=click.IntRange(min=1), default=MAX_MESSAGE_SIZE, show_default=True, metavar="BYTES",
               help="How large a batch an index entry may name.")  # fmt: skip
-@click.option("--max-bytes", type=click.IntRange(min=1), default=MAX_BYTES, metavar="BYTES", help="Read no more than this of each log.")
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(min=1),
+    default=MAX_BYTES,
+    metavar="BYTES",
+    help="Read no more than this of each log.",
+)
 @click.option("--format", "form", type=click.Choice(["kafka", "legacy"]), default="kafka", show_default=True,
               help="The lines of Kafka 4.3, or those of the tool of Kafka 0.8 to 2.x, one per record.")  # fmt: skip
 @click.option("--cluster-metadata-decoder", is_flag=True, hidden=True)
@@ -75,11 +89,13 @@ def dump(
       kqueue log dump __consumer_offsets-0 --offsets-decoder
       kqueue log dump orders-0/00000000000000000000.log --print-data-log --format legacy
 
-    A FOLDER is a partition's; all its .log, .index, .timeindex, .txnindex and .snapshot files are dumped. The entries of
-    indexes are checked against the log. Nothing is written and no broker is needed, and one at work does no harm.
+    A FOLDER is a partition's; all its .log, .index, .timeindex, .txnindex and .snapshot files are
+    dumped. The entries of indexes are checked against the log. Nothing is written and no broker is
+    needed, and one at work does no harm.
 
-    What is found wrong is told on standard error, and the exit status is 1 then: damaged batches, bytes after the last
-    batch, index entries that do not fit the log. Gaps between offsets are told, too, but every compacted log has them.
+    What is found wrong is told on standard error, and the exit status is 1 then: damaged batches,
+    bytes after the last batch, index entries that do not fit the log. Gaps between offsets are
+    told, too, but every compacted log has them.
     """
     for name, what in NOT_SERVED.items():
         if refused[name]:
@@ -123,7 +139,9 @@ def _decoder(key: str | None, value: str | None, offsets: bool, transactions: bo
 
 
 def _sources(names: list[str]) -> list[Source]:
-    """The files that are meant. Raises ClickException, UsageError: one is not there, or none is named."""
+    """The files that are meant. Raises ClickException, UsageError: one is not there, or none is
+    named.
+    """
     from pathlib import Path
 
     from kqueue.files.dump import Source, sources_in
@@ -137,7 +155,9 @@ def _sources(names: list[str]) -> list[Source]:
             except StorageFailed as error:
                 raise click.ClickException(str(error)) from None
             if not inside:
-                raise click.ClickException(f"{name} holds no log, index or snapshot files; name a partition's folder, such as orders-0")
+                raise click.ClickException(
+                    f"{name} holds no log, index or snapshot files; name a partition's folder, such as orders-0"
+                )
             found += inside
         elif path.exists():
             found.append(Source(name))
@@ -153,7 +173,9 @@ class _Interrupted(Exception):
 
 
 class _Printer:
-    """Lines to standard output, some at a time, and sentences to standard error where they belong between them."""
+    """Lines to standard output, some at a time, and sentences to standard error where they belong
+    between them.
+    """
 
     def __init__(self) -> None:
         self.stopped = False
@@ -188,7 +210,9 @@ class _Printer:
 
 
 def _run(sources: list[Source], options: DumpOptions) -> bool:
-    """Print everything; returns whether something is wrong. Ctrl-C ends after a whole line, a closed pipe without a word."""
+    """Print everything; returns whether something is wrong. Ctrl-C ends after a whole line, a
+    closed pipe without a word.
+    """
     from kqueue.cli.reading import _forget_stdout
     from kqueue.files.dump import Problems, dump_file
 

@@ -24,9 +24,21 @@ class Misused(click.ClickException):
 
 @click.command()
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FOLDER...")
-@click.option("--to", required=True, metavar="FILE", help="The file: .parquet, .arrow or .jsonl; - is standard output (JSON lines).")
+@click.option(
+    "--to",
+    required=True,
+    metavar="FILE",
+    help="The file: .parquet, .arrow or .jsonl; - is standard output (JSON lines).",
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), help="If the file's name does not tell.")
-@click.option("-t", "--topic", "topics", multiple=True, metavar="NAME", help="Of a data folder, this topic alone; may be repeated.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME",
+    help="Of a data folder, this topic alone; may be repeated.",
+)
 @click.option("--start-offset", type=click.IntRange(min=0), metavar="N", help="From this offset on.")
 @click.option("--end-offset", type=click.IntRange(min=0), metavar="N", help="Up to this offset, without it.")
 @click.option("--since", metavar="TIME", help="Records of this time (ISO or milliseconds) or later.")
@@ -58,8 +70,9 @@ def export(
       kqueue log export kqueue-data --topic orders --to orders.arrow --value-as utf8
       kqueue log export kqueue-data/orders-* --to orders.jsonl --since 2026-01-31T12:00:00Z
 
-    Columns: topic, partition, offset, timestamp, timestamp_type, key, value, headers, leader_epoch, producer_id, producer_epoch, sequence.
-    The file appears under its name when it is whole. Parquet and Arrow need the extra `arrow` (the README says how to install it).
+    Columns: topic, partition, offset, timestamp, timestamp_type, key, value, headers, leader_epoch,
+    producer_id, producer_epoch, sequence. The file appears under its name when it is whole. Parquet
+    and Arrow need the extra `arrow` (the README says how to install it).
     """
     from kqueue.files.rows import Selection
 
@@ -86,7 +99,9 @@ def _time(text: str | None, option: str) -> int | None:
         raise click.BadParameter(str(error), param_hint=option) from None
 
 
-def _export(folders: tuple[Path, ...], to: str, form: str | None, topics: tuple[str, ...], selection: Any, overwrite: bool) -> None:
+def _export(
+    folders: tuple[Path, ...], to: str, form: str | None, topics: tuple[str, ...], selection: Any, overwrite: bool
+) -> None:
     from kqueue.cli.log.bars import bar
     from kqueue.files.export import STANDARD_OUTPUT, open_logs
     from kqueue.files.export import export as write
@@ -96,7 +111,9 @@ def _export(folders: tuple[Path, ...], to: str, form: str | None, topics: tuple[
     try:
         logs = open_logs(folders, topics)
         with bar("Exporting") as progress:
-            result = write(logs, to, format=form, selection=selection, overwrite=overwrite, progress=progress, output=output)
+            result = write(
+                logs, to, format=form, selection=selection, overwrite=overwrite, progress=progress, output=output
+            )
     except FileExistsError as error:
         raise click.ClickException(f"{error}; name another file, or add --overwrite.") from None
     except (NotALogFolder, ValueError) as error:

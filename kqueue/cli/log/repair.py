@@ -18,21 +18,28 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--copy-to", type=click.Path(path_type=Path), metavar="DIR", help="A new or empty folder for the copy that is made first.")
+@click.option(
+    "--copy-to",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A new or empty folder for the copy that is made first.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what is damaged and what would be lost; change and copy nothing.")
 @click.option("--deep", is_flag=True, help="Look into every record too, and cut batches whose records can't be read.")
 @click.option("--allow-gaps", is_flag=True, help="The logs are compacted: missing offsets are no loss.")
 @output_option
 def repair(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_gaps: bool, as_json: bool) -> None:
-    """Mend FOLDER, a partition's or a data folder with all its partitions; the broker must be stopped.
+    """Mend FOLDER, a partition's or a data folder with all its partitions; the broker must be
+    stopped.
 
     \b
       kqueue log repair kqueue-data --dry-run
       kqueue log repair kqueue-data --copy-to kqueue-data-before
 
-    The damaged partitions are copied first, and nothing is touched before the copy is on disk. Then damaged batches are cut out of the
-    logs; all other records keep their offsets, so that a gap stays where records were lost. Indexes, snapshots, leader epochs and
-    checkpoints that are wrong are made anew. What was lost is said. If it is cut short, run it again with another --copy-to.
+    The damaged partitions are copied first, and nothing is touched before the copy is on disk. Then
+    damaged batches are cut out of the logs; all other records keep their offsets, so that a gap
+    stays where records were lost. Indexes, snapshots, leader epochs and checkpoints that are wrong
+    are made anew. What was lost is said. If it is cut short, run it again with another --copy-to.
 
     Exit status: 0 if all is sound now, 1 if something is damaged still, 2 if FOLDER holds no logs.
     """

@@ -30,17 +30,19 @@ class NoLogs(click.ClickException):
 @output_option
 @click.option("-q", "--quiet", is_flag=True, help="Print damage only, no notes and no summary.")
 def verify(folder: Path, deep: bool, allow_gaps: bool, as_json: bool, quiet: bool) -> None:
-    """Check all files of FOLDER against each other: a partition's, or a data folder with all its partitions.
+    """Check all files of FOLDER against each other: a partition's, or a data folder with all its
+    partitions.
 
     \b
       kqueue log verify kqueue-data
       kqueue log verify kqueue-data/orders-0 --deep
       kqueue log verify kqueue-data --json
 
-    Batches are checked by their checksums; indexes, snapshots, leader epochs and checkpoints by the batches. Nothing is
-    written, and no broker is needed; one may be at work on the folder.
+    Batches are checked by their checksums; indexes, snapshots, leader epochs and checkpoints by the
+    batches. Nothing is written, and no broker is needed; one may be at work on the folder.
 
-    Exit status: 0 if all is sound (notes tell what is odd but harmless), 1 if something is damaged, 2 if FOLDER holds no logs.
+    Exit status: 0 if all is sound (notes tell what is odd but harmless), 1 if something is damaged,
+    2 if FOLDER holds no logs.
     """
     report = checked(folder, deep, allow_gaps)
     if as_json:

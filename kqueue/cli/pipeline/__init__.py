@@ -1,4 +1,6 @@
-"""`kqueue pipeline`: the jobs on Spark, as commands; one module per subcommand. pyspark is imported when one runs."""
+"""`kqueue pipeline`: the jobs on Spark, as commands; one module per subcommand. pyspark is imported
+when one runs.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ COMMANDS = {
     "archive": LazyCommand("kqueue.cli.pipeline.archive:archive", "Write the records of topics to Parquet."),
     "replay": LazyCommand("kqueue.cli.pipeline.archive:replay", "Send an archive to a broker."),
     "sweep": LazyCommand("kqueue.cli.pipeline.sweep:sweep", "Forget queries that wrote exactly once and are gone."),
-    "audit": LazyCommand("kqueue.cli.pipeline.audit:audit", "Count records, and what is missing or repeated among them."),
+    "audit": LazyCommand(
+        "kqueue.cli.pipeline.audit:audit", "Count records, and what is missing or repeated among them."
+    ),
 }
 EXAMPLES = """\b
   kqueue pipeline audit --topic orders

@@ -34,10 +34,25 @@ def _time(ctx: click.Context, parameter: click.Parameter, text: str | None) -> i
 @click.argument("folder")
 @some_topics_option
 @pattern_option
-@click.option("--compression", type=click.Choice(CODECS), default="zstd", show_default=True, help="Of the Parquet files.")
-@click.option("--since", metavar="TIME", callback=_time, help="Of what is new to the archive: from the first record of this time on.")
-@click.option("--until", metavar="TIME", callback=_time, help="Up to the first record of this time (ISO or milliseconds).")
-@click.option("--isolation", type=click.Choice(ISOLATIONS), default=ISOLATIONS[0], show_default=True, help="Leave out what was aborted?")
+@click.option(
+    "--compression", type=click.Choice(CODECS), default="zstd", show_default=True, help="Of the Parquet files."
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=_time,
+    help="Of what is new to the archive: from the first record of this time on.",
+)
+@click.option(
+    "--until", metavar="TIME", callback=_time, help="Up to the first record of this time (ISO or milliseconds)."
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(ISOLATIONS),
+    default=ISOLATIONS[0],
+    show_default=True,
+    help="Leave out what was aborted?",
+)
 @click.option("--skip-deleted", is_flag=True, help="Go on where records were deleted before they were archived.")
 @path_option
 @bootstrap_option
@@ -62,8 +77,8 @@ def archive(
       kqueue pipeline archive kept --topic orders --path kqueue-data      ended segments, without a broker
       kqueue pipeline archive kept --pattern 'orders.*' --until 2026-01-31T00:00:00Z
 
-    Run again, it adds what has come since. Each record gets there once, also if a run is killed: the next one goes on. Let one
-    run at a time work on a FOLDER. Days are those of UTC.
+    Run again, it adds what has come since. Each record gets there once, also if a run is killed:
+    the next one goes on. Let one run at a time work on a FOLDER. Days are those of UTC.
     """
     if not topics and pattern is None:
         raise click.UsageError("say what to archive: --topic (once or more), or --pattern")
@@ -73,32 +88,53 @@ def archive(
         from kqueue.spark.jobs.archive import archive as run
 
         done = run(spark, source, absolute(folder), compression=compression, since_ms=since, until_ms=until, tell=tell)
-    click.echo(f"Archived {counted(done.rows, 'record')} in {counted(done.files, 'file')}; the archive has {done.rows_total:,} now.")
+    click.echo(
+        f"Archived {counted(done.rows, 'record')} in {counted(done.files, 'file')}; the archive has {done.rows_total:,} now."
+    )
 
 
 @click.command()
 @click.argument("folder")
 @click.option("-t", "--topic", help="Send all to this topic; else each goes to the one that it was in.")
 @click.option("--create", is_flag=True, help="Make topics that are missing; they keep their records for ever.")
-@click.option("--delivery", type=click.Choice(DELIVERIES), default=DELIVERIES[0], show_default=True, help="If it is begun again.")
-@click.option("--run", "name", default="1", show_default=True, metavar="NAME", help="With exactly-once: another name sends all again.")
+@click.option(
+    "--delivery", type=click.Choice(DELIVERIES), default=DELIVERIES[0], show_default=True, help="If it is begun again."
+)
+@click.option(
+    "--run",
+    "name",
+    default="1",
+    show_default=True,
+    metavar="NAME",
+    help="With exactly-once: another name sends all again.",
+)
 @bootstrap_option
 @master_option
 def replay(folder: str, topic: str | None, create: bool, delivery: str, name: str, bootstrap: str, master: str) -> None:
-    """Send the archive in FOLDER to a broker: same partitions, same order, same times, same headers.
+    """Send the archive in FOLDER to a broker: same partitions, same order, same times, same
+    headers.
 
     \b
       kqueue pipeline replay kept --topic orders-again --create
       kqueue pipeline replay kept --delivery exactly-once
 
-    With exactly-once a replay that was broken off and is begun again sends nothing twice, and one that is done sends only what
-    the archive has got since.
+    With exactly-once a replay that was broken off and is begun again sends nothing twice, and one
+    that is done sends only what the archive has got since.
     """
     with session(master) as spark:
         from kqueue.spark.jobs.replay import replay as run
 
         exactly_once = delivery == "exactly-once"
-        done = run(spark, absolute(folder), bootstrap, topic=topic, create=create, exactly_once=exactly_once, run=name, tell=tell)
+        done = run(
+            spark,
+            absolute(folder),
+            bootstrap,
+            topic=topic,
+            create=create,
+            exactly_once=exactly_once,
+            run=name,
+            tell=tell,
+        )
     if done.made:
         click.echo(f"Made {', '.join(done.made)}.")
     before = f"; {done.before:,} had been sent before" if done.before else ""

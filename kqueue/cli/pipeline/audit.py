@@ -32,9 +32,17 @@ FOUND, FAILED = 1, 2
 @click.command()
 @some_topics_option
 @pattern_option
-@click.option("-g", "--group", "groups", multiple=True, help="A consumer group whose lag to tell; may be repeated. Without: all.")
+@click.option(
+    "-g", "--group", "groups", multiple=True, help="A consumer group whose lag to tell; may be repeated. Without: all."
+)
 @output_option
-@click.option("--report", "folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="Write report.html there.")
+@click.option(
+    "--report",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Write report.html there.",
+)
 @click.option("--strict", is_flag=True, help="Count repeated records, and groups that lost some, as findings too.")
 @path_option
 @bootstrap_option
@@ -57,12 +65,13 @@ def audit(
       kqueue pipeline audit --topic orders --report audit-of-orders
       kqueue pipeline audit --path kqueue-data --json             a folder, without a broker
 
-    Every offset is accounted for: it has a record, lies before the log start (retention), ends a transaction, or was taken
-    by compaction. What is left is MISSING: nothing explains it. REPEATED are records that have key, value, headers and time
-    in common with an earlier one of their partition: a producer that sent twice, or one that says the same twice.
+    Every offset is accounted for: it has a record, lies before the log start (retention), ends a
+    transaction, or was taken by compaction. What is left is MISSING: nothing explains it. REPEATED
+    are records that have key, value, headers and time in common with an earlier one of their
+    partition: a producer that sent twice, or one that says the same twice.
 
-    Exit status: 0 if nothing is missing; 1 if something is, with --strict also if records are repeated, or were deleted before
-    a group had read them; 2 if it could not be looked at.
+    Exit status: 0 if nothing is missing; 1 if something is, with --strict also if records are
+    repeated, or were deleted before a group had read them; 2 if it could not be looked at.
     """
     source = source_of(topics, path, bootstrap, pattern)
     with session(master, exit_code=FAILED) as spark:
@@ -111,7 +120,9 @@ def show(report: Report) -> None:
     if report.note:
         click.echo(report.note)
     rows, size = sum(row.records for row in report.partitions), sum(row.bytes for row in report.partitions)
-    click.echo(f"{counted(rows, 'record')}, {size_text(size)} of keys and values, in {counted(len(report.partitions), 'partition')}.")
+    click.echo(
+        f"{counted(rows, 'record')}, {size_text(size)} of keys and values, in {counted(len(report.partitions), 'partition')}."
+    )
 
 
 def _table(*titles: str) -> Table:
@@ -121,7 +132,12 @@ def _table(*titles: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for number, title in enumerate(titles):
         is_name = title in ("TOPIC", "GROUP")
-        table.add_column(title, justify="left" if is_name else "right", overflow="fold" if is_name else "ellipsis", no_wrap=number > 1)
+        table.add_column(
+            title,
+            justify="left" if is_name else "right",
+            overflow="fold" if is_name else "ellipsis",
+            no_wrap=number > 1,
+        )
     return table
 
 
@@ -154,6 +170,12 @@ def _lags(report: Report) -> Table:
 
     table = _table("GROUP", "TOPIC", "P", "COMMITTED", "END", "LAG", "OLDEST UNREAD", "DELETED UNREAD")
     for lag in report.lags:
-        cells = (f"{lag.committed:,}", f"{lag.end:,}", f"{lag.lag:,}", age_text(lag.age_ms(report.taken_ms)), f"{lag.deleted:,}")
+        cells = (
+            f"{lag.committed:,}",
+            f"{lag.end:,}",
+            f"{lag.lag:,}",
+            age_text(lag.age_ms(report.taken_ms)),
+            f"{lag.deleted:,}",
+        )
         table.add_row(Text(plain(lag.group)), lag.topic, str(lag.partition), *cells)
     return table

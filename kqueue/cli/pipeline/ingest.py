@@ -13,7 +13,16 @@ import click
 
 from kqueue.base.errors import KqueueError
 from kqueue.cli.output import columns, counted, output_option, print_json
-from kqueue.cli.pipeline.shared import absolute, bootstrap_option, make_room, master_option, path_option, session, source_of, topics_option
+from kqueue.cli.pipeline.shared import (
+    absolute,
+    bootstrap_option,
+    make_room,
+    master_option,
+    path_option,
+    session,
+    source_of,
+    topics_option,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,9 +60,18 @@ STAGES = ("bronze", "silver", "quarantine", "gold")
     "--events", required=True, metavar="NAME|FILE",
     help="What the events are like: a TOML file (see below), or flights: those of kqueue demo pipeline.",
 )  # fmt: skip
-@click.option("--format", "format", type=click.Choice(["parquet", "delta"]), default="parquet", show_default=True, help="Of the tables.")
+@click.option(
+    "--format",
+    "format",
+    type=click.Choice(["parquet", "delta"]),
+    default="parquet",
+    show_default=True,
+    help="Of the tables.",
+)
 @click.option("--lateness", help="How late an event may be told, e.g. '2 hours'.  [default: as the events say]")
-@click.option("--finish", is_flag=True, help="Have the last hours in gold too; what comes for them later is not counted there.")
+@click.option(
+    "--finish", is_flag=True, help="Have the last hours in gold too; what comes for them later is not counted there."
+)
 @path_option
 @output_option
 @bootstrap_option
@@ -68,8 +86,9 @@ def ingest(
       kqueue pipeline ingest tables --topic orders --events orders.toml
       kqueue pipeline ingest tables --topic flights --events flights --format delta
 
-    bronze has all records as they came, silver the events that can be used, quarantine the others with the reason, gold the counts for each
-    hour that is over. It ends when all is taken in; started again, it takes in what has come since, and no record counts twice.
+    bronze has all records as they came, silver the events that can be used, quarantine the others
+    with the reason, gold the counts for each hour that is over. It ends when all is taken in;
+    started again, it takes in what has come since, and no record counts twice.
     """
     shape = _shape(events, lateness)
     with session(master) as spark, _shown() as tell:
@@ -104,7 +123,9 @@ def summary(done: Ingested, folder: str) -> str:
     rows = [(stage, f"{done.rows[stage]:,}", PurePath(folder, stage)) for stage in STAGES]
     parts = [columns(("TABLE", "NEW ROWS", "WHERE"), rows)]
     if done.reasons:
-        parts.append(columns(("QUARANTINED", "REASON"), ((f"{count:,}", reason) for reason, count in done.reasons.most_common())))
+        parts.append(
+            columns(("QUARANTINED", "REASON"), ((f"{count:,}", reason) for reason, count in done.reasons.most_common()))
+        )
     if done.until is None:
         parts.append("Gold has nothing yet: no window is over.")
     else:
@@ -142,7 +163,9 @@ def _progress(told: dict[str, int], at: str | None) -> Table:
     table.add_column()
     table.add_column(min_width=12)
     for stage in STAGES:
-        table.add_row(stage, counted(told[stage], "row") if stage in told else "", Spinner("dots") if stage == at else "")
+        table.add_row(
+            stage, counted(told[stage], "row") if stage in told else "", Spinner("dots") if stage == at else ""
+        )
     if at is None:
         table.add_row("reading", "", Spinner("dots"))
     return table

@@ -29,7 +29,9 @@ master_option = click.option(
     "--master", default="local[*]", show_default=True, help="Where Spark runs: local[*], local[2], spark://HOST:PORT, …"
 )
 path_option = click.option("--path", metavar="FOLDER", help="Read a data folder of kqueue or Kafka, without a broker.")
-topics_option = click.option("-t", "--topic", "topics", multiple=True, required=True, help="The topic; may be repeated.")
+topics_option = click.option(
+    "-t", "--topic", "topics", multiple=True, required=True, help="The topic; may be repeated."
+)
 some_topics_option = click.option("-t", "--topic", "topics", multiple=True, help="A topic; may be repeated.")
 pattern_option = click.option("--pattern", metavar="REGEX", help="Topics whose whole names match.")
 
@@ -39,7 +41,9 @@ def place_of(path: str | None, bootstrap: str) -> dict[str, str]:
 
 
 def source_of(topics: tuple[str, ...], path: str | None, bootstrap: str, pattern: str | None = None) -> dict[str, str]:
-    """Options of the source. Raises UsageError: topics are named in two ways; with neither, nothing is said of topics."""
+    """Options of the source. Raises UsageError: topics are named in two ways; with neither, nothing
+    is said of topics.
+    """
     if topics and pattern is not None:
         raise click.UsageError("--topic and --pattern contradict each other: give one of them")
     chosen = {"subscribe": ",".join(topics)} if topics else {}
@@ -47,7 +51,9 @@ def source_of(topics: tuple[str, ...], path: str | None, bootstrap: str, pattern
 
 
 def absolute(folder: str) -> str:
-    """The folder as seen from here: Spark's processes may stand elsewhere. What is in no file system of this machine stays as it is."""
+    """The folder as seen from here: Spark's processes may stand elsewhere. What is in no file
+    system of this machine stays as it is.
+    """
     return folder if "://" in folder else str(Path(folder).absolute())
 
 
@@ -55,7 +61,9 @@ def absolute(folder: str) -> str:
 
 
 class Screen:
-    """A line on standard error while a command works: what it does, for how long, how many records, of how many, how quickly."""
+    """A line on standard error while a command works: what it does, for how long, how many records,
+    of how many, how quickly.
+    """
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -96,7 +104,9 @@ class Screen:
         speed = f", {rows / elapsed:,.0f}/s" if rows and elapsed > 1 else ""
         of = "" if total is None else f" of {total:,}"
         left = None if total is None or rows >= total else total  # what comes after reading takes time too
-        self._progress.update(self._task, completed=rows, total=left, told=f"{rows:,}{of} records{speed}" if rows or total else "")
+        self._progress.update(
+            self._task, completed=rows, total=left, told=f"{rows:,}{of} records{speed}" if rows or total else ""
+        )
 
 
 _screen: Screen | None = None
@@ -119,7 +129,9 @@ def make_room() -> None:
 
 @contextlib.contextmanager
 def session(master: str, *, exit_code: int = 1) -> Iterator[SparkSession]:
-    """A session for one command, with progress. Errors become one sentence and this exit status; Ctrl-C and TERM end it with 130."""
+    """A session for one command, with progress. Errors become one sentence and this exit status;
+    Ctrl-C and TERM end it with 130.
+    """
     global _screen
     from kqueue.spark.session import lent_session
 
@@ -147,7 +159,9 @@ def session(master: str, *, exit_code: int = 1) -> Iterator[SparkSession]:
 
 @contextlib.contextmanager
 def _hushed() -> Iterator[None]:
-    """Java's own words, which it writes to standard error as long as it lives, go to a file; they are shown if it can't start."""
+    """Java's own words, which it writes to standard error as long as it lives, go to a file; they
+    are shown if it can't start.
+    """
     from kqueue.spark.quiet import errors_to
 
     with tempfile.NamedTemporaryFile() as noise:

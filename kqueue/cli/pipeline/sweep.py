@@ -21,9 +21,23 @@ TITLES = ("QUERY", "LAST WRITE", "LAST BATCH", "STATE")
 
 
 @click.command()
-@click.option("--query", "queries", metavar="ID", multiple=True, help="Forget this query, or txnAppId; may be repeated.")
-@click.option("--checkpoint", "checkpoints", metavar="FOLDER", multiple=True, help="Forget the query of this checkpoint; may be repeated.")
-@click.option("--unused-for", "days", metavar="DAYS", type=click.IntRange(min=1), help="Forget all that wrote nothing for so long.")
+@click.option(
+    "--query", "queries", metavar="ID", multiple=True, help="Forget this query, or txnAppId; may be repeated."
+)
+@click.option(
+    "--checkpoint",
+    "checkpoints",
+    metavar="FOLDER",
+    multiple=True,
+    help="Forget the query of this checkpoint; may be repeated.",
+)
+@click.option(
+    "--unused-for",
+    "days",
+    metavar="DAYS",
+    type=click.IntRange(min=1),
+    help="Forget all that wrote nothing for so long.",
+)
 @click.option("--give-up", is_flag=True, help="Forget a query although its last batch can't be brought to its end.")
 @click.option("--dry-run", is_flag=True, help="Say what would be forgotten, and change nothing.")
 @output_option
@@ -44,9 +58,10 @@ def sweep(
       kqueue pipeline sweep --unused-for 30 --dry-run
       kqueue pipeline sweep --checkpoint orders-checkpoint
 
-    A broker keeps a topic _kqueue-sink-ID for each such query, which says what it has done. Without options this command lists them.
-    A batch that a killed query left half copied is brought to its end first. A query that is started again after all goes on, but if it
-    was killed, its last batch may come twice.
+    A broker keeps a topic _kqueue-sink-ID for each such query, which says what it has done. Without
+    options this command lists them. A batch that a killed query left half copied is brought to its
+    end first. A query that is started again after all goes on, but if it was killed, its last batch
+    may come twice.
     """
     from kqueue.client import Client
     from kqueue.spark.sink.forgetting import kept_queries, query_of, unused_since
@@ -59,7 +74,9 @@ def sweep(
                 _show(kept, as_json)
                 return
             unused = [] if days is None else unused_since(kept, int(time.time() * 1000) - days * DAY_MS)
-            _forget_all(client, dict.fromkeys([*named, *(one.query_id for one in unused)]), finish=not give_up, dry_run=dry_run)
+            _forget_all(
+                client, dict.fromkeys([*named, *(one.query_id for one in unused)]), finish=not give_up, dry_run=dry_run
+            )
     except (KqueueError, ValueError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -86,7 +103,12 @@ def _show(kept: list[Kept], as_json: bool) -> None:
         for one in kept:
             click.echo(json.dumps(one._asdict()))
     elif kept:
-        click.echo(columns(TITLES, [(one.query_id, _when(one.last_ms), "-" if one.done < 0 else one.done, _state(one)) for one in kept]))
+        click.echo(
+            columns(
+                TITLES,
+                [(one.query_id, _when(one.last_ms), "-" if one.done < 0 else one.done, _state(one)) for one in kept],
+            )
+        )
     else:
         click.echo("No query wrote exactly once here, or all are forgotten.")
 

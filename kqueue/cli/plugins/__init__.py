@@ -1,4 +1,6 @@
-"""`kqueue plugins`: what fills kqueue's contracts here, and new distributions to begin with; one module per subcommand."""
+"""`kqueue plugins`: what fills kqueue's contracts here, and new distributions to begin with; one
+module per subcommand.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from kqueue.cli.lazy import LazyCommand, LazyGroup
 
 DEFAULT = "list"
 COMMANDS = {
-    "list": LazyCommand("kqueue.cli.plugins.listing:list_plugins", "Show what is there, what failed, and who uses it (the default)."),
+    "list": LazyCommand(
+        "kqueue.cli.plugins.listing:list_plugins", "Show what is there, what failed, and who uses it (the default)."
+    ),
     "new": LazyCommand("kqueue.cli.plugins.new:new", "Write a new plugin, with a test that passes."),
 }
 EXAMPLES = """\b
@@ -25,7 +29,8 @@ class PluginsGroup(LazyGroup):
     """A group that does `list` where no subcommand is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # only what is for the group itself stays here: an option without a subcommand before it belongs to `list`
+        # only what is for the group itself stays here: an option without a subcommand before it
+        # belongs to `list`
         if not args or (args[0].startswith("-") and args[0] not in self.get_help_option_names(ctx)):
             args = [DEFAULT, *args]
         return super().parse_args(ctx, args)
@@ -33,7 +38,8 @@ class PluginsGroup(LazyGroup):
 
 @click.group(cls=PluginsGroup, table=COMMANDS, entry_points="kqueue.plugins_commands", epilog=EXAMPLES)
 def plugins() -> None:
-    """Show the codecs, partitioners, cleanup policies, storages and metadata stores that kqueue finds here, or begin a new one.
+    """Show the codecs, partitioners, cleanup policies, storages and metadata stores that kqueue
+    finds here, or begin a new one.
 
     \b
       kqueue plugins

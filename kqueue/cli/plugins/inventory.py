@@ -26,9 +26,10 @@ BY_PATH = "by path"
 class Plugin(NamedTuple):
     """One row.
 
-    origin: distribution and version. state: `READY`; `IN_USE` or `WAITS` for what has an id; `FAILED`; `NOT_HERE` for what a broker
-    names and this installation does not have, `BY_PATH` if it names it as ``module:object``. why: a sentence about the state, "" where
-    it needs none. topics, brokers: who uses it, sorted; empty where nobody does or no broker was asked.
+    origin: distribution and version. state: `READY`; `IN_USE` or `WAITS` for what has an id;
+    `FAILED`; `NOT_HERE` for what a broker names and this installation does not have, `BY_PATH` if
+    it names it as ``module:object``. why: a sentence about the state, "" where it needs none.
+    topics, brokers: who uses it, sorted; empty where nobody does or no broker was asked.
     """
 
     kind: str
@@ -50,7 +51,9 @@ class Section(NamedTuple):
 
 
 def sections(usage: Usage = NOBODY) -> list[Section]:
-    """Everything there is, by kind, commands last. Loads every plugin; those that fail are rows too."""
+    """Everything there is, by kind, commands last. Loads every plugin; those that fail are rows
+    too.
+    """
     return [Section(contract.kind, contract.group, tuple(plugins_of(contract, usage))) for contract in CONTRACTS]
 
 
@@ -63,7 +66,9 @@ def built_in_names(kind: str) -> set[str]:
 
 
 def plugins_of(contract: Contract, usage: Usage = NOBODY) -> Iterator[Plugin]:
-    """All of one kind, kqueue's own first; those that fail and those that only the broker knows come last."""
+    """All of one kind, kqueue's own first; those that fail and those that only the broker knows
+    come last.
+    """
     if contract.registry is None:
         return _commands(contract.group)
     return _registered(contract, contract.registry, usage)
@@ -88,7 +93,9 @@ def _registered(contract: Contract, registry: Registry[Any], usage: Usage) -> It
         if ":" in name:
             yield row(name, None, "", BY_PATH, "")
         else:
-            yield row(name, None, "", NOT_HERE, f"the broker or its topics name it, and no {registry.noun} is called so here")
+            yield row(
+                name, None, "", NOT_HERE, f"the broker or its topics name it, and no {registry.noun} is called so here"
+            )
 
 
 def _holders(entries: Iterable[Entry[Any]], preferred: Iterable[str]) -> dict[int, Entry[Any]]:
@@ -100,8 +107,12 @@ def _holders(entries: Iterable[Entry[Any]], preferred: Iterable[str]) -> dict[in
     return found
 
 
-def _by_holder(entries: Iterable[Entry[Any]], holders: dict[int, Entry[Any]], users: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Users by the name of who really serves them: a topic says ``gzip``, and another than kqueue's may do that."""
+def _by_holder(
+    entries: Iterable[Entry[Any]], holders: dict[int, Entry[Any]], users: dict[str, set[str]]
+) -> dict[str, set[str]]:
+    """Users by the name of who really serves them: a topic says ``gzip``, and another than kqueue's
+    may do that.
+    """
     ids = {entry.name: entry.id for entry in entries}
     found: dict[str, set[str]] = {}
     for name, topics in users.items():

@@ -1,4 +1,6 @@
-"""`kqueue plugins list`: every plugin and built-in, where it comes from, whether it can be used, and who uses it."""
+"""`kqueue plugins list`: every plugin and built-in, where it comes from, whether it can be used,
+and who uses it.
+"""
 
 from __future__ import annotations
 
@@ -38,19 +40,22 @@ CELLS: tuple[tuple[str, Callable[[Plugin], str]], ...] = (
 @output_option
 @bootstrap_option
 def list_plugins(as_json: bool, bootstrap: str) -> None:
-    """Show what fills kqueue's contracts in this installation: kqueue's own, and what installed distributions bring.
+    """Show what fills kqueue's contracts in this installation: kqueue's own, and what installed
+    distributions bring.
 
     \b
       kqueue plugins
       kqueue plugins --bootstrap-server localhost:9092
       kqueue plugins --json
 
-    STATE is ready, in use (it serves its ID: the number that stands in record batches), waits (another serves that ID), failed
-    (with the error, and no harm to the rest), not here (the broker or its topics name it, but this installation lacks it) or by path
-    (the broker has it as module:object).
+    STATE is ready, in use (it serves its ID: the number that stands in record batches), waits
+    (another serves that ID), failed (with the error, and no harm to the rest), not here (the broker
+    or its topics name it, but this installation lacks it) or by path (the broker has it as
+    module:object).
 
-    USED BY is what the broker says that answers at --bootstrap-server: topics by their cleanup.policy, compression.type and
-    kqueue.partitioner, brokers by kqueue.storage, kqueue.metadata and kqueue.codecs. Where no broker answers it is left out.
+    USED BY is what the broker says that answers at --bootstrap-server: topics by their
+    cleanup.policy, compression.type and kqueue.partitioner, brokers by kqueue.storage,
+    kqueue.metadata and kqueue.codecs. Where no broker answers it is left out.
     """
     usage, trouble = NOBODY, None
     try:
@@ -90,12 +95,17 @@ def _print(found: list[Section], trouble: str | None) -> None:
     from rich.text import Text
 
     console = table_console()
-    widths = [max(len(text) for section in found for plugin in section.plugins for text in (title, cell(plugin))) for title, cell in CELLS]
+    widths = [
+        max(len(text) for section in found for plugin in section.plugins for text in (title, cell(plugin)))
+        for title, cell in CELLS
+    ]
     users_fit = console.width - sum(widths) - 2 * len(widths) >= USERS_WIDTH
     for section in found:
         if not section.plugins:
             continue
-        console.print(Text.assemble((TITLES[section.kind], "bold"), f"  (entry points {section.group})"), soft_wrap=True)
+        console.print(
+            Text.assemble((TITLES[section.kind], "bold"), f"  (entry points {section.group})"), soft_wrap=True
+        )
         console.print(_table(section, widths, with_users=users_fit and not trouble))
         for line in _notes(section, with_users=not users_fit):
             console.print(Padding(Text(line), (0, 0, 0, 1), expand=False))

@@ -29,9 +29,9 @@ def new(kind: str, name: str, folder: Path | None, author: str | None) -> None:
       kqueue plugins new codec fast-gzip --author 'Ada Lovelace <ada@example.org>'
       kqueue plugins new cleanup-policy keep-last --folder ../keep-last
 
-    KIND is codec, partitioner, cleanup-policy, storage, metadata-store or command. NAME is what settings, topics and command
-    lines will call it. The module does something small; put what you need in its place, and let the test tell whether it
-    still keeps its contract.
+    KIND is codec, partitioner, cleanup-policy, storage, metadata-store or command. NAME is what
+    settings, topics and command lines will call it. The module does something small; put what you
+    need in its place, and let the test tell whether it still keeps its contract.
     """
     chosen = _kind(kind)
     _check_name(chosen, name)
@@ -45,7 +45,9 @@ def _kind(text: str) -> Kind:
     found = KINDS.get(text)
     if found is None:
         there = ", ".join(KINDS)
-        raise click.BadParameter(f"no kind of plugin is called {text!r}{did_you_mean(text, KINDS)} (there are: {there})", param_hint="KIND")
+        raise click.BadParameter(
+            f"no kind of plugin is called {text!r}{did_you_mean(text, KINDS)} (there are: {there})", param_hint="KIND"
+        )
     return found
 
 
@@ -56,7 +58,9 @@ def _check_name(kind: Kind, name: str) -> None:
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="NAME") from None
     if name in built_in_names(kind.name):
-        raise click.BadParameter(f"kqueue has a {kind.name} of its own that is called {name!r}; choose another name", param_hint="NAME")
+        raise click.BadParameter(
+            f"kqueue has a {kind.name} of its own that is called {name!r}; choose another name", param_hint="NAME"
+        )
 
 
 def _author(text: str | None) -> dict[str, str] | None:
@@ -70,7 +74,9 @@ def _write(folder: Path, files: dict[str, str]) -> None:
     """Raises ClickException: the folder holds something, or can't be written."""
     try:
         if folder.exists() and any(folder.iterdir()):
-            raise click.ClickException(f"{folder} holds something already; name a folder that is empty, or not there, with --folder")
+            raise click.ClickException(
+                f"{folder} holds something already; name a folder that is empty, or not there, with --folder"
+            )
         for path, text in files.items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -24,8 +24,9 @@ _AUTHOR = re.compile(r"\s*(?P<name>[^<>]*?)\s*(?:<(?P<email>[^<>@\s]+@[^<>@\s]+)
 class Kind(NamedTuple):
     """A kind of plugin, as `kqueue plugins new` knows it.
 
-    name: as typed, in `CONTRACTS`, and before the names of its texts. prefix: of distributions, e.g. ``kqueue-codec``. suffix: of the
-    class. target: what the entry point names; None: the class. summary: of the distribution, in its pyproject.toml.
+    name: as typed, in `CONTRACTS`, and before the names of its texts. prefix: of distributions,
+    e.g. ``kqueue-codec``. suffix: of the class. target: what the entry point names; None: the
+    class. summary: of the distribution, in its pyproject.toml.
     """
 
     name: str
@@ -60,7 +61,9 @@ def check_name(name: str) -> str:
 
 
 def parse_author(text: str) -> dict[str, str]:
-    """``Ada Lovelace <ada@example.org>``, or either part alone, as pyproject.toml has it. Raises ValueError: what is expected."""
+    """``Ada Lovelace <ada@example.org>``, or either part alone, as pyproject.toml has it. Raises
+    ValueError: what is expected.
+    """
     match = _AUTHOR.match(text)
     found = {key: part for key, part in match.groupdict().items() if part} if match else {}
     if not found or not text.isprintable():
@@ -108,7 +111,9 @@ def _places(kind: Kind, name: str, author: Mapping[str, str] | None) -> dict[str
         "group": group_of(kind),
         "summary": kind.summary,
         "dependencies": "".join(f", {_toml(text)}" for text in kind.dependencies),
-        "authors": f"authors = [{{ {', '.join(f'{key} = {_toml(text)}' for key, text in author.items())} }}]\n" if author else "",
+        "authors": f"authors = [{{ {', '.join(f'{key} = {_toml(text)}' for key, text in author.items())} }}]\n"
+        if author
+        else "",
         "kqueue_version": ".".join(__version__.split(".")[:2]),
     }
 

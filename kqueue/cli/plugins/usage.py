@@ -17,8 +17,9 @@ Users = dict[str, dict[str, set[Any]]]
 
 
 class Usage(NamedTuple):
-    """topics, brokers: names of topics and ids of brokers, by kind and then by the plugin's name as they write it.
-    preferred: the codecs that the broker's settings prefer."""
+    """topics, brokers: names of topics and ids of brokers, by kind and then by the plugin's name as
+    they write it. preferred: the codecs that the broker's settings prefer.
+    """
 
     topics: Mapping[str, dict[str, set[str]]]
     brokers: Mapping[str, dict[str, set[int]]]
@@ -29,7 +30,9 @@ NOBODY = Usage({}, {}, frozenset())
 
 
 def ask(bootstrap: str) -> Usage:
-    """What the broker at `bootstrap` says. Raises ClickException: nobody answers there, in a sentence."""
+    """What the broker at `bootstrap` says. Raises ClickException: nobody answers there, in a
+    sentence.
+    """
     with admin(bootstrap) as client:
         names = sorted(topic["name"] for topic in client.describe_topics())
         topics: Users = defaultdict(lambda: defaultdict(set))

@@ -7,14 +7,20 @@ from typing import NamedTuple
 
 from kqueue.client.remedies import refused, wrong_answer
 from kqueue.wire.apis import BY_MODULE
-from kqueue.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
+from kqueue.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 
 TOPIC = 2
 SOURCE_TOPIC = 1
 
 
 class ConfigValue(NamedTuple):
-    """`value`: as text; None where the broker keeps it secret. `is_own`: the topic's own, not the broker's default."""
+    """`value`: as text; None where the broker keeps it secret. `is_own`: the topic's own, not the
+    broker's default.
+    """
 
     value: str | None
     is_own: bool
@@ -34,15 +40,26 @@ class DescribeTopics:
     def request(self, version: int) -> DescribeConfigsRequest:
         names = None if self.names is None else list(self.names)
         return DescribeConfigsRequest(
-            resources=[DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=names) for topic in self.topics]
+            resources=[
+                DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=names)
+                for topic in self.topics
+            ]
         )
 
     def result(self, version: int, response: DescribeConfigsResponse, broker: str) -> dict[str, dict[str, ConfigValue]]:
         found = {}
         for one in response.results:
             if one.error_code:
-                raise refused(one.error_code, self.api.name, broker, message=one.error_message, about=f"topic {one.resource_name!r}")
-            found[one.resource_name] = {row.name: ConfigValue(row.value, row.config_source == SOURCE_TOPIC) for row in one.configs}
+                raise refused(
+                    one.error_code,
+                    self.api.name,
+                    broker,
+                    message=one.error_message,
+                    about=f"topic {one.resource_name!r}",
+                )
+            found[one.resource_name] = {
+                row.name: ConfigValue(row.value, row.config_source == SOURCE_TOPIC) for row in one.configs
+            }
         if found.keys() != set(self.topics):
             raise wrong_answer(self.api.name, broker, f"is not about {', '.join(self.topics)}")
         return found

@@ -43,7 +43,9 @@ class PartAnswer(NamedTuple, Generic[R]):
 
 
 class LeaderCall(Protocol[A_contra, R]):
-    """A request about partitions, of which each leader gets its part. `wait_ms`: how much longer than others its answer may take."""
+    """A request about partitions, of which each leader gets its part. `wait_ms`: how much longer
+    than others its answer may take.
+    """
 
     api: Api
     wait_ms: int
@@ -53,11 +55,15 @@ class LeaderCall(Protocol[A_contra, R]):
         """The lowest and highest that can say what is asked about these topics."""
         ...
 
-    def request(self, version: int, asked: Mapping[TopicPartition, A_contra], cluster: Cluster, deadline: Deadline) -> object:
+    def request(
+        self, version: int, asked: Mapping[TopicPartition, A_contra], cluster: Cluster, deadline: Deadline
+    ) -> object:
         """The message for one leader."""
         ...
 
-    def answers(self, version: int, response: Any, asked: Mapping[TopicPartition, A_contra], cluster: Cluster) -> Iterator[PartAnswer[R]]:
+    def answers(
+        self, version: int, response: Any, asked: Mapping[TopicPartition, A_contra], cluster: Cluster
+    ) -> Iterator[PartAnswer[R]]:
         """What its answer says, partition by partition. `response`: None where none is awaited."""
         ...
 

@@ -8,14 +8,21 @@ from dataclasses import dataclass, field
 from kqueue.client.deadline import Deadline
 from kqueue.client.remedies import refused
 from kqueue.wire.apis import BY_MODULE
-from kqueue.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
+from kqueue.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 
 BROKERS_DEFAULT = -1
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """`partitions`, `replicas`: -1 leaves it to the broker's own setting; `settings`: the topic's own, by name."""
+    """`partitions`, `replicas`: -1 leaves it to the broker's own setting; `settings`: the topic's
+    own, by name.
+    """
 
     name: str
     partitions: int = BROKERS_DEFAULT
@@ -51,4 +58,6 @@ class CreateTopics:
     def result(self, version: int, response: CreateTopicsResponse, broker: str) -> None:
         for topic in response.topics:
             if topic.error_code:
-                raise refused(topic.error_code, self.api.name, broker, message=topic.error_message, about=f"topic {topic.name!r}")
+                raise refused(
+                    topic.error_code, self.api.name, broker, message=topic.error_message, about=f"topic {topic.name!r}"
+                )

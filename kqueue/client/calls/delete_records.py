@@ -9,7 +9,12 @@ from kqueue.client.cluster import Cluster
 from kqueue.client.deadline import Deadline
 from kqueue.client.places import TopicPartition, by_topic
 from kqueue.wire.apis import BY_MODULE
-from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse, DeleteRecordsTopic
+from kqueue.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 
 
 class DeleteRecords:
@@ -25,13 +30,17 @@ class DeleteRecords:
     def is_repeatable(self, asked: int) -> bool:
         return True
 
-    def request(self, version: int, asked: Mapping[TopicPartition, int], cluster: Cluster, deadline: Deadline) -> DeleteRecordsRequest:
+    def request(
+        self, version: int, asked: Mapping[TopicPartition, int], cluster: Cluster, deadline: Deadline
+    ) -> DeleteRecordsRequest:
         return DeleteRecordsRequest(
             timeout_ms=deadline.brokers_ms,
             topics=[
                 DeleteRecordsTopic(
                     name=topic,
-                    partitions=[DeleteRecordsPartition(partition_index=index, offset=offset) for index, offset in parts],
+                    partitions=[
+                        DeleteRecordsPartition(partition_index=index, offset=offset) for index, offset in parts
+                    ],
                 )
                 for topic, parts in by_topic(asked).items()
             ],

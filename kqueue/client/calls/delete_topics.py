@@ -25,10 +25,14 @@ class DeleteTopics:
 
     def request(self, version: int) -> DeleteTopicsRequest:
         if version >= VERSION_STATES:
-            return DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in self.names], timeout_ms=self.deadline.brokers_ms)
+            return DeleteTopicsRequest(
+                topics=[DeleteTopicState(name=name) for name in self.names], timeout_ms=self.deadline.brokers_ms
+            )
         return DeleteTopicsRequest(topic_names=list(self.names), timeout_ms=self.deadline.brokers_ms)
 
     def result(self, version: int, response: DeleteTopicsResponse, broker: str) -> None:
         for topic in response.responses:
             if topic.error_code:
-                raise refused(topic.error_code, self.api.name, broker, message=topic.error_message, about=f"topic {topic.name!r}")
+                raise refused(
+                    topic.error_code, self.api.name, broker, message=topic.error_message, about=f"topic {topic.name!r}"
+                )

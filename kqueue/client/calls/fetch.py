@@ -22,7 +22,9 @@ NOTHING = memoryview(b"")
 
 
 class Aborted(NamedTuple):
-    """A transaction that was aborted: of this producer, what begins at `first_offset` and ends at its next marker is not to be seen."""
+    """A transaction that was aborted: of this producer, what begins at `first_offset` and ends at
+    its next marker is not to be seen.
+    """
 
     producer_id: int
     first_offset: int
@@ -48,7 +50,8 @@ class Fetched:
 
     @property
     def next_offset(self) -> int | None:
-        """Where to go on: behind the last whole batch; None if there is none. Costs a look at each batch's header.
+        """Where to go on: behind the last whole batch; None if there is none. Costs a look at each
+        batch's header.
 
         Raises: CorruptBatch: what came are no batches.
         """
@@ -64,7 +67,9 @@ class Fetch:
     api = BY_MODULE["fetch"]
     is_answered = True
 
-    def __init__(self, *, isolation: int, max_bytes: int, partition_max_bytes: int, min_bytes: int, max_wait_ms: int) -> None:
+    def __init__(
+        self, *, isolation: int, max_bytes: int, partition_max_bytes: int, min_bytes: int, max_wait_ms: int
+    ) -> None:
         self.isolation = isolation
         self.max_bytes = max_bytes
         self.partition_max_bytes = partition_max_bytes
@@ -77,7 +82,9 @@ class Fetch:
     def is_repeatable(self, asked: int) -> bool:
         return True
 
-    def request(self, version: int, asked: Mapping[TopicPartition, int], cluster: Cluster, deadline: Deadline) -> FetchRequest:
+    def request(
+        self, version: int, asked: Mapping[TopicPartition, int], cluster: Cluster, deadline: Deadline
+    ) -> FetchRequest:
         return FetchRequest(
             max_wait_ms=min(self.wait_ms, deadline.brokers_ms),
             min_bytes=self.min_bytes,

@@ -31,5 +31,7 @@ class FindCoordinator:
                 raise wrong_answer(self.api.name, broker, f"is not about group {self.group!r}")
             found = response.coordinators[0]
         if found.error_code:
-            raise refused(found.error_code, self.api.name, broker, message=found.error_message, about=f"group {self.group!r}")
+            raise refused(
+                found.error_code, self.api.name, broker, message=found.error_message, about=f"group {self.group!r}"
+            )
         return Address(found.host, found.port)

@@ -1,7 +1,8 @@
 """OffsetCommit and OffsetFetch: the offsets of a group, for those who are no member of it.
 
-Topics are named, not given by their ids, which OffsetCommit and OffsetFetch take from version 10 on: what a group has committed is then
-found without asking for metadata first, and where a topic is gone, too.
+Topics are named, not given by their ids, which OffsetCommit and OffsetFetch take from version 10
+on: what a group has committed is then found without asking for metadata first, and where a topic is
+gone, too.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ VERSION_STABLE = 7
 
 
 class Committed(NamedTuple):
-    """A group's place in a partition: the offset of the next record that it wants; `leader_epoch` -1: not known."""
+    """A group's place in a partition: the offset of the next record that it wants; `leader_epoch`
+    -1: not known.
+    """
 
     offset: int
     leader_epoch: int = -1
@@ -73,7 +76,11 @@ class CommitOffsets:
         )
 
     def result(self, version: int, response: OffsetCommitResponse, broker: str) -> None:
-        told = {TopicPartition(topic.name, one.partition_index): one.error_code for topic in response.topics for one in topic.partitions}
+        told = {
+            TopicPartition(topic.name, one.partition_index): one.error_code
+            for topic in response.topics
+            for one in topic.partitions
+        }
         for place in self.offsets:
             code = told.get(place)
             if code is None:
@@ -92,19 +99,27 @@ class FetchCommitted:
     def __init__(self, group: str, places: Iterable[TopicPartition] | None, *, stable: bool) -> None:
         self.group = group
         asked = None if places is None else by_topic((place, None) for place in places)
-        self.places = None if asked is None else [(topic, [index for index, _ in parts]) for topic, parts in asked.items()]
+        self.places = (
+            None if asked is None else [(topic, [index for index, _ in parts]) for topic, parts in asked.items()]
+        )
         self.stable = stable
 
     def request(self, version: int) -> OffsetFetchRequest:
         stable = self.stable and version >= VERSION_STABLE
         if version >= VERSION_GROUPS:
             many = self._topics(OffsetFetchRequestTopics)
-            return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=self.group, topics=many)], require_stable=stable)
+            return OffsetFetchRequest(
+                groups=[OffsetFetchRequestGroup(group_id=self.group, topics=many)], require_stable=stable
+            )
         topics = self._topics(OffsetFetchRequestTopic)
         return OffsetFetchRequest(group_id=self.group, topics=topics, require_stable=stable)
 
     def _topics(self, kind: Callable[..., T]) -> list[T] | None:
-        return None if self.places is None else [kind(name=topic, partition_indexes=indexes) for topic, indexes in self.places]
+        return (
+            None
+            if self.places is None
+            else [kind(name=topic, partition_indexes=indexes) for topic, indexes in self.places]
+        )
 
     def result(self, version: int, response: OffsetFetchResponse, broker: str) -> dict[TopicPartition, Committed]:
         code, rows = response.error_code, _rows(response)
@@ -123,7 +138,9 @@ class FetchCommitted:
         return found
 
 
-def _rows(response: OffsetFetchResponse) -> Iterator[tuple[TopicPartition, OffsetFetchResponsePartition | OffsetFetchResponsePartitions]]:
+def _rows(
+    response: OffsetFetchResponse,
+) -> Iterator[tuple[TopicPartition, OffsetFetchResponsePartition | OffsetFetchResponsePartitions]]:
     for topic in response.topics:
         for one in topic.partitions:
             yield TopicPartition(topic.name, one.partition_index), one

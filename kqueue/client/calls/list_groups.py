@@ -10,7 +10,9 @@ from kqueue.wire.messages.list_groups import ListGroupsRequest, ListGroupsRespon
 
 
 class ListedGroup(NamedTuple):
-    """`protocol_type`: "consumer", "connect", … or "" (offsets alone); `state`: "" where the broker is too old to tell."""
+    """`protocol_type`: "consumer", "connect", … or "" (offsets alone); `state`: "" where the broker
+    is too old to tell.
+    """
 
     name: str
     protocol_type: str

@@ -10,7 +10,12 @@ from kqueue.client.cluster import Cluster
 from kqueue.client.deadline import Deadline
 from kqueue.client.places import TopicPartition, by_topic
 from kqueue.wire.apis import BY_MODULE
-from kqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
+from kqueue.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 
 LATEST = -1
 """The end: the high watermark, or in read_committed the last stable offset."""
@@ -23,7 +28,8 @@ NO_REPLICA = -1
 
 
 class Offset(NamedTuple):
-    """`offset`: None where no record is as late as was asked. `timestamp`: that record's, in ms; -1 for EARLIEST and LATEST.
+    """`offset`: None where no record is as late as was asked. `timestamp`: that record's, in ms; -1
+    for EARLIEST and LATEST.
 
     `leader_epoch`: of the record there, -1 where it is not known.
     """
@@ -50,7 +56,9 @@ class ListOffsets:
     def is_repeatable(self, asked: int) -> bool:
         return True
 
-    def request(self, version: int, asked: Mapping[TopicPartition, int], cluster: Cluster, deadline: Deadline) -> ListOffsetsRequest:
+    def request(
+        self, version: int, asked: Mapping[TopicPartition, int], cluster: Cluster, deadline: Deadline
+    ) -> ListOffsetsRequest:
         return ListOffsetsRequest(
             replica_id=NO_REPLICA,
             isolation_level=self.isolation,

@@ -11,7 +11,9 @@ from kqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic,
 
 
 class GetMetadata:
-    """`names`: of topics; None: all topics; empty: the brokers alone. No topic comes to be by being asked for."""
+    """`names`: of topics; None: all topics; empty: the brokers alone. No topic comes to be by being
+    asked for.
+    """
 
     api = BY_MODULE["metadata"]
     versions = (4, 13)  # before 4 a topic that is asked for may be created

@@ -20,9 +20,11 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Produced(NamedTuple):
-    """`base_offset`: the first record's; -1 where nobody knows: acks=0, or a repeated batch that the broker has long had.
+    """`base_offset`: the first record's; -1 where nobody knows: acks=0, or a repeated batch that
+    the broker has long had.
 
-    `log_append_time_ms`: -1 unless the topic takes that as the records' time. `log_start_offset`: -1 where the broker is too old to tell.
+    `log_append_time_ms`: -1 unless the topic takes that as the records' time. `log_start_offset`:
+    -1 where the broker is too old to tell.
     """
 
     base_offset: int = -1
@@ -31,7 +33,8 @@ class Produced(NamedTuple):
 
 
 class Produce:
-    """What is asked of each partition: to append a batch. `acks`: -1 all in-sync replicas, 1 the leader, 0 no answer at all.
+    """What is asked of each partition: to append a batch. `acks`: -1 all in-sync replicas, 1 the
+    leader, 0 no answer at all.
 
     `repeatable`: appending one of them twice does no harm.
     """
@@ -51,7 +54,9 @@ class Produce:
         """A batch with a producer's id and sequence is appended once, however often it is sent."""
         return self.repeatable or read_header(asked).has_producer
 
-    def request(self, version: int, asked: Mapping[TopicPartition, Buffer], cluster: Cluster, deadline: Deadline) -> ProduceRequest:
+    def request(
+        self, version: int, asked: Mapping[TopicPartition, Buffer], cluster: Cluster, deadline: Deadline
+    ) -> ProduceRequest:
         return ProduceRequest(
             acks=self.acks,
             timeout_ms=deadline.brokers_ms,
@@ -59,7 +64,9 @@ class Produce:
                 TopicProduceData(
                     name=topic,
                     topic_id=cluster.topic_id(topic),
-                    partition_data=[PartitionProduceData(index=index, records=memoryview(batch)) for index, batch in parts],
+                    partition_data=[
+                        PartitionProduceData(index=index, records=memoryview(batch)) for index, batch in parts
+                    ],
                 )
                 for topic, parts in by_topic(asked).items()
             ],

@@ -21,13 +21,17 @@ POLL_S = 0.005
 
 
 class Ask(Protocol):
-    """Runs `work(server)` on the broker's thread and returns what it comes to. Raises RuntimeError: the broker is not running."""
+    """Runs `work(server)` on the broker's thread and returns what it comes to. Raises RuntimeError:
+    the broker is not running.
+    """
 
     def __call__(self, work: Callable[[Server], Coroutine[Any, Any, T]], /) -> T: ...
 
 
 class NoSuchName(KeyError):
-    """There is nothing of this name; the message has the nearest one. A KeyError, whose words can be read."""
+    """There is nothing of this name; the message has the nearest one. A KeyError, whose words can
+    be read.
+    """
 
     def __init__(self, noun: str, name: object, known: list[str]) -> None:
         super().__init__(f"there is no {noun} {name!r}{did_you_mean(str(name), known)}")
@@ -37,9 +41,11 @@ class NoSuchName(KeyError):
 
 
 async def appended_visible(server: Server, partitions: Iterable[Partition]) -> None:
-    """Return once consumers can see what was appended to `partitions` before the call: in group mode, after its flush.
+    """Return once consumers can see what was appended to `partitions` before the call: in group
+    mode, after its flush.
 
-    Returns at once where nothing waits for a flush, or never will be flushed. Thread: the broker's own.
+    Returns at once where nothing waits for a flush, or never will be flushed. Thread: the broker's
+    own.
     """
     ends = AppendedEnds(partitions)
     if not ends.are_visible():
@@ -51,8 +57,9 @@ async def appended_visible(server: Server, partitions: Iterable[Partition]) -> N
 def wait_until_true(look: Callable[[], str | None], within_s: float, instead: str) -> None:
     """Call `look` until it returns None.
 
-    Raises: AssertionError: with what it says instead after `within_s` seconds; 0 looks once. RuntimeError: it would wait on a thread
-    that runs an event loop, where `instead` has to be written.
+    Raises: AssertionError: with what it says instead after `within_s` seconds; 0 looks once.
+    RuntimeError: it would wait on a thread that runs an event loop, where `instead` has to be
+    written.
     """
     __tracebackhide__ = True
     if within_s > 0:
@@ -66,7 +73,9 @@ def wait_until_true(look: Callable[[], str | None], within_s: float, instead: st
 
 
 async def until_true(look: Callable[[], str | None], within_s: float) -> None:
-    """`wait_until_true` for coroutines of any event loop: `look` runs in a thread. Raises AssertionError."""
+    """`wait_until_true` for coroutines of any event loop: `look` runs in a thread. Raises
+    AssertionError.
+    """
     __tracebackhide__ = True
     deadline = time.monotonic() + within_s
     while (problem := await asyncio.to_thread(look)) is not None:

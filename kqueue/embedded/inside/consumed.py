@@ -17,7 +17,9 @@ SHOWN_MAX = 10
 
 
 class Progress(NamedTuple):
-    """One partition: where it starts, how far it has to be consumed, and what the group has committed; None: nothing."""
+    """One partition: where it starts, how far it has to be consumed, and what the group has
+    committed; None: nothing.
+    """
 
     partition: int
     start: int
@@ -41,7 +43,9 @@ class Progress(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What there is: `problem` says why nothing can be compared; else `partitions`, and the group in words."""
+    """What there is: `problem` says why nothing can be compared; else `partitions`, and the group
+    in words.
+    """
 
     problem: str | None
     partitions: list[Progress]
@@ -104,7 +108,9 @@ def _problem(topic: str, group: str, seen: Seen) -> str | None:
     behind = [str(one) for one in seen.partitions if not one.is_done]
     if not behind:
         return None
-    consumed, wanted = (sum(numbers) for numbers in zip(*((one.consumed, one.wanted) for one in seen.partitions), strict=True))
+    consumed, wanted = (
+        sum(numbers) for numbers in zip(*((one.consumed, one.wanted) for one in seen.partitions), strict=True)
+    )
     if len(behind) > SHOWN_MAX:
         behind = [*behind[:SHOWN_MAX], f"and {len(behind) - SHOWN_MAX} partitions more"]
     records = f"{wanted} record{'s' * (wanted != 1)}"

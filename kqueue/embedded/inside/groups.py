@@ -20,10 +20,11 @@ ByPartition = dict[str, dict[int, int]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Member:
-    """A member of a group, at one moment. `host`: the address that it connects from; `instance_id`: None unless it is a static member.
+    """A member of a group, at one moment. `host`: the address that it connects from; `instance_id`:
+    None unless it is a static member.
 
-    `assignment`: topic -> the partitions that it was given; empty before the first rebalance has ended, and for groups that are no
-    consumers' (Kafka Connect's workers, say).
+    `assignment`: topic -> the partitions that it was given; empty before the first rebalance has
+    ended, and for groups that are no consumers' (Kafka Connect's workers, say).
     """
 
     id: str
@@ -41,9 +42,10 @@ class Member:
 class Group:
     """A consumer group at one moment.
 
-    `state`: Kafka's word for it: Empty, PreparingRebalance, CompletingRebalance, Stable or Dead. `assignor`: the way in which the members
-    share the partitions, None while that is not settled. `offsets`: topic -> partition -> committed offset, which is the one of the next
-    record to read. `lag`: topic -> partition -> how far that is from the end; topics that are gone are left out.
+    `state`: Kafka's word for it: Empty, PreparingRebalance, CompletingRebalance, Stable or Dead.
+    `assignor`: the way in which the members share the partitions, None while that is not settled.
+    `offsets`: topic -> partition -> committed offset, which is the one of the next record to read.
+    `lag`: topic -> partition -> how far that is from the end; topics that are gone are left out.
     """
 
     id: str
@@ -66,7 +68,9 @@ class Group:
 
     @property
     def total_lag(self) -> int:
-        """Records (offsets) that the group has still to read, of all partitions for which it has committed an offset."""
+        """Records (offsets) that the group has still to read, of all partitions for which it has
+        committed an offset.
+        """
         return sum(lag for partitions in self.lag.values() for lag in partitions.values())
 
 
@@ -79,7 +83,9 @@ class Groups(Mapping[str, Group]):
     def __getitem__(self, name: str) -> Group:
         async def work(server: Server) -> Group:
             topics = (server.broker.topics.find(topic) for topic in committed(server, name))
-            await appended_visible(server, [partition for topic in topics if topic is not None for partition in topic.partitions])
+            await appended_visible(
+                server, [partition for topic in topics if topic is not None for partition in topic.partitions]
+            )
             return group_of(server, name)
 
         return self._ask(work)
@@ -113,24 +119,40 @@ def group_of(server: Server, name: str) -> Group:
     except GroupIdNotFound:
         raise NoSuchName("group", name, names(server)) from None
     offsets = committed(server, name)
-    lag = {topic: _lag(server, topic, partitions) for topic, partitions in offsets.items() if server.broker.topics.find(topic) is not None}
+    lag = {
+        topic: _lag(server, topic, partitions)
+        for topic, partitions in offsets.items()
+        if server.broker.topics.find(topic) is not None
+    }
     members = tuple(_member(one) for one in described.members)
     return Group(name, described.state.value, described.protocol_name or None, members, offsets, lag)
 
 
 def committed(server: Server, name: str) -> ByPartition:
-    """Topic -> partition -> committed offset of a group, in order; empty where there is none. On the broker's thread."""
+    """Topic -> partition -> committed offset of a group, in order; empty where there is none. On
+    the broker's thread.
+    """
     found = server.broker.groups.offsets(name)
     return {topic: {index: found[topic][index].offset for index in sorted(found[topic])} for topic in sorted(found)}
 
 
 def _lag(server: Server, topic: str, offsets: dict[int, int]) -> dict[int, int]:
     partitions = server.broker.topics.get(topic).partitions
-    return {index: max(partitions[index].high_watermark - offset, 0) for index, offset in offsets.items() if index < len(partitions)}
+    return {
+        index: max(partitions[index].high_watermark - offset, 0)
+        for index, offset in offsets.items()
+        if index < len(partitions)
+    }
 
 
 def _member(member: DescribedMember) -> Member:
-    return Member(member.member_id, member.client_id, member.client_host.lstrip("/"), member.instance_id, _assignment(member.assignment))
+    return Member(
+        member.member_id,
+        member.client_id,
+        member.client_host.lstrip("/"),
+        member.instance_id,
+        _assignment(member.assignment),
+    )
 
 
 def _assignment(data: bytes) -> dict[str, tuple[int, ...]]:
@@ -141,4 +163,6 @@ def _assignment(data: bytes) -> dict[str, tuple[int, ...]]:
         found, _ = reader(ConsumerProtocolAssignment, 0)(memoryview(data), VERSION.size)
     except MalformedMessage:
         return {}
-    return {one.topic: tuple(sorted(one.partitions)) for one in sorted(found.assigned_partitions, key=lambda one: one.topic)}
+    return {
+        one.topic: tuple(sorted(one.partitions)) for one in sorted(found.assigned_partitions, key=lambda one: one.topic)
+    }

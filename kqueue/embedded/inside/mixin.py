@@ -20,7 +20,9 @@ WAIT_S = 10.0
 
 
 class Inside(ABC):
-    """What a broker in this process shows of itself. Every method may be called from any thread, and waits for the broker's own."""
+    """What a broker in this process shows of itself. Every method may be called from any thread,
+    and waits for the broker's own.
+    """
 
     _server: Server
 
@@ -32,9 +34,11 @@ class Inside(ABC):
 
     @cached_property
     def topics(self) -> Topics:
-        """The topics by name, a mapping: ``broker.topics["orders"].records()``, ``"orders" in broker.topics``, ``list(broker.topics)``.
+        """The topics by name, a mapping: ``broker.topics["orders"].records()``, ``"orders" in
+        broker.topics``, ``list(broker.topics)``.
 
-        Always as they are now. The broker's own topics (``__consumer_offsets``) are found by name, and left out of lists and counts.
+        Always as they are now. The broker's own topics (``__consumer_offsets``) are found by name,
+        and left out of lists and counts.
         """
         from kqueue.embedded.inside.topics import Topics
 
@@ -42,7 +46,9 @@ class Inside(ABC):
 
     @cached_property
     def groups(self) -> Groups:
-        """The consumer groups by name, a mapping: ``broker.groups["mail"].offsets == {"orders": {0: 3}}``. Always as they are now."""
+        """The consumer groups by name, a mapping: ``broker.groups["mail"].offsets == {"orders": {0:
+        3}}``. Always as they are now.
+        """
         from kqueue.embedded.inside.groups import Groups
 
         return Groups(self._ask)
@@ -61,7 +67,8 @@ class Inside(ABC):
         read_committed: bool = False,
         within_s: float = 0.0,
     ) -> list[Record]:
-        """Assert what stands in a topic: ``broker.assert_produced("orders", [b"two coffees", b"one tea"])``.
+        """Assert what stands in a topic: ``broker.assert_produced("orders", [b"two coffees", b"one
+        tea"])``.
 
         Args:
             values: what the records' values must be; text counts as UTF-8, None is a null value (a tombstone). With `decode` they are
@@ -100,10 +107,11 @@ class Inside(ABC):
         read_committed: bool = False,
         within_s: float = WAIT_S,
     ) -> list[Record]:
-        """`assert_produced` for coroutines: ``await broker.wait_produced("orders", [b"two coffees"])``.
+        """`assert_produced` for coroutines: ``await broker.wait_produced("orders", [b"two
+        coffees"])``.
 
-        Clients on the same event loop go on meanwhile. Arguments, result and errors are those of `assert_produced`; only `within_s`
-        has another default.
+        Clients on the same event loop go on meanwhile. Arguments, result and errors are those of
+        `assert_produced`; only `within_s` has another default.
         """
         __tracebackhide__ = True
         from kqueue.embedded.inside.asking import until_true
@@ -117,7 +125,8 @@ class Inside(ABC):
     def assert_consumed(
         self, topic: str, *, group: str, upto: int | Mapping[int, int] | None = None, within_s: float = 0.0
     ) -> None:
-        """Assert that a group has consumed a topic, as its committed offsets tell: ``broker.assert_consumed("orders", group="mail")``.
+        """Assert that a group has consumed a topic, as its committed offsets tell:
+        ``broker.assert_consumed("orders", group="mail")``.
 
         Args:
             upto: the offset that must be committed, or passed: partition -> offset, or a number where the topic has one partition.
@@ -144,11 +153,14 @@ class Inside(ABC):
         await until_true(ConsumedCheck(self._ask, topic, group, upto).look, within_s)
 
     def snapshot(self, folder: str | os.PathLike[str]) -> None:
-        """Copy all data of the running broker, records and metadata as of one moment, into `folder`, which is made or must be empty.
+        """Copy all data of the running broker, records and metadata as of one moment, into
+        `folder`, which is made or must be empty.
 
-        What it holds is a data folder in Kafka's format, as after a clean stop: `Broker(snapshot=folder)` starts from a copy of it, and
-        `Broker(path=folder)`, `kqueue serve`, `kqueue log` and Kafka's own tools take it as it is. Clients are not answered meanwhile.
-        Durability: on return it survives a power cut. A failure leaves the folder as it was.
-        Raises: SnapshotRefused: the folder is not empty, or not all data can be read. StorageFailed.
+        What it holds is a data folder in Kafka's format, as after a clean stop:
+        `Broker(snapshot=folder)` starts from a copy of it, and `Broker(path=folder)`, `kqueue
+        serve`, `kqueue log` and Kafka's own tools take it as it is. Clients are not answered
+        meanwhile. Durability: on return it survives a power cut. A failure leaves the folder as it
+        was. Raises: SnapshotRefused: the folder is not empty, or not all data can be read.
+        StorageFailed.
         """
         self._ask(lambda server: server.snapshot(os.fspath(folder)))

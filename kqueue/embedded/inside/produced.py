@@ -22,7 +22,8 @@ MISSING = "missing"
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a test expects: `items` to be compared with what `item_of` makes of each record, or a `count` of records alone.
+    """What a test expects: `items` to be compared with what `item_of` makes of each record, or a
+    `count` of records alone.
 
     `ordered` None: as the number of partitions decides.
     """
@@ -69,9 +70,13 @@ class Expected:
 
 
 class ProducedCheck:
-    """Compares a topic with what is expected; `found` are the records of the last look that read them."""
+    """Compares a topic with what is expected; `found` are the records of the last look that read
+    them.
+    """
 
-    def __init__(self, topics: Topics, name: str, expected: Expected, partition: int | None, *, read_committed: bool) -> None:
+    def __init__(
+        self, topics: Topics, name: str, expected: Expected, partition: int | None, *, read_committed: bool
+    ) -> None:
         self.found: list[Record] = []
         self._topics = topics
         self._name = name
@@ -91,7 +96,9 @@ class ProducedCheck:
         if ends != self._seen:  # else nothing new has come, and the records need not be read again
             expected, partition = self._expected, self._partition
             self.found = topic.records(partition, read_committed=self._read_committed)
-            self._problem = difference(_place(topic, partition), self.found, expected, ordered=_is_ordered(topic, partition, expected))
+            self._problem = difference(
+                _place(topic, partition), self.found, expected, ordered=_is_ordered(topic, partition, expected)
+            )
             self._seen = ends
         return self._problem
 
@@ -103,7 +110,9 @@ def _place(topic: Topic, partition: int | None) -> str:
 def _is_ordered(topic: Topic, partition: int | None, expected: Expected) -> bool:
     one_line = partition is not None or topic.partitions == 1
     if expected.ordered and not one_line:
-        raise ValueError(f"{topic.name} has {topic.partitions} partitions, which have no order among them: name a partition")
+        raise ValueError(
+            f"{topic.name} has {topic.partitions} partitions, which have no order among them: name a partition"
+        )
     return one_line if expected.ordered is None else expected.ordered
 
 
@@ -111,12 +120,20 @@ def difference(place: str, records: list[Record], expected: Expected, *, ordered
     """What is wrong, over some lines; None: nothing."""
     if expected.items is None:
         right = len(records) == expected.count if expected.exactly else len(records) >= expected.count
-        return None if right else "\n".join([_head(place, records, expected), *_cut([f"      {one!r}" for one in records])])
+        return (
+            None
+            if right
+            else "\n".join([_head(place, records, expected), *_cut([f"      {one!r}" for one in records])])
+        )
     wanted = [_frozen(item) for item in expected.items]
     there = [_frozen(expected.item_of(record)) for record in records]
     if _is_right(wanted, there, ordered=ordered, exactly=expected.exactly):
         return None
-    lines = _ordered_lines(records, expected, wanted, there) if ordered else _counted_lines(records, expected, wanted, there)
+    lines = (
+        _ordered_lines(records, expected, wanted, there)
+        if ordered
+        else _counted_lines(records, expected, wanted, there)
+    )
     missing = sum((Counter(wanted) - Counter(there)).values())
     extra = sum((Counter(there) - Counter(wanted)).values()) if expected.exactly else 0
     told = [f"{missing} missing"] * (missing > 0) + [f"{extra} too many"] * (extra > 0) or ["in another order"]
@@ -142,7 +159,9 @@ def _is_right(wanted: list[Hashable], there: list[Hashable], *, ordered: bool, e
     return not missing and (not exactly or len(wanted) == len(there))
 
 
-def _counted_lines(records: list[Record], expected: Expected, wanted: list[Hashable], there: list[Hashable]) -> list[str]:
+def _counted_lines(
+    records: list[Record], expected: Expected, wanted: list[Hashable], there: list[Hashable]
+) -> list[str]:
     """Where order does not count: what is missing, then what is too many."""
     assert expected.items is not None
     lines = []
@@ -160,7 +179,9 @@ def _counted_lines(records: list[Record], expected: Expected, wanted: list[Hasha
     return _aligned(lines)
 
 
-def _ordered_lines(records: list[Record], expected: Expected, wanted: list[Hashable], there: list[Hashable]) -> list[str]:
+def _ordered_lines(
+    records: list[Record], expected: Expected, wanted: list[Hashable], there: list[Hashable]
+) -> list[str]:
     """Side by side, as a diff: what is as expected is shown near to what is not."""
     assert expected.items is not None
     begin = _common(wanted, there)
@@ -184,7 +205,9 @@ def _ordered_lines(records: list[Record], expected: Expected, wanted: list[Hasha
 
 def _common(one: list[Hashable], other: list[Hashable]) -> int:
     """How many entries are the same from the beginning on."""
-    return next((number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 def _aligned(lines: list[tuple[str, str, Any]]) -> list[str]:
@@ -193,13 +216,22 @@ def _aligned(lines: list[tuple[str, str, Any]]) -> list[str]:
 
 
 def _item(item: Any) -> str:
-    return f"key {shown(item[0])}, value {shown(item[1])}" if isinstance(item, tuple) and len(item) == 2 else shown(item)
+    return (
+        f"key {shown(item[0])}, value {shown(item[1])}" if isinstance(item, tuple) and len(item) == 2 else shown(item)
+    )
 
 
 def _folded(lines: list[str]) -> list[str]:
     """Only what is near to a difference."""
     told = [number for number, line in enumerate(lines) if line[4] != " "]
-    near = sorted({one for number in told for one in range(number - CONTEXT_LINES, number + CONTEXT_LINES + 1) if 0 <= one < len(lines)})
+    near = sorted(
+        {
+            one
+            for number in told
+            for one in range(number - CONTEXT_LINES, number + CONTEXT_LINES + 1)
+            if 0 <= one < len(lines)
+        }
+    )
     folded: list[str] = []
     for before, number in pairwise([-1, *near]):
         if number > before + 1:
@@ -211,7 +243,9 @@ def _folded(lines: list[str]) -> list[str]:
 
 
 def _frozen(item: Any) -> Hashable:
-    """Something that is equal where `item` is, and can be counted: what JSON gives has dicts and lists in it."""
+    """Something that is equal where `item` is, and can be counted: what JSON gives has dicts and
+    lists in it.
+    """
     if isinstance(item, dict):
         return "dict", frozenset((key, _frozen(value)) for key, value in item.items())
     if isinstance(item, (list, tuple)):

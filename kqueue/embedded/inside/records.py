@@ -26,7 +26,9 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Record:
-    """One record of a topic. `timestamp` in ms since 1970, None where it has none; `key`, `value`: None is null; `headers`: in order."""
+    """One record of a topic. `timestamp` in ms since 1970, None where it has none; `key`, `value`:
+    None is null; `headers`: in order.
+    """
 
     topic: str
     partition: int
@@ -57,7 +59,9 @@ def shown(value: object) -> str:
 
 
 class Portion(NamedTuple):
-    """Batches of a partition, in their bytes; `next_offset`: where reading goes on. `aborted`: transactions to leave out."""
+    """Batches of a partition, in their bytes; `next_offset`: where reading goes on. `aborted`:
+    transactions to leave out.
+    """
 
     data: bytes
     next_offset: int
@@ -72,12 +76,16 @@ class Extent(NamedTuple):
     end: int
 
 
-def scan(ask: Ask, topic: str, index: int, start: int | None, stop: int | None, *, read_committed: bool) -> Iterator[Record]:
-    """The records of one partition with offsets from `start` to `stop` (exclusive), as far as it reached at the first step.
+def scan(
+    ask: Ask, topic: str, index: int, start: int | None, stop: int | None, *, read_committed: bool
+) -> Iterator[Record]:
+    """The records of one partition with offsets from `start` to `stop` (exclusive), as far as it
+    reached at the first step.
 
     What was appended before the first step counts: a flush that is still due is waited for.
 
-    Raises: UnknownTopicOrPartition; CorruptBatch; StorageFailed. Memory: a portion of about 1 MiB, or one batch.
+    Raises: UnknownTopicOrPartition; CorruptBatch; StorageFailed. Memory: a portion of about 1 MiB,
+    or one batch.
     """
 
     async def extent(server: Server) -> Extent:
@@ -143,4 +151,7 @@ def _is_aborted(batch: Batch, aborted: list[AbortedTransaction]) -> bool:
     header = batch.unit
     if not isinstance(header, BatchHeader) or not header.is_transactional:
         return False
-    return any(one.producer_id == header.producer_id and one.first_offset <= header.base_offset <= one.last_offset for one in aborted)
+    return any(
+        one.producer_id == header.producer_id and one.first_offset <= header.base_offset <= one.last_offset
+        for one in aborted
+    )

@@ -1,4 +1,6 @@
-"""Records into a topic without a client, by the rules that hold for one: the topic's partitioner, checks, codec and acks=all."""
+"""Records into a topic without a client, by the rules that hold for one: the topic's partitioner,
+checks, codec and acks=all.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Seed(NamedTuple):
 
 
 class _Appended(NamedTuple):
-    """One batch that was: which seeds, where they went, and up to which offset it has to be committed."""
+    """One batch that was: which seeds, where they went, and up to which offset it has to be
+    committed.
+    """
 
     partition: Partition
     numbers: list[int]
@@ -49,7 +53,9 @@ class _Appended(NamedTuple):
 
 
 def seed(value: Bytes, key: Bytes = None, headers: Headers = (), timestamp: Time = None) -> Seed:
-    """What somebody gave, as bytes and milliseconds. Raises TypeError: neither bytes nor text; ValueError: a time without a zone."""
+    """What somebody gave, as bytes and milliseconds. Raises TypeError: neither bytes nor text;
+    ValueError: a time without a zone.
+    """
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return Seed(raw(key), raw(value), tuple((name, raw(one)) for name, one in pairs), _ms(timestamp))
 
@@ -73,8 +79,12 @@ def _ms(timestamp: Time) -> int | None:
     return round(timestamp.timestamp() * 1000)
 
 
-async def append(server: Server, topic: Topic, seeds: list[Seed], index: int | None, partitioners: Partitioners) -> list[Record]:
-    """Append them, and wait until consumers can read them. On the broker's thread. Raises: see `Topic.produce`."""
+async def append(
+    server: Server, topic: Topic, seeds: list[Seed], index: int | None, partitioners: Partitioners
+) -> list[Record]:
+    """Append them, and wait until consumers can read them. On the broker's thread. Raises: see
+    `Topic.produce`.
+    """
     if topic.is_internal:
         raise InvalidTopic(f"topic {topic.name} is the broker's own; clients do not write to it")
     now_ms = server.broker.clock.wall_ms()
@@ -84,7 +94,9 @@ async def append(server: Server, topic: Topic, seeds: list[Seed], index: int | N
         by_partition.setdefault(chosen, []).append(number)
     places = {chosen: topic.partition(chosen) for chosen in by_partition}  # all are there before anything is written
     appended = [
-        batch for chosen, numbers in by_partition.items() for batch in _append_to(topic, places[chosen], seeds, numbers, now_ms)
+        batch
+        for chosen, numbers in by_partition.items()
+        for batch in _append_to(topic, places[chosen], seeds, numbers, now_ms)
     ]
     await _committed(server, appended)
     records: dict[int, Record] = {}
@@ -93,7 +105,9 @@ async def append(server: Server, topic: Topic, seeds: list[Seed], index: int | N
             one = seeds[number]
             timestamp = one.timestamp if one.timestamp is not None else now_ms
             timestamp = batch.append_time_ms if batch.append_time_ms >= 0 else timestamp
-            records[number] = Record(topic.name, batch.partition.index, offset, timestamp, one.key, one.value, one.headers)
+            records[number] = Record(
+                topic.name, batch.partition.index, offset, timestamp, one.key, one.value, one.headers
+            )
     return [records[number] for number in range(len(seeds))]
 
 
@@ -105,7 +119,9 @@ def _choose(topic: Topic, one: Seed, partitioners: Partitioners) -> int:
     return partitioner.partition(one.key, len(topic.partitions), value=one.value, topic=topic.name)
 
 
-def _append_to(topic: Topic, partition: Partition, seeds: list[Seed], numbers: list[int], now_ms: int) -> list[_Appended]:
+def _append_to(
+    topic: Topic, partition: Partition, seeds: list[Seed], numbers: list[int], now_ms: int
+) -> list[_Appended]:
     """As few batches as `BATCH_BYTES` allow."""
     appended: list[_Appended] = []
     intake = intake_of(topic.config)
@@ -129,7 +145,9 @@ def _append_to(topic: Topic, partition: Partition, seeds: list[Seed], numbers: l
 
 
 async def _committed(server: Server, appended: list[_Appended]) -> None:
-    """Return once all of them are below the high watermarks. Raises StorageFailed: a log went offline before."""
+    """Return once all of them are below the high watermarks. Raises StorageFailed: a log went
+    offline before.
+    """
     loop = asyncio.get_running_loop()
     settled: asyncio.Future[bool] = loop.create_future()
 

@@ -21,9 +21,11 @@ SEEDS_AT_A_TIME = 2000
 
 
 class Topic:
-    """One topic of a running broker. It keeps nothing: everything here is asked of the broker, and so as it is now.
+    """One topic of a running broker. It keeps nothing: everything here is asked of the broker, and
+    so as it is now.
 
-    Every method raises NoSuchName (a KeyError): the topic was deleted; RuntimeError: the broker is not running.
+    Every method raises NoSuchName (a KeyError): the topic was deleted; RuntimeError: the broker is
+    not running.
     """
 
     def __init__(self, name: str, ask: Ask, partitioners: seeding.Partitioners) -> None:
@@ -49,7 +51,9 @@ class Topic:
 
     @property
     def config(self) -> dict[str, object]:
-        """Every setting of the topic by name, as it holds now: the topic's own, else the broker's, else the default."""
+        """Every setting of the topic by name, as it holds now: the topic's own, else the broker's,
+        else the default.
+        """
         return self._look(lambda topic: {name: topic.config[name] for name in topic.config})
 
     @property
@@ -59,7 +63,8 @@ class Topic:
 
     @property
     def end_offsets(self) -> dict[int, int]:
-        """Partition -> the offset that the next record will have (the high watermark): what is below it can be read.
+        """Partition -> the offset that the next record will have (the high watermark): what is
+        below it can be read.
 
         It counts all that was appended before: a flush that is still due is waited for.
         """
@@ -72,20 +77,33 @@ class Topic:
         return self._ask(work)
 
     def records(
-        self, partition: int | None = None, *, start: int | None = None, stop: int | None = None, read_committed: bool = False
+        self,
+        partition: int | None = None,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        read_committed: bool = False,
     ) -> list[Record]:
         """The records that consumers can read now, in order of partition, then of offset.
 
-        Args: partition: of this one alone. start, stop: offsets, of each partition, from `start` up to and without `stop`.
-        read_committed: without those of transactions that are open or were aborted. Raises: UnknownTopicOrPartition: there is no such
-        partition; CorruptBatch: what is on the disk is damaged. See `scan` for a topic that is larger than memory.
+        Args: partition: of this one alone. start, stop: offsets, of each partition, from `start` up
+        to and without `stop`. read_committed: without those of transactions that are open or were
+        aborted. Raises: UnknownTopicOrPartition: there is no such partition; CorruptBatch: what is
+        on the disk is damaged. See `scan` for a topic that is larger than memory.
         """
         return list(self.scan(partition, start=start, stop=stop, read_committed=read_committed))
 
     def scan(
-        self, partition: int | None = None, *, start: int | None = None, stop: int | None = None, read_committed: bool = False
+        self,
+        partition: int | None = None,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        read_committed: bool = False,
     ) -> Iterator[Record]:
-        """As `records`, one after another, read in portions of about 1 MiB; what comes after a partition was begun is left out."""
+        """As `records`, one after another, read in portions of about 1 MiB; what comes after a
+        partition was begun is left out.
+        """
         for index in range(self.partitions) if partition is None else (partition,):
             yield from scan(self._ask, self._name, index, start, stop, read_committed=read_committed)
 
@@ -98,26 +116,33 @@ class Topic:
         partition: int | None = None,
         timestamp: Time = None,
     ) -> Record:
-        """Append one record, without a client: ``broker.topics["orders"].produce("two coffees", key="table 4")``.
+        """Append one record, without a client: ``broker.topics["orders"].produce("two coffees",
+        key="table 4")``.
 
-        Args: value, key: bytes, text (written in UTF-8) or None. headers: (name, value) pairs or a dict. partition: None lets the topic's
-        partitioner choose, by the key as Kafka's clients do. timestamp: ms since 1970 or a datetime; None: now.
-        Returns: the record with its place. Durability: as acks=all: consumers see it on return.
-        Raises: InvalidRecord, RecordTooLarge, InvalidTimestamp: the topic refuses it, as it would refuse a client. InvalidTopic: the topic
+        Args: value, key: bytes, text (written in UTF-8) or None. headers: (name, value) pairs or a
+        dict. partition: None lets the topic's partitioner choose, by the key as Kafka's clients do.
+        timestamp: ms since 1970 or a datetime; None: now. Returns: the record with its place.
+        Durability: as acks=all: consumers see it on return. Raises: InvalidRecord, RecordTooLarge,
+        InvalidTimestamp: the topic refuses it, as it would refuse a client. InvalidTopic: the topic
         is the broker's own. UnknownTopicOrPartition: there is no such partition.
         """
         return self._seed([seeding.seed(value, key, headers, timestamp)], partition)[0]
 
-    def produce_all(self, values: Iterable[Bytes | tuple[Bytes, Bytes]], *, partition: int | None = None) -> list[Record]:
+    def produce_all(
+        self, values: Iterable[Bytes | tuple[Bytes, Bytes]], *, partition: int | None = None
+    ) -> list[Record]:
         """Append many records in few batches: values, or (key, value) pairs; else as `produce`.
 
-        Returns: the records with their places, in the order given. A refusal in the middle leaves those before it in the topic.
+        Returns: the records with their places, in the order given. A refusal in the middle leaves
+        those before it in the topic.
         """
         pairs = (one if isinstance(one, tuple) else (None, one) for one in values)
         return self._seed([seeding.seed(value, key) for key, value in pairs], partition)
 
     def delete(self) -> None:
-        """Delete it, as an administrator would. Raises: InvalidTopic: it is the broker's own. TopicDeletionDisabled."""
+        """Delete it, as an administrator would. Raises: InvalidTopic: it is the broker's own.
+        TopicDeletionDisabled.
+        """
 
         async def work(server: Server) -> None:
             _find(server, self._name)
@@ -133,7 +158,11 @@ class Topic:
             return self._ask(work)
 
         # in parts, between which the broker hears its clients
-        return [record for begin in range(0, len(seeds), SEEDS_AT_A_TIME) for record in append(seeds[begin : begin + SEEDS_AT_A_TIME])]
+        return [
+            record
+            for begin in range(0, len(seeds), SEEDS_AT_A_TIME)
+            for record in append(seeds[begin : begin + SEEDS_AT_A_TIME])
+        ]
 
     def _look(self, look: Callable[[broker_topics.Topic], T]) -> T:
         async def work(server: Server) -> T:
@@ -146,7 +175,9 @@ class Topic:
 
 
 class Topics(Mapping[str, Topic]):
-    """All topics by name, as they are now. Those of the broker itself are found by name alone, not listed."""
+    """All topics by name, as they are now. Those of the broker itself are found by name alone, not
+    listed.
+    """
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask

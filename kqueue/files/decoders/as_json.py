@@ -1,4 +1,6 @@
-"""Structs as JSON in the text that Kafka's tools print: names in camel case, bytes as base64, ids in 22 characters, no blanks."""
+"""Structs as JSON in the text that Kafka's tools print: names in camel case, bytes as base64, ids
+in 22 characters, no blanks.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,15 @@ _PLAIN: dict[str, str] = {"kraft_version": "kRaftVersion", "kraft_version_featur
 
 
 def as_values(made: object, version: int) -> dict[str, Any]:
-    """A struct of this version as JSON values; tagged fields only where they are not at their default. Source: Kafka's JsonConverters."""
+    """A struct of this version as JSON values; tagged fields only where they are not at their
+    default. Source: Kafka's JsonConverters.
+    """
     found = {}
     for each in schema_of(type(made)).fields:
         value = getattr(made, each.name)
-        if version not in each.versions or (version in each.tagged and (value == each.default or (value == [] and each.default == ()))):
+        if version not in each.versions or (
+            version in each.tagged and (value == each.default or (value == [] and each.default == ()))
+        ):
             continue
         found[camel_case(each.name)] = _value(each.kind, value, version)
     return found

@@ -1,4 +1,5 @@
-"""What control records say: the ends of transactions, and what Kafka's metadata log keeps about itself.
+"""What control records say: the ends of transactions, and what Kafka's metadata log keeps about
+itself.
 
     key: int16 version, int16 type | value of the end of a transaction: int16 version, int32 coordinator epoch
 
@@ -28,12 +29,16 @@ _OTHERS = {
 
 
 def control_text(record: Record) -> str:
-    """What follows the sizes in the line of a control record, with a blank before it. Raises CorruptBatch."""
+    """What follows the sizes in the line of a control record, with a blank before it. Raises
+    CorruptBatch.
+    """
     kind, _ = decode_control(record)
     value = record.value or b""
     if kind in _ENDS:
         if len(value) < _END.size:
-            raise CorruptBatch(f"the end of a transaction has {_END.size} bytes, found {len(value)} at offset {record.offset}")
+            raise CorruptBatch(
+                f"the end of a transaction has {_END.size} bytes, found {len(value)} at offset {record.offset}"
+            )
         return f" endTxnMarker: {_ENDS[kind]} coordinatorEpoch: {_END.unpack_from(value)[1]}"
     if kind not in _OTHERS:
         return f" controlType: UNKNOWN({kind})"

@@ -1,4 +1,5 @@
-"""Records of `__consumer_offsets` and `__transaction_state` as Kafka's tool shows them: key and value as JSON.
+"""Records of `__consumer_offsets` and `__transaction_state` as Kafka's tool shows them: key and
+value as JSON.
 
     key: int16 type, fields of version 0 | value: int16 version, fields of that version; null takes back what the key names
 

@@ -1,4 +1,5 @@
-"""Records of Kafka's own that kqueue does not write: transactions, new consumer groups, control records of its metadata log.
+"""Records of Kafka's own that kqueue does not write: transactions, new consumer groups, control
+records of its metadata log.
 
 Source: Kafka, message definitions of the transaction and group coordinators, and of the raft log.
 """
@@ -31,7 +32,9 @@ class TransactionLogValue:
     next_producer_epoch: int = field(int16, "1+", tag=3, default=-1)
     transaction_timeout_ms: int = field(int32)
     transaction_status: int = field(int8)
-    transaction_partitions: list[TransactionPartitions] | None = field(array(TransactionPartitions), nullable="0+", default=None)
+    transaction_partitions: list[TransactionPartitions] | None = field(
+        array(TransactionPartitions), nullable="0+", default=None
+    )
     transaction_last_update_timestamp_ms: int = field(int64)
     transaction_start_timestamp_ms: int = field(int64)
     client_transaction_version: int = field(int16, "1+", tag=2)
@@ -104,7 +107,9 @@ class ConsumerGroupMemberMetadataValue:
     subscribed_topic_regex: str | None = field(string, nullable="0+", default="")
     rebalance_timeout_ms: int = field(int32, default=-1)
     server_assignor: str | None = field(string, nullable="0+", default="")
-    classic_member_metadata: ClassicMemberMetadata | None = field(ClassicMemberMetadata, nullable="0+", tag=0, default=None)
+    classic_member_metadata: ClassicMemberMetadata | None = field(
+        ClassicMemberMetadata, nullable="0+", tag=0, default=None
+    )
 
 
 @message(versions="0", flexible="0+")

@@ -1,4 +1,6 @@
-"""Decoders of single keys and values: Kafka's own, by the names of their classes too, the types of its serializers, and the user's."""
+"""Decoders of single keys and values: Kafka's own, by the names of their classes too, the types of
+its serializers, and the user's.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from kqueue.files.decoders.contract import DecodeError, Decoder
 from kqueue.records.record import Record
 
 ValueDecoder = Callable[[bytes], object]
-# A surrogate, which UTF-8 has no room for: Java's decoder takes it for one mistake, whole or cut off, Python's for two or three.
+# A surrogate, which UTF-8 has no room for: Java's decoder takes it for one mistake, whole or cut
+# off, Python's for two or three.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
@@ -76,9 +79,11 @@ _OF_CLASS = {"default": "hex", "bytearray": "hex", "bytes": "hex"}
 
 
 def value_decoder(name: str) -> ValueDecoder:
-    """The decoder of this name: one of `VALUE_DECODERS`, the class of one of Kafka's, or ``module:function`` of one's own.
+    """The decoder of this name: one of `VALUE_DECODERS`, the class of one of Kafka's, or
+    ``module:function`` of one's own.
 
-    A function gets the bytes and returns what is to be shown. Raises ValueError: there is none such.
+    A function gets the bytes and returns what is to be shown. Raises ValueError: there is none
+    such.
     """
     if ":" in name:
         return _imported(name)
@@ -88,7 +93,9 @@ def value_decoder(name: str) -> ValueDecoder:
     short = _OF_CLASS.get(short.lower(), short.lower())
     if short not in VALUE_DECODERS:
         known = ", ".join(VALUE_DECODERS)
-        raise ValueError(f"there is no decoder {name!r}{did_you_mean(short, VALUE_DECODERS)} (known: {known}; your own: MODULE:FUNCTION)")
+        raise ValueError(
+            f"there is no decoder {name!r}{did_you_mean(short, VALUE_DECODERS)} (known: {known}; your own: MODULE:FUNCTION)"
+        )
     return VALUE_DECODERS[short]
 
 

@@ -1,4 +1,6 @@
-"""What stands in the files of a log, as lines of text: those of Kafka 4.3's DumpLogSegments, or of the tool of older Kafkas."""
+"""What stands in the files of a log, as lines of text: those of Kafka 4.3's DumpLogSegments, or of
+the tool of older Kafkas.
+"""
 
 from __future__ import annotations
 

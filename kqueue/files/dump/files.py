@@ -21,7 +21,9 @@ BOOTSTRAP = "bootstrap.checkpoint"
 
 
 def dump_file(source: Source, options: DumpOptions, problems: Problems) -> Iterator[str]:
-    """The lines of one file. What is wrong goes to `problems`: nothing is raised for what a file holds, or that it can't be read."""
+    """The lines of one file. What is wrong goes to `problems`: nothing is raised for what a file
+    holds, or that it can't be read.
+    """
     dumps: dict[str, Callable[[Source, DumpOptions, Problems], Iterator[str]]] = {
         filenames.LOG: dump_log,
         CHECKPOINT: dump_log,

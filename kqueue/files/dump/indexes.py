@@ -1,4 +1,6 @@
-"""Offset and time indexes, each entry checked against the log. Source: Kafka DumpLogSegments, OffsetIndex, TimeIndex."""
+"""Offset and time indexes, each entry checked against the log. Source: Kafka DumpLogSegments,
+OffsetIndex, TimeIndex.
+"""
 
 from __future__ import annotations
 
@@ -57,9 +59,11 @@ def dump_time_index(source: Source, options: DumpOptions, problems: Problems) ->
 
 
 def _entries(file: File, entry: struct.Struct) -> Iterator[tuple[int, int]]:
-    """The entries up to the zeros that a broker at work, or a crash, leaves behind them; the offset of each is its relative one.
+    """The entries up to the zeros that a broker at work, or a crash, leaves behind them; the offset
+    of each is its relative one.
 
-    A file is padded with zeros: Kafka's own tool takes an entry after the first that names the base offset for such.
+    A file is padded with zeros: Kafka's own tool takes an entry after the first that names the base
+    offset for such.
     """
     relative_at = 0 if entry is INDEX_ENTRY else 1
     count = file.size // entry.size
@@ -80,7 +84,9 @@ def _log_of(source: Source, problems: Problems) -> File | None:
         return None
 
 
-def _check_position(source: Source, log: File, offset: int, position: int, options: DumpOptions, problems: Problems) -> None:
+def _check_position(
+    source: Source, log: File, offset: int, position: int, options: DumpOptions, problems: Problems
+) -> None:
     end = min(log.size, position + options.max_message_size)
     found = next(walk(log, source.shown, position, end, check=False), None) if 0 <= position < log.size else None
     if not isinstance(found, Batch):
@@ -88,12 +94,15 @@ def _check_position(source: Source, log: File, offset: int, position: int, optio
             f"{source.shown}: offset {offset} at position {position}: no batch of at most {options.max_message_size} bytes begins there"
         )
     elif found.last_offset != offset:
-        # In the old formats an entry names the last offset of all that was appended at once, often several messages.
+        # In the old formats an entry names the last offset of all that was appended at once, often
+        # several messages.
         harmless = found.magic < 2 and found.last_offset < offset
         problems.index_mismatch(source.path, offset, found.last_offset, harmless=harmless)
 
 
-def _check_time(source: Source, finder: _Finder, timestamp: int, offset: int, previous: int, problems: Problems) -> None:
+def _check_time(
+    source: Source, finder: _Finder, timestamp: int, offset: int, previous: int, problems: Problems
+) -> None:
     batch = finder.find(offset)
     if batch is None:
         problems.time_offset_not_found(source.path, offset, -1, harmless=False)
@@ -114,7 +123,9 @@ def _check_time(source: Source, finder: _Finder, timestamp: int, offset: int, pr
 
 
 class _Finder:
-    """Finds the first batch that ends at an offset or later, going on from the last one found as long as offsets rise."""
+    """Finds the first batch that ends at an offset or later, going on from the last one found as
+    long as offsets rise.
+    """
 
     def __init__(self, log: File, place: str) -> None:
         self._log = log

@@ -7,7 +7,8 @@ Messages of magic 0 and 1 as Kafka 0.10 printed them, batches of magic 2 as Kafk
     offset: 0 position: 0 CreateTime: 1500000000000 isvalid: true keysize: 3 valuesize: 5 magic: 2 compresscodec: NONE
         producerId: -1 producerEpoch: -1 sequence: -1 isTransactional: false headerKeys: [] key: abc payload: hello
 
-(each on one line). The position is that of the batch, or of the wrapper around a compressed message.
+(each on one line). The position is that of the batch, or of the wrapper around a compressed
+message.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def _records(batch: Batch) -> Iterator[tuple[Record, str]]:
         codec = OLD_CODECS[unit.codec_id] if unit.codec_id < len(OLD_CODECS) else codec_name(unit.codec_id)
         for entry, offset, timestamp in entries_of(batch):
             key = "" if entry.key is None else f" keysize: {len(entry.key)}"
-            rest = f"payloadsize: {size_of(entry.value)} magic: {unit.magic} compresscodec: {codec} crc: {entry.crc}{key}"
+            rest = (
+                f"payloadsize: {size_of(entry.value)} magic: {unit.magic} compresscodec: {codec} crc: {entry.crc}{key}"
+            )
             yield Record(offset, timestamp, entry.key, entry.value), rest
         return
     producer = f"producerId: {unit.producer_id} producerEpoch: {unit.producer_epoch}"

@@ -50,12 +50,18 @@ def codec_name(codec_id: int) -> str:
 
 
 def record_lines(batch: Batch, options: DumpOptions) -> Iterator[tuple[int, str]]:
-    """(offset, line) of each record. Raises: CorruptBatch, UnsupportedCodec; DecodeError after a line without what can't be decoded."""
+    """(offset, line) of each record. Raises: CorruptBatch, UnsupportedCodec; DecodeError after a
+    line without what can't be decoded.
+    """
     kind = time_kind(batch)
     contents = options.contents and not batch.is_control
     error: DecodeError | None = None
     for record, note in records_of(batch):
-        line = "" if options.skip_metadata else f"| offset: {record.offset} {kind}: {record.timestamp} {sizes(record)}{note}"
+        line = (
+            ""
+            if options.skip_metadata
+            else f"| offset: {record.offset} {kind}: {record.timestamp} {sizes(record)}{note}"
+        )
         if contents:
             try:
                 line += contents_text(options, record, "| " if options.skip_metadata else " ")
@@ -82,7 +88,9 @@ def size_of(data: bytes | None) -> int:
 
 
 def records_of(batch: Batch) -> Iterator[tuple[Record, str]]:
-    """Each record with what Kafka tells of it besides, whether the checksum is right or not. Raises: as `record_lines`."""
+    """Each record with what Kafka tells of it besides, whether the checksum is right or not.
+    Raises: as `record_lines`.
+    """
     if not isinstance(batch.unit, BatchHeader):
         for entry, offset, timestamp in entries_of(batch):
             # A message in a wrapper has been checked with it; another is the batch itself.
@@ -96,7 +104,9 @@ def records_of(batch: Batch) -> Iterator[tuple[Record, str]]:
 
 
 def entries_of(batch: Batch) -> Iterator[tuple[LegacyEntry, int, int]]:
-    """(entry, absolute offset, timestamp) of a message of old format, or of all in a wrapper. Raises: as `record_lines`."""
+    """(entry, absolute offset, timestamp) of a message of old format, or of all in a wrapper.
+    Raises: as `record_lines`.
+    """
     unit = read_entry(batch.data(), 0, batch.size)
     assert unit is not None, "it lies whole in its data"
     if not unit.codec_id:

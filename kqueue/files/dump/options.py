@@ -16,10 +16,10 @@ MAX_BYTES = 2**31 - 1
 class DumpOptions:
     """The options of Kafka's tool; sizes in bytes.
 
-    `records`: go into the batches; `contents`: show keys and values too; `skip_metadata`: show nothing else of them;
-    `decode`: keys and values to text; `sanity_only`, `verify_only`: check indexes without showing their entries;
-    `max_message_size`: how much of the log an index entry is looked up in; `max_bytes`: how much of a log is read, 2**31 - 1:
-    all; `form`: whose lines.
+    `records`: go into the batches; `contents`: show keys and values too; `skip_metadata`: show
+    nothing else of them; `decode`: keys and values to text; `sanity_only`, `verify_only`: check
+    indexes without showing their entries; `max_message_size`: how much of the log an index entry is
+    looked up in; `max_bytes`: how much of a log is read, 2**31 - 1: all; `form`: whose lines.
     """
 
     records: bool = False

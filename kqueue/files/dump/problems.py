@@ -22,10 +22,12 @@ class Pairs:
 
 
 class Problems:
-    """Gathers them over all files of a dump. `complain` is told each sentence at once; `wrong`: something is damaged.
+    """Gathers them over all files of a dump. `complain` is told each sentence at once; `wrong`:
+    something is damaged.
 
-    Some of what Kafka's tool lists is as it should be, and not `wrong`: gaps between offsets, which every compacted log has, and
-    entries of older Kafkas, whose indexes named the last offset of several messages, or a record within a batch.
+    Some of what Kafka's tool lists is as it should be, and not `wrong`: gaps between offsets, which
+    every compacted log has, and entries of older Kafkas, whose indexes named the last offset of
+    several messages, or a record within a batch.
     """
 
     def __init__(self, complain: Callable[[str], object]) -> None:
@@ -66,10 +68,14 @@ class Problems:
         yield from _listed(self._index, "Mismatches in :", "  Index offset: {}, log offset: {}", newest_first=True)
         yield from _listed(self._time, "Found timestamp mismatch in :", "  Index timestamp: {}, log timestamp: {}")
         yield from _listed(
-            self._time_order, "Found out of order timestamp in :", "  Index timestamp: {}, Previously indexed timestamp: {}"
+            self._time_order,
+            "Found out of order timestamp in :",
+            "  Index timestamp: {}, Previously indexed timestamp: {}",
         )
         yield from _listed(
-            self._time_offsets, "The following indexed offsets are not found in :", "Indexed offset: {}, found log offset: {}"
+            self._time_offsets,
+            "The following indexed offsets are not found in :",
+            "Indexed offset: {}, found log offset: {}",
         )
         yield from _listed(self._gaps, "Non-consecutive offsets in ", "  {} is followed by {}")
 

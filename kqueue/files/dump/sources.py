@@ -13,7 +13,9 @@ SUFFIXES = (filenames.LOG, filenames.INDEX, filenames.TIMEINDEX, filenames.TXNIN
 
 
 class Source:
-    """A file to dump. `shown`: its name as the user gave it; `path`: absolute, without looking through links."""
+    """A file to dump. `shown`: its name as the user gave it; `path`: absolute, without looking
+    through links.
+    """
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
@@ -25,7 +27,9 @@ class Source:
         return self.name[self.name.rfind(".") :] if "." in self.name else ""
 
     def open(self, suffix: str | None = None) -> File:
-        """The file itself, or the one of the same segment with another suffix. Raises FileNotFoundError, StorageFailed."""
+        """The file itself, or the one of the same segment with another suffix. Raises
+        FileNotFoundError, StorageFailed.
+        """
         name = self.name if suffix is None else self.name.split(".")[0] + suffix
         path = Path(self.folder, name)
         if not path.is_file():
@@ -37,12 +41,16 @@ class Source:
         """The offset that its name begins with. Raises StorageFailed: it does not."""
         digits = self.name.split(".")[0]
         if not (digits.isascii() and digits.isdecimal()):
-            raise StorageFailed(f"{self.shown}: expected a name that begins with an offset, such as 00000000000000000000{self.suffix}")
+            raise StorageFailed(
+                f"{self.shown}: expected a name that begins with an offset, such as 00000000000000000000{self.suffix}"
+            )
         return int(digits)
 
 
 def sources_in(folder: str) -> list[Source]:
-    """The files in a folder that can be dumped, sorted by name. Raises StorageFailed: it can't be read."""
+    """The files in a folder that can be dumped, sorted by name. Raises StorageFailed: it can't be
+    read.
+    """
     try:
         names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
     except OSError as error:

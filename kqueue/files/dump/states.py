@@ -31,7 +31,9 @@ def dump_snapshot(source: Source, options: DumpOptions, problems: Problems) -> I
     """The state of a log's producers. Raises CorruptIndex: size, version, checksum."""
     file = source.open()
     if file.size > SNAPSHOT_BYTES_MAX:
-        raise CorruptIndex(f"{source.shown}: a producer snapshot has at most {SNAPSHOT_BYTES_MAX} bytes, found {file.size}")
+        raise CorruptIndex(
+            f"{source.shown}: a producer snapshot has at most {SNAPSHOT_BYTES_MAX} bytes, found {file.size}"
+        )
     for producer_id, producer in decode_snapshot(file.read_at(0, file.size), source.base_offset()).items():
         first = producer.transaction_offset
         line = (

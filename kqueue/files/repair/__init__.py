@@ -1,7 +1,8 @@
 """Mend the damaged partitions of a data folder, or one of them: never without a copy.
 
-The copy comes first, and is whole and on disk before anything else is touched. A repair that is cut short can begin again, with a copy
-of its own: what it has done so far stays, and no step leaves a folder that a broker would read wrongly.
+The copy comes first, and is whole and on disk before anything else is touched. A repair that is cut
+short can begin again, with a copy of its own: what it has done so far stays, and no step leaves a
+folder that a broker would read wrongly.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from kqueue.files.repair.cutting import Lost
 from kqueue.files.repair.mending import Done, PartitionRepair
 from kqueue.files.verify import find_target, verify_storage
 from kqueue.files.verify.datafolder import CHECKPOINTS, CLEANED_TO, DataFolder, read_data_folder
-from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN, LOCK, LOG_STARTS, META_PROPERTIES, decode_offsets, encode_offsets
+from kqueue.log.formats.checkpoints import (
+    CLEAN_SHUTDOWN,
+    LOCK,
+    LOG_STARTS,
+    META_PROPERTIES,
+    decode_offsets,
+    encode_offsets,
+)
 from kqueue.log.formats.filenames import LOG
 from kqueue.storage import LocalStorage, Lock, Storage
 
@@ -30,10 +38,11 @@ _COPIED = (*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN)
 
 @dataclass(slots=True)
 class Repaired:
-    """What a repair found and did. `copy`: where the copy is, None: nothing was damaged, or it was a trial.
+    """What a repair found and did. `copy`: where the copy is, None: nothing was damaged, or it was
+    a trial.
 
-    `lost`: what was cut out of logs; `done`: every change, in order; `failed`: partitions that could not be mended, and why.
-    `before`, `after`: the checks; None: nothing was done.
+    `lost`: what was cut out of logs; `done`: every change, in order; `failed`: partitions that
+    could not be mended, and why. `before`, `after`: the checks; None: nothing was done.
     """
 
     folder: str
@@ -72,14 +81,18 @@ def repair(
     allow_gaps: bool = False,
     progress: Progress | None = None,
 ) -> Repaired:
-    """Mend a partition's folder, or the damaged partitions of a data folder, after copying what will be changed to `copy_to`.
+    """Mend a partition's folder, or the damaged partitions of a data folder, after copying what
+    will be changed to `copy_to`.
 
-    Batches that are damaged are cut out; all others keep their offsets, so that a gap stays. Indexes, snapshots, leader epochs and
-    checkpoints that are wrong are made anew. Nothing is copied or changed if nothing is damaged.
+    Batches that are damaged are cut out; all others keep their offsets, so that a gap stays.
+    Indexes, snapshots, leader epochs and checkpoints that are wrong are made anew. Nothing is
+    copied or changed if nothing is damaged.
 
-    Args: copy_to: a folder that is not there, or is empty; it may be None in a dry run. dry_run: only say what would be done to the logs.
-    deep: also cut batches whose checksum is right and whose records can't be read. allow_gaps: see `verify`. progress: of the copy.
-    Raises: NotALogFolder. FolderInUse: a broker is at work. RepairRefused: no room, or no place for the copy. StorageFailed.
+    Args: copy_to: a folder that is not there, or is empty; it may be None in a dry run. dry_run:
+    only say what would be done to the logs. deep: also cut batches whose checksum is right and
+    whose records can't be read. allow_gaps: see `verify`. progress: of the copy. Raises:
+    NotALogFolder. FolderInUse: a broker is at work. RepairRefused: no room, or no place for the
+    copy. StorageFailed.
     """
     target = find_target(path)
     if dry_run:
@@ -92,7 +105,13 @@ def repair(
     if not copy.parent.is_dir():
         raise RepairRefused(f"there is no folder {copy.parent} to make the copy in")
     return repair_storage(
-        target.storage, target.partition, LocalStorage(copy.parent), copy.name, deep=deep, allow_gaps=allow_gaps, progress=progress
+        target.storage,
+        target.partition,
+        LocalStorage(copy.parent),
+        copy.name,
+        deep=deep,
+        allow_gaps=allow_gaps,
+        progress=progress,
     )
 
 
@@ -106,7 +125,9 @@ def repair_storage(
     allow_gaps: bool = False,
     progress: Progress | None = None,
 ) -> Repaired:
-    """`repair` for storages: `storage` is rooted at the data folder, the copy goes to the folder `name` of `target`; None: a dry run."""
+    """`repair` for storages: `storage` is rooted at the data folder, the copy goes to the folder
+    `name` of `target`; None: a dry run.
+    """
     if target is not None:
         check_target(target, name)
     lock = _lock(storage) if target is not None else None
@@ -118,7 +139,9 @@ def repair_storage(
 
 
 def _lock(storage: Storage) -> Lock | None:
-    """Keep brokers out; None: what is around the partition is no data folder, so that none can be at work. Raises FolderInUse."""
+    """Keep brokers out; None: what is around the partition is no data folder, so that none can be
+    at work. Raises FolderInUse.
+    """
     names = {entry.name for entry in storage.list("")}
     return storage.lock(LOCK) if names & {LOCK, *_COPIED} else None
 
@@ -176,9 +199,13 @@ class _Repair:
     def _copy(self, folders: list[str], target: Storage, name: str, progress: Progress | None) -> None:
         sizes: dict[str, int] = {entry.name: entry.size for entry in self.storage.list("") if entry.name in _COPIED}
         for folder in folders:
-            sizes |= {f"{folder}/{entry.name}": entry.size for entry in self.storage.list(folder) if not entry.is_folder}
+            sizes |= {
+                f"{folder}/{entry.name}": entry.size for entry in self.storage.list(folder) if not entry.is_folder
+            }
         total = sum(sizes.values())
-        check_room(self.storage, target, total, max((size for path, size in sizes.items() if path.endswith(LOG)), default=0))
+        check_room(
+            self.storage, target, total, max((size for path, size in sizes.items() if path.endswith(LOG)), default=0)
+        )
         meter = Meter(progress, total)
         copy_files(self.storage, list(sizes), target, name, meter.add)
         meter.finish()
@@ -210,7 +237,9 @@ class _Repair:
         return True
 
     def _clamp(self, name: str, offsets: dict[tuple[str, int], int], data: DataFolder) -> list[str]:
-        """No offset beyond its log's end; a log start that is beyond would have the whole log dropped, so it goes."""
+        """No offset beyond its log's end; a log start that is beyond would have the whole log
+        dropped, so it goes.
+        """
         changed = []
         for key, offset in list(offsets.items()):
             folder = data.partitions.get(key)
@@ -221,7 +250,9 @@ class _Repair:
                 continue
             if name == LOG_STARTS:
                 del offsets[key]
-                changed.append(f"{folder}: {offset} taken out, the log ends at {end_offset}; records that were deleted may be back")
+                changed.append(
+                    f"{folder}: {offset} taken out, the log ends at {end_offset}; records that were deleted may be back"
+                )
             else:
                 offsets[key] = end_offset
                 changed.append(f"{folder}: {offset} lowered to the log's end, {end_offset}")

@@ -1,4 +1,6 @@
-"""The copy that is made before anything is mended: under its name only when it is whole and on disk."""
+"""The copy that is made before anything is mended: under its name only when it is whole and on
+disk.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ ROOM_BYTES = 16 * 1024 * 1024  # for what file systems need besides, and for the
 
 
 def check_room(source: Storage, target: Storage, copy_bytes: int, work_bytes: int) -> None:
-    """Whether there is room for a copy of `copy_bytes`, and for a new segment of `work_bytes` beside the old. Raises RepairRefused."""
+    """Whether there is room for a copy of `copy_bytes`, and for a new segment of `work_bytes`
+    beside the old. Raises RepairRefused.
+    """
     # the two may share a disk, so the copy's needs room for both
     for storage, needed in ((target, copy_bytes + work_bytes + ROOM_BYTES), (source, work_bytes + ROOM_BYTES)):
         free = storage.free_bytes()
@@ -32,11 +36,13 @@ def check_target(target: Storage, name: str) -> None:
             raise RepairRefused(f"{target.place}/{name} is not empty, and a copy needs a folder of its own")
 
 
-def copy_files(source: Storage, files: Sequence[str], target: Storage, name: str, progress: Callable[[int], None]) -> None:
+def copy_files(
+    source: Storage, files: Sequence[str], target: Storage, name: str, progress: Callable[[int], None]
+) -> None:
     """Copy these files to the folder `name`, with the folders that they are in.
 
-    Crash: before it returns there is at most a folder `name`.partial, which the next try takes over; afterwards all of it is durable.
-    Raises StorageFailed.
+    Crash: before it returns there is at most a folder `name`.partial, which the next try takes
+    over; afterwards all of it is durable. Raises StorageFailed.
     """
     partial = name + PARTIAL
     target.make_folder(partial)

@@ -1,4 +1,6 @@
-"""Log files without the bytes that are no batches: what stays, what is lost, and the new file in place of the old."""
+"""Log files without the bytes that are no batches: what stays, what is lost, and the new file in
+place of the old.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,11 @@ CHUNK_BYTES = 4 * 1024 * 1024
 
 
 class Lost(NamedTuple):
-    """Bytes that were cut out of a log file. `first_offset`, `end_offset`: the offsets that went with them at most, the end exclusive.
+    """Bytes that were cut out of a log file. `first_offset`, `end_offset`: the offsets that went
+    with them at most, the end exclusive.
 
-    `end_offset` None: nobody knows how far they reached, since nothing comes after; equal to the first: no offset went.
+    `end_offset` None: nobody knows how far they reached, since nothing comes after; equal to the
+    first: no offset went.
     """
 
     file: str
@@ -45,7 +49,9 @@ class Lost(NamedTuple):
 
 @dataclass(slots=True)
 class Cut:
-    """How a log file has to change. `kept`: (position, end) of what stays, in order; `stamped`: what is put right in place, by position."""
+    """How a log file has to change. `kept`: (position, end) of what stays, in order; `stamped`:
+    what is put right in place, by position.
+    """
 
     base: int
     kept: list[tuple[int, int]] = field(default_factory=list)
@@ -59,12 +65,19 @@ class Cut:
 
 
 def plan_cut(
-    storage: Storage, folder: str, base: int, limit: int | None, first: int, *, epochs: LeaderEpochs | None = None, deep: bool = False
+    storage: Storage,
+    folder: str,
+    base: int,
+    limit: int | None,
+    first: int,
+    *,
+    epochs: LeaderEpochs | None = None,
+    deep: bool = False,
 ) -> Cut:
     """Read a segment's log file, and say what has to go. Args: as those of `walk`.
 
-    Raises StorageFailed: also where several whole batches in a row don't fit the file's name, so that it is the name that must be wrong.
-    FileNotFoundError.
+    Raises StorageFailed: also where several whole batches in a row don't fit the file's name, so
+    that it is the name that must be wrong. FileNotFoundError.
     """
     name = f"{folder}/{file_name(base, LOG)}"
     file = storage.open(name)
@@ -94,10 +107,14 @@ def plan_cut(
 
 
 def _check_misplaced(name: str, broken: list[Broken]) -> None:
-    """One batch may be damaged in its base offset; several in a row are in the wrong file, and too much to throw away unasked."""
+    """One batch may be damaged in its base offset; several in a row are in the wrong file, and too
+    much to throw away unasked.
+    """
     if [one.misplaced for one in broken[-2:]] == [True, True]:
         where, there, expected = broken[-2].position, broken[-2].found, broken[-2].expected
-        raise StorageFailed(f"{name} holds offsets {there} at position {where}, where {expected} can be; rename it, or take it away")
+        raise StorageFailed(
+            f"{name} holds offsets {there} at position {where}, where {expected} can be; rename it, or take it away"
+        )
 
 
 def _lost(name: str, broken: list[Broken], first: int, end: int | None) -> Iterator[Lost]:
@@ -117,7 +134,8 @@ def _keep(kept: list[tuple[int, int]], position: int, end: int) -> None:
 def apply_cut(storage: Storage, folder: str, cut: Cut) -> None:
     """Put a log file with what stays in place of the old one; its indexes are gone then.
 
-    Crash: the old file or the new one, whole; never the new one with the old one's indexes. Durable on return. Raises StorageFailed.
+    Crash: the old file or the new one, whole; never the new one with the old one's indexes. Durable
+    on return. Raises StorageFailed.
     """
     name = f"{folder}/{file_name(cut.base, LOG)}"
     old, new = storage.open(name), storage.open(name + TEMPORARY_SUFFIX, create=True)

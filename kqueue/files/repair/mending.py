@@ -1,6 +1,8 @@
-"""One partition made sound: cut what is damaged, then make anew what follows from the batches. Every step is durable before the next.
+"""One partition made sound: cut what is damaged, then make anew what follows from the batches.
+Every step is durable before the next.
 
-What is sound stays, also where it knows more than what is left of the log: a snapshot, or an index of aborted transactions.
+What is sound stays, also where it knows more than what is left of the log: a snapshot, or an index
+of aborted transactions.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ class Mended:
 
 
 class PartitionRepair:
-    """`plan` reads only; `mend` changes the folder. Raise StorageFailed, FileNotFoundError: a file can't be read or written."""
+    """`plan` reads only; `mend` changes the folder. Raise StorageFailed, FileNotFoundError: a file
+    can't be read or written.
+    """
 
     def __init__(self, storage: Storage, folder: str, data: DataFolder, *, deep: bool, allow_gaps: bool) -> None:
         self.storage = storage
@@ -70,7 +74,9 @@ class PartitionRepair:
         for cut in cuts:
             self._tell(cut)
         if end is not None:
-            self.result.done.append(Done(self._path(file_name(end, LOG)), "would be made, empty: the log was known to reach there"))
+            self.result.done.append(
+                Done(self._path(file_name(end, LOG)), "would be made, empty: the log was known to reach there")
+            )
         return self.result
 
     def mend(self) -> Mended:
@@ -92,7 +98,9 @@ class PartitionRepair:
         return self.result
 
     def is_too_short(self) -> bool:
-        """Whether the log ends before both checkpoints say that it did; False: not, or nobody can tell."""
+        """Whether the log ends before both checkpoints say that it did; False: not, or nobody can
+        tell.
+        """
         try:
             return self._known_end() > 0 and self._plan()[1] is not None
         except (StorageFailed, FileNotFoundError):
@@ -110,13 +118,17 @@ class PartitionRepair:
     # --- logs
 
     def _plan(self) -> tuple[list[Cut], int | None]:
-        """What each log file needs, and where an empty segment must follow, so that no offset is given away twice; None: nowhere."""
+        """What each log file needs, and where an empty segment must follow, so that no offset is
+        given away twice; None: nowhere.
+        """
         bases, epochs = self._bases(), self._epochs()
         cuts: list[Cut] = []
         first = bases[0] if bases else 0
         for base, limit in pairwise((*bases, None)):
             assert base is not None
-            cuts.append(plan_cut(self.storage, self.folder, base, limit, max(first, base), epochs=epochs, deep=self.deep))
+            cuts.append(
+                plan_cut(self.storage, self.folder, base, limit, max(first, base), epochs=epochs, deep=self.deep)
+            )
             first = max(cuts[-1].end_offset, base)
         end = self._known_end()
         if end <= first:
@@ -132,7 +144,9 @@ class PartitionRepair:
         return None
 
     def _known_end(self) -> int:
-        """How far the log reached for sure: two checkpoints must say so, since one of them alone may be what is damaged."""
+        """How far the log reached for sure: two checkpoints must say so, since one of them alone
+        may be what is damaged.
+        """
         offsets = self.data.offsets
         return min(offsets[RECOVERY_POINTS].get(self.key, 0), offsets[HIGH_WATERMARKS].get(self.key, 0))
 
@@ -142,7 +156,10 @@ class PartitionRepair:
             file.sync()
             file.close()
         self.storage.sync_folder(self.folder)
-        self._did(file_name(offset, LOG), "made, empty: the log was known to reach there, and no offset may be given away twice")
+        self._did(
+            file_name(offset, LOG),
+            "made, empty: the log was known to reach there, and no offset may be given away twice",
+        )
 
     def _tell(self, cut: Cut) -> None:
         name = file_name(cut.base, LOG)
@@ -150,7 +167,10 @@ class PartitionRepair:
             self.result.lost += cut.lost
             self._did(name, f"{sum(lost.size for lost in cut.lost)} bytes cut out")
         for position, stamp in cut.stamped.items():
-            self._did(name, f"base offset {stamp.base_offset} and leader epoch {stamp.leader_epoch} put right at position {position}")
+            self._did(
+                name,
+                f"base offset {stamp.base_offset} and leader epoch {stamp.leader_epoch} put right at position {position}",
+            )
 
     def _did(self, name: str, what: str) -> None:
         self.result.done.append(Done(self._path(name), what))
@@ -205,7 +225,9 @@ class PartitionRepair:
             self._remove(GAPS, "removed: it can't be read")
 
     def _put(self, name: str, data: bytes | None) -> None:
-        """Write a file that was made anew; a snapshot or transaction index that has nothing to say goes."""
+        """Write a file that was made anew; a snapshot or transaction index that has nothing to say
+        goes.
+        """
         if data is None or (not data and name.endswith(TXNINDEX)):
             if name in self._names():
                 self._remove(name, "removed: it says nothing that the log has")

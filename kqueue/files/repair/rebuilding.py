@@ -1,4 +1,6 @@
-"""What follows from a partition's batches, made anew: indexes, aborted transactions, snapshots, leader epochs."""
+"""What follows from a partition's batches, made anew: indexes, aborted transactions, snapshots,
+leader epochs.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,11 @@ INTERVAL_BYTES = 4096  # index.interval.bytes is the topic's, which the files do
 
 
 class Rebuild:
-    """Reads a partition once, and gives the files that are `wanted` (their names) with what must stand in them.
+    """Reads a partition once, and gives the files that are `wanted` (their names) with what must
+    stand in them.
 
-    `end_offset`: where the log ends. A snapshot that can't be made, because it lies beyond the end, is left out.
+    `end_offset`: where the log ends. A snapshot that can't be made, because it lies beyond the end,
+    is left out.
     """
 
     def __init__(

@@ -1,4 +1,5 @@
-"""Check all files of a partition's folder, or of a whole data folder, against each other; without a broker, and without writing.
+"""Check all files of a partition's folder, or of a whole data folder, against each other; without a
+broker, and without writing.
 
 A broker may be at work on the folder: what it has not finished then counts as a note.
 """
@@ -20,7 +21,9 @@ __all__ = ["ERROR", "NOTE", "Finding", "Report", "Target", "find_target", "verif
 
 
 class Target:
-    """What is to be looked at: `storage` is rooted at the data folder; `partition`: the one folder in it that counts, None: all."""
+    """What is to be looked at: `storage` is rooted at the data folder; `partition`: the one folder
+    in it that counts, None: all.
+    """
 
     def __init__(self, storage: Storage, partition: str | None) -> None:
         self.storage = storage
@@ -32,7 +35,8 @@ class Target:
 
 
 def find_target(path: str | Path) -> Target:
-    """Tell what a path is: a partition's folder, which holds logs, or a data folder, which holds such folders.
+    """Tell what a path is: a partition's folder, which holds logs, or a data folder, which holds
+    such folders.
 
     Raises NotALogFolder: neither of them, or nothing is there. StorageFailed: it can't be listed.
     """
@@ -43,21 +47,26 @@ def find_target(path: str | Path) -> Target:
     entries = storage.list("")
     if any(entry.is_folder and parse_partition_folder(entry.name) for entry in entries):
         return Target(storage, None)
-    if any((parsed := parse_file_name(entry.name)) and parsed[1] == LOG for entry in entries) or parse_partition_folder(folder.name):
+    if any((parsed := parse_file_name(entry.name)) and parsed[1] == LOG for entry in entries) or parse_partition_folder(
+        folder.name
+    ):
         return Target(LocalStorage(folder.parent), folder.name)
     if any(entry.name == "meta.properties" for entry in entries):
         return Target(storage, None)
     raise NotALogFolder(f"{folder} is no data folder of Kafka or kqueue, and no partition's folder: it holds no logs")
 
 
-def verify(path: str | Path, *, deep: bool = False, allow_gaps: bool = False, progress: Progress | None = None) -> Report:
+def verify(
+    path: str | Path, *, deep: bool = False, allow_gaps: bool = False, progress: Progress | None = None
+) -> Report:
     """Check a partition's folder, or a data folder with all partitions in it.
 
-    Args: deep: also decompress and decode every record, and compare what it says with its batch's header. allow_gaps: all logs are
-    compacted, so that missing offsets are no loss, although the data folder does not say so. progress: called now and then with the
-    bytes that are done, and those that there are.
-    Returns: all that was found; `report.is_sound`: nothing is damaged. Never writes, never locks.
-    Raises NotALogFolder: there are no logs. StorageFailed: the folder can't be listed (of single files that is a finding).
+    Args: deep: also decompress and decode every record, and compare what it says with its batch's
+    header. allow_gaps: all logs are compacted, so that missing offsets are no loss, although the
+    data folder does not say so. progress: called now and then with the bytes that are done, and
+    those that there are. Returns: all that was found; `report.is_sound`: nothing is damaged. Never
+    writes, never locks. Raises NotALogFolder: there are no logs. StorageFailed: the folder can't be
+    listed (of single files that is a finding).
     """
     target = find_target(path)
     return verify_storage(target.storage, target.partition, deep=deep, allow_gaps=allow_gaps, progress=progress)
@@ -71,7 +80,9 @@ def verify_storage(
     allow_gaps: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """`verify` for any storage that is rooted at a data folder. `partition`: path of the one folder to check; None: all of them."""
+    """`verify` for any storage that is rooted at a data folder. `partition`: path of the one folder
+    to check; None: all of them.
+    """
     report = Report(storage.place if partition is None else f"{storage.place}/{partition}")
     if partition is None:
         folder = read_data_folder(storage, report)
@@ -107,5 +118,3 @@ def _log_bytes(storage: Storage, path: str) -> int:
         return sum(entry.size for entry in storage.list(path) if entry.name.endswith(LOG))
     except (StorageFailed, FileNotFoundError):
         return 0
-
-

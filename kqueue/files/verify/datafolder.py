@@ -1,4 +1,6 @@
-"""The files of a data folder itself: who it belongs to, how it was left, and its checkpoints against the logs."""
+"""The files of a data folder itself: who it belongs to, how it was left, and its checkpoints
+against the logs.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ Key = tuple[str, int]
 
 @dataclass(slots=True)
 class DataFolder:
-    """What a data folder says. `partitions`: their folders; `offsets`: what each checkpoint file holds, empty where it can't be read.
+    """What a data folder says. `partitions`: their folders; `offsets`: what each checkpoint file
+    holds, empty where it can't be read.
 
     `is_one`: whether it has any of a data folder's own files. `clean`: the last stop was.
     """
@@ -55,11 +58,15 @@ class DataFolder:
         if not self.is_one or key is None:
             return Known(cleaned=allow_gaps)
         cleaned = allow_gaps or key in self.offsets[CLEANED_TO]
-        return Known(self.clean, self.offsets[RECOVERY_POINTS].get(key, 0), self.offsets[LOG_STARTS].get(key, 0), cleaned)
+        return Known(
+            self.clean, self.offsets[RECOVERY_POINTS].get(key, 0), self.offsets[LOG_STARTS].get(key, 0), cleaned
+        )
 
 
 def read_data_folder(storage: Storage, report: Report) -> DataFolder:
-    """Read and check what needs no log. Raises StorageFailed, FileNotFoundError: the folder can't be listed."""
+    """Read and check what needs no log. Raises StorageFailed, FileNotFoundError: the folder can't
+    be listed.
+    """
     folder = DataFolder()
     names = set()
     for entry in storage.list(""):
@@ -67,7 +74,9 @@ def read_data_folder(storage: Storage, report: Report) -> DataFolder:
         key = parse_partition_folder(entry.name) if entry.is_folder else None
         if key is not None:
             folder.partitions[key] = entry.name
-        elif entry.is_folder and (why := next((why for suffix, why in FOLDERS_SET_ASIDE.items() if entry.name.endswith(suffix)), None)):
+        elif entry.is_folder and (
+            why := next((why for suffix, why in FOLDERS_SET_ASIDE.items() if entry.name.endswith(suffix)), None)
+        ):
             report.add(Finding(entry.name, None, "partitions in use", why, NOTE))
         elif entry.name.endswith(TEMPORARY_SUFFIX):
             report.add(Finding(entry.name, None, "nothing left over", "a file that was never finished", NOTE))
@@ -75,7 +84,9 @@ def read_data_folder(storage: Storage, report: Report) -> DataFolder:
     folder.clean = CLEAN_SHUTDOWN in names
     for name in CHECKPOINTS:
         there = name in names
-        folder.offsets[name] = (_read(storage, name, decode_offsets, "a checkpoint of offsets", report) if there else None) or {}
+        folder.offsets[name] = (
+            _read(storage, name, decode_offsets, "a checkpoint of offsets", report) if there else None
+        ) or {}
     if folder.is_one:
         _check_identity(storage, names, report)
         _check_marker(storage, names, report)
@@ -99,7 +110,9 @@ def _read(storage: Storage, name: str, decode: Callable[[bytes], T], expected: s
 
 def _check_identity(storage: Storage, names: set[str], report: Report) -> None:
     if META_PROPERTIES not in names:
-        report.add(Finding(META_PROPERTIES, None, "the node and cluster that the folder belongs to", "no such file", NOTE))
+        report.add(
+            Finding(META_PROPERTIES, None, "the node and cluster that the folder belongs to", "no such file", NOTE)
+        )
         return
     values = _read(storage, META_PROPERTIES, decode_properties, "key=value lines", report)
     if values is None:
@@ -115,7 +128,15 @@ def _check_identity(storage: Storage, names: set[str], report: Report) -> None:
 
 def _check_marker(storage: Storage, names: set[str], report: Report) -> None:
     if CLEAN_SHUTDOWN not in names:
-        report.add(Finding(CLEAN_SHUTDOWN, None, "the mark of a clean stop", "none: a broker is at work here, or was cut short", NOTE))
+        report.add(
+            Finding(
+                CLEAN_SHUTDOWN,
+                None,
+                "the mark of a clean stop",
+                "none: a broker is at work here, or was cut short",
+                NOTE,
+            )
+        )
         return
     data = _read(storage, CLEAN_SHUTDOWN, bytes, "", report)
     try:
@@ -139,7 +160,9 @@ def _check_topic_ids(storage: Storage, folder: DataFolder, report: Report) -> No
 
 
 def check_checkpoints(folder: DataFolder, bounds: Mapping[Key, Bounds | None], report: Report) -> None:
-    """Compare the checkpoints with where the logs begin and end. After a crash the logs may have lost what they say; then it is a note."""
+    """Compare the checkpoints with where the logs begin and end. After a crash the logs may have
+    lost what they say; then it is a note.
+    """
     severity = ERROR if folder.clean else NOTE
     for name in CHECKPOINTS:
         for key, offset in folder.offsets[name].items():

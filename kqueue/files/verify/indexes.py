@@ -1,7 +1,8 @@
 """The indexes of a segment against its batches, entry by entry while these go by.
 
-An index may name the last offset of several batches that were appended at once (followers, old formats), and compaction leaves the last
-offset that it kept: such entries lead to the right place all the same, and count as `loose`.
+An index may name the last offset of several batches that were appended at once (followers, old
+formats), and compaction leaves the last offset that it kept: such entries lead to the right place
+all the same, and count as `loose`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ Found = Callable[[int | None, str, str], None]
 
 
 class _Entries:
-    """The entries of an index file, one after another. `padded`: how many of zeros end it, which a broker at work allocates beforehand."""
+    """The entries of an index file, one after another. `padded`: how many of zeros end it, which a
+    broker at work allocates beforehand.
+    """
 
     def __init__(self, data: memoryview, entry: struct.Struct) -> None:
         self.count = _without_zeros(data, entry.size)
@@ -36,7 +39,9 @@ class _Entries:
         return found
 
     def stands_out(self, entry: tuple[int, ...], last: tuple[int, ...]) -> bool:
-        """Whether the entry after `entry` fits to the one before (`last`), but not to this: then it is this one that is wrong."""
+        """Whether the entry after `entry` fits to the one before (`last`), but not to this: then it
+        is this one that is wrong.
+        """
         ahead = self._ahead
         return ahead is not None and any(map(operator.le, ahead, entry)) and all(map(operator.gt, ahead, last))
 
@@ -60,7 +65,9 @@ def _without_zeros(data: memoryview, size: int) -> int:
 
 
 class IndexCheck:
-    """`.index`: each entry is the last offset of a batch and where that begins. `found` takes what is wrong, `loose` what may be."""
+    """`.index`: each entry is the last offset of a batch and where that begins. `found` takes what
+    is wrong, `loose` what may be.
+    """
 
     def __init__(self, data: memoryview, base: int, found: Found, loose: Found) -> None:
         self._entries = _Entries(data, INDEX_ENTRY)
@@ -74,7 +81,11 @@ class IndexCheck:
         self.next_position = -1
         self._offset = 0
         if self._entries.left_over:
-            found(len(data) - self._entries.left_over, f"entries of {INDEX_ENTRY.size} bytes", f"{self._entries.left_over} bytes left over")
+            found(
+                len(data) - self._entries.left_over,
+                f"entries of {INDEX_ENTRY.size} bytes",
+                f"{self._entries.left_over} bytes left over",
+            )
         self._advance()
 
     def batch(self, position: int, last_offset: int) -> None:
@@ -107,13 +118,19 @@ class IndexCheck:
         if self._owed is not None:
             self._found(None, f"offsets up to {self._before}", str(self._owed))
         while self.next_position >= 0:
-            self._found(self._entries.position, f"a position below {size}, where a batch begins", str(self.next_position))
+            self._found(
+                self._entries.position, f"a position below {size}, where a batch begins", str(self.next_position)
+            )
             self._advance()
 
     def _advance(self) -> None:
         while (entry := self._entries.next()) is not None:
             relative, position = entry
-            if relative > self._last[0] and position > self._last[1] and not self._entries.stands_out(entry, self._last):
+            if (
+                relative > self._last[0]
+                and position > self._last[1]
+                and not self._entries.stands_out(entry, self._last)
+            ):
                 self._last = relative, position
                 self._offset, self.next_position = self._base + relative, position
                 return
@@ -136,7 +153,11 @@ class TimeCheck:
         self.next_offset = -1
         self._timestamp = NO_TIMESTAMP
         if self._entries.left_over:
-            found(len(data) - self._entries.left_over, f"entries of {TIME_ENTRY.size} bytes", f"{self._entries.left_over} bytes left over")
+            found(
+                len(data) - self._entries.left_over,
+                f"entries of {TIME_ENTRY.size} bytes",
+                f"{self._entries.left_over} bytes left over",
+            )
         self._advance()
 
     def batch(self, first_offset: int, last_offset: int, max_timestamp: int) -> None:
@@ -149,7 +170,11 @@ class TimeCheck:
         while 0 <= self.next_offset <= last_offset:
             wrong = self._timestamp < self.greatest if self._uncertain else self._timestamp != self.greatest
             if wrong:
-                self._found(self._entries.position, f"timestamp {self.greatest} up to offset {self.next_offset}", str(self._timestamp))
+                self._found(
+                    self._entries.position,
+                    f"timestamp {self.greatest} up to offset {self.next_offset}",
+                    str(self._timestamp),
+                )
             self._advance()
 
     def skip(self) -> None:
@@ -157,7 +182,9 @@ class TimeCheck:
         self._uncertain = self._skipping = True
 
     def close(self, last_offset: int, *, sealed: bool) -> None:
-        """The log file ends with `last_offset`. `sealed`: there must be an entry for its greatest timestamp."""
+        """The log file ends with `last_offset`. `sealed`: there must be an entry for its greatest
+        timestamp.
+        """
         beyond = False
         while self.next_offset >= 0:
             beyond = True
@@ -165,12 +192,18 @@ class TimeCheck:
                 self._found(self._entries.position, f"offsets up to {last_offset}", str(self.next_offset))
             self._advance()
         if sealed and not beyond and not self._uncertain and self._last[0] < self.greatest:
-            self._found(None, f"a last entry for the segment's greatest timestamp, {self.greatest}", f"one for {self._last[0]}")
+            self._found(
+                None, f"a last entry for the segment's greatest timestamp, {self.greatest}", f"one for {self._last[0]}"
+            )
 
     def _advance(self) -> None:
         while (entry := self._entries.next()) is not None:
             timestamp, relative = entry
-            if timestamp > self._last[0] and relative >= self._last[1] and not self._entries.stands_out(entry, self._last):
+            if (
+                timestamp > self._last[0]
+                and relative >= self._last[1]
+                and not self._entries.stands_out(entry, self._last)
+            ):
                 self._last = timestamp, relative
                 self._timestamp, self.next_offset = timestamp, self._base + relative
                 return

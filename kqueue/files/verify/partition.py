@@ -1,6 +1,7 @@
 """All files of one partition's folder against each other.
 
-The batches are the truth: what they say of themselves is checked by their sums, and all other files by them. Only one pass is made.
+The batches are the truth: what they say of themselves is checked by their sums, and all other files
+by them. Only one pass is made.
 """
 
 from __future__ import annotations
@@ -60,8 +61,9 @@ _KAFKAS_SUFFIX = ".checkpoint"  # snapshots of Kafka's own metadata log
 class Known:
     """What the data folder says of a partition.
 
-    `clean`: the last stop was; otherwise only what lies below `recovery_point` was flushed for sure. `log_start`: None: it says
-    nothing. `cleaned`: its log was compacted, so that gaps are as they should be.
+    `clean`: the last stop was; otherwise only what lies below `recovery_point` was flushed for
+    sure. `log_start`: None: it says nothing. `cleaned`: its log was compacted, so that gaps are as
+    they should be.
     """
 
     clean: bool = True
@@ -88,7 +90,9 @@ class _Folder:
 
 
 class PartitionCheck:
-    """`run` once. Findings go to `report`; `progress` is told the bytes of log that were read. Reads only."""
+    """`run` once. Findings go to `report`; `progress` is told the bytes of log that were read.
+    Reads only.
+    """
 
     def __init__(
         self,
@@ -179,7 +183,9 @@ class PartitionCheck:
                 for suffix in files:
                     # a deletion takes the log first
                     severity = ERROR if self.known.clean else NOTE
-                    self._find(file_name(base, suffix), None, f"its log, {file_name(base, LOG)}", "no such file", severity)
+                    self._find(
+                        file_name(base, suffix), None, f"its log, {file_name(base, LOG)}", "no such file", severity
+                    )
         return folder
 
     def _read(self, name: str) -> bytes | None:
@@ -195,7 +201,9 @@ class PartitionCheck:
             return None
 
     def _unless_at_work(self, offset: int) -> str:
-        """How grave it is if something that belongs to `offset` is not whole: a broker at work has not flushed it, perhaps."""
+        """How grave it is if something that belongs to `offset` is not whole: a broker at work has
+        not flushed it, perhaps.
+        """
         return ERROR if self.known.clean or offset < self.known.recovery_point else NOTE
 
     def _unreadable(self, name: str, error: Exception) -> None:
@@ -239,7 +247,9 @@ class PartitionCheck:
     # --- segments
 
     def _begin(self, base: int) -> None:
-        """Where the log does not begin at 0, what went before is known from the snapshot there, if at all."""
+        """Where the log does not begin at 0, what went before is known from the snapshot there, if
+        at all.
+        """
         for offset in [offset for offset in self._snapshots if offset < base]:
             del self._snapshots[offset]  # of segments that are gone; nothing is left to compare it with
         snapshot = self._snapshots.pop(base, None)
@@ -269,7 +279,13 @@ class PartitionCheck:
         self.gaps.append((start, end))
         if any(first <= start and end <= last for first, last in self._gaps):
             self.damaged = True  # of producers and transactions the files may know more than what is left of the log
-            self._find(name, position, "offsets without a gap", f"none from {start} to {end - 1}, which are known to be lost", NOTE)
+            self._find(
+                name,
+                position,
+                "offsets without a gap",
+                f"none from {start} to {end - 1}, which are known to be lost",
+                NOTE,
+            )
             return
         finding = Finding(self._path(name), position, f"offset {start}", f"{end}: {end - start} offsets are missing")
         self._if_not_compacted.append(finding)
@@ -296,7 +312,12 @@ class PartitionCheck:
         if self.damaged:
             return
         for number, expected, found in transaction_differences(said, shown, whole=self.whole, compacted=self.compacted):
-            self._find(name, None if number is None else number * TXN_ENTRY.size, expected, found if is_there else "no such file")
+            self._find(
+                name,
+                None if number is None else number * TXN_ENTRY.size,
+                expected,
+                found if is_there else "no such file",
+            )
 
     # --- what follows from the batches
 
@@ -347,7 +368,9 @@ class PartitionCheck:
         return entries[0][1] if entries else 0
 
     def _snapshots_up_to(self, offset: int) -> None:
-        """Compare the snapshots that were taken at or before `offset`, up to which all batches are counted."""
+        """Compare the snapshots that were taken at or before `offset`, up to which all batches are
+        counted.
+        """
         while self._snapshots and (at := next(iter(self._snapshots))) <= offset:
             snapshot = self._snapshots.pop(at)
             if self.damaged or self.compacted:
@@ -358,16 +381,26 @@ class PartitionCheck:
     def _beyond_the_end(self, end_offset: int) -> None:
         severity = ERROR if self.known.clean else NOTE
         for offset in self._snapshots:
-            self._find(file_name(offset, SNAPSHOT), None, f"an offset up to the log's end, {end_offset}", str(offset), severity)
+            self._find(
+                file_name(offset, SNAPSHOT), None, f"an offset up to the log's end, {end_offset}", str(offset), severity
+            )
         for epoch, start in self.epochs.entries() if self.epochs is not None else ():
             if start > end_offset:
-                self._find(EPOCHS, None, f"offsets up to the log's end, {end_offset}", f"epoch {epoch} from {start} on", severity)
+                self._find(
+                    EPOCHS,
+                    None,
+                    f"offsets up to the log's end, {end_offset}",
+                    f"epoch {epoch} from {start} on",
+                    severity,
+                )
 
 
 class _SegmentPass:
     """One segment's log file with its two indexes, from the first byte to the last."""
 
-    def __init__(self, partition: PartitionCheck, base: int, following: int | None, files: dict[str, int], found: _Folder) -> None:
+    def __init__(
+        self, partition: PartitionCheck, base: int, following: int | None, files: dict[str, int], found: _Folder
+    ) -> None:
         self.partition = partition
         self.base = base
         self.following = following
@@ -378,16 +411,30 @@ class _SegmentPass:
         self.found = found
 
     def run(self, expected: int) -> int:
-        """Check all; returns the offset at which the segment ends. Raises StorageFailed, FileNotFoundError."""
+        """Check all; returns the offset at which the segment ends. Raises StorageFailed,
+        FileNotFoundError.
+        """
         partition = self.partition
-        index = IndexCheck(self._entries(INDEX), self.base, self._finder(INDEX), partition._loose(file_name(self.base, INDEX)))
+        index = IndexCheck(
+            self._entries(INDEX), self.base, self._finder(INDEX), partition._loose(file_name(self.base, INDEX))
+        )
         times = TimeCheck(self._entries(TIMEINDEX), self.base, self._finder(TIMEINDEX))
         self._padding(INDEX, index.padded)
         self._padding(TIMEINDEX, times.padded)
-        file = partition.storage.open(partition._path(self.name))  # after its indexes, which never know of more than it holds
+        file = partition.storage.open(
+            partition._path(self.name)
+        )  # after its indexes, which never know of more than it holds
         self.size = file.size
         after_damage = False
-        for one in walk(file, self.size, self.base, limit=self.following, first=expected, epochs=partition.epochs, deep=partition.deep):
+        for one in walk(
+            file,
+            self.size,
+            self.base,
+            limit=self.following,
+            first=expected,
+            epochs=partition.epochs,
+            deep=partition.deep,
+        ):
             if isinstance(one, Broken):
                 after_damage = not self._broken(file, one)
                 index.skip(one.end)
@@ -400,7 +447,9 @@ class _SegmentPass:
             after_damage = False
             expected = unit.last_offset + 1
             index.batch(one.position, unit.last_offset)
-            times.batch(unit.last_offset if one.first_offset is None else one.first_offset, unit.last_offset, unit.max_timestamp)
+            times.batch(
+                unit.last_offset if one.first_offset is None else one.first_offset, unit.last_offset, unit.max_timestamp
+            )
             partition.count(file, one, self.name)
             partition.report.bytes += unit.size
             partition.progress(unit.size)
@@ -410,7 +459,9 @@ class _SegmentPass:
         return expected
 
     def _broken(self, file: File, one: Broken) -> bool:
-        """Tell of bytes that are no batch; True: they are the end that a broker at work, or a crash, leaves."""
+        """Tell of bytes that are no batch; True: they are the end that a broker at work, or a
+        crash, leaves.
+        """
         partition = self.partition
         tail = one.end == self.size and self.following is None and one.stamp is None
         if tail and is_zero(file, one.position, one.end):
@@ -444,4 +495,6 @@ class _SegmentPass:
     def _padding(self, suffix: str, count: int) -> None:
         if count:
             what = f"{count} empty ones after them" + ("; the next start cuts them off" if self.lenient else "")
-            self.partition._find(file_name(self.base, suffix), None, "entries only", what, NOTE if self.lenient else ERROR)
+            self.partition._find(
+                file_name(self.base, suffix), None, "entries only", what, NOTE if self.lenient else ERROR
+            )

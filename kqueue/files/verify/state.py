@@ -14,8 +14,9 @@ Difference = tuple[str, str]
 def producer_differences(snapshot: Producers, replayed: Producers, *, whole: bool) -> Iterator[Difference]:
     """What a snapshot says otherwise than the batches up to its offset.
 
-    Args: whole: all batches that the log ever had were replayed. A producer that the snapshot lacks may have expired, unless it has an open
-    transaction, or expired and come back, without the coordinator epoch then; one that the log lacks may stem from before its start.
+    Args: whole: all batches that the log ever had were replayed. A producer that the snapshot lacks
+    may have expired, unless it has an open transaction, or expired and come back, without the
+    coordinator epoch then; one that the log lacks may stem from before its start.
     """
     for producer_id, said in snapshot.items():
         shown = replayed.by_id.get(producer_id)
@@ -44,9 +45,11 @@ def _text(producer: Producer) -> str:
 def transaction_differences(
     said: list[AbortedTransaction], shown: list[AbortedTransaction], *, whole: bool, compacted: bool
 ) -> Iterator[tuple[int | None, str, str]]:
-    """(number of the entry, expected, found) where a segment's index of aborted transactions is wrong.
+    """(number of the entry, expected, found) where a segment's index of aborted transactions is
+    wrong.
 
-    Args: whole: all of the log was replayed; compacted: data of aborted transactions may be gone while their entries are still there.
+    Args: whole: all of the log was replayed; compacted: data of aborted transactions may be gone
+    while their entries are still there.
     """
     by_end = {one.last_offset: one for one in shown}
     before = -1

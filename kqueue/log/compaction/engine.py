@@ -1,4 +1,6 @@
-"""Which implementation of the hot loops does the work: plain Python, or the kernels of `kqueue[fast]` where they are installed."""
+"""Which implementation of the hot loops does the work: plain Python, or the kernels of
+`kqueue[fast]` where they are installed.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,17 @@ from kqueue.records.batch import BatchHeader
 logger = logging.getLogger("kqueue.log")
 FAST = "kqueue.log.compaction.fast"  # has `ENGINE`; can't be imported where what it needs is missing
 FAST_BYTES_MIN = 16 << 20
-"""Importing numba costs a process 0.4 s and 140 MB; a log that is smaller than this is done by then."""
+"""Importing numba costs a process 0.4 s and 140 MB; a log that is smaller than this is done by
+then.
+"""
 
 
 class KeptChunk(NamedTuple):
-    """What stays of several batches. `size`: bytes that were gone through, 0: none; `next_offset`: after them.
+    """What stays of several batches. `size`: bytes that were gone through, 0: none; `next_offset`:
+    after them.
 
-    `data`: the batches that stay, one after another; `batches`: (end in `data`, last offset, greatest timestamp) of each. `read`, `kept`:
-    records; `is_same`: all stay as they are.
+    `data`: the batches that stay, one after another; `batches`: (end in `data`, last offset,
+    greatest timestamp) of each. `read`, `kept`: records; `is_same`: all stay as they are.
     """
 
     size: int
@@ -42,14 +47,17 @@ class KeptChunk(NamedTuple):
 class Engine:
     """The hot loops, one set of them.
 
-    make_map(memory_bytes, load_factor, records_max=, start_offset=) -> a map with the attributes and methods of `OffsetMap`.
-    index_records(map, data, header, first_offset) and kept(map, data, header, start_offset, keep_tombstones): as in `scanning`.
+    make_map(memory_bytes, load_factor, records_max=, start_offset=) -> a map with the attributes
+    and methods of `OffsetMap`. index_records(map, data, header, first_offset) and kept(map, data,
+    header, start_offset, keep_tombstones): as in `scanning`.
 
-    Two that are not needed, for engines that go through many small batches at once. Both begin at `buf[at]` and stop before the first
-    batch that is out of the ordinary, damaged, or ends behind `limit`; the batches' offsets begin at `next_offset` or later.
-    index_chunk(map, buf, at, limit, next_offset, first_offset) -> (bytes that were gone through, next offset after them)
-    keep_chunk(map, buf, at, limit, next_offset, start_offset, last_offsets) -> `KeptChunk`; a batch that would go counts as out of the
-    ordinary if it ends at one of `last_offsets`, an array of 'q', rising. `data` is good until the next call.
+    Two that are not needed, for engines that go through many small batches at once. Both begin at
+    `buf[at]` and stop before the first batch that is out of the ordinary, damaged, or ends behind
+    `limit`; the batches' offsets begin at `next_offset` or later. index_chunk(map, buf, at, limit,
+    next_offset, first_offset) -> (bytes that were gone through, next offset after them)
+    keep_chunk(map, buf, at, limit, next_offset, start_offset, last_offsets) -> `KeptChunk`; a batch
+    that would go counts as out of the ordinary if it ends at one of `last_offsets`, an array of
+    'q', rising. `data` is good until the next call.
     """
 
     name: str
@@ -66,8 +74,9 @@ PYTHON = Engine("python", OffsetMap, scanning.index_records, scanning.kept)
 def engine(name: str = "auto", log_bytes: int | None = None) -> Engine:
     """The engine of this name; "auto": "fast" where it is installed, else "python".
 
-    Args: log_bytes: how much there is to go through; below `FAST_BYTES_MIN` "auto" is "python". None: much.
-    Raises: PluginError: no such engine, or "fast" where `kqueue[fast]` is not installed.
+    Args: log_bytes: how much there is to go through; below `FAST_BYTES_MIN` "auto" is "python".
+    None: much. Raises: PluginError: no such engine, or "fast" where `kqueue[fast]` is not
+    installed.
     """
     if name not in ("auto", "python", "fast"):
         raise PluginError(f"expected auto, python or fast as the name of a compaction engine, found {name!r}")

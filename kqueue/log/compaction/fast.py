@@ -1,4 +1,6 @@
-"""The compiled engine: what `offset_map` and `scanning` do in plain Python, done by `kernels`. Importing it needs `kqueue[fast]`."""
+"""The compiled engine: what `offset_map` and `scanning` do in plain Python, done by `kernels`.
+Importing it needs `kqueue[fast]`.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,19 @@ _RECORD_BYTES_MIN = 5  # as far as kernels look: length, attributes, timestamp, 
 
 
 class FastMap(OffsetMap):
-    """An `OffsetMap` that kernels read and write. Memory: pages of `memory_bytes` count once they are used."""
+    """An `OffsetMap` that kernels read and write. Memory: pages of `memory_bytes` count once they
+    are used.
+    """
 
     __slots__ = ("fields", "out", "rows", "seed", "stage")
 
     def __init__(
-        self, memory_bytes: int, load_factor: float = LOAD_FACTOR_DEFAULT, *, records_max: int | None = None, start_offset: int = 0
+        self,
+        memory_bytes: int,
+        load_factor: float = LOAD_FACTOR_DEFAULT,
+        *,
+        records_max: int | None = None,
+        start_offset: int = 0,
     ) -> None:
         """See `OffsetMap`."""
         slots = min(max(memory_bytes // SLOT_BYTES, 3), _SLOTS_MAX)
@@ -53,7 +62,9 @@ class FastMap(OffsetMap):
         taken = 0
         for key, delta in zip(keys, deltas, strict=True):
             if key is not None:
-                count = kernels.put_key(self.fields, _view(key), base_offset + delta, self.count, self.capacity, self.seed)
+                count = kernels.put_key(
+                    self.fields, _view(key), base_offset + delta, self.count, self.capacity, self.seed
+                )
                 if count < 0:
                     break
                 self.count = count
@@ -65,7 +76,9 @@ class FastMap(OffsetMap):
         return [-1 if key is None else kernels.get_key(self.fields, _view(key), self.seed) for key in keys]
 
     def window_at(self, offset: int) -> tuple[NDArray[np.uint8], int]:
-        """What is known of the offsets around this one, as `latest_in` has it, and the first of them; no bytes: nothing is."""
+        """What is known of the offsets around this one, as `latest_in` has it, and the first of
+        them; no bytes: nothing is.
+        """
         if self.latest_in(offset, offset + 1) is None:
             return _view(b""), 0
         return _view(self._window), self._window_start
@@ -83,7 +96,9 @@ class FastMap(OffsetMap):
 
 
 def index_records(offset_map: OffsetMap, data: bytes, header: BatchHeader, first_offset: int) -> int:
-    """See `scanning.index_records`; the map is a `FastMap`, and holds a part of the batch after CorruptBatch."""
+    """See `scanning.index_records`; the map is a `FastMap`, and holds a part of the batch after
+    CorruptBatch.
+    """
     assert isinstance(offset_map, FastMap)
     if not 0 <= header.base_offset <= _OFFSET_MAX:
         raise CorruptBatch(f"expected a base offset from 0 to 2**62, found {header.base_offset}")
@@ -131,10 +146,14 @@ def _pick(data: bytes, header: BatchHeader, stay: NDArray[np.uint8], by_delta: b
     if count == 0:
         return NOTHING
     max_timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + int(latest)
-    return Kept(count, data if count == header.record_count else out[:filled].tobytes(), max_timestamp, bool(tombstones))
+    return Kept(
+        count, data if count == header.record_count else out[:filled].tobytes(), max_timestamp, bool(tombstones)
+    )
 
 
-def index_chunk(offset_map: OffsetMap, buf: bytes, at: int, limit: int, next_offset: int, first_offset: int) -> tuple[int, int]:
+def index_chunk(
+    offset_map: OffsetMap, buf: bytes, at: int, limit: int, next_offset: int, first_offset: int
+) -> tuple[int, int]:
     """See `Engine`."""
     assert isinstance(offset_map, FastMap)
     stopped, next_offset, count, put = kernels.index_chunk(
@@ -147,7 +166,13 @@ def index_chunk(offset_map: OffsetMap, buf: bytes, at: int, limit: int, next_off
 
 
 def keep_chunk(
-    offset_map: OffsetMap, buf: bytes, at: int, limit: int, next_offset: int, start_offset: int, last_offsets: array[int]
+    offset_map: OffsetMap,
+    buf: bytes,
+    at: int,
+    limit: int,
+    next_offset: int,
+    start_offset: int,
+    last_offsets: array[int],
 ) -> KeptChunk:
     """See `Engine`."""
     assert isinstance(offset_map, FastMap)
@@ -157,7 +182,9 @@ def keep_chunk(
         offset_map.fields, offset_map.seed, marks, marks_start,
         _view(buf), at, limit, next_offset, start_offset, offset_map.end_offset, np.frombuffer(last_offsets, np.int64), out, rows,
     )  # fmt: skip
-    return KeptChunk(stopped - at, next_offset, memoryview(out), [tuple(row) for row in rows[:written].tolist()], read, kept, is_same)
+    return KeptChunk(
+        stopped - at, next_offset, memoryview(out), [tuple(row) for row in rows[:written].tolist()], read, kept, is_same
+    )
 
 
 def _view(data: bytes | bytearray) -> NDArray[np.uint8]:
@@ -165,7 +192,9 @@ def _view(data: bytes | bytearray) -> NDArray[np.uint8]:
 
 
 def _corrupt(data: bytes, header: BatchHeader) -> CorruptBatch:
-    return CorruptBatch(f"the {len(data)} bytes of records at offset {header.base_offset} are not {header.record_count} whole records")
+    return CorruptBatch(
+        f"the {len(data)} bytes of records at offset {header.base_offset} are not {header.record_count} whole records"
+    )
 
 
 ENGINE = Engine("fast", FastMap, index_records, kept, index_chunk, keep_chunk)

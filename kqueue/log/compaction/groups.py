@@ -10,15 +10,20 @@ from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
 
 
 def group_sources(sources: Sequence[Source], sizes: Mapping[str, int], config: CompactConfig) -> list[list[Source]]:
-    """Neighbours that fit into one segment together: by the bytes of log and indexes that they have now, and by their offsets.
+    """Neighbours that fit into one segment together: by the bytes of log and indexes that they have
+    now, and by their offsets.
 
-    Args: sizes: bytes by name of the folder's files. Each segment is in one group, however large it is.
-    Source: Kafka Cleaner.groupSegmentsBySize.
+    Args: sizes: bytes by name of the folder's files. Each segment is in one group, however large it
+    is. Source: Kafka Cleaner.groupSegmentsBySize.
     """
     groups: list[list[Source]] = []
     room = (0, 0, 0)
     for source in sources:
-        needs = (source.size, sizes.get(file_name(source.base, INDEX), 0), sizes.get(file_name(source.base, TIMEINDEX), 0))
+        needs = (
+            source.size,
+            sizes.get(file_name(source.base, INDEX), 0),
+            sizes.get(file_name(source.base, TIMEINDEX), 0),
+        )
         fits = all(need <= left for need, left in zip(needs, room, strict=True))
         if groups and fits and (source.size == 0 or source.end_offset - 1 - groups[-1][0].base <= RELATIVE_OFFSET_MAX):
             groups[-1].append(source)

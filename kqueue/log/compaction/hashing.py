@@ -1,7 +1,8 @@
 """The hash of keys, compiled.
 
-Keys are hashed by SipHash-2-4 of 128 bits under a seed that each map draws for itself, so that nobody can make keys that meet in one slot,
-or that are taken for each other. Source: Aumasson and Bernstein, SipHash: a fast short-input PRF.
+Keys are hashed by SipHash-2-4 of 128 bits under a seed that each map draws for itself, so that
+nobody can make keys that meet in one slot, or that are taken for each other. Source: Aumasson and
+Bernstein, SipHash: a fast short-input PRF.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The hot loops of compaction, compiled: Python functions that numba turns into machine code, over NumPy views of buffers.
+"""The hot loops of compaction, compiled: Python functions that numba turns into machine code, over
+NumPy views of buffers.
 
-They say the same as `scanning` and `offset_map`, and look at each record at least as closely. Nothing read from a file is trusted: each
-length is compared with what is left before it is followed, and a kernel answers WRONG where a record does not add up. Compiled code
-is kept beside this file (or where NUMBA_CACHE_DIR says), so that it is made once; the kernels let go of the interpreter's lock.
-Needs `kqueue[fast]`.
+They say the same as `scanning` and `offset_map`, and look at each record at least as closely.
+Nothing read from a file is trusted: each length is compared with what is left before it is
+followed, and a kernel answers WRONG where a record does not add up. Compiled code is kept beside
+this file (or where NUMBA_CACHE_DIR says), so that it is made once; the kernels let go of the
+interpreter's lock. Needs `kqueue[fast]`.
 
     slot: hash of the key uint64 | its other half uint64 | offset + 1 int64, 0 = free
 """
@@ -34,7 +36,9 @@ from kqueue.records.small_batches import (
 )
 
 FIELDS = 3  # of a slot
-STAGED = 1024  # records whose hashes are known before the map is asked: the processor then waits for several slots at once
+STAGED = (
+    1024  # records whose hashes are known before the map is asked: the processor then waits for several slots at once
+)
 _NULL = 1  # a varint of -1
 _FAR = 2**62  # offsets and times beyond are for whoever counts without bounds
 
@@ -44,7 +48,9 @@ _FAR = 2**62  # offsets and times beyond are for whoever counts without bounds
 
 @compiled
 def read_record(data: Any, pos: int, size: int, delta_before: int, delta_max: int) -> tuple[int, int, int, int, int]:
-    """A record as far as its key: (end, timestamp delta, offset delta, position of the key, its size or -1); WRONG as end: it is none."""
+    """A record as far as its key: (end, timestamp delta, offset delta, position of the key, its
+    size or -1); WRONG as end: it is none.
+    """
     wrong = int64(WRONG), int64(0), int64(0), int64(0), int64(0)
     raw, pos = read_varint(data, pos, size)
     end = pos + (raw >> 1)
@@ -72,7 +78,9 @@ def read_record(data: Any, pos: int, size: int, delta_before: int, delta_max: in
 
 @compiled
 def find_slot(slots: Any, low: int, high: int) -> int:
-    """Where the slot of this hash begins: its own, or the free one that it would take. One slot at least must be free."""
+    """Where the slot of this hash begins: its own, or the free one that it would take. One slot at
+    least must be free.
+    """
     fields = len(slots)
     at = int64(((low >> uint64(32)) * uint64(fields // FIELDS)) >> uint64(32)) * FIELDS
     while slots[at + 2] != uint64(0):
@@ -108,7 +116,9 @@ def get_key(slots: Any, key: Any, seed: Any) -> int:
 
 @compiled
 def _put_staged(slots: Any, stage: Any, staged: int, count: int, capacity: int) -> tuple[int, int]:
-    """Put what `stage` holds; returns how many keys there are then, and how many of the staged were taken."""
+    """Put what `stage` holds; returns how many keys there are then, and how many of the staged were
+    taken.
+    """
     for number in range(staged):
         at = find_slot(slots, stage[number, 0], stage[number, 1])
         if slots[at + 2] == uint64(0):
@@ -128,8 +138,9 @@ def index_batch(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Put the records of a batch from `first_offset` on.
 
-    Returns: keys in the map, records that were taken (those without a key among them), and the offset that found the map full, -1: none.
-    WRONG as the first: the data is no batch's; the map may hold a part of it.
+    Returns: keys in the map, records that were taken (those without a key among them), and the
+    offset that found the map full, -1: none. WRONG as the first: the data is no batch's; the map
+    may hold a part of it.
     """
     size = len(data)
     pos = taken = staged = int64(0)
@@ -175,10 +186,11 @@ def ask_batch(
     slots: Any, stage: Any, seed: Any,
     data: Any, records: int, base_offset: int, delta_max: int, start_offset: int, end_offset: int, stay: Any,
 ) -> int:  # fmt: skip
-    """Set the byte in `stay`, which has one for each record, of those that the map does not outdate.
+    """Set the byte in `stay`, which has one for each record, of those that the map does not
+    outdate.
 
-    Records below `start_offset` and those without a key go, all from `end_offset` on stay. Returns how many stay; WRONG: the data is no
-    batch's.
+    Records below `start_offset` and those without a key go, all from `end_offset` on stay. Returns
+    how many stay; WRONG: the data is no batch's.
     """
     size = len(data)
     pos = staged = kept = int64(0)
@@ -211,10 +223,10 @@ def keep_records(
 ) -> tuple[int, int, int, bool]:
     """Copy the records whose byte in `stay` is set to `out`, which is as long as `data`.
 
-    Args: stay: a byte for each record, or (`by_delta`) for each offset delta up to `delta_max`. keep_tombstones: False: those without a
-    value go all the same.
-    Returns: how many stay, their bytes, their greatest timestamp delta, whether there are tombstones among them. WRONG as the first:
-    the data is no batch's.
+    Args: stay: a byte for each record, or (`by_delta`) for each offset delta up to `delta_max`.
+    keep_tombstones: False: those without a value go all the same. Returns: how many stay, their
+    bytes, their greatest timestamp delta, whether there are tombstones among them. WRONG as the
+    first: the data is no batch's.
     """
     wrong = int64(WRONG), int64(0), int64(0), False
     size = len(data)
@@ -248,10 +260,11 @@ def keep_records(
 
 @compiled
 def plain_batch(data: Any, pos: int, next_offset: int) -> tuple[int, int, int, int]:
-    """(end, base offset, last offset delta, record count) of the batch at `pos`; 0 as end: somebody else has to look at it.
+    """(end, base offset, last offset delta, record count) of the batch at `pos`; 0 as end: somebody
+    else has to look at it.
 
-    Plain: whole, of magic 2, small, its sum is right, its offsets follow, and it is not compressed, transactional, a marker or with a
-    delete horizon.
+    Plain: whole, of magic 2, small, its sum is right, its offsets follow, and it is not compressed,
+    transactional, a marker or with a delete horizon.
     """
     end, base_offset, delta_max, count = small_batch(data, pos, LOG_APPEND_TIME, True)
     if end == 0 or base_offset < next_offset or base_offset > _FAR or count < 1:
@@ -261,9 +274,19 @@ def plain_batch(data: Any, pos: int, next_offset: int) -> tuple[int, int, int, i
 
 @compiled
 def index_chunk(
-    slots: Any, stage: Any, seed: Any, count: int, capacity: int, data: Any, pos: int, limit: int, next_offset: int, first_offset: int
+    slots: Any,
+    stage: Any,
+    seed: Any,
+    count: int,
+    capacity: int,
+    data: Any,
+    pos: int,
+    limit: int,
+    next_offset: int,
+    first_offset: int,
 ) -> tuple[int, int, int, int]:
-    """Put the records of the plain batches from `pos` on, up to the first that is not plain, or ends beyond `limit`, or might fill the map.
+    """Put the records of the plain batches from `pos` on, up to the first that is not plain, or
+    ends beyond `limit`, or might fill the map.
 
     Returns: where that is, the next offset there, keys in the map, records that were put.
     """
@@ -309,7 +332,8 @@ def _keep_plain(
     slots: Any, seed: Any, marks: Any, marks_start: int,
     data: Any, pos: int, end: int, base_offset: int, delta_max: int, records: int, out: Any, filled: int,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Copy the records of a plain batch that stay to `out[filled:]`: how many, where they end there, their greatest timestamp delta.
+    """Copy the records of a plain batch that stay to `out[filled:]`: how many, where they end
+    there, their greatest timestamp delta.
 
     WRONG as the first: no whole batch, or a tombstone stays, or a time is beyond reason.
     """
@@ -352,11 +376,12 @@ def keep_chunk(
 ) -> tuple[int, int, int, int, int, bool]:  # fmt: skip
     """Write what stays of the plain batches from `pos` on to `out`, which is as long as `data`.
 
-    Stops before the first batch that is not plain, ends beyond `limit`, is not between `start_offset` and `end_offset`, has a tombstone
-    that stays, or would go and ends at one of `last_offsets` (rising).
-    Args: marks: a byte for each offset from `marks_start` on, 1 = stays; others are asked for by their keys.
-    `rows`: for each batch that is written: its end in `out`, its last offset, its greatest timestamp.
-    Returns: where it stopped, the next offset there, rows, records read, records kept, whether all that was read stays as it is.
+    Stops before the first batch that is not plain, ends beyond `limit`, is not between
+    `start_offset` and `end_offset`, has a tombstone that stays, or would go and ends at one of
+    `last_offsets` (rising). Args: marks: a byte for each offset from `marks_start` on, 1 = stays;
+    others are asked for by their keys. `rows`: for each batch that is written: its end in `out`,
+    its last offset, its greatest timestamp. Returns: where it stopped, the next offset there, rows,
+    records read, records kept, whether all that was read stays as it is.
     """
     written = read = kept = filled = int64(0)
     is_same = True

@@ -19,11 +19,15 @@ from kqueue.records.record import decode_records
 from kqueue.storage import Storage
 
 
-def read_aborted(storage: Storage, folder: str, sources: Sequence[Source], sizes: Mapping[str, int]) -> list[AbortedTransaction]:
-    """The aborted transactions that reach into these segments: from their indexes, and from those of later segments.
+def read_aborted(
+    storage: Storage, folder: str, sources: Sequence[Source], sizes: Mapping[str, int]
+) -> list[AbortedTransaction]:
+    """The aborted transactions that reach into these segments: from their indexes, and from those
+    of later segments.
 
-    A transaction that began in a sealed segment may have its marker, and so its entry, in the active one.
-    Raises: CorruptIndex, StorageFailed; FileNotFoundError: a segment should have such an index, and has none.
+    A transaction that began in a sealed segment may have its marker, and so its entry, in the
+    active one. Raises: CorruptIndex, StorageFailed; FileNotFoundError: a segment should have such
+    an index, and has none.
     """
     if not sources:
         return []
@@ -36,7 +40,9 @@ def read_aborted(storage: Storage, folder: str, sources: Sequence[Source], sizes
     for name in sizes:
         parsed = parse_file_name(name)
         if parsed is not None and parsed[1] == TXNINDEX and parsed[0] >= upto:
-            data = storage.read(f"{folder}/{name}")  # it may be written to just now; what we need has been there for long
+            data = storage.read(
+                f"{folder}/{name}"
+            )  # it may be written to just now; what we need has been there for long
             whole = data[: len(data) - len(data) % TXN_ENTRY.size]
             found += [aborted for aborted in decode_aborted(whole) if aborted.first_offset < upto]
     return found
@@ -53,13 +59,17 @@ def build_map(
     throttle: Throttle,
     stats: CleanStats,
 ) -> OffsetMap:
-    """The latest offset of each key from `first_dirty` on, without control batches and aborted data.
+    """The latest offset of each key from `first_dirty` on, without control batches and aborted
+    data.
 
-    Returns: a map whose `end_offset` is the end of the sources, or less: where it was full. Raises: as `CompactTask`.
+    Returns: a map whose `end_offset` is the end of the sources, or less: where it was full. Raises:
+    as `CompactTask`.
     """
     dirty = [source for source in sources if source.end_offset > first_dirty]
     records_max = dirty[-1].end_offset - first_dirty if dirty else 0
-    offset_map = engine.make_map(config.dedupe_bytes, config.load_factor, records_max=records_max, start_offset=first_dirty)
+    offset_map = engine.make_map(
+        config.dedupe_bytes, config.load_factor, records_max=records_max, start_offset=first_dirty
+    )
     transactions = Transactions(one for one in aborted if one.last_offset >= first_dirty)
     take = _taking(offset_map, first_dirty, engine)
     for source in dirty:
@@ -103,7 +113,14 @@ def _counted(offset_map: OffsetMap, stats: CleanStats, size: int) -> OffsetMap:
     return offset_map
 
 
-def _index(offset_map: OffsetMap, stretch: Stretch, first_offset: int, transactions: Transactions, engine: Engine, limit_bytes: int) -> int:
+def _index(
+    offset_map: OffsetMap,
+    stretch: Stretch,
+    first_offset: int,
+    transactions: Transactions,
+    engine: Engine,
+    limit_bytes: int,
+) -> int:
     """Put a batch into the map; returns the offset up to which (exclusive) it is there."""
     unit = stretch.unit
     if not isinstance(unit, BatchHeader):

@@ -1,10 +1,12 @@
-"""From keys to the latest offset of each: what compaction knows of a log's dirty part, in memory of a fixed size.
+"""From keys to the latest offset of each: what compaction knows of a log's dirty part, in memory of
+a fixed size.
 
     slot: hash of the key int64, 0 = free | hash of the key with a byte behind it int64 | offset + 1 int64
 
-Open addressing with double hashing over a prime number of slots. Keys are not kept: two keys of the same 128 bits would be one key to
-us. The hashes are Python's own of bytes, keyed anew in each process, so nobody can make keys that meet in one slot, or that are taken for
-each other. Source: Kafka SkimpyOffsetMap (which has MD5 in their place).
+Open addressing with double hashing over a prime number of slots. Keys are not kept: two keys of the
+same 128 bits would be one key to us. The hashes are Python's own of bytes, keyed anew in each
+process, so nobody can make keys that meet in one slot, or that are taken for each other. Source:
+Kafka SkimpyOffsetMap (which has MD5 in their place).
 """
 
 from __future__ import annotations
@@ -23,20 +25,29 @@ _PIECE = _FIELDS * 65_536
 
 
 class OffsetMap:
-    """The latest offset of each key among the records from `start_offset` to `end_offset` (exclusive), in one array of slots.
+    """The latest offset of each key among the records from `start_offset` to `end_offset`
+    (exclusive), in one array of slots.
 
-    Offsets have to be put in rising order. `count`: keys in it; `capacity`: keys it takes; `records`: how many records were put.
-    `slots`: the array, see the module. Memory: `memory_bytes` for the slots, and up to 16 MiB while `latest_in` is in use.
+    Offsets have to be put in rising order. `count`: keys in it; `capacity`: keys it takes;
+    `records`: how many records were put. `slots`: the array, see the module. Memory: `memory_bytes`
+    for the slots, and up to 16 MiB while `latest_in` is in use.
     """
 
     __slots__ = ("_window", "_window_start", "capacity", "count", "end_offset", "records", "slots", "start_offset")
 
     def __init__(
-        self, memory_bytes: int, load_factor: float = LOAD_FACTOR_DEFAULT, *, records_max: int | None = None, start_offset: int = 0
+        self,
+        memory_bytes: int,
+        load_factor: float = LOAD_FACTOR_DEFAULT,
+        *,
+        records_max: int | None = None,
+        start_offset: int = 0,
     ) -> None:
-        """An empty map of at most `memory_bytes`; of less where no more than `records_max` records will come.
+        """An empty map of at most `memory_bytes`; of less where no more than `records_max` records
+        will come.
 
-        Args: load_factor: the share of the slots that are taken at most, above 0, up to 1. start_offset: first offset that will come.
+        Args: load_factor: the share of the slots that are taken at most, above 0, up to 1.
+        start_offset: first offset that will come.
         """
         slots = max(memory_bytes // SLOT_BYTES, 3)
         if records_max is not None:
@@ -57,11 +68,14 @@ class OffsetMap:
         return self.count >= self.capacity
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Remember that `offset` is the latest of `key`; False: the map is full, and the key is none of it."""
+        """Remember that `offset` is the latest of `key`; False: the map is full, and the key is
+        none of it.
+        """
         return self.put_all((key,), (offset,), 0) == 1
 
     def put_all(self, keys: Sequence[bytes | None], deltas: Sequence[int], base_offset: int) -> int:
-        """Put each key with the offset `base_offset` + its delta; records without a key (None) are passed over.
+        """Put each key with the offset `base_offset` + its delta; records without a key (None) are
+        passed over.
 
         Returns: how many of them were taken: all, or those before the one that found the map full.
         """
@@ -118,10 +132,11 @@ class OffsetMap:
         return latest
 
     def latest_in(self, start: int, end: int) -> bytearray | None:
-        """One byte for each offset from `start` to `end` (exclusive): 1 where it is the latest of its key, else 0.
+        """One byte for each offset from `start` to `end` (exclusive): 1 where it is the latest of
+        its key, else 0.
 
-        None: some lie outside of the map's offsets, or there are so few records in so many offsets that asking key by key costs less.
-        Cheap where calls go up through the offsets.
+        None: some lie outside of the map's offsets, or there are so few records in so many offsets
+        that asking key by key costs less. Cheap where calls go up through the offsets.
         """
         if start < self.start_offset or end > self.end_offset or end - start > WINDOW_OFFSETS:
             return None

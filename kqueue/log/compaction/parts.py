@@ -9,14 +9,18 @@ from kqueue.log.compaction.offset_map import LOAD_FACTOR_DEFAULT
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, Record
 
 RecordFilter = Callable[[Record], bool]
-"""Whether a record stays; picklable where files are shared with worker processes, and the same answer for the same record."""
+"""Whether a record stays; picklable where files are shared with worker processes, and the same
+answer for the same record.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A sealed segment. `end_offset`: exclusive, the base of the next segment; `size`: bytes of its log.
+    """A sealed segment. `end_offset`: exclusive, the base of the next segment; `size`: bytes of its
+    log.
 
-    `has_txnindex`: it must have an index of aborted transactions; one that is there is read in any case.
+    `has_txnindex`: it must have an index of aborted transactions; one that is there is read in any
+    case.
     """
 
     base: int
@@ -29,8 +33,9 @@ class Source:
 class CompactConfig:
     """Settings of the log and of the cleaner; sizes in bytes, times in ms.
 
-    `dedupe_bytes`: for the offset map of this one job; `load_factor`: the share of it that keys may take, above 0, up to 1.
-    `io_bytes_per_second`: reads and writes of this one job together. `io_buffer_bytes`: how much is read at a time, and written.
+    `dedupe_bytes`: for the offset map of this one job; `load_factor`: the share of it that keys may
+    take, above 0, up to 1. `io_bytes_per_second`: reads and writes of this one job together.
+    `io_buffer_bytes`: how much is read at a time, and written.
     """
 
     segment_bytes: int
@@ -46,7 +51,9 @@ class CompactConfig:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A segment that compaction wrote. `size`: bytes of its log; `end_offset`: exclusive; `max_timestamp`: ms, -1 none."""
+    """A segment that compaction wrote. `size`: bytes of its log; `end_offset`: exclusive;
+    `max_timestamp`: ms, -1 none.
+    """
 
     base: int
     size: int
@@ -57,7 +64,9 @@ class Cleaned:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Segments that one takes the place of. `sources`: (base, ...) of those, rising; the first is the base of `cleaned` too."""
+    """Segments that one takes the place of. `sources`: (base, ...) of those, rising; the first is
+    the base of `cleaned` too.
+    """
 
     sources: tuple[int, ...]
     cleaned: Cleaned
@@ -65,7 +74,8 @@ class Group:
 
 @dataclass(slots=True)
 class CleanStats:
-    """What one job did. Records are counted in the second pass, bytes in both, as they are in the log files.
+    """What one job did. Records are counted in the second pass, bytes in both, as they are in the
+    log files.
 
     `map_entries`: keys in the offset map; `seconds`: pauses of the throttle included.
     """
@@ -80,9 +90,11 @@ class CleanStats:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The result. `groups`: in order of offset, to be committed and installed in this order, empty: nothing changes.
+    """The result. `groups`: in order of offset, to be committed and installed in this order, empty:
+    nothing changes.
 
-    `clean_to`: first dirty offset from now on; it lies below the end of the sources where the offset map was full before.
+    `clean_to`: first dirty offset from now on; it lies below the end of the sources where the
+    offset map was full before.
     """
 
     groups: tuple[Group, ...]

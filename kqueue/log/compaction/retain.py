@@ -30,7 +30,9 @@ from kqueue.records.record import decode_records
 
 
 class Ended(NamedTuple):
-    """An end marker. `is_needed`: batches of its transaction were met before it; `aborted`: the transaction, if it was and they were."""
+    """An end marker. `is_needed`: batches of its transaction were met before it; `aborted`: the
+    transaction, if it was and they were.
+    """
 
     is_needed: bool
     aborted: AbortedTransaction | None = None
@@ -56,7 +58,9 @@ class Transactions:
         return aborted is not None and header.base_offset >= aborted.first_offset
 
     def end(self, header: BatchHeader, kind: int | None) -> Ended:
-        """An end marker was met; `kind` None: its record is gone. Markers of other kinds are needed always."""
+        """An end marker was met; `kind` None: its record is gone. Markers of other kinds are needed
+        always.
+        """
         if kind is None:
             return Ended(False)
         if kind not in (ABORT, COMMIT):
@@ -75,7 +79,8 @@ class Transactions:
 
 
 class Verdict(NamedTuple):
-    """What becomes of a batch: `kept` of its records; `horizon_ms`: the delete horizon that it gets now, None: none, or it has one.
+    """What becomes of a batch: `kept` of its records; `horizon_ms`: the delete horizon that it gets
+    now, None: none, or it has one.
 
     `aborted`: an entry for the index of aborted transactions.
     """
@@ -90,9 +95,11 @@ DROPPED = Verdict(NOTHING)
 
 @dataclass(slots=True)
 class Retention:
-    """The rules, for one cleaning; batches have to be shown in order. See `CompactTask` for what is not said here.
+    """The rules, for one cleaning; batches have to be shown in order. See `CompactTask` for what is
+    not said here.
 
-    `offset_map` None: `keep` decides. `clean_to`: all from there on is not cleaned yet, and its records stay.
+    `offset_map` None: `keep` decides. `clean_to`: all from there on is not cleaned yet, and its
+    records stay.
     """
 
     engine: Engine
@@ -108,7 +115,9 @@ class Retention:
     delete_retention_ms: int
 
     def of_batch(self, header: BatchHeader, records: Callable[[], bytes]) -> Verdict:
-        """What becomes of a batch of magic 2; `records` gives its records, decompressed. Raises CorruptBatch."""
+        """What becomes of a batch of magic 2; `records` gives its records, decompressed. Raises
+        CorruptBatch.
+        """
         if header.is_control:
             return self._of_marker(header, records)
         is_aborted = self.transactions.is_aborted(header)
@@ -168,5 +177,7 @@ class Retention:
         return magic == 1 and record.timestamp + self.delete_retention_ms > self.now_ms
 
     def must_stay(self, header: BatchHeader) -> bool:
-        """Whether the batch stays even without records: it is the last one of a producer that is known."""
+        """Whether the batch stays even without records: it is the last one of a producer that is
+        known.
+        """
         return header.producer_id >= 0 and self.last_batches.get(header.producer_id) == header.last_offset

@@ -1,8 +1,10 @@
-"""Writes what stays of a group of segments into one new segment, with its indexes, under `.cleaned` names.
+"""Writes what stays of a group of segments into one new segment, with its indexes, under `.cleaned`
+names.
 
-A batch that loses nothing is copied byte for byte. One that loses records keeps its header but for count, greatest time, length and
-checksum, and the bytes of the records that stay. Offsets never change. The last batch of a group stays in any case, if
-need be without records, so that the new segment reaches as far as the ones it replaces: that is how a start after a crash knows them.
+A batch that loses nothing is copied byte for byte. One that loses records keeps its header but for
+count, greatest time, length and checksum, and the bytes of the records that stay. Offsets never
+change. The last batch of a group stays in any case, if need be without records, so that the new
+segment reaches as far as the ones it replaces: that is how a start after a crash knows them.
 """
 
 from __future__ import annotations
@@ -29,7 +31,15 @@ from kqueue.log.formats.timeindex import NO_TIMESTAMP
 from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
 from kqueue.log.formats.txnindex import VERSION as TXN_VERSION
 from kqueue.log.formats.txnindex import AbortedTransaction
-from kqueue.records.batch import BATCH_OVERHEAD, CODEC_MASK, CRC_START, DELETE_HORIZON, HEADER, LENGTH_FIELD_END, BatchHeader
+from kqueue.records.batch import (
+    BATCH_OVERHEAD,
+    CODEC_MASK,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER,
+    LENGTH_FIELD_END,
+    BatchHeader,
+)
 from kqueue.records.codecs import CODECS
 from kqueue.records.legacy import LegacyEntry, encode_set
 from kqueue.records.varints import VARINTS, read_raw
@@ -70,7 +80,9 @@ class SegmentWriter:
         return file
 
     def add(self, data: bytes | memoryview, last_offset: int, max_timestamp: int) -> None:
-        """Append one batch. Raises: StorageFailed; CorruptBatch: its offset is too far from the segment's base."""
+        """Append one batch. Raises: StorageFailed; CorruptBatch: its offset is too far from the
+        segment's base.
+        """
         relative = last_offset - self.base
         if relative > RELATIVE_OFFSET_MAX:
             raise CorruptBatch(f"offset {last_offset} is too far from its segment's first, {self.base}")
@@ -110,7 +122,8 @@ class SegmentWriter:
     def finish(self, *, with_txnindex: bool) -> Cleaned:
         """Write the rest and sync all files; their folder is the caller's to sync.
 
-        Args: with_txnindex: make the file even without entries, because the segment replaces one that has it. Raises StorageFailed.
+        Args: with_txnindex: make the file even without entries, because the segment replaces one
+        that has it. Raises StorageFailed.
         """
         if self._buffer:
             self._flush()
@@ -124,10 +137,14 @@ class SegmentWriter:
         for file in files:
             file.sync()
             file.close()
-        return Cleaned(self.base, self.size, self._end_offset, self._max_timestamp, bool(self._aborted) or with_txnindex)
+        return Cleaned(
+            self.base, self.size, self._end_offset, self._max_timestamp, bool(self._aborted) or with_txnindex
+        )
 
     def abandon(self) -> None:
-        """Remove what was written; what can't be removed is left to the next job, or the next start."""
+        """Remove what was written; what can't be removed is left to the next job, or the next
+        start.
+        """
         self._log.close()
         for path in self._made:
             with contextlib.suppress(FileNotFoundError, StorageFailed):
@@ -146,7 +163,13 @@ class GroupRewriter:
     """Rewrites groups of segments one after another, oldest first."""
 
     def __init__(
-        self, storage: Storage, folder: str, config: CompactConfig, retention: Retention, throttle: Throttle, stats: CleanStats
+        self,
+        storage: Storage,
+        folder: str,
+        config: CompactConfig,
+        retention: Retention,
+        throttle: Throttle,
+        stats: CleanStats,
     ) -> None:
         self._storage = storage
         self._folder = folder
@@ -156,7 +179,8 @@ class GroupRewriter:
         self._stats = stats
 
     def rewrite(self, sources: Sequence[Source], *, with_txnindex: bool) -> Cleaned | None:
-        """Write the segment that replaces these; None: it would be the same as the only one of them.
+        """Write the segment that replaces these; None: it would be the same as the only one of
+        them.
 
         Raises: as `CompactTask`; what was written for these segments is removed then.
         """
@@ -180,7 +204,9 @@ class GroupRewriter:
         file = self._storage.open(path)
         same = [True]
         take = self._taking(writer, same, is_last=is_last)
-        walk = Walk(file, path, source.size, source.base, source.end_offset, self._config.io_buffer_bytes, self._throttle, take)
+        walk = Walk(
+            file, path, source.size, source.base, source.end_offset, self._config.io_buffer_bytes, self._throttle, take
+        )
         try:
             for stretch in walk:
                 ends = is_last and walk.position + stretch.unit.size == source.size
@@ -215,7 +241,11 @@ class GroupRewriter:
 
     def _rewrite_batch(self, writer: SegmentWriter, stretch: Stretch, *, ends: bool) -> bool:
         unit = stretch.unit
-        left = self._messages_left(stretch, unit) if isinstance(unit, LegacyEntry) else self._batch_left(writer, stretch, unit)
+        left = (
+            self._messages_left(stretch, unit)
+            if isinstance(unit, LegacyEntry)
+            else self._batch_left(writer, stretch, unit)
+        )
         if left is None and ends:
             left = _Left(empty_batch(unit), unit.last_offset, unit.max_timestamp)
         if left is None:
@@ -236,13 +266,19 @@ class GroupRewriter:
         return _Left(data, kept[-1].offset, max(record.timestamp for record in kept))
 
     def _batch_left(self, writer: SegmentWriter, stretch: Stretch, header: BatchHeader) -> _Left | None:
-        kept, horizon_ms, aborted = self._retention.of_batch(header, lambda: stretch.records(self._config.decompressed_bytes_max))
+        kept, horizon_ms, aborted = self._retention.of_batch(
+            header, lambda: stretch.records(self._config.decompressed_bytes_max)
+        )
         self._stats.records_read += header.record_count
         self._stats.records_kept += kept.records
         if aborted is not None:
             writer.add_aborted(aborted)
         last_offset = header.last_offset
-        if kept.records == header.record_count and horizon_ms is None and (kept.records or self._retention.must_stay(header)):
+        if (
+            kept.records == header.record_count
+            and horizon_ms is None
+            and (kept.records or self._retention.must_stay(header))
+        ):
             return _Left(stretch.raw, last_offset, header.max_timestamp)
         if kept.records:
             return _Left(encode_kept(header, kept, horizon_ms), last_offset, kept.max_timestamp)
@@ -254,7 +290,8 @@ class GroupRewriter:
 def encode_kept(header: BatchHeader, kept: Kept, horizon_ms: int | None) -> bytes:
     """The batch with these of its records, and a new delete horizon if one is given.
 
-    Raises: CorruptBatch: a time that does not fit any more. UnsupportedCodec: nobody has registered the codec.
+    Raises: CorruptBatch: a time that does not fit any more. UnsupportedCodec: nobody has registered
+    the codec.
     """
     data = kept.data
     attributes, base_timestamp = header.attributes, header.base_timestamp
@@ -267,22 +304,30 @@ def encode_kept(header: BatchHeader, kept: Kept, horizon_ms: int | None) -> byte
             raise UnsupportedCodec(f"no codec has the id {header.codec_id}")
         data = codec.compress(data)
     changed = header._replace(
-        attributes=attributes, base_timestamp=base_timestamp, max_timestamp=kept.max_timestamp, record_count=kept.records
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=kept.max_timestamp,
+        record_count=kept.records,
     )
     return _seal(changed, data)
 
 
 def empty_batch(unit: Unit, *, keep_producer: bool = False) -> bytes:
-    """A batch without records that has the offsets of `unit`; with its producer's fields, or nobody's.
+    """A batch without records that has the offsets of `unit`; with its producer's fields, or
+    nobody's.
 
     Source: Kafka DefaultRecordBatch.writeEmptyHeader.
     """
     if isinstance(unit, LegacyEntry):
         header = BatchHeader(unit.offset, 0, -1, 2, 0, 0, 0, -1, unit.timestamp, -1, -1, -1, 0)
     elif keep_producer:
-        header = unit._replace(attributes=unit.attributes & ~(CODEC_MASK | DELETE_HORIZON), base_timestamp=-1, record_count=0)
+        header = unit._replace(
+            attributes=unit.attributes & ~(CODEC_MASK | DELETE_HORIZON), base_timestamp=-1, record_count=0
+        )
     else:
-        header = unit._replace(attributes=0, base_timestamp=-1, producer_id=-1, producer_epoch=-1, base_sequence=-1, record_count=0)
+        header = unit._replace(
+            attributes=0, base_timestamp=-1, producer_id=-1, producer_epoch=-1, base_sequence=-1, record_count=0
+        )
     return _seal(header, b"")
 
 
@@ -297,7 +342,8 @@ def _seal(header: BatchHeader, records: bytes) -> bytes:
 
 
 def rebase_timestamps(data: bytes, count: int, shift: int) -> bytes:
-    """The same records with `shift` added to the time delta of each, because the base that they count from went back by as much.
+    """The same records with `shift` added to the time delta of each, because the base that they
+    count from went back by as much.
 
     Raises: CorruptBatch: a delta that leaves 64 bits.
     """

@@ -1,7 +1,9 @@
-"""The two loops in which compaction spends its time, in plain Python: keys into the offset map, and which records of a batch stay.
+"""The two loops in which compaction spends its time, in plain Python: keys into the offset map, and
+which records of a batch stay.
 
-Both read the varints of records in place (`kqueue.records.record` draws the format); a call for each field would cost several
-times as much. They look at no more of a record than they need, and copy records that stay byte for byte.
+Both read the varints of records in place (`kqueue.records.record` draws the format); a call for
+each field would cost several times as much. They look at no more of a record than they need, and
+copy records that stay byte for byte.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ NO_TIMESTAMP = -1
 
 
 class Kept(NamedTuple):
-    """What stays of a batch: `records`: how many; `data`: their bytes one after another, as they stood.
+    """What stays of a batch: `records`: how many; `data`: their bytes one after another, as they
+    stood.
 
-    `max_timestamp`: their greatest time in ms, -1 if none stay; `has_tombstones`: records without a value are among them.
+    `max_timestamp`: their greatest time in ms, -1 if none stay; `has_tombstones`: records without a
+    value are among them.
     """
 
     records: int
@@ -36,9 +40,9 @@ NOTHING = Kept(0, b"", NO_TIMESTAMP, False)
 def index_records(offset_map: OffsetMap, data: bytes, header: BatchHeader, first_offset: int) -> int:
     """Put key and offset of each record of a batch into the map, from `first_offset` on.
 
-    Args: data: the batch's records, decompressed. Records without a key stay out.
-    Returns: the offset up to which (exclusive) the batch is in the map: its next offset, or less: there the map was full.
-    Raises: CorruptBatch: lengths or offset deltas of the records are wrong.
+    Args: data: the batch's records, decompressed. Records without a key stay out. Returns: the
+    offset up to which (exclusive) the batch is in the map: its next offset, or less: there the map
+    was full. Raises: CorruptBatch: lengths or offset deltas of the records are wrong.
     """
     keys, deltas = read_keys(data, header)
     if header.base_offset < first_offset:
@@ -51,8 +55,8 @@ def index_records(offset_map: OffsetMap, data: bytes, header: BatchHeader, first
 def read_keys(data: bytes, header: BatchHeader) -> tuple[list[bytes | None], list[int]]:
     """Key (None: it has none) and offset delta of each record.
 
-    Raises: CorruptBatch: a record that leaves the data or its own length, offset deltas that do not rise or pass the header's last,
-    bytes left over. Values and headers are not looked at.
+    Raises: CorruptBatch: a record that leaves the data or its own length, offset deltas that do not
+    rise or pass the header's last, bytes left over. Values and headers are not looked at.
     """
     size, pos, delta, delta_max = len(data), 0, -1, header.last_offset_delta
     keys: list[bytes | None] = []
@@ -83,7 +87,9 @@ def read_keys(data: bytes, header: BatchHeader) -> tuple[list[bytes | None], lis
                 else:
                     raw, pos = read_raw(data, pos - 1, 32)
             if raw & 1 or not delta < raw >> 1 <= delta_max:
-                raise CorruptBatch(f"offset deltas have to rise up to {delta_max}: {raw >> 1 ^ -(raw & 1)} follows {delta}")
+                raise CorruptBatch(
+                    f"offset deltas have to rise up to {delta_max}: {raw >> 1 ^ -(raw & 1)} follows {delta}"
+                )
             delta = raw >> 1
             add_delta(delta)
             raw = data[pos]
@@ -99,18 +105,21 @@ def read_keys(data: bytes, header: BatchHeader) -> tuple[list[bytes | None], lis
                 add_key(data[pos:stop])
             pos = end
     except IndexError:
-        raise CorruptBatch(f"the {size} bytes of records end within a record; the header counts {header.record_count}") from None
+        raise CorruptBatch(
+            f"the {size} bytes of records end within a record; the header counts {header.record_count}"
+        ) from None
     if pos != size:
         raise CorruptBatch(f"{size - pos} bytes are left over after {header.record_count} records")
     return keys, deltas
 
 
 def kept(offset_map: OffsetMap, data: bytes, header: BatchHeader, start_offset: int, keep_tombstones: bool) -> Kept:
-    """Which records of a batch stay: those that are the latest of their key as far as the map knows, and all beyond the map's end.
+    """Which records of a batch stay: those that are the latest of their key as far as the map
+    knows, and all beyond the map's end.
 
-    Args: data: the batch's records, decompressed. start_offset: records below it go. keep_tombstones: whether records without a value stay
-    if they are the latest; beyond the map's end they stay anyway. Records without a key go.
-    Raises: CorruptBatch: as `index_records`.
+    Args: data: the batch's records, decompressed. start_offset: records below it go.
+    keep_tombstones: whether records without a value stay if they are the latest; beyond the map's
+    end they stay anyway. Records without a key go. Raises: CorruptBatch: as `index_records`.
     """
     marks = offset_map.latest_in(header.base_offset, header.next_offset) if header.base_offset >= start_offset else None
     if marks is not None and header.record_count == header.last_offset_delta + 1:
@@ -131,8 +140,8 @@ def kept(offset_map: OffsetMap, data: bytes, header: BatchHeader, start_offset: 
 def pick(data: bytes, header: BatchHeader, stay: Iterable[int], keep_tombstones: bool = True) -> Kept:
     """Take the records out of `data` for which `stay`, which has one value for each, is true.
 
-    Args: keep_tombstones: False: those without a value go all the same.
-    Raises: CorruptBatch: a record that stays and does not follow the format as far as its value's length.
+    Args: keep_tombstones: False: those without a value go all the same. Raises: CorruptBatch: a
+    record that stays and does not follow the format as far as its value's length.
     """
     pos, latest, tombstones = 0, None, False
     parts: list[bytes] = []
@@ -172,7 +181,9 @@ def pick(data: bytes, header: BatchHeader, stay: Iterable[int], keep_tombstones:
                         latest = time
             pos = end
     except IndexError:
-        raise CorruptBatch(f"the {len(data)} bytes of records end within a record; the header counts {header.record_count}") from None
+        raise CorruptBatch(
+            f"the {len(data)} bytes of records end within a record; the header counts {header.record_count}"
+        ) from None
     if latest is None:
         return NOTHING
     latest = header.max_timestamp if header.is_log_append_time else header.base_timestamp + latest

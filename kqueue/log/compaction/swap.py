@@ -1,17 +1,20 @@
-"""Puts cleaned segments in the place of old ones, in steps of which each can be the last before a crash.
+"""Puts cleaned segments in the place of old ones, in steps of which each can be the last before a
+crash.
 
     1. the job has written <base>.{log,index,timeindex,txnindex}.cleaned       crash: they are removed, all is old
     2. commit: .cleaned -> .swap, the log last, then the folder is synced      crash before that: as 1; after it: all is new
     3. install: old files -> .deleted, .swap -> final names, the log last      crash: `complete` goes on from any mixture of these names
     4. the folder is synced, later the .deleted files are removed
 
-Groups are committed and installed in order of their offsets, each installed before the next is committed: a `.cleaned`
-file at or below a `.swap` file's offset says that the commit was cut short (Kafka's rule too, whose folders `complete` takes as well).
+Groups are committed and installed in order of their offsets, each installed before the next is
+committed: a `.cleaned` file at or below a `.swap` file's offset says that the commit was cut short
+(Kafka's rule too, whose folders `complete` takes as well).
 
-After step 2 a segment `<base>.log.swap` covers all segments that begin between its base and its last offset; it reaches as far as those
-that it replaces, see `rewrite`. In step 3 names may reach the disk in any order. While `.log.swap` is there, the covered segments go
-first. Where it has become `.log` already, `<base>.log.deleted` tells that others may have been left, so those names must not be removed
-before the folder was synced.
+After step 2 a segment `<base>.log.swap` covers all segments that begin between its base and its
+last offset; it reaches as far as those that it replaces, see `rewrite`. In step 3 names may reach
+the disk in any order. While `.log.swap` is there, the covered segments go first. Where it has
+become `.log` already, `<base>.log.deleted` tells that others may have been left, so those names
+must not be removed before the folder was synced.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ _LOG_LAST = (INDEX, TIMEINDEX, TXNINDEX, LOG)
 
 
 def discard(storage: Storage, folder: str, groups: Iterable[Group]) -> None:
-    """Remove the `.cleaned` files of these groups, whose result nobody wants; what can't be removed is left to the next start."""
+    """Remove the `.cleaned` files of these groups, whose result nobody wants; what can't be removed
+    is left to the next start.
+    """
     for group in groups:
         for suffix in _LOG_LAST:
             with contextlib.suppress(FileNotFoundError, StorageFailed):
@@ -55,7 +60,9 @@ def discard(storage: Storage, folder: str, groups: Iterable[Group]) -> None:
 
 
 def commit(storage: Storage, folder: str, group: Group) -> None:
-    """Step 2; blocks. Durability: on return the new segment is what a crash leaves. Raises StorageFailed: it may be either."""
+    """Step 2; blocks. Durability: on return the new segment is what a crash leaves. Raises
+    StorageFailed: it may be either.
+    """
     for suffix in _LOG_LAST:
         path = f"{folder}/{file_name(group.cleaned.base, suffix)}"
         if suffix != TXNINDEX or group.cleaned.has_txnindex:
@@ -64,10 +71,11 @@ def commit(storage: Storage, folder: str, group: Group) -> None:
 
 
 def install(storage: Storage, folder: str, group: Group) -> list[str]:
-    """Step 3: renames only; on the thread that owns the log, which has closed the files of the old segments and opens the new one next.
+    """Step 3: renames only; on the thread that owns the log, which has closed the files of the old
+    segments and opens the new one next.
 
-    Returns: the paths of the .deleted files, to be removed later.
-    Crash: see the module. The folder has to be synced before the next group is committed and before a .deleted file is removed.
+    Returns: the paths of the .deleted files, to be removed later. Crash: see the module. The folder
+    has to be synced before the next group is committed and before a .deleted file is removed.
     Raises StorageFailed: the folder has names of both; a restart makes it all new.
     """
     deleted = []
@@ -85,11 +93,13 @@ def install(storage: Storage, folder: str, group: Group) -> list[str]:
 
 
 def complete(storage: Storage, folder: str, names: Iterable[str]) -> bool:
-    """Finish what a crash has left of a compaction, ours or Kafka's; at start-up, before anything else is done with the folder. Blocks.
+    """Finish what a crash has left of a compaction, ours or Kafka's; at start-up, before anything
+    else is done with the folder. Blocks.
 
-    Args: names: what is in the folder. `.deleted` files are needed here and left there: remove them afterwards.
-    Returns: whether anything was changed; it is durable then. Raises StorageFailed; CorruptBatch: a new segment can't be read.
-    Crash: begins again at the next start, and comes to the same.
+    Args: names: what is in the folder. `.deleted` files are needed here and left there: remove them
+    afterwards. Returns: whether anything was changed; it is durable then. Raises StorageFailed;
+    CorruptBatch: a new segment can't be read. Crash: begins again at the next start, and comes to
+    the same.
     """
     return _Completion(storage, folder, set(names)).run()
 
@@ -130,7 +140,9 @@ class _Completion:
         self._sync()
 
     def _roll_forward(self, base: int) -> None:
-        logger.warning("%s in %s: a compaction was cut short, finishing it from offset %d", self.folder, self.storage.place, base)
+        logger.warning(
+            "%s in %s: a compaction was cut short, finishing it from offset %d", self.folder, self.storage.place, base
+        )
         self._remove_covered(base, LOG + SWAP)
         self._check_txnindex(base)
         self._sync()  # or an old segment could outlive the .swap that speaks against it
@@ -142,7 +154,11 @@ class _Completion:
 
     def _remove_covered(self, base: int, suffix: str) -> None:
         """Remove the segments that begin within the one of `base`, whose log file has this suffix."""
-        others = [name for name in self.names if (parsed := parse_file_name(name)) and parsed[1] in SEGMENT_SUFFIXES and parsed[0] > base]
+        others = [
+            name
+            for name in self.names
+            if (parsed := parse_file_name(name)) and parsed[1] in SEGMENT_SUFFIXES and parsed[0] > base
+        ]
         if not others:
             return
         last_offset = self._last_offset(base, suffix)
@@ -165,7 +181,9 @@ class _Completion:
                     file.close()
                     return last_offset
         file.close()
-        raise CorruptBatch(f"{path}: expected whole batches up to its end at {file.size}, found none from position {position} on")
+        raise CorruptBatch(
+            f"{path}: expected whole batches up to its end at {file.size}, found none from position {position} on"
+        )
 
     def _last_indexed(self, base: int, suffix: str) -> int:
         """Position of a late batch as the index has it, 0 if there is none; not to be trusted."""
@@ -179,13 +197,19 @@ class _Completion:
         return max(INDEX_ENTRY.unpack(last)[1], 0) if last else 0
 
     def _check_txnindex(self, base: int) -> None:
-        """Where nothing tells whether the index of aborted transactions is the old or the new one, keep what is true of the new segment."""
+        """Where nothing tells whether the index of aborted transactions is the old or the new one,
+        keep what is true of the new segment.
+        """
         name = file_name(base, TXNINDEX)
         if name not in self.names or name + SWAP in self.names:
             return
         path = f"{self.folder}/{name}"
         file = self.storage.open(f"{self.folder}/{file_name(base, LOG)}{SWAP}")
-        markers = {unit.last_offset for _, unit in scan(file, 0, file.size) if isinstance(unit, BatchHeader) and unit.is_control}
+        markers = {
+            unit.last_offset
+            for _, unit in scan(file, 0, file.size)
+            if isinstance(unit, BatchHeader) and unit.is_control
+        }
         file.close()
         data = self.storage.read(path)
         try:

@@ -1,4 +1,6 @@
-"""A compaction as a job: picklable, runs anywhere where the files are, touches sealed segments only."""
+"""A compaction as a job: picklable, runs anywhere where the files are, touches sealed segments
+only.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +55,12 @@ class CompactTask:
     monotonic: Callable[[], float] = time.monotonic
 
     def __call__(self) -> Compacted:
-        """Write the cleaned segments beside the old ones, as `<base>.<suffix>.cleaned`, all synced, their folder too.
+        """Write the cleaned segments beside the old ones, as `<base>.<suffix>.cleaned`, all synced,
+        their folder too.
 
-        Crash: the log is as it was; `.cleaned` files are removed at the next start.
-        Raises: CorruptBatch: names file and position; UnsupportedCodec, CorruptIndex, StorageFailed, FileNotFoundError; what was
-        written is removed again.
+        Crash: the log is as it was; `.cleaned` files are removed at the next start. Raises:
+        CorruptBatch: names file and position; UnsupportedCodec, CorruptIndex, StorageFailed,
+        FileNotFoundError; what was written is removed again.
         """
         return _Cleaning(self, self.opener()).run()
 
@@ -98,7 +101,15 @@ class _Cleaning:
         clean_to = self.upto
         if task.keep is None:
             offset_map = build_map(
-                self.storage, task.folder, task.sources, task.first_dirty, task.config, aborted, loops, self.throttle, self.stats
+                self.storage,
+                task.folder,
+                task.sources,
+                task.first_dirty,
+                task.config,
+                aborted,
+                loops,
+                self.throttle,
+                self.stats,
             )
             clean_to = offset_map.end_offset
         return Retention(

@@ -8,7 +8,8 @@ WINDOW_SECONDS = 0.3
 
 
 class Throttle:
-    """Sleeps whenever more was spent than time has gone by for; looked at every third of a second, or what may be spent in it.
+    """Sleeps whenever more was spent than time has gone by for; looked at every third of a second,
+    or what may be spent in it.
 
     Args: bytes_per_second: above 0; infinity: never sleeps. sleep, monotonic: in seconds.
     Source: Kafka Throttler.

@@ -63,15 +63,18 @@ class Stretch(NamedTuple):
 
 
 class Walk:
-    """All batches of a log file of `size` bytes, in order, whose offsets go from `base_offset` to `end_offset` (exclusive) at most.
+    """All batches of a log file of `size` bytes, in order, whose offsets go from `base_offset` to
+    `end_offset` (exclusive) at most.
 
     `path`, `position`: where it is, for messages.
 
-    `take(buf, at, limit, next_offset)` may go through whole batches from `buf[at]` on by itself, not beyond `limit`, where the file ends;
-    it returns how many bytes that was, 0 if it did not, and the next offset then. Those batches are not yielded.
+    `take(buf, at, limit, next_offset)` may go through whole batches from `buf[at]` on by itself,
+    not beyond `limit`, where the file ends; it returns how many bytes that was, 0 if it did not,
+    and the next offset then. Those batches are not yielded.
 
-    Raises, while iterating: CorruptBatch: a sum, magic or length is wrong, the offsets do not rise or leave the segment, or the file
-    does not end with a batch; the message does not say where. StorageFailed, FileNotFoundError.
+    Raises, while iterating: CorruptBatch: a sum, magic or length is wrong, the offsets do not rise
+    or leave the segment, or the file does not end with a batch; the message does not say where.
+    StorageFailed, FileNotFoundError.
     """
 
     def __init__(
@@ -114,7 +117,9 @@ class Walk:
             self.position += size
 
     def _read(self, buf: bytes, size: int) -> bytes:
-        """`buf`, which was read before and begins at the position, and what follows it: `size` bytes at least, where the file has them."""
+        """`buf`, which was read before and begins at the position, and what follows it: `size`
+        bytes at least, where the file has them.
+        """
         end = self.position + len(buf)
         size = min(max(self._chunk_bytes, size - len(buf)), self._size - end)
         more = self._file.read_at(end, size)
@@ -129,7 +134,9 @@ class Walk:
         size, magic = stated_size(start, 0), start[MAGIC_POSITION]
         if magic > 2 or not MAGIC_POSITION < size <= left:
             length = size - LENGTH_FIELD_END
-            raise CorruptBatch(f"no batch begins here: length {length}, magic {magic}, {left} bytes to the end of the file")
+            raise CorruptBatch(
+                f"no batch begins here: length {length}, magic {magic}, {left} bytes to the end of the file"
+            )
         return size
 
     def _unit(self, buf: bytes, at: int, size: int) -> Unit:
@@ -154,7 +161,9 @@ class Walk:
     def _check_end(self) -> None:
         # no sum covers offsets
         if self._next_offset > self._end_offset:
-            raise CorruptBatch(f"offset {self._next_offset - 1} lies beyond the end of its segment at {self._end_offset}")
+            raise CorruptBatch(
+                f"offset {self._next_offset - 1} lies beyond the end of its segment at {self._end_offset}"
+            )
 
     def located(self, error: CorruptBatch) -> CorruptBatch:
         """The same error, with the place where the walk is."""

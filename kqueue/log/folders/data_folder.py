@@ -1,4 +1,6 @@
-"""One data folder (an entry of `log.dirs`): its lock, identity, checkpoints, and the partition folders in it."""
+"""One data folder (an entry of `log.dirs`): its lock, identity, checkpoints, and the partition
+folders in it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from kqueue.base.errors import CorruptIndex, FolderLost, StorageFailed, TooManyO
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import parse_partition_folder, parse_uuid, partition_folder, random_uuid, uuid_text
 from kqueue.log.folders.disk_space import DiskSpace
-from kqueue.log.folders.folder_work import FolderMaker, FolderRemover, Found, Key, Removal, make_partition_folder, write_topic_id
+from kqueue.log.folders.folder_work import (
+    FolderMaker,
+    FolderRemover,
+    Found,
+    Key,
+    Removal,
+    make_partition_folder,
+    write_topic_id,
+)
 from kqueue.log.folders.saving import CheckpointFile, Done, all_of, run_or_submit
 from kqueue.log.formats import checkpoints
 from kqueue.log.formats.checkpoints import (
@@ -35,18 +45,26 @@ FLIPPED_BITS_MAX = 12
 
 
 class DataFolder:
-    """Opened by being made, which locks it. `clean`: whether the last stop was, or nothing was there; `found`: the partitions in it.
+    """Opened by being made, which locks it. `clean`: whether the last stop was, or nothing was
+    there; `found`: the partitions in it.
 
-    `recovery_points`, `high_watermarks`, `log_starts`, `cleaner_offsets`: what the checkpoints say; `save` puts them back.
-    `space`: the room on its disk; `reserve_bytes`: see there.
-    `error`: what failed last at the top of the folder, None once a checkpoint could be written again.
-    `lost`: why the folder is no longer ours (`check_lock`); from then on nothing is written to it until the next start. None: it is ours.
-    `new`: the partitions that were made and not flushed since.
-    Raises FolderInUse, StorageFailed (another node's folder, a file that can't be read or written).
+    `recovery_points`, `high_watermarks`, `log_starts`, `cleaner_offsets`: what the checkpoints say;
+    `save` puts them back. `space`: the room on its disk; `reserve_bytes`: see there. `error`: what
+    failed last at the top of the folder, None once a checkpoint could be written again. `lost`: why
+    the folder is no longer ours (`check_lock`); from then on nothing is written to it until the
+    next start. None: it is ours. `new`: the partitions that were made and not flushed since. Raises
+    FolderInUse, StorageFailed (another node's folder, a file that can't be read or written).
     """
 
     def __init__(
-        self, storage: Storage, *, node_id: int, cluster_id: str | None, clock: Clock, rng: random.Random, jobs: Jobs | None = None,
+        self,
+        storage: Storage,
+        *,
+        node_id: int,
+        cluster_id: str | None,
+        clock: Clock,
+        rng: random.Random,
+        jobs: Jobs | None = None,
         reserve_bytes: int = 0,
     ) -> None:
         self.storage = storage
@@ -65,7 +83,8 @@ class DataFolder:
             self.log_starts = self._read_offsets(LOG_STARTS)
             self.cleaner_offsets = self._read_offsets(CLEANER_OFFSETS)
             self._files = {
-                name: CheckpointFile(storage, name, jobs, checkpoints.encode_offsets, self.space.make_room) for name in OFFSET_CHECKPOINTS
+                name: CheckpointFile(storage, name, jobs, checkpoints.encode_offsets, self.space.make_room)
+                for name in OFFSET_CHECKPOINTS
             }
             self.found: dict[Key, Found] = {}
             self.new: set[Key] = set()
@@ -94,7 +113,8 @@ class DataFolder:
         return self.properties["cluster.id"]
 
     def _identify(self, node_id: int, cluster_id: str | None, rng: random.Random) -> dict[str, str]:
-        """Read meta.properties, or make it. The folders of older Kafkas (version 0) become ours of version 1.
+        """Read meta.properties, or make it. The folders of older Kafkas (version 0) become ours of
+        version 1.
 
         Crash: it is whole or not there. Raises StorageFailed: it names another node or cluster.
         """
@@ -104,7 +124,9 @@ class DataFolder:
         if holder is not None and holder != str(node_id):
             raise StorageFailed(f"{place} says that this is the folder of node {holder}; node.id is {node_id}")
         if cluster_id is not None and values.get("cluster.id", cluster_id) != cluster_id:
-            raise StorageFailed(f"{place} says that this folder belongs to cluster {values['cluster.id']}, the others to {cluster_id}")
+            raise StorageFailed(
+                f"{place} says that this folder belongs to cluster {values['cluster.id']}, the others to {cluster_id}"
+            )
         wanted = {
             "node.id": str(node_id),
             "directory.id": _uuid_of(values.get("directory.id")) or uuid_text(random_uuid(rng)),
@@ -122,12 +144,15 @@ class DataFolder:
             data = checkpoints.read_bounded(self.storage, name)
             return checkpoints.decode_offsets(data) if data else {}  # Kafka makes them empty, and fills them later
         except CorruptIndex as error:
-            # without recovery points everything is checked, and without the others logs tell what they hold
+            # without recovery points everything is checked, and without the others logs tell what
+            # they hold
             logger.error("%s: %s: %s; going on without it", self.storage.place, name, error)
             return {}
 
     def _take_marker(self) -> bool:
-        """Whether the last stop was clean; the marker is gone from then on. Crash: it is gone for good before anything is appended."""
+        """Whether the last stop was clean; the marker is gone from then on. Crash: it is gone for
+        good before anything is appended.
+        """
         if not self.storage.exists(CLEAN_SHUTDOWN):
             return False
         self.storage.remove(CLEAN_SHUTDOWN)
@@ -152,22 +177,29 @@ class DataFolder:
             self.storage.sync_folder("")
 
     def _skip(self, name: str) -> bool:
-        """What has a partition's name and is no folder: a link is never followed. True: it was to be deleted, and is removed itself."""
+        """What has a partition's name and is no folder: a link is never followed. True: it was to
+        be deleted, and is removed itself.
+        """
         if name.endswith(FOLDER_DELETED):
             self.storage.remove(name)
             return True
         if parse_partition_folder(name) is not None:
             place = self.storage.place
-            logger.error("%s: %s: expected a folder, found a symbolic link or a file; its partition is not served", place, name)
+            logger.error(
+                "%s: %s: expected a folder, found a symbolic link or a file; its partition is not served", place, name
+            )
         return False
 
     def _topic_id(self, folder: str) -> bytes | None:
         try:
-            return checkpoints.decode_partition_metadata(checkpoints.read_bounded(self.storage, f"{folder}/{PARTITION_METADATA}"))
+            return checkpoints.decode_partition_metadata(
+                checkpoints.read_bounded(self.storage, f"{folder}/{PARTITION_METADATA}")
+            )
         except FileNotFoundError:
             return None
         except CorruptIndex as error:
-            # harmless: the broker knows the topic's id, and writes the file again when it opens the partition
+            # harmless: the broker knows the topic's id, and writes the file again when it opens the
+            # partition
             logger.warning("%s: %s: %s; it will be written again", self.storage.place, folder, error)
             return None
 
@@ -178,10 +210,12 @@ class DataFolder:
         return self._lost
 
     def check_lock(self, jobs: Jobs | None, lost: Callable[[FolderLost], None]) -> None:
-        """Verify in a job that the folder is still locked; a lock that was lost and is free is taken again, with one ERROR line.
+        """Verify in a job that the folder is still locked; a lock that was lost and is free is
+        taken again, with one ERROR line.
 
-        `lost` is called on the owner thread if another process has the folder now, or if the path names another folder. Then two
-        brokers may be writing to the same files, so the caller must stop all use of it.
+        `lost` is called on the owner thread if another process has the folder now, or if the path
+        names another folder. Then two brokers may be writing to the same files, so the caller must
+        stop all use of it.
         """
         if self._lost is not None or self._checking:
             return
@@ -194,11 +228,17 @@ class DataFolder:
                 self._lost = self.error = error
                 lost(error)
 
-        run_or_submit(IoJob(f"check the lock of {self.storage.place}", self._lock.check, finish, self.storage.place), jobs)
+        run_or_submit(
+            IoJob(f"check the lock of {self.storage.place}", self._lock.check, finish, self.storage.place), jobs
+        )
 
     def _report_lock(self, repaired: str | None, error: BaseException | None) -> None:
         if isinstance(error, FolderLost):
-            logger.error("data folder %s is offline until the next start, its partitions are not served: %s", self.storage.place, error)
+            logger.error(
+                "data folder %s is offline until the next start, its partitions are not served: %s",
+                self.storage.place,
+                error,
+            )
         elif error is not None and str(error) != self._lock_error:
             logger.error("%s: %s", self.storage.place, error)
         elif repaired is not None:
@@ -221,7 +261,8 @@ class DataFolder:
         return [key for key in self._maker.pending() if key not in self.found]
 
     def make(self, key: Key, topic_id: bytes) -> Found:
-        """Make a partition's folder, with its topic's id. Blocks. Raises StorageFailed: also where the data folder itself is gone.
+        """Make a partition's folder, with its topic's id. Blocks. Raises StorageFailed: also where
+        the data folder itself is gone.
 
         Crash: the first flush of its log makes it durable; before, it may be gone.
         """
@@ -232,7 +273,9 @@ class DataFolder:
         return self._made(key, topic_id)
 
     def make_soon(self, key: Key, topic_id: bytes) -> None:
-        """`make`, in a job. What can't be made is logged, and left to the first use of the partition. Crash: as `make`."""
+        """`make`, in a job. What can't be made is logged, and left to the first use of the
+        partition. Crash: as `make`.
+        """
         self._maker.add(key, topic_id)
 
     def stop_making(self) -> None:
@@ -240,13 +283,19 @@ class DataFolder:
         self._maker.cancel_waiting()
 
     def settle(self, key: Key) -> None:
-        """Leave nothing of the partition to jobs: afterwards it is in `found`, or `make` may be called. Blocks for a rename at most."""
+        """Leave nothing of the partition to jobs: afterwards it is in `found`, or `make` may be
+        called. Blocks for a rename at most.
+        """
         self._remover.settle(key)
         self._maker.cancel(key)
 
     def is_removing(self, key: Key | None = None) -> bool:
-        """Whether a deleted partition of this name may still have its old name; None: whether any deleted folder may be there."""
-        return self._remover.is_pending(key) if key is not None else not self._remover.is_idle or self._remover.has_failed
+        """Whether a deleted partition of this name may still have its old name; None: whether any
+        deleted folder may be there.
+        """
+        return (
+            self._remover.is_pending(key) if key is not None else not self._remover.is_idle or self._remover.has_failed
+        )
 
     def identify(self, key: Key, path: str, topic_id: bytes) -> Found:
         """Write a topic's id into a partition's folder. Crash: as `make`."""
@@ -265,10 +314,12 @@ class DataFolder:
         self.error = error if isinstance(error, StorageFailed) else StorageFailed(f"{self.storage.place}: {error}")
 
     def remove_soon(self, key: Key, unique: str, log: Log | None) -> bool:
-        """Take a partition away at once; its folder is renamed for deletion, and then removed, in jobs. False: there is none.
+        """Take a partition away at once; its folder is renamed for deletion, and then removed, in
+        jobs. False: there is none.
 
-        Args: log: its log if that is open; it is closed then. unique: see `rename`.
-        Crash: the folder may be back under either name, whole or in part; those named for deletion go at the next start.
+        Args: log: its log if that is open; it is closed then. unique: see `rename`. Crash: the
+        folder may be back under either name, whole or in part; those named for deletion go at the
+        next start.
         """
         if self._maker.cancel(key):
             return True
@@ -291,7 +342,8 @@ class DataFolder:
         self.found.setdefault(key, removal.found)
 
     def rename(self, key: Key, suffix: str, unique: str) -> str:
-        """Take a partition out of the way under the name `<topic>-<partition>.<unique><suffix>`; returns the path. Raises StorageFailed.
+        """Take a partition out of the way under the name `<topic>-<partition>.<unique><suffix>`;
+        returns the path. Raises StorageFailed.
 
         Crash: the old name may come back until the folder is synced.
         """
@@ -304,20 +356,26 @@ class DataFolder:
         return path
 
     def _forget(self, key: Key) -> None:
-        """Let no checkpoint say anything of a partition that is not there. On disk they may still, until they are written again."""
+        """Let no checkpoint say anything of a partition that is not there. On disk they may still,
+        until they are written again.
+        """
         for name in OFFSET_CHECKPOINTS:
             if self._table(name).pop(key, None) is not None:
                 self._stale.add(key)
 
     def _forget_for_good(self, key: Key) -> None:
-        """Before a new partition of the name is made: after a crash it would be thought to have lost what another one had flushed."""
+        """Before a new partition of the name is made: after a crash it would be thought to have
+        lost what another one had flushed.
+        """
         if key in self._stale:
             for name in OFFSET_CHECKPOINTS:
                 self.save_now(name)
             self._stale.clear()
 
     def _when_checkpoints_are_clean(self, begin: Callable[[], None]) -> None:
-        """`_forget_for_good` in jobs, for all; then calls `begin`, also where they can't be written: that is found out again there."""
+        """`_forget_for_good` in jobs, for all; then calls `begin`, also where they can't be
+        written: that is found out again there.
+        """
         if not self._stale:
             begin()
             return
@@ -348,19 +406,24 @@ class DataFolder:
         return dict(zip(OFFSET_CHECKPOINTS, tables, strict=True))[name]
 
     def save(self, name: str, done: Done) -> None:
-        """Write a checkpoint, if it says anything new, in a job; then call `done`, as `CheckpointFile.save`. Crash: old or new."""
+        """Write a checkpoint, if it says anything new, in a job; then call `done`, as
+        `CheckpointFile.save`. Crash: old or new.
+        """
         if self._lost is not None:
             done(self._lost)
         else:
             self._files[name].save(lambda: dict(self._table(name)), done)
 
     def save_now(self, name: str) -> None:
-        """Write a checkpoint, if it says anything new. Blocks. Crash: old or new. Raises StorageFailed."""
+        """Write a checkpoint, if it says anything new. Blocks. Crash: old or new. Raises
+        StorageFailed.
+        """
         self._check_ours()
         self._files[name].save_now(dict(self._table(name)))
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
-        """Leave the folder; `clean`: all logs were flushed and closed, or were not touched since the last clean stop.
+        """Leave the folder; `clean`: all logs were flushed and closed, or were not touched since
+        the last clean stop.
 
         Crash: before the marker is on disk, the next start counts as unclean. Raises StorageFailed.
         """
@@ -384,7 +447,8 @@ def read_properties(storage: Storage) -> dict[str, str]:
 
 
 def is_meant(found: bytes | None, topic_id: bytes) -> bool:
-    """Whether a partition's folder is of this topic: it does not say (None), or so nearly that bits of its id must have been flipped.
+    """Whether a partition's folder is of this topic: it does not say (None), or so nearly that bits
+    of its id must have been flipped.
 
     Two random ids differ in some sixty bits.
     """

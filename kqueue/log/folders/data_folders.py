@@ -1,11 +1,13 @@
 """All data folders of a broker: those that serve, and those that can't.
 
-A folder that can't be opened is offline until the next start; the others serve. One that fails while it serves is not taken offline as a
-whole: each log in it fails with its own first write or fsync that does, since only that tells which bytes are lost, and what can be read is
-still read. But no new partition goes there as long as another folder is in order.
+A folder that can't be opened is offline until the next start; the others serve. One that fails
+while it serves is not taken offline as a whole: each log in it fails with its own first write or
+fsync that does, since only that tells which bytes are lost, and what can be read is still read. But
+no new partition goes there as long as another folder is in order.
 
-Which partitions an offline folder has is not known. So a partition that is in no folder is not made anew while one is offline, unless it is
-new to the broker: an empty log in the place of a full one would give its offsets a second time.
+Which partitions an offline folder has is not known. So a partition that is in no folder is not made
+anew while one is offline, unless it is new to the broker: an empty log in the place of a full one
+would give its offsets a second time.
 """
 
 from __future__ import annotations
@@ -34,9 +36,11 @@ class Offline(NamedTuple):
 
 
 class DataFolders:
-    """Opens (and so locks) the folders by being made. `offline`: those that can't be used; at least one can.
+    """Opens (and so locks) the folders by being made. `offline`: those that can't be used; at least
+    one can.
 
-    Raises FolderInUse: another broker has one of them. StorageFailed: none can be used. TooManyOpenFiles.
+    Raises FolderInUse: another broker has one of them. StorageFailed: none can be used.
+    TooManyOpenFiles.
     """
 
     def __init__(
@@ -60,7 +64,13 @@ class DataFolders:
             for storage in storages:
                 try:
                     folder = DataFolder(
-                        storage, node_id=node_id, cluster_id=cluster_id, clock=clock, rng=rng, jobs=jobs, reserve_bytes=reserve_bytes
+                        storage,
+                        node_id=node_id,
+                        cluster_id=cluster_id,
+                        clock=clock,
+                        rng=rng,
+                        jobs=jobs,
+                        reserve_bytes=reserve_bytes,
                     )
                 except TooManyOpenFiles:
                     raise  # the folder may be in order: rather no start than one without it
@@ -86,12 +96,16 @@ class DataFolders:
         if not self._folders:
             if len(self.offline) == 1:
                 raise self.offline[0].error
-            raise StorageFailed(f"no data folder can be used: {'; '.join(str(folder.error) for folder in self.offline)}")
+            raise StorageFailed(
+                f"no data folder can be used: {'; '.join(str(folder.error) for folder in self.offline)}"
+            )
         for place, error in self.offline:
             logger.error("data folder %s is offline, its partitions are not served: %s", place, error)
 
     def _settle_doubles(self) -> None:
-        """A partition must be in one folder. A copy without a batch comes of a failed attempt to make it; of others nobody can tell."""
+        """A partition must be in one folder. A copy without a batch comes of a failed attempt to
+        make it; of others nobody can tell.
+        """
         homes: dict[Key, list[DataFolder]] = {}
         for folder in self._folders:
             for key in folder.found:
@@ -118,12 +132,16 @@ class DataFolders:
         return self.of(key) is not None
 
     def check(self, key: Key) -> None:
-        """Refuse a guess. Raises StorageFailed: the partition may be on an offline folder, or it is there twice."""
+        """Refuse a guess. Raises StorageFailed: the partition may be on an offline folder, or it is
+        there twice.
+        """
         if key in self._blocked:
             raise self._blocked[key]
         if self.offline and not self.has_made(key) and key not in self._unmade:
             places = ", ".join(folder.place for folder in self.offline)
-            raise StorageFailed(f"partition {key[0]}-{key[1]} is in no data folder that serves; it may be on {places}, which is offline")
+            raise StorageFailed(
+                f"partition {key[0]}-{key[1]} is in no data folder that serves; it may be on {places}, which is offline"
+            )
 
     def is_new(self, key: Key) -> None:
         """The broker never had this partition before: whatever is offline does not have it either."""
@@ -136,16 +154,21 @@ class DataFolders:
             folder.settle(key)
 
     def make_soon(self, key: Key, topic_id: bytes, is_impaired: Callable[[DataFolder], bool]) -> None:
-        """`make`, in a job; a failure is logged, and leaves the partition to its first use. Crash: as `DataFolder.make`."""
-        # beside a deleted partition of the name, which has to go first: it must never be in two data folders
+        """`make`, in a job; a failure is logged, and leaves the partition to its first use. Crash:
+        as `DataFolder.make`.
+        """
+        # beside a deleted partition of the name, which has to go first: it must never be in two
+        # data folders
         removing = next((folder for folder in self._folders if folder.is_removing(key)), None)
         folder = removing or min(self._folders, key=lambda folder: (is_impaired(folder), folder.count))
         folder.make_soon(key, topic_id)
 
     def make(self, key: Key, topic_id: bytes, is_impaired: Callable[[DataFolder], bool]) -> DataFolder:
-        """Make a folder for a partition, where the fewest are; where something has failed (`is_impaired`) only if it has to be.
+        """Make a folder for a partition, where the fewest are; where something has failed
+        (`is_impaired`) only if it has to be.
 
-        Blocks. Crash: as `DataFolder.make`. Raises StorageFailed: no data folder takes it. TooManyOpenFiles: the same would be true of any.
+        Blocks. Crash: as `DataFolder.make`. Raises StorageFailed: no data folder takes it.
+        TooManyOpenFiles: the same would be true of any.
         """
         failed: StorageFailed | None = None
         self.settle(key)
@@ -176,5 +199,7 @@ def _as_failure(storage: Storage, error: Exception) -> StorageFailed:
 
 
 def has_batches(storage: Storage, found: Found) -> bool:
-    """Whether a partition's folder holds a batch. Lists it. Raises StorageFailed, FileNotFoundError."""
+    """Whether a partition's folder holds a batch. Lists it. Raises StorageFailed,
+    FileNotFoundError.
+    """
     return any(entry.name.endswith(LOG) and entry.size for entry in storage.list(found.path))

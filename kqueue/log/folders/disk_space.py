@@ -5,10 +5,11 @@
     below it, or no emergency file     refused      yes
     none                               refused      removing the emergency file makes room for them
 
-The reserve (`kqueue.disk.reserve.bytes`) keeps the broker's own writes going while producers wait. The emergency file is for disks that
-something else has filled: its bytes are in use, so they can't be taken, and removing it lets a start, a DeleteRecords or the deletion of
-a topic write what they must. It is made again once there is room for it above the reserve.
-Crash: the file is there, whole or in part, or not; nothing depends on which.
+The reserve (`kqueue.disk.reserve.bytes`) keeps the broker's own writes going while producers wait.
+The emergency file is for disks that something else has filled: its bytes are in use, so they can't
+be taken, and removing it lets a start, a DeleteRecords or the deletion of a topic write what they
+must. It is made again once there is room for it above the reserve. Crash: the file is there, whole
+or in part, or not; nothing depends on which.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ UNBOUNDED = 1 << 62
 class DiskSpace:
     """Of one data folder. Belongs to the owner thread, but for `make_room`.
 
-    Args: reserve_bytes: AUTOMATIC, or bytes; 0: no reserve and no emergency file. A storage that does not know its free bytes has none.
-    `refusal`: why producers are refused; None: they are not. `bytes_to_look`: appends count down, and call `look` below 0.
+    Args: reserve_bytes: AUTOMATIC, or bytes; 0: no reserve and no emergency file. A storage that
+    does not know its free bytes has none. `refusal`: why producers are refused; None: they are not.
+    `bytes_to_look`: appends count down, and call `look` below 0.
     """
 
     def __init__(self, storage: Storage, reserve_bytes: int, clock: Clock) -> None:
@@ -53,7 +55,9 @@ class DiskSpace:
         self.refusal: DiskFull | None = None
 
     def begin(self) -> None:
-        """Make room for a start on a full disk, or the emergency file where there is room. Blocks, without a sync."""
+        """Make room for a start on a full disk, or the emergency file where there is room. Blocks,
+        without a sync.
+        """
         sizes = self._sizes()
         if sizes is None:
             return
@@ -63,7 +67,9 @@ class DiskSpace:
         self._look(max(free, 0), reserve, emergency)
 
     def check(self) -> None:
-        """Refuse a producer while `refusal` holds; looks again now and then, so that it ends by itself. Raises DiskFull."""
+        """Refuse a producer while `refusal` holds; looks again now and then, so that it ends by
+        itself. Raises DiskFull.
+        """
         if self._clock.monotonic_ms() >= self._look_at_ms:
             self.look()
         if self.refusal is not None:
@@ -91,7 +97,9 @@ class DiskSpace:
             except (StorageFailed, FileNotFoundError):
                 return False
         self.bytes_to_look = -1  # producers are refused until it is back
-        logger.warning("%s is full: the emergency file was removed to make room for the broker's own files", self._storage.place)
+        logger.warning(
+            "%s is full: the emergency file was removed to make room for the broker's own files", self._storage.place
+        )
         return True
 
     def _look(self, free: int, reserve: int, emergency: int) -> None:
@@ -115,7 +123,9 @@ class DiskSpace:
             logger.warning("producers are refused: %s", self.refusal)
 
     def _sizes(self) -> tuple[int, int, int] | None:
-        """Bytes that are free, reserved, and of the emergency file; None: not known, or no reserve is wanted."""
+        """Bytes that are free, reserved, and of the emergency file; None: not known, or no reserve
+        is wanted.
+        """
         if self._reserve_bytes == 0:
             return None
         free, total = self._storage.free_bytes(), self._storage.total_bytes()

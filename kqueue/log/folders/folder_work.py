@@ -1,7 +1,7 @@
 """Making and removing the partition folders of one data folder, in jobs.
 
-Removals come first: a folder of a new topic is made only after one of the same name is out of the way. Crash: as `DataFolder.make`
-and `DataFolder.remove_soon` say.
+Removals come first: a folder of a new topic is made only after one of the same name is out of the
+way. Crash: as `DataFolder.make` and `DataFolder.remove_soon` say.
 """
 
 from __future__ import annotations
@@ -27,14 +27,18 @@ Key = tuple[str, int]
 
 
 class Found(NamedTuple):
-    """A partition's folder: its path under the data folder, and the 16-byte id of its topic; None: it does not say."""
+    """A partition's folder: its path under the data folder, and the 16-byte id of its topic; None:
+    it does not say.
+    """
 
     path: str
     topic_id: bytes | None
 
 
 class Removal(NamedTuple):
-    """A folder to rename to `new_path` and then remove. `log`: the log that was open in it, None: it was not."""
+    """A folder to rename to `new_path` and then remove. `log`: the log that was open in it, None:
+    it was not.
+    """
 
     found: Found
     new_path: str
@@ -45,7 +49,8 @@ class FolderRemover(SlicedWork[Key, Removal]):
     """Renames folders for deletion, then removes them.
 
     `check()`, any thread: raises where nothing may be written to the data folder any more.
-    `failed(key, removal, error)`: the folder still has its name. `idle()`: nothing is left to do. `has_failed`: a folder may have stayed.
+    `failed(key, removal, error)`: the folder still has its name. `idle()`: nothing is left to do.
+    `has_failed`: a folder may have stayed.
     """
 
     name = "delete partition folders"
@@ -80,7 +85,9 @@ class FolderRemover(SlicedWork[Key, Removal]):
             self._renamed.append(piece.new_path)
 
     def finish_slice(self) -> None:
-        """Remove what was renamed, once the new names are durable. Raises the first failure, after the rest was done."""
+        """Remove what was renamed, once the new names are durable. Raises the first failure, after
+        the rest was done.
+        """
         self._check()
         self._storage.sync_folder("")
         failed: Exception | None = None
@@ -110,11 +117,12 @@ class FolderRemover(SlicedWork[Key, Removal]):
 
 
 class FolderMaker(SlicedWork[Key, bytes]):
-    """Makes the folders of new partitions, a topic's id in each. After a failure the rest is left to the first use of each partition.
+    """Makes the folders of new partitions, a topic's id in each. After a failure the rest is left
+    to the first use of each partition.
 
     `check()`, any thread: raises where nothing may be written to the data folder any more.
-    `made(key, topic_id)`: the folder is there. `failed(error)`: it is not, and no more are tried now. `before(begin)`: calls `begin` when
-    folders may be made.
+    `made(key, topic_id)`: the folder is there. `failed(error)`: it is not, and no more are tried
+    now. `before(begin)`: calls `begin` when folders may be made.
     """
 
     name = "make partition folders"

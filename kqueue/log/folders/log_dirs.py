@@ -16,8 +16,8 @@ from kqueue.storage import Storage
 class LogDir(NamedTuple):
     """What may be told of a data folder; `error` None: it serves.
 
-    `directory_id` None: it could not be read. `total_bytes`, `usable_bytes`: of the volume, None: not known.
-    `partitions`: bytes of batches in each.
+    `directory_id` None: it could not be read. `total_bytes`, `usable_bytes`: of the volume, None:
+    not known. `partitions`: bytes of batches in each.
     """
 
     place: str
@@ -29,7 +29,8 @@ class LogDir(NamedTuple):
 
 
 class LogDirListing:
-    """A data folder as it was at one moment, whose closed partitions are not listed yet. `place`: where the folder is.
+    """A data folder as it was at one moment, whose closed partitions are not listed yet. `place`:
+    where the folder is.
 
     Made on the owner thread; `run` may be called in another one.
     """
@@ -51,17 +52,23 @@ class LogDirListing:
                 self._sizes[key] = log.size
 
     def run(self) -> LogDir:
-        """What may be told of the folder; where a closed partition can't be listed, only the error. Blocks."""
+        """What may be told of the folder; where a closed partition can't be listed, only the error.
+        Blocks.
+        """
         storage = self._storage
         try:
             closed = {key: _batch_bytes(storage, path) for key, path in self._closed.items()}
         except StorageFailed as error:
             return LogDir(self.place, self._directory_id, error, None, None, {})
-        return LogDir(self.place, self._directory_id, None, storage.total_bytes(), storage.free_bytes(), self._sizes | closed)
+        return LogDir(
+            self.place, self._directory_id, None, storage.total_bytes(), storage.free_bytes(), self._sizes | closed
+        )
 
 
 def log_dir(folder: DataFolder, logs: Mapping[Key, Log]) -> LogDir:
-    """A folder that serves, with the `logs` that are open; one that can't be listed has an error. Lists those of the others. Blocks."""
+    """A folder that serves, with the `logs` that are open; one that can't be listed has an error.
+    Lists those of the others. Blocks.
+    """
     return LogDirListing(folder, logs).run()
 
 

@@ -1,8 +1,9 @@
 """One checkpoint file of a data folder, replaced whole in jobs.
 
-One write at a time, and no older content ever follows a newer one: what comes while a write is under way waits, and only the
-newest of it is written. A write that blocks (`save_now`) may meet a job that has not run yet; the number that each content carries
-decides, under a lock, because the two are in different threads. Crash: old or new, never a mixture.
+One write at a time, and no older content ever follows a newer one: what comes while a write is
+under way waits, and only the newest of it is written. A write that blocks (`save_now`) may meet a
+job that has not run yet; the number that each content carries decides, under a lock, because the
+two are in different threads. Crash: old or new, never a mixture.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ Done = Callable[[BaseException | None], None]
 
 
 class CheckpointFile(Generic[T]):
-    """The file `name` at the top of `storage`. Belongs to the owner thread. `jobs` None: every write blocks, and is done at once.
+    """The file `name` at the top of `storage`. Belongs to the owner thread. `jobs` None: every
+    write blocks, and is done at once.
 
-    `make_room`: called in the job where the disk is full; True: there is more room now, and the write is repeated.
-    `encode(content)` gives the bytes, in the job: a content that was given away is never changed.
+    `make_room`: called in the job where the disk is full; True: there is more room now, and the
+    write is repeated. `encode(content)` gives the bytes, in the job: a content that was given away
+    is never changed.
     """
 
     def __init__(
@@ -51,9 +54,9 @@ class CheckpointFile(Generic[T]):
     def save(self, take: Callable[[], T], done: Done) -> None:
         """Have the content that `take` returns in the file, or one that is saved later.
 
-        `take` is called when the write begins, so that many saves during one write cost a single copy.
-        `done` is called on the owner thread once the content survives a power cut, at once where it does already, or with the error: then
-        the file may hold the old content or this.
+        `take` is called when the write begins, so that many saves during one write cost a single
+        copy. `done` is called on the owner thread once the content survives a power cut, at once
+        where it does already, or with the error: then the file may hold the old content or this.
         """
         if self._under_way:
             self._next = take
@@ -94,7 +97,9 @@ class CheckpointFile(Generic[T]):
             for done in waiting:
                 done(error)
 
-        run_or_submit(IoJob(f"write {self._name}", lambda: self._write(number, content), finish, self._storage.place), self._jobs)
+        run_or_submit(
+            IoJob(f"write {self._name}", lambda: self._write(number, content), finish, self._storage.place), self._jobs
+        )
 
     def _go_on(self) -> None:
         if self._next is not None:

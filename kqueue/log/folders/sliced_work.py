@@ -1,7 +1,9 @@
-"""Many small pieces of disk work, done in jobs a slice at a time; any one of them can be done at once by the owner thread.
+"""Many small pieces of disk work, done in jobs a slice at a time; any one of them can be done at
+once by the owner thread.
 
-The job and the owner agree by taking pieces out of one table: each piece is done once. The owner waits for the job only where the
-job is in the middle of that very piece. Lock: `_changed` guards `_slice`, `_current` and `_ended`, and is never held during disk work.
+The job and the owner agree by taking pieces out of one table: each piece is done once. The owner
+waits for the job only where the job is in the middle of that very piece. Lock: `_changed` guards
+`_slice`, `_current` and `_ended`, and is never held during disk work.
 """
 
 from __future__ import annotations
@@ -17,11 +19,14 @@ from kqueue.base.jobs import IoJob, Jobs
 K = TypeVar("K")
 P = TypeVar("P")
 SLICE = 50
-"""Pieces per job: some ms of work in the thread. The owner thread closes as many logs at once, at 0.1 ms each."""
+"""Pieces per job: some ms of work in the thread. The owner thread closes as many logs at once, at
+0.1 ms each.
+"""
 
 
 class SlicedWork(ABC, Generic[K, P]):
-    """Pieces of work by key, at most one per key. All methods but `do` and `finish_slice` belong to the owner thread.
+    """Pieces of work by key, at most one per key. All methods but `do` and `finish_slice` belong to
+    the owner thread.
 
     `jobs` None: a piece is done when it is added. `queue`: as of an `IoJob`.
     """
@@ -71,10 +76,17 @@ class SlicedWork(ABC, Generic[K, P]):
         if self.is_idle:
             return False
         with self._changed:
-            return key in self._waiting or key in self._slice or key == self._current or any(key == ended[0] for ended in self._ended)
+            return (
+                key in self._waiting
+                or key in self._slice
+                or key == self._current
+                or any(key == ended[0] for ended in self._ended)
+            )
 
     def settle(self, key: K) -> None:
-        """Do the key's piece now, or wait for the job that is doing it, and apply the result. Nothing to do is fine. Blocks."""
+        """Do the key's piece now, or wait for the job that is doing it, and apply the result.
+        Nothing to do is fine. Blocks.
+        """
         piece = self._take(key)
         if piece is not None:
             self.prepare(key, piece)
@@ -82,7 +94,9 @@ class SlicedWork(ABC, Generic[K, P]):
             self.go_on()
 
     def cancel(self, key: K) -> bool:
-        """Take the key's piece back; False: there is none, or it was done already (and is applied on return). May block, as `settle`."""
+        """Take the key's piece back; False: there is none, or it was done already (and is applied
+        on return). May block, as `settle`.
+        """
         return self._take(key) is not None
 
     def cancel_waiting(self) -> int:

@@ -34,7 +34,9 @@ Offsets = dict[tuple[str, int], int]
 
 
 def read_bounded(storage: Storage, path: str) -> bytes:
-    """A small file, whole. Raises CorruptIndex: it is larger than any such file can be. FileNotFoundError, StorageFailed."""
+    """A small file, whole. Raises CorruptIndex: it is larger than any such file can be.
+    FileNotFoundError, StorageFailed.
+    """
     file = storage.open(path)
     try:
         if file.size > FILE_BYTES_MAX:
@@ -46,7 +48,11 @@ def read_bounded(storage: Storage, path: str) -> bytes:
 
 def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
     """A checkpoint file with an offset per (topic, partition)."""
-    lines = ["0", str(len(offsets)), *(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())]
+    lines = [
+        "0",
+        str(len(offsets)),
+        *(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()),
+    ]
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -54,7 +60,10 @@ def decode_offsets(data: bytes) -> Offsets:
     """Read such a file. Raises CorruptIndex: version, count or a line is wrong."""
     try:
         version, count, *lines = data.decode("utf-8").splitlines()
-        rows = [(topic, _number(partition), _number(offset)) for topic, partition, offset in (line.split(" ") for line in lines)]
+        rows = [
+            (topic, _number(partition), _number(offset))
+            for topic, partition, offset in (line.split(" ") for line in lines)
+        ]
         if version != "0" or len(rows) != _number(count):
             raise ValueError(f"version {version}, {len(rows)} of {count} lines")
     except ValueError as error:

@@ -1,8 +1,10 @@
 """Files of fixed-size entries, all of one `struct.Struct`: what the indexes have in common.
 
-Once something was appended the entries are in memory as well as in the file; else they are read a block at a time, so opening a log
-costs no more for long indexes. The files are not mapped: touching a map of a file that was cut, or that lies on a bad sector, ends the
-whole process with SIGBUS. An index is a hint. So whatever keeps it from being read is CorruptIndex, and the caller does without it.
+Once something was appended the entries are in memory as well as in the file; else they are read a
+block at a time, so opening a log costs no more for long indexes. The files are not mapped: touching
+a map of a file that was cut, or that lies on a bad sector, ends the whole process with SIGBUS. An
+index is a hint. So whatever keeps it from being read is CorruptIndex, and the caller does without
+it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ class EntryFile:
 
     __slots__ = ("_ends", "_path", "_storage", "_tail", "entry", "file")
 
-    def __init__(self, storage: Storage, path: str, entry: struct.Struct, *, create: bool = False, size: int | None = None) -> None:
+    def __init__(
+        self, storage: Storage, path: str, entry: struct.Struct, *, create: bool = False, size: int | None = None
+    ) -> None:
         self.file: File = storage.open(path, create=create, size=size)
         self.entry = entry
         self._storage = storage
@@ -51,9 +55,11 @@ class EntryFile:
             self._ends = None
 
     def unload(self) -> str | None:
-        """No more appends: let the memory go. A file that does not hold what was appended is written again.
+        """No more appends: let the memory go. A file that does not hold what was appended is
+        written again.
 
-        Returns: what was wrong with the file, None: nothing. Reads it, some 2 MB for each GB of log. Raises StorageFailed.
+        Returns: what was wrong with the file, None: nothing. Reads it, some 2 MB for each GB of
+        log. Raises StorageFailed.
         """
         data, self._tail = self._tail, None
         if data is None:
@@ -78,7 +84,9 @@ class EntryFile:
         return self.entry.unpack(self._read(number, number + 1))
 
     def last(self) -> tuple[int, Fields]:
-        """The number of the last entry, and the entry; (-1, ()): there is none. Raises CorruptIndex."""
+        """The number of the last entry, and the entry; (-1, ()): there is none. Raises
+        CorruptIndex.
+        """
         count = self.count
         return (count - 1, self._ends_of(count)[1]) if count else (-1, ())
 
@@ -87,10 +95,12 @@ class EntryFile:
         return self._ends_of(self.count)[0]
 
     def search(self, field: int, value: int) -> tuple[int, Fields]:
-        """Find the last entry whose field of this number, which rises from entry to entry, is at most `value`.
+        """Find the last entry whose field of this number, which rises from entry to entry, is at
+        most `value`.
 
-        Returns: the entry's number and the entry; (-1, ()): there is none. Reads some blocks of the file: one where the values are evenly
-        spread. Raises CorruptIndex: the file can't be read, or its entries do not rise.
+        Returns: the entry's number and the entry; (-1, ()): there is none. Reads some blocks of the
+        file: one where the values are evenly spread. Raises CorruptIndex: the file can't be read,
+        or its entries do not rise.
         """
         start, data = (0, self._tail) if self._tail is not None else self._block_of(field, value)
         size, unpack = self.entry.size, self.entry.unpack_from
@@ -102,7 +112,9 @@ class EntryFile:
         return -1, ()
 
     def append(self, data: bytes) -> None:
-        """Add entries. Raises StorageFailed; DiskFull: the file is as before; CorruptIndex: those that are there can't be read."""
+        """Add entries. Raises StorageFailed; DiskFull: the file is as before; CorruptIndex: those
+        that are there can't be read.
+        """
         self.load()
         assert self._tail is not None
         try:
@@ -122,9 +134,11 @@ class EntryFile:
         self._ends = None
 
     def replace(self, data: bytes) -> None:
-        """Have these entries and no others; a crash in between leaves a file that has to be rebuilt. Raises StorageFailed.
+        """Have these entries and no others; a crash in between leaves a file that has to be
+        rebuilt. Raises StorageFailed.
 
-        The file is opened again, and created if it is missing, because the one that is open may not be what the name stands for.
+        The file is opened again, and created if it is missing, because the one that is open may not
+        be what the name stands for.
         """
         self.file.close()
         self.file = self._storage.open(self._path, create=True)
@@ -138,14 +152,18 @@ class EntryFile:
             self._ends = self.entry.unpack_from(data), self.entry.unpack_from(data, len(data) - self.entry.size)
 
     def restart(self, data: bytes) -> None:
-        """`replace` the entries, to append to them: those that were there could not be read. Raises StorageFailed."""
+        """`replace` the entries, to append to them: those that were there could not be read. Raises
+        StorageFailed.
+        """
         self._tail = bytearray()
         self.replace(data)
 
     # --- reading the file
 
     def _block_of(self, field: int, value: int) -> tuple[int, bytes]:
-        """A stretch of entries that holds the one that `search` looks for: the number of the first, and their bytes."""
+        """A stretch of entries that holds the one that `search` looks for: the number of the first,
+        and their bytes.
+        """
         low, high = 0, self.count  # the entry is one of low to high - 1, unless all are greater
         length = BLOCK_BYTES // self.entry.size
         if high <= length:
@@ -159,7 +177,10 @@ class EntryFile:
             guesses += 1
             start = min(max(middle - length // 2, low), high - length)
             data = self._read(start, start + length)
-            first, last = self.entry.unpack_from(data)[field], self.entry.unpack_from(data, len(data) - self.entry.size)[field]
+            first, last = (
+                self.entry.unpack_from(data)[field],
+                self.entry.unpack_from(data, len(data) - self.entry.size)[field],
+            )
             if value < first:
                 high, high_value = start, first
             elif value >= last and start + length < high:
@@ -176,7 +197,9 @@ class EntryFile:
         return self._ends
 
     def _read(self, start: int, end: int) -> bytes:
-        """The bytes of entries `start` to `end` - 1 out of the file. Raises CorruptIndex, TooManyOpenFiles."""
+        """The bytes of entries `start` to `end` - 1 out of the file. Raises CorruptIndex,
+        TooManyOpenFiles.
+        """
         position, size = start * self.entry.size, (end - start) * self.entry.size
         if not size:
             return b""

@@ -1,7 +1,7 @@
 """Which leader wrote which offsets: the epochs of a log, each with the offset at which it began.
 
-`leader-epoch-checkpoint` holds them: a line "0" (version), a line with their number, and a line "epoch offset" for each.
-Source: KIP-101, KIP-279, Kafka LeaderEpochFileCache.
+`leader-epoch-checkpoint` holds them: a line "0" (version), a line with their number, and a line
+"epoch offset" for each. Source: KIP-101, KIP-279, Kafka LeaderEpochFileCache.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ class EpochEnd(NamedTuple):
 
 
 class LeaderEpochs:
-    """Epochs and their first offsets, both rising. `changed`: not written to the file yet (the next flush does that)."""
+    """Epochs and their first offsets, both rising. `changed`: not written to the file yet (the next
+    flush does that).
+    """
 
     __slots__ = ("_epochs", "_starts", "changed", "latest")
 
@@ -37,7 +39,9 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """A batch of `epoch` stands at `start_offset`, or a leader of it begins there. Entries that contradict it go."""
+        """A batch of `epoch` stands at `start_offset`, or a leader of it begins there. Entries that
+        contradict it go.
+        """
         if epoch < 0 or (epoch == self.latest and start_offset >= self._starts[-1]):
             return
         while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start_offset):
@@ -50,8 +54,8 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """Where the largest known epoch that is not above `epoch` ends.
 
-        Returns: (`epoch`, log end) for the newest; (`epoch`, first known offset) for one older than all known; (-1, -1) for
-        one that is newer than all, or where none is known.
+        Returns: (`epoch`, log end) for the newest; (`epoch`, first known offset) for one older than
+        all known; (-1, -1) for one that is newer than all, or where none is known.
         """
         if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
             return EpochEnd(UNKNOWN, UNKNOWN)
@@ -71,7 +75,9 @@ class LeaderEpochs:
             self._pop()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget the epochs that end at or before `start_offset`; the one that holds it begins there from now on."""
+        """Forget the epochs that end at or before `start_offset`; the one that holds it begins
+        there from now on.
+        """
         after = bisect_right(self._starts, start_offset)
         if (after and self._starts[after - 1] != start_offset) or after > 1:
             del self._epochs[: after - 1], self._starts[: after - 1]

@@ -1,4 +1,6 @@
-"""What the files of a partition's folder are called: 20 digits of the first offset, then what it is. Source: Kafka LogFileUtils."""
+"""What the files of a partition's folder are called: 20 digits of the first offset, then what it
+is. Source: Kafka LogFileUtils.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +32,8 @@ def file_name(offset: int, suffix: str) -> str:
 
 
 def parse_file_name(name: str) -> tuple[int, str] | None:
-    """(offset, suffix) of a segment's or snapshot's file; None: something else, half-deleted files included."""
+    """(offset, suffix) of a segment's or snapshot's file; None: something else, half-deleted files
+    included.
+    """
     match = _NAME.match(name)
     return (int(match["offset"]), match["suffix"]) if match else None

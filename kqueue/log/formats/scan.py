@@ -1,4 +1,6 @@
-"""Walk over the batches of a log file, of any magic, without reading more of the file than it takes."""
+"""Walk over the batches of a log file, of any magic, without reading more of the file than it
+takes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,15 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.records.batch import BATCH_OVERHEAD, LENGTH_FIELD_END, MAGIC_POSITION, BatchHeader, check_crc, read_header, stated_size
+from kqueue.records.batch import (
+    BATCH_OVERHEAD,
+    LENGTH_FIELD_END,
+    MAGIC_POSITION,
+    BatchHeader,
+    check_crc,
+    read_header,
+    stated_size,
+)
 from kqueue.records.legacy import LegacyEntry, check_entry
 from kqueue.records.message_set import read_entry
 
@@ -24,12 +34,13 @@ class Readable(Protocol):
 def scan(
     file: Readable, position: int, end: int, *, check: bool = False, chunk_bytes: int | None = None, whole: bool = False
 ) -> Iterator[tuple[int, Unit]]:
-    """(position, header or entry) of each whole batch between `position`, where one begins, and `end`; stops where the last is cut off.
+    """(position, header or entry) of each whole batch between `position`, where one begins, and
+    `end`; stops where the last is cut off.
 
-    Args: check: compare checksums, which reads all bytes. chunk_bytes: how much to read at a time (more where a batch needs it).
-    whole: the last batch is not cut off. Raises: CorruptBatch: what stands there is no batch; those before it have been yielded.
-    StorageFailed.
-    Allocates no more than the chunk, or one batch that lies whole before `end`.
+    Args: check: compare checksums, which reads all bytes. chunk_bytes: how much to read at a time
+    (more where a batch needs it). whole: the last batch is not cut off. Raises: CorruptBatch: what
+    stands there is no batch; those before it have been yielded. StorageFailed. Allocates no more
+    than the chunk, or one batch that lies whole before `end`.
     """
     chunk_bytes = max(chunk_bytes or (CHUNK_BYTES_CHECKED if check else CHUNK_BYTES), BATCH_OVERHEAD)
     buf, start = b"", position
@@ -42,7 +53,9 @@ def scan(
         size = stated_size(buf, at)
         magic = buf[at + MAGIC_POSITION]
         if size <= LENGTH_FIELD_END or magic > 2:
-            raise CorruptBatch(f"no batch begins at position {position}: length {size - LENGTH_FIELD_END}, magic {magic}")
+            raise CorruptBatch(
+                f"no batch begins at position {position}: length {size - LENGTH_FIELD_END}, magic {magic}"
+            )
         if size > end - position:
             break
         if (check or magic < 2) and at + size > len(buf):
@@ -54,7 +67,9 @@ def scan(
 
 
 def first_offset(unit: Unit) -> int:
-    """Offset at which the unit begins; of a wrapper of old magic, which knows only its last, that one."""
+    """Offset at which the unit begins; of a wrapper of old magic, which knows only its last, that
+    one.
+    """
     return unit.base_offset if isinstance(unit, BatchHeader) else unit.offset
 
 

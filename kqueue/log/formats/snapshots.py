@@ -1,10 +1,12 @@
-"""Producer state in a file: `<offset>.snapshot` holds what the log knew of its producers when it ended at that offset.
+"""Producer state in a file: `<offset>.snapshot` holds what the log knew of its producers when it
+ended at that offset.
 
     version int16 = 1 | CRC-32C uint32 of what follows | count int32 | entries
     entry: producer id int64 | epoch int16 | last sequence int32 | last offset int64 | offset delta int32 | timestamp int64
          | coordinator epoch int32 | first offset of the open transaction int64        (big-endian; -1 = none)
 
-Of the remembered batches only the last is written. Source: Kafka ProducerStateManager, ProducerSnapshot.
+Of the remembered batches only the last is written. Source: Kafka ProducerStateManager,
+ProducerSnapshot.
 """
 
 from __future__ import annotations
@@ -81,7 +83,9 @@ def _add(
 
 
 class SnapshotFiles:
-    """The snapshots of one log: one where each segment begins but the first, and one where a clean stop was. `offsets` rise."""
+    """The snapshots of one log: one where each segment begins but the first, and one where a clean
+    stop was. `offsets` rise.
+    """
 
     __slots__ = ("_folder", "_storage", "offsets")
 
@@ -91,10 +95,11 @@ class SnapshotFiles:
         self.offsets = offsets
 
     def take(self, producers: Producers, offset: int, bases: Collection[int]) -> File | None:
-        """Write what is known of producers at the log's end `offset`; returns what is to be synced, with its name; None: it is there.
+        """Write what is known of producers at the log's end `offset`; returns what is to be synced,
+        with its name; None: it is there.
 
-        `bases`: where segments begin. Crash: a torn snapshot is noticed, an older one and the batches since give the same. Raises
-        StorageFailed.
+        `bases`: where segments begin. Crash: a torn snapshot is noticed, an older one and the
+        batches since give the same. Raises StorageFailed.
         """
         if offset == (self.offsets[-1] if self.offsets else 0):
             return None
@@ -118,7 +123,9 @@ class SnapshotFiles:
             self._storage.remove(self._path(self.offsets.pop()))
 
     def give_up(self, bases: Collection[int]) -> list[str]:
-        """No segment begins at these any more: forget their snapshots, but not the newest; returns the names of the files."""
+        """No segment begins at these any more: forget their snapshots, but not the newest; returns
+        the names of the files.
+        """
         gone = [offset for offset in self.offsets[:-1] if offset in bases]
         self.offsets[:] = [offset for offset in self.offsets if offset not in gone]
         return [file_name(offset, SNAPSHOT) for offset in gone]

@@ -2,9 +2,10 @@
 
     entry: timestamp int64, ms | offset less the segment's base uint31        (big-endian, both rising)
 
-An entry (t, o) says: t is the greatest timestamp so far, it stands in the batch that ends at o, and so whatever is later
-than t comes after that batch. Entries are added with those of the offset index where the greatest timestamp has grown
-since, and at the end of the segment. Source: Kafka TimeIndex.
+An entry (t, o) says: t is the greatest timestamp so far, it stands in the batch that ends at o, and
+so whatever is later than t comes after that batch. Entries are added with those of the offset index
+where the greatest timestamp has grown since, and at the end of the segment. Source: Kafka
+TimeIndex.
 """
 
 from __future__ import annotations
@@ -32,19 +33,25 @@ class TimeIndex:
 
     __slots__ = ("_last_timestamp", "base", "entries")
 
-    def __init__(self, storage: Storage, path: str, base: int, *, create: bool = False, size: int | None = None) -> None:
+    def __init__(
+        self, storage: Storage, path: str, base: int, *, create: bool = False, size: int | None = None
+    ) -> None:
         self.base = base
         self.entries = EntryFile(storage, path, ENTRY, create=create, size=size)
         self._last_timestamp: int | None = None  # of the last entry; None = not read yet
 
     def check(self) -> None:
-        """Look whether this can be an index of its segment. Raises CorruptIndex: size, or the last entry lies before the first."""
+        """Look whether this can be an index of its segment. Raises CorruptIndex: size, or the last
+        entry lies before the first.
+        """
         number, last = self.entries.last()
         if number >= 0 and not (self.entries.first()[0] <= last[0] and last[1] >= 0):
             raise CorruptIndex(f"the last entry of the time index of {self.base} lies before the first")
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add an entry if `timestamp` is greater than the last entry's. Raises StorageFailed; CorruptIndex: that can't be read."""
+        """Add an entry if `timestamp` is greater than the last entry's. Raises StorageFailed;
+        CorruptIndex: that can't be read.
+        """
         if self._last_timestamp is None:
             self._last_timestamp = self.last().timestamp
         if timestamp > self._last_timestamp:
@@ -54,7 +61,8 @@ class TimeIndex:
     def lookup(self, timestamp: int) -> TimeEntry:
         """The last entry at or before `timestamp`; (-1, base) if there is none.
 
-        Raises CorruptIndex: it can't be read, or its entries do not rise. Source: Kafka TimeIndex.lookup.
+        Raises CorruptIndex: it can't be read, or its entries do not rise. Source: Kafka
+        TimeIndex.lookup.
         """
         return self._entry(*self.entries.search(0, timestamp))
 
@@ -73,7 +81,9 @@ class TimeIndex:
         self._last_timestamp = None
 
     def restart(self) -> None:
-        """Begin again without an entry: those that were there could not be read. Raises StorageFailed."""
+        """Begin again without an entry: those that were there could not be read. Raises
+        StorageFailed.
+        """
         self.entries.restart(b"")
         self._last_timestamp = None
 
@@ -85,5 +95,7 @@ class TimeIndex:
             return TimeEntry(NO_TIMESTAMP, self.base)
         timestamp, relative = fields
         if number > 0 and relative <= 0:  # zeros: the file was cut, and appended to behind the cut
-            raise CorruptIndex(f"entry {number} of the time index of {self.base} is {timestamp}, {relative}, expected a later offset")
+            raise CorruptIndex(
+                f"entry {number} of the time index of {self.base} is {timestamp}, {relative}, expected a later offset"
+            )
         return TimeEntry(timestamp, self.base + relative)

@@ -1,4 +1,5 @@
-"""The index of a segment's aborted transactions: those whose end marker stands in the segment, in order of the markers.
+"""The index of a segment's aborted transactions: those whose end marker stands in the segment, in
+order of the markers.
 
     entry: version int16 = 0 | producer id int64 | first offset int64 | last offset int64, the marker's
          | last stable offset int64, when the marker was written        (big-endian)
@@ -31,7 +32,9 @@ class AbortedTransaction(NamedTuple):
 def decode_aborted(data: bytes | bytearray | memoryview) -> Iterator[AbortedTransaction]:
     """The entries. Raises CorruptIndex: size or version."""
     if len(data) % ENTRY.size:
-        raise CorruptIndex(f"an index of aborted transactions has {len(data)} bytes, which is no multiple of {ENTRY.size}")
+        raise CorruptIndex(
+            f"an index of aborted transactions has {len(data)} bytes, which is no multiple of {ENTRY.size}"
+        )
     for version, *fields in ENTRY.iter_unpack(data):
         if version != VERSION:
             raise CorruptIndex(f"expected version {VERSION} of aborted transactions, found {version}")
@@ -51,7 +54,8 @@ class TransactionIndex:
     def read(self) -> list[AbortedTransaction]:
         """All entries. Raises CorruptIndex: it was cut, or is no such index. StorageFailed.
 
-        Unlike the other indexes this one is no hint: a transaction that is missing from it would be served as if it was committed.
+        Unlike the other indexes this one is no hint: a transaction that is missing from it would be
+        served as if it was committed.
         """
         if self.file is None:
             return []
@@ -62,13 +66,17 @@ class TransactionIndex:
         return list(decode_aborted(data))
 
     def prepare(self) -> None:
-        """Open the file, so that the next `append` needs no descriptor. Raises TooManyOpenFiles, StorageFailed."""
+        """Open the file, so that the next `append` needs no descriptor. Raises TooManyOpenFiles,
+        StorageFailed.
+        """
         if self.file is None:
             self.file = self._storage.open(self._path, create=True)
         self.file.read_at(0, 1)
 
     def append(self, aborted: AbortedTransaction) -> None:
-        """Add an entry. Crash: lost unless the log was flushed since; recovery makes it anew. Raises StorageFailed."""
+        """Add an entry. Crash: lost unless the log was flushed since; recovery makes it anew.
+        Raises StorageFailed.
+        """
         if self.file is None:
             self.file = self._storage.open(self._path, create=True)
         self.file.append(ENTRY.pack(VERSION, *aborted))

@@ -5,11 +5,30 @@ from __future__ import annotations
 from kqueue.base.registry import Registry
 from kqueue.log.policies.compact import CompactPolicy
 from kqueue.log.policies.consumed import ConsumedPolicy
-from kqueue.log.policies.contract import Cleanup, CleanupPolicy, Compact, Drop, LogView, Progress, RecordFilter, SegmentView
+from kqueue.log.policies.contract import (
+    Cleanup,
+    CleanupPolicy,
+    Compact,
+    Drop,
+    LogView,
+    Progress,
+    RecordFilter,
+    SegmentView,
+)
 from kqueue.log.policies.delete import DeletePolicy
 from kqueue.log.policies.guard import check_policy
 
-__all__ = ["POLICIES", "Cleanup", "CleanupPolicy", "Compact", "Drop", "LogView", "Progress", "RecordFilter", "SegmentView"]
+__all__ = [
+    "POLICIES",
+    "Cleanup",
+    "CleanupPolicy",
+    "Compact",
+    "Drop",
+    "LogView",
+    "Progress",
+    "RecordFilter",
+    "SegmentView",
+]
 
 POLICIES: Registry[CleanupPolicy] = Registry("kqueue.cleanup_policies", "cleanup policy", guard=check_policy)
 

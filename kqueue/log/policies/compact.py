@@ -1,7 +1,8 @@
-"""`cleanup.policy=compact`: each key keeps its last value (SPEC S5.2). Here is when; how is in `kqueue.log.compaction`.
+"""`cleanup.policy=compact`: each key keeps its last value (SPEC S5.2). Here is when; how is in
+`kqueue.log.compaction`.
 
-    log:  | clean: compacted before | dirty: not yet | not now: younger than min.compaction.lag.ms, not stable, or active |
-                                    first_dirty      upto
+log:  | clean: compacted before | dirty: not yet | not now: younger than min.compaction.lag.ms, not stable, or active |
+                                first_dirty      upto
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from kqueue.log.policies.contract import Compact, LogView, Progress, SegmentView
 
 
 class Dirt(NamedTuple):
-    """How dirty a log is. `upto`: offset where cleaning has to end; `clean_bytes`, `dirty_bytes`: of the segments before it, of which
-    one that is dirty in part counts as dirty; `overdue`: `max.compaction.lag.ms` is over for a dirty record.
+    """How dirty a log is. `upto`: offset where cleaning has to end; `clean_bytes`, `dirty_bytes`:
+    of the segments before it, of which one that is dirty in part counts as dirty; `overdue`:
+    `max.compaction.lag.ms` is over for a dirty record.
     """
 
     upto: int
@@ -29,7 +31,8 @@ class Dirt(NamedTuple):
 
 
 class CompactPolicy:
-    """Compacts where more than `min.cleanable.dirty.ratio` of what can be cleaned is dirty, or `max.compaction.lag.ms` is over.
+    """Compacts where more than `min.cleanable.dirty.ratio` of what can be cleaned is dirty, or
+    `max.compaction.lag.ms` is over.
 
     Source: Kafka LogCleanerManager.grabFilthiestCompactedLog, cleanableOffsets.
     """

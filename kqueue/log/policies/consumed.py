@@ -1,4 +1,6 @@
-"""`cleanup.policy=consumed`: a queue, in which a message needs no longer be kept than until it was consumed (SPEC S5.4)."""
+"""`cleanup.policy=consumed`: a queue, in which a message needs no longer be kept than until it was
+consumed (SPEC S5.4).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ from kqueue.log.policies.contract import Drop, LogView, Progress
 class ConsumedPolicy:
     """Sealed segments go below what all groups of `kqueue.consumed.groups` have committed.
 
-    A group without a committed offset, which has not begun or whose offsets have expired, holds everything; so does an empty list of
-    groups. The messages that nobody consumes time out where ``delete`` stands beside ``consumed``.
+    A group without a committed offset, which has not begun or whose offsets have expired, holds
+    everything; so does an empty list of groups. The messages that nobody consumes time out where
+    ``delete`` stands beside ``consumed``.
     """
 
     name = "consumed"
@@ -19,5 +22,7 @@ class ConsumedPolicy:
         names: list[str] = config["kqueue.consumed.groups"]
         committed = [groups.committed(group, log.topic, log.partition) for group in names]
         consumed = min((-1 if offset is None else offset for offset in committed), default=-1)
-        ends = [segment.end_offset for segment in log.segments if segment.end_offset <= consumed and not segment.is_active]
+        ends = [
+            segment.end_offset for segment in log.segments if segment.end_offset <= consumed and not segment.is_active
+        ]
         return Drop(ends[-1], f"consumed by {', '.join(names)}") if ends else None

@@ -1,9 +1,11 @@
-"""What a cleanup policy is: it says which part of a log may go. Plugins bring theirs under the entry-point group
-`kqueue.cleanup_policies`: an instance, which `kqueue.testing.check_cleanup_policy` tests. A topic's `cleanup.policy` names it.
+"""What a cleanup policy is: it says which part of a log may go. Plugins bring theirs under the
+entry-point group `kqueue.cleanup_policies`: an instance, which
+`kqueue.testing.check_cleanup_policy` tests. A topic's `cleanup.policy` names it.
 
-A policy can't do harm beyond its word: the broker drops and rewrites whole sealed segments below the high watermark alone, never
-moves the log start back, and leaves a log alone whose policy raises. It runs on the broker's own thread: it must be quick, and
-keep its hands off files and sockets.
+A policy can't do harm beyond its word: the broker drops and rewrites whole sealed segments below
+the high watermark alone, never moves the log start back, and leaves a log alone whose policy
+raises. It runs on the broker's own thread: it must be quick, and keep its hands off files and
+sockets.
 """
 
 from __future__ import annotations
@@ -19,15 +21,18 @@ if TYPE_CHECKING:
     from kqueue.log.sealed import SealedSegments
 
 RecordFilter = Callable[[Record], bool]
-"""Whether a record stays. Runs in another process: it can be pickled, and knows only what it carries."""
+"""Whether a record stays. Runs in another process: it can be pickled, and knows only what it
+carries.
+"""
 
 
 class SegmentView(NamedTuple):
     """One segment of a log. Times are in ms since 1970.
 
-    end_offset: exclusive, the base of the next segment. size: bytes of batches. max_timestamp: greatest time of a record, -1: none has
-    one (format 0, or no records). is_active: batches are appended to it. time_ms: `max_timestamp`, or where that is not above 0
-    when its file was last written. first_timestamp: of its first batch; -1: none, or not read: it is where the segment
+    end_offset: exclusive, the base of the next segment. size: bytes of batches. max_timestamp:
+    greatest time of a record, -1: none has one (format 0, or no records). is_active: batches are
+    appended to it. time_ms: `max_timestamp`, or where that is not above 0 when its file was last
+    written. first_timestamp: of its first batch; -1: none, or not read: it is where the segment
     lies at or above `LogView.first_dirty` and the topic sets `max.compaction.lag.ms`.
     """
 
@@ -44,9 +49,10 @@ class SegmentView(NamedTuple):
 class LogView:
     """A log as it is at this moment.
 
-    segments: oldest first, never empty, the active one last. start_offset: what lies below can't be read any more. high_watermark: what
-    lies at or above may not be kept for good yet, and stays. stable_offset: first offset of an open transaction, or the high
-    watermark. first_dirty: compaction has been over all below, up to this offset.
+    segments: oldest first, never empty, the active one last. start_offset: what lies below can't be
+    read any more. high_watermark: what lies at or above may not be kept for good yet, and stays.
+    stable_offset: first offset of an open transaction, or the high watermark. first_dirty:
+    compaction has been over all below, up to this offset.
     """
 
     topic: str
@@ -67,18 +73,23 @@ class Progress(Protocol):
     """How far consumer groups are."""
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
-        """The offset that the group would go on at, as it is on disk; None: it has none there (any more)."""
+        """The offset that the group would go on at, as it is on disk; None: it has none there (any
+        more).
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Let go of the segments that end at or before `before_offset`. `why`: for the log line, e.g. ``older than retention.ms``.
+    """Let go of the segments that end at or before `before_offset`. `why`: for the log line, e.g.
+    ``older than retention.ms``.
 
-    roll_active: where `before_offset` reaches the end of the log, begin a new segment, so that the active one can go too.
+    roll_active: where `before_offset` reaches the end of the log, begin a new segment, so that the
+    active one can go too.
 
-    first: work to be done before they go, such as keeping them somewhere else; they go only once it has returned. It is given them as
-    `kqueue.log.sealed.SealedSegments`, to read (`kqueue.testing.sealed_segments` makes some for tests). None: there is none.
+    first: work to be done before they go, such as keeping them somewhere else; they go only once it
+    has returned. It is given them as `kqueue.log.sealed.SealedSegments`, to read
+    (`kqueue.testing.sealed_segments` makes some for tests). None: there is none.
 
     - It can be pickled (an instance of a class, or a function, at the top of a module) and runs in a process of its own, at low priority,
       for as long as it takes; in a thread where the files are in the broker's memory. It knows of the broker only what it carries.
@@ -101,7 +112,8 @@ class Drop:
 class Compact:
     """Rewrite the sealed segments without the records that needn't stay.
 
-    keep: which do; None: the last one of each key does. upto_offset: leave the segments that end above it alone; None: all sealed ones.
+    keep: which do; None: the last one of each key does. upto_offset: leave the segments that end
+    above it alone; None: all sealed ones.
     """
 
     keep: RecordFilter | None = None
@@ -123,9 +135,10 @@ class CleanupPolicy(Protocol):
     def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Cleanup | None:
         """What is to be done to the log now; None: nothing.
 
-        Asked often: every `log.retention.check.interval.ms` for drops, every `log.cleaner.backoff.ms` for compaction; whichever kind it
-        is not asked for is passed over. Where several policies are named, the drop that reaches furthest holds. A compaction
-        where nothing is dirty is done every `log.retention.check.interval.ms` at most.
-        Args: config: the topic's settings by name. now_ms: wall clock, which may be set back.
+        Asked often: every `log.retention.check.interval.ms` for drops, every
+        `log.cleaner.backoff.ms` for compaction; whichever kind it is not asked for is passed over.
+        Where several policies are named, the drop that reaches furthest holds. A compaction where
+        nothing is dirty is done every `log.retention.check.interval.ms` at most. Args: config: the
+        topic's settings by name. now_ms: wall clock, which may be set back.
         """
         ...

@@ -7,8 +7,8 @@ from kqueue.log.policies.contract import Drop, LogView, Progress
 
 
 class DeletePolicy:
-    """By age: while a segment's newest record is older than `retention.ms`, the active one included. By size: while what remains
-    stays at or above `retention.bytes`.
+    """By age: while a segment's newest record is older than `retention.ms`, the active one
+    included. By size: while what remains stays at or above `retention.bytes`.
 
     Source: Kafka UnifiedLog.deleteRetentionMsBreachedSegments, deleteRetentionSizeBreachedSegments.
     """

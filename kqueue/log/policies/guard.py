@@ -1,4 +1,6 @@
-"""What a cleanup policy of a plugin must have; what it does wrong later is seen to where policies are asked (`broker.cleaning`)."""
+"""What a cleanup policy of a plugin must have; what it does wrong later is seen to where policies
+are asked (`broker.cleaning`).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Files that have no checksum, against the batches that they speak of.
 
-Looked at when a log is opened, by a few reads for each of their entries. What the batches can't tell (compaction may have taken them) is
-believed.
+Looked at when a log is opened, by a few reads for each of their entries. What the batches can't
+tell (compaction may have taken them) is believed.
 """
 
 from __future__ import annotations
@@ -19,17 +19,21 @@ ENTRIES_CHECKED_MAX = 1000
 
 
 def has_epochs(segments: Sequence[Segment]) -> bool:
-    """Whether the batches say which leader wrote them; those of old formats don't. Raises StorageFailed."""
+    """Whether the batches say which leader wrote them; those of old formats don't. Raises
+    StorageFailed.
+    """
     firsts = (_batch_at(segments, segment.base) for segment in segments)
     return any(first is not None and first.leader_epoch >= 0 for first in firsts)
 
 
 def lost_before(first_base: int, start_offset: int, epochs: LeaderEpochs) -> int | None:
-    """Where the log should start, if segments before its first one are gone; None: none is known to be.
+    """Where the log should start, if segments before its first one are gone; None: none is known to
+    be.
 
-    Args: first_base: of the first segment. start_offset: the log start that was checkpointed, 0 = none.
-    The log start is checkpointed before a segment is removed, so it is never below the first segment. The leader epochs begin where
-    the log did when they were written. Kafka checkpoints no start that is a segment's first offset, but its epochs begin there.
+    Args: first_base: of the first segment. start_offset: the log start that was checkpointed, 0 =
+    none. The log start is checkpointed before a segment is removed, so it is never below the first
+    segment. The leader epochs begin where the log did when they were written. Kafka checkpoints no
+    start that is a segment's first offset, but its epochs begin there.
     """
     rows = epochs.entries()
     expected = max(start_offset, rows[0][1] if rows else 0)
@@ -37,14 +41,21 @@ def lost_before(first_base: int, start_offset: int, epochs: LeaderEpochs) -> int
 
 
 def epochs_contradict(epochs: LeaderEpochs, segments: Sequence[Segment]) -> str | None:
-    """What of the leader epochs the batches contradict; None: nothing. The newest are looked at. Raises StorageFailed."""
+    """What of the leader epochs the batches contradict; None: nothing. The newest are looked at.
+    Raises StorageFailed.
+    """
     rows = epochs.entries()
     for number in range(max(len(rows) - ENTRIES_CHECKED_MAX, 0), len(rows)):
         epoch, start = rows[number]
         end = rows[number + 1][1] if number + 1 < len(rows) else None
         first = _batch_at(segments, start)
-        # the oldest begins where the log did when the file was written, which may be within a batch, and later than it is said to now
-        if first is not None and (end is None or first.base_offset < end) and not _begins(first, epoch, 0 if number == 0 else start):
+        # the oldest begins where the log did when the file was written, which may be within a
+        # batch, and later than it is said to now
+        if (
+            first is not None
+            and (end is None or first.base_offset < end)
+            and not _begins(first, epoch, 0 if number == 0 else start)
+        ):
             return f"epoch {epoch} from {start} on, where batch {first.base_offset} to {first.last_offset} is of epoch {first.leader_epoch}"
         before = _batch_at(segments, start - 1) if start > segments[0].base and number > 0 else None
         if before is not None and before.last_offset < start and before.leader_epoch >= epoch:
@@ -57,7 +68,9 @@ def _begins(batch: BatchHeader, epoch: int, start: int) -> bool:
 
 
 def transactions_contradict(number: int, segments: Sequence[Segment], end_offset: int) -> str | None:
-    """What of the index of aborted transactions of one segment its log contradicts; None: nothing. Raises StorageFailed."""
+    """What of the index of aborted transactions of one segment its log contradicts; None: nothing.
+    Raises StorageFailed.
+    """
     segment = segments[number]
     if segment.txnindex.file is None:
         return None
@@ -78,12 +91,21 @@ def transactions_contradict(number: int, segments: Sequence[Segment], end_offset
 
 def _is_there(one: AbortedTransaction, segments: Sequence[Segment]) -> bool:
     marker = _batch_at(segments, one.last_offset)
-    if marker is not None and marker.base_offset <= one.last_offset and (not marker.is_control or marker.producer_id != one.producer_id):
+    if (
+        marker is not None
+        and marker.base_offset <= one.last_offset
+        and (not marker.is_control or marker.producer_id != one.producer_id)
+    ):
         return False
     if not 0 <= one.first_offset <= one.last_offset:
         return False
     first = _batch_at(segments, one.first_offset)
-    if first is None or first.record_count == 0 or first.base_offset > one.first_offset or one.first_offset < segments[0].base:
+    if (
+        first is None
+        or first.record_count == 0
+        or first.base_offset > one.first_offset
+        or one.first_offset < segments[0].base
+    ):
         return True  # gone
     before = _batch_at(segments, one.first_offset - 1) if one.first_offset > segments[0].base else None
     has_begun = before is not None and before.last_offset < one.first_offset and _is_of(before, one)
@@ -95,7 +117,9 @@ def _is_of(batch: BatchHeader, one: AbortedTransaction) -> bool:
 
 
 def _batch_at(segments: Sequence[Segment], offset: int) -> BatchHeader | None:
-    """The batch that holds `offset`, or the first after it in its segment; None: there is none, or it is of old magic or damaged."""
+    """The batch that holds `offset`, or the first after it in its segment; None: there is none, or
+    it is of old magic or damaged.
+    """
     number = bisect_right(segments, offset, key=lambda segment: segment.base) - 1
     if number < 0:
         return None

@@ -11,7 +11,9 @@ logger = logging.getLogger("kqueue.log")
 
 
 class Damage(NamedTuple):
-    """One place of one file. `position` in bytes; None: the file as a whole. `str` is one sentence, for people."""
+    """One place of one file. `position` in bytes; None: the file as a whole. `str` is one sentence,
+    for people.
+    """
 
     file: str
     position: int | None
@@ -24,7 +26,9 @@ class Damage(NamedTuple):
 
 
 def take_note(damages: list[Damage], kept: list[Damage | str], place: str, folder: str) -> None:
-    """Tell what was found in the log of `folder` and add it to `kept`: of a multitude the first few alone, and their number."""
+    """Tell what was found in the log of `folder` and add it to `kept`: of a multitude the first few
+    alone, and their number.
+    """
     for damage in damages[:TOLD_MAX]:
         logger.error("%s: %s; what stands there is not served, the rest is", place, damage)
     if len(damages) > TOLD_MAX:

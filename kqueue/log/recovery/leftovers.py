@@ -1,4 +1,6 @@
-"""What a crash leaves in a partition's folder: half-done compactions, deletions and replacements of files."""
+"""What a crash leaves in a partition's folder: half-done compactions, deletions and replacements of
+files.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ from kqueue.storage.paths import TEMPORARY_SUFFIX
 
 
 def clear(storage: Storage, folder: str) -> tuple[dict[str, int], bool]:
-    """Finish or undo all of it; the folder is made if it is not there. What nobody knows is left alone.
+    """Finish or undo all of it; the folder is made if it is not there. What nobody knows is left
+    alone.
 
-    Returns: the files that are left, bytes by name, and whether a name was changed that is not synced yet. Blocks.
-    Raises: StorageFailed; CorruptBatch: a compaction can't be finished. Crash: the next start begins again.
+    Returns: the files that are left, bytes by name, and whether a name was changed that is not
+    synced yet. Blocks. Raises: StorageFailed; CorruptBatch: a compaction can't be finished. Crash:
+    the next start begins again.
     """
     if not storage.exists(folder):
         storage.make_folder(folder)

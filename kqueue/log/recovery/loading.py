@@ -1,8 +1,9 @@
 """Opening a log: what its folder holds, and after a crash, what of it is whole.
 
-After a clean stop the last few batches and the newest snapshot are read, no more. Otherwise every segment that reaches the
-recovery point or goes beyond it is read and its sums are checked; indexes of these segments, leader epochs and producer state are made anew
-on the way. What is found wrong there was either flushed before or not:
+After a clean stop the last few batches and the newest snapshot are read, no more. Otherwise every
+segment that reaches the recovery point or goes beyond it is read and its sums are checked; indexes
+of these segments, leader epochs and producer state are made anew on the way. What is found wrong
+there was either flushed before or not:
 
     segments      sealed       sealed       sealed       last but one      last
                   |------------|------------|------------|-----------------|------------
@@ -10,9 +11,10 @@ on the way. What is found wrong there was either flushed before or not:
     damage        kept and told, readers go on behind it | the log ends there, what follows is set aside under `.damaged`
                   (all of it was flushed)                | (but before the recovery point: kept and told)
 
-For a third segment is not begun before the last but one was flushed. Nothing that was flushed is ever cut off or removed, and no
-offset that was flushed is given again: a log that lost its end goes on at the recovery point.
-Crash: recovery that is cut short begins again at the next start, and finds the same. Source: Kafka LogLoader, LogSegment.recover.
+For a third segment is not begun before the last but one was flushed. Nothing that was flushed is
+ever cut off or removed, and no offset that was flushed is given again: a log that lost its end goes
+on at the recovery point. Crash: recovery that is cut short begins again at the next start, and
+finds the same. Source: Kafka LogLoader, LogSegment.recover.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ TORN_SEGMENTS_MAX = 2
 
 @dataclass(slots=True)
 class Loaded:
-    """A log as it was found. `segments` is never empty; `damage` says what flushed bytes were found wrong (empty: none)."""
+    """A log as it was found. `segments` is never empty; `damage` says what flushed bytes were found
+    wrong (empty: none).
+    """
 
     segments: list[Segment]
     start_offset: int
@@ -80,10 +84,11 @@ def load(
 ) -> Loaded:
     """Open the log in `folder`, which is made if it is not there.
 
-    Args: recovery_point: all below it was flushed; 0 also where that is not known. clean: the last stop was, so nothing needs to be
-    checked. start_offset: the log start offset that was checkpointed; 0 = none. high_watermark: the same; None = not known.
-    Checkpoints have no sums: against the log itself two that agree are believed, and one is not.
-    Durability: what is found is flushed on return. Raises StorageFailed.
+    Args: recovery_point: all below it was flushed; 0 also where that is not known. clean: the last
+    stop was, so nothing needs to be checked. start_offset: the log start offset that was
+    checkpointed; 0 = none. high_watermark: the same; None = not known. Checkpoints have no sums:
+    against the log itself two that agree are believed, and one is not. Durability: what is found is
+    flushed on return. Raises StorageFailed.
     """
     loader = _Loader(storage, folder, config, now_ms, recovery_point, high_watermark)
     try:
@@ -96,7 +101,13 @@ def load(
 
 class _Loader:
     def __init__(
-        self, storage: Storage, folder: str, config: LogConfig, now_ms: int, recovery_point: int, high_watermark: int | None
+        self,
+        storage: Storage,
+        folder: str,
+        config: LogConfig,
+        now_ms: int,
+        recovery_point: int,
+        high_watermark: int | None,
     ) -> None:
         self.storage = storage
         self.folder = folder
@@ -118,7 +129,9 @@ class _Loader:
         bases = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == LOG)
         snapshots = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == SNAPSHOT)
         self._remove_orphans(sizes, bases, start_offset)
-        loaded = Loaded([self._open(base, sizes) for base in bases], start_offset, snapshots=snapshots, damage=self.damage)
+        loaded = Loaded(
+            [self._open(base, sizes) for base in bases], start_offset, snapshots=snapshots, damage=self.damage
+        )
         self.epochs_error = self._read_epochs(loaded)
         self._check_presence(loaded, clean)
         if not bases:
@@ -141,7 +154,9 @@ class _Loader:
     # --- the folder
 
     def _remove_orphans(self, sizes: dict[str, int], bases: list[int], start_offset: int) -> None:
-        """Indexes without a log are left of a deletion or a truncation; but between log start and recovery point there was none."""
+        """Indexes without a log are left of a deletion or a truncation; but between log start and
+        recovery point there was none.
+        """
         for name in list(sizes):
             parsed = parse_file_name(name)
             if parsed and parsed[1] in SEGMENT_SUFFIXES and parsed[0] not in bases:
@@ -162,14 +177,18 @@ class _Loader:
         try:
             if self.storage.exists(path):
                 loaded.epochs = decode_epochs(read_bounded(self.storage, path))
-            elif self.recovery_point and has_epochs(loaded.segments):  # else there are none, or they were not written yet
+            elif self.recovery_point and has_epochs(
+                loaded.segments
+            ):  # else there are none, or they were not written yet
                 return "no such file"
         except CorruptIndex as error:
             return str(error)
         return None
 
     def _settle_epochs(self, loaded: Loaded, segments: Sequence[Segment]) -> None:
-        """Compare the epochs with these segments, whose indexes are right; take them from the batches where they are wrong."""
+        """Compare the epochs with these segments, whose indexes are right; take them from the
+        batches where they are wrong.
+        """
         wrong = self.epochs_error or (epochs_contradict(loaded.epochs, segments) if segments else None)
         if wrong is None:
             return
@@ -185,18 +204,26 @@ class _Loader:
         return rebuild
 
     def _check_presence(self, loaded: Loaded, clean: bool) -> None:
-        """Report segments that must have been there and are gone, or have lost all their bytes. The rest is served."""
+        """Report segments that must have been there and are gone, or have lost all their bytes. The
+        rest is served.
+        """
         if not loaded.segments:
             return
         ends = [segment.base for segment in loaded.segments[1:]]
         first = loaded.segments[0]
         expected = lost_before(first.base, loaded.start_offset, loaded.epochs)
         if expected is not None:
-            self._told(file_name(expected, LOG), f"offsets {expected} to {first.base - 1}, with which the log starts", "no such file")
+            self._told(
+                file_name(expected, LOG),
+                f"offsets {expected} to {first.base - 1}, with which the log starts",
+                "no such file",
+            )
         for number, (segment, end) in enumerate(zip(loaded.segments, ends, strict=False)):
             was_flushed = clean or number < len(ends) + 1 - TORN_SEGMENTS_MAX or segment.base < self.recovery_point
             if segment.size == 0 and was_flushed and loaded.start_offset < end and not self.config.compacted:
-                self._told(file_name(segment.base, LOG), f"batches with offsets {segment.base} to {end - 1}", "an empty file")
+                self._told(
+                    file_name(segment.base, LOG), f"batches with offsets {segment.base} to {end - 1}", "an empty file"
+                )
 
     # --- after a clean stop
 
@@ -213,7 +240,9 @@ class _Loader:
             loaded.end_offset = last.read_tail()
             self._compare_end(loaded)
         except CorruptData as error:
-            logger.error("%s in %s was stopped cleanly, and yet: %s; recovering it", self.folder, self.storage.place, error)
+            logger.error(
+                "%s in %s was stopped cleanly, and yet: %s; recovering it", self.folder, self.storage.place, error
+            )
             return False
         self._mend_indexes(loaded, len(loaded.segments) - 1, sizes)
         self._mend_transactions(loaded, len(loaded.segments))
@@ -232,7 +261,8 @@ class _Loader:
 
     def _recover(self, loaded: Loaded, sizes: dict[str, int]) -> None:
         segments = loaded.segments
-        # A segment that ends just at the recovery point may have been sealed after the flush: its indexes are not to be trusted.
+        # A segment that ends just at the recovery point may have been sealed after the flush: its
+        # indexes are not to be trusted.
         first = bisect_left([segment.base for segment in segments[1:]], self.recovery_point)
         self._mend_indexes(loaded, first, sizes)
         self._mend_transactions(loaded, first)
@@ -262,9 +292,11 @@ class _Loader:
         return producers
 
     def _hole(self, loaded: Loaded, number: int) -> str | None:
-        """Why the last segment can't follow: offsets are missing before it that were never flushed; None: it can.
+        """Why the last segment can't follow: offsets are missing before it that were never flushed;
+        None: it can.
 
-        Compaction may leave gaps between segments, and what lies below the log start may be half gone.
+        Compaction may leave gaps between segments, and what lies below the log start may be half
+        gone.
         """
         base, end_offset = loaded.segments[number].base, loaded.end_offset
         if number != len(loaded.segments) - 1 or base <= max(end_offset, self.recovery_point, loaded.start_offset):
@@ -311,7 +343,9 @@ class _Loader:
                 self.storage.open(f"{self.folder}/{file_name(offset, SNAPSHOT)}").sync()
 
     def _mend_indexes(self, loaded: Loaded, count: int, sizes: Mapping[str, int]) -> None:
-        """Make the indexes of the first `count` segments anew where a file is missing or can't be one; the batches were flushed."""
+        """Make the indexes of the first `count` segments anew where a file is missing or can't be
+        one; the batches were flushed.
+        """
         for number, segment in enumerate(loaded.segments[:count]):
             if _indexes_plausible(segment, sizes):
                 continue
@@ -327,7 +361,9 @@ class _Loader:
         for number, segment in enumerate(loaded.segments[:count]):
             wrong = transactions_contradict(number, loaded.segments, loaded.end_offset)
             if wrong is not None:
-                self._told(file_name(segment.base, TXNINDEX), "the transactions that were aborted in the segment", wrong)
+                self._told(
+                    file_name(segment.base, TXNINDEX), "the transactions that were aborted in the segment", wrong
+                )
                 self._read(segment, None, self._producers_at(loaded, segment.base), LeaderEpochs()).write_transactions()
                 self.touched.append(segment)
                 self.changed = True
@@ -335,10 +371,14 @@ class _Loader:
     # --- the end of it
 
     def _settle_bounds(self, loaded: Loaded) -> None:
-        """Where the log starts and ends, when it lost what was there, or when the checkpoints are wrong."""
+        """Where the log starts and ends, when it lost what was there, or when the checkpoints are
+        wrong.
+        """
         found_end = loaded.end_offset
         if found_end < self.known_end:
-            self._told("", f"records up to offset {self.known_end}, which were flushed", f"an end at offset {found_end}")
+            self._told(
+                "", f"records up to offset {self.known_end}, which were flushed", f"an end at offset {found_end}"
+            )
         elif found_end < self.recovery_point:
             self._told("", f"a recovery point of {found_end} at most", f"{self.recovery_point}, which is not believed")
         start_offset = loaded.start_offset
@@ -348,7 +388,9 @@ class _Loader:
         loaded.start_offset = max(start_offset, loaded.segments[0].base)
         end_offset = max(found_end, self.known_end, loaded.start_offset)
         if end_offset > found_end or not self.is_whole:
-            logger.error("%s in %s goes on at offset %d, after %d", self.folder, self.storage.place, end_offset, found_end)
+            logger.error(
+                "%s in %s goes on at offset %d, after %d", self.folder, self.storage.place, end_offset, found_end
+            )
             self._go_on_at(loaded, end_offset)
 
     def _begin_at(self, loaded: Loaded, offset: int) -> None:
@@ -396,7 +438,9 @@ class _Loader:
 
 
 def _indexes_plausible(segment: Segment, sizes: Mapping[str, int]) -> bool:
-    """Whether index files of the right kind of size are there, judged by their names and sizes alone."""
+    """Whether index files of the right kind of size are there, judged by their names and sizes
+    alone.
+    """
     index = sizes.get(file_name(segment.base, INDEX))
     times = sizes.get(file_name(segment.base, TIMEINDEX))
     return index is not None and times is not None and index % INDEX_ENTRY.size == 0 and times % TIME_ENTRY.size == 0

@@ -1,6 +1,7 @@
 """Indexes that a read found wrong, made anew while the log is in use.
 
-Reads go on meanwhile, from further back. Crash: an index that is half written is wrong again, which the next read finds.
+Reads go on meanwhile, from further back. Crash: an index that is half written is wrong again, which
+the next read finds.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ logger = logging.getLogger("kqueue.log")
 
 
 def mend(log: Log, jobs: Jobs) -> bool:
-    """Begin to mend the first sealed segment of `log` whose index leads astray, if there is one; it is read whole, in a job.
+    """Begin to mend the first sealed segment of `log` whose index leads astray, if there is one; it
+    is read whole, in a job.
 
-    The active segment is sealed first where its index leads astray. Belongs to the owner thread. A segment that is gone, or was replaced,
-    when the job ends is left alone.
+    The active segment is sealed first where its index leads astray. Belongs to the owner thread. A
+    segment that is gone, or was replaced, when the job ends is left alone.
     """
     if log.offline is None and log.active.is_astray:
         with contextlib.suppress(StorageFailed):  # the log is offline then, and has reported it

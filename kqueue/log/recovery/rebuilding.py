@@ -1,4 +1,6 @@
-"""A segment read from its start, whatever state it is in: what its indexes must hold, and which of its bytes are no batches."""
+"""A segment read from its start, whatever state it is in: what its indexes must hold, and which of
+its bytes are no batches.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,13 @@ from kqueue.records.batch import BatchHeader
 
 
 class Rebuild:
-    """One segment's reading: counts its batches for `producers` and `epochs`, and gathers the entries of its indexes.
+    """One segment's reading: counts its batches for `producers` and `epochs`, and gathers the
+    entries of its indexes.
 
-    `end`, `end_offset`: where the last whole batch ends; `damage`: what was found broken and is kept; `cut`: where the log ends before
-    the file does, and why, None: it does not; `has_gaps`: offsets are missing between batches, as compaction leaves it. `run` touches
-    nothing but the file, for which `source` may stand in.
+    `end`, `end_offset`: where the last whole batch ends; `damage`: what was found broken and is
+    kept; `cut`: where the log ends before the file does, and why, None: it does not; `has_gaps`:
+    offsets are missing between batches, as compaction leaves it. `run` touches nothing but the
+    file, for which `source` may stand in.
     """
 
     def __init__(
@@ -55,22 +59,32 @@ class Rebuild:
         self._times = bytearray()
         self._hurts: list[Hurt] = []  # `next_offset` -1: what follows is not known yet
         self._resumed = False
-        self._epoch: tuple[int, int] | None = None  # of the last batch, and where that begins; counted once the next one bears it out
+        self._epoch: tuple[int, int] | None = (
+            None  # of the last batch, and where that begins; counted once the next one bears it out
+        )
         self._last_entry = 0
         self._max_timestamp = self._indexed_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = segment.base
 
     def run(self, limit: int | None, *, cut_from: int | None = None, gapless: bool = False) -> None:
-        """Read it all, or up to the first damage at `cut_from` or a later offset (None: damage never ends it).
+        """Read it all, or up to the first damage at `cut_from` or a later offset (None: damage
+        never ends it).
 
-        `gapless`: if no offset is missing up to the last batch, none is missing before that one. Raises StorageFailed.
+        `gapless`: if no offset is missing up to the last batch, none is missing before that one.
+        Raises StorageFailed.
         """
         for found in walk(self.source, self.size, self.segment.base, limit=limit, judges_epochs=False):
             ends = cut_from is not None and self.end_offset >= cut_from
             if isinstance(found, Whole) and found.unit.magic == 2 and first_offset(found.unit) > self.end_offset:
                 # the last batch has none behind it to bear its offset out
                 is_last = found.position + found.unit.size == self.size
-                if gapless and is_last and not self.has_gaps and cut_from is not None and found.unit.last_offset >= cut_from:
+                if (
+                    gapless
+                    and is_last
+                    and not self.has_gaps
+                    and cut_from is not None
+                    and found.unit.last_offset >= cut_from
+                ):
                     found = out_of_place(found, self.end_offset)
                 self.has_gaps = True
             if isinstance(found, Whole):
@@ -95,7 +109,9 @@ class Rebuild:
             self._hurts[number] = hurt._replace(next_offset=max(next_offset, hurt.offset))
 
     def tell_reads(self) -> None:
-        """Let readers know which bytes are right and which are not, as far as that is known; so they are not looked at once more."""
+        """Let readers know which bytes are right and which are not, as far as that is known; so
+        they are not looked at once more.
+        """
         if not self._hurts:
             self.segment.trust()
         elif all(hurt.next_offset >= 0 for hurt in self._hurts):
@@ -107,7 +123,9 @@ class Rebuild:
         return self.end == self.segment.log.size and not self.damage
 
     def write_indexes(self) -> None:
-        """Put the entries in place of those that are there; the log must have been cut, if it was to be. Raises StorageFailed."""
+        """Put the entries in place of those that are there; the log must have been cut, if it was
+        to be. Raises StorageFailed.
+        """
         segment = self.segment
         if self.end == segment.log.size:
             segment.replace_indexes(bytes(self._index), bytes(self._times))
@@ -119,7 +137,9 @@ class Rebuild:
         segment.timeindex.replace(bytes(self._times))
 
     def write_transactions(self) -> None:
-        """The same for the index of aborted transactions, where all before was counted too. Raises StorageFailed."""
+        """The same for the index of aborted transactions, where all before was counted too. Raises
+        StorageFailed.
+        """
         self.segment.txnindex.clear()
         for aborted in self.aborted:
             self.segment.txnindex.append(aborted)
@@ -145,7 +165,9 @@ class Rebuild:
         self.end_offset = unit.last_offset + 1
 
     def _note_epoch(self, position: int, unit: Unit) -> None:
-        """Epochs never fall, and lie outside of the checksum: where they do, it is the batch before that is wrong."""
+        """Epochs never fall, and lie outside of the checksum: where they do, it is the batch before
+        that is wrong.
+        """
         if not isinstance(unit, BatchHeader):
             return
         if self._epoch is not None and unit.leader_epoch < self._epoch[0] and unit.leader_epoch >= self.epochs.latest:

@@ -21,7 +21,9 @@ logger = logging.getLogger("kqueue.log")
 
 
 def count_batch(producers: Producers, file: Readable, position: int, unit: Unit) -> AbortedTransaction | None:
-    """Count a batch of the log for its producer; returns the transaction that it aborts. Raises CorruptBatch, StorageFailed."""
+    """Count a batch of the log for its producer; returns the transaction that it aborts. Raises
+    CorruptBatch, StorageFailed.
+    """
     if isinstance(unit, BatchHeader) and unit.producer_id >= 0:
         if not unit.is_control:
             producers.update(unit, unit.base_offset)
@@ -34,7 +36,8 @@ def count_batch(producers: Producers, file: Readable, position: int, unit: Unit)
 
 
 def replay(segments: list[Segment], producers: Producers, end_offset: int) -> None:
-    """Count all batches from `producers.end_offset` up to `end_offset`, without their records. Raises StorageFailed.
+    """Count all batches from `producers.end_offset` up to `end_offset`, without their records.
+    Raises StorageFailed.
 
     What is damaged is passed over: whoever reads it hears of it.
     """
@@ -68,7 +71,9 @@ def _replay_segment(segment: Segment, producers: Producers, position: int, end_o
                 with contextlib.suppress(CorruptBatch):
                     count_batch(producers, segment.log, at, unit)
     except CorruptBatch as error:
-        logger.error("%r is damaged behind offset %d, producers are counted without it: %s", segment, last_offset, error)
+        logger.error(
+            "%r is damaged behind offset %d, producers are counted without it: %s", segment, last_offset, error
+        )
     else:
         if position >= segment.size:
             return None
@@ -76,7 +81,8 @@ def _replay_segment(segment: Segment, producers: Producers, position: int, end_o
 
 
 def load_producers(storage: Storage, folder: str, snapshots: list[int], end_offset: int) -> Producers:
-    """The newest readable snapshot at or below `end_offset`, empty if there is none. Broken ones are removed, and taken off the list.
+    """The newest readable snapshot at or below `end_offset`, empty if there is none. Broken ones
+    are removed, and taken off the list.
 
     Raises StorageFailed.
     """

@@ -1,7 +1,7 @@
 """Where batches begin again behind damaged bytes.
 
-What stands there is judged by its form and its checksum alone. A record's value may hold the bytes of a batch, so whoever has
-an index that is sound takes the positions of that first.
+What stands there is judged by its form and its checksum alone. A record's value may hold the bytes
+of a batch, so whoever has an index that is sound takes the positions of that first.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ _START_BYTES = MAGIC_POSITION + 1
 def next_batch(file: Readable, position: int, end: int, *, after_offset: int) -> int | None:
     """Find where the next whole batch with a right checksum begins.
 
-    Args: position, end: bytes of the file to search; the batch lies between them. after_offset: all its offsets are greater, and by less
-    than 2**31 (those of a segment are).
-    Returns: its position; None: there is none, or so much looks like one that checking it all would take forever.
-    Raises StorageFailed. Reads a chunk at a time, or one batch; work is bounded by a small multiple of the bytes searched.
+    Args: position, end: bytes of the file to search; the batch lies between them. after_offset: all
+    its offsets are greater, and by less than 2**31 (those of a segment are). Returns: its position;
+    None: there is none, or so much looks like one that checking it all would take forever. Raises
+    StorageFailed. Reads a chunk at a time, or one batch; work is bounded by a small multiple of the
+    bytes searched.
     """
     return _Search(file, position, end, after_offset).run()
 
 
 def batch_at(file: Readable, position: int, end: int) -> Unit | None:
-    """The whole batch with a right checksum that begins at `position`; None: there is none. Raises StorageFailed."""
+    """The whole batch with a right checksum that begins at `position`; None: there is none. Raises
+    StorageFailed.
+    """
     start = file.read_at(position, _START_BYTES)
     if len(start) < _START_BYTES:
         return None
@@ -60,7 +63,9 @@ def _whole(data: bytes, magic: int) -> Unit | None:
 
 
 class _Search:
-    """One search. A pattern finds the places whose offset, length and magic could be a batch's; the checksum decides."""
+    """One search. A pattern finds the places whose offset, length and magic could be a batch's; the
+    checksum decides.
+    """
 
     def __init__(self, file: Readable, position: int, end: int, after_offset: int) -> None:
         self.file = file
@@ -70,7 +75,8 @@ class _Search:
         self.work_bytes = max(WORK_FACTOR * (end - position), WORK_BYTES_MIN)
         high = max(after_offset + 1, 0) >> 32
         tops = [re.escape(struct.pack(">I", top)) for top in (high, high + 1) if top < 2**31]
-        # looked at without being taken, since the next batch may begin within what only looks like one
+        # looked at without being taken, since the next batch may begin within what only looks like
+        # one
         self.pattern = re.compile(b"(?s)(?=(?:" + b"|".join(tops) + rb").{4}(?!\0{4})[\x00-\x7f].{3}.{4}[\x00-\x02])")
 
     def run(self) -> int | None:

@@ -1,6 +1,8 @@
-"""Bytes that a log can't have and that may yet be worth something: they stay in its folder as `<name>.damaged`, which nothing reads.
+"""Bytes that a log can't have and that may yet be worth something: they stay in its folder as
+`<name>.damaged`, which nothing reads.
 
-Crash: an end that is set aside is on disk under its new name before it is cut off; it may be set aside twice.
+Crash: an end that is set aside is on disk under its new name before it is cut off; it may be set
+aside twice.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ COPY_BYTES = 1024 * 1024
 
 
 def cut(storage: Storage, folder: str, segment: Segment, position: int, end_offset: int, why: str) -> None:
-    """Cut a segment's log at `position`, where offset `end_offset` should be; whole batches that follow are set aside first.
+    """Cut a segment's log at `position`, where offset `end_offset` should be; whole batches that
+    follow are set aside first.
 
     Blocks. Raises StorageFailed: nothing was cut.
     """
@@ -29,12 +32,21 @@ def cut(storage: Storage, folder: str, segment: Segment, position: int, end_offs
     else:
         name = _free_name(storage, folder, file_name(segment.base, LOG))
         _copy(storage, folder, segment, position, name)
-        logger.error("%r: %s; cut from %d to %d bytes, the rest holds whole batches and is kept as %s", segment, why, size, position, name)
+        logger.error(
+            "%r: %s; cut from %d to %d bytes, the rest holds whole batches and is kept as %s",
+            segment,
+            why,
+            size,
+            position,
+            name,
+        )
     segment.log.truncate(position)
 
 
 def whole(storage: Storage, folder: str, segment: Segment, why: str) -> None:
-    """Take a segment out of its log: the batches are kept, the indexes are not. Blocks. Raises StorageFailed."""
+    """Take a segment out of its log: the batches are kept, the indexes are not. Blocks. Raises
+    StorageFailed.
+    """
     segment.close()
     names = segment.names()
     if segment.size:

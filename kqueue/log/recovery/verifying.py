@@ -1,13 +1,16 @@
-"""Checksums before old data is served: what a segment held when it was opened is compared once, before anybody first reads it.
+"""Checksums before old data is served: what a segment held when it was opened is compared once,
+before anybody first reads it.
 
-What this process appends is right by construction and costs nothing. A read that comes upon bytes that were not looked at yet gets a
-`Check`, whose `run` reads them in a job, and is asked again when that is done; by then they are known to be right, or to be damaged:
+What this process appends is right by construction and costs nothing. A read that comes upon bytes
+that were not looked at yet gets a `Check`, whose `run` reads them in a job, and is asked again when
+that is done; by then they are known to be right, or to be damaged:
 
     0        checked     damaged   checked            not looked at      found       appended since
     |-----------------|############|-----------|.....................|------------------------------|
                       offset to next_offset (exclusive) are refused; readers before it stop there, readers beyond it go on
 
-Besides the checksums offsets must rise, because a batch's base offset lies outside its checksum. Known for as long as the log is open.
+Besides the checksums offsets must rise, because a batch's base offset lies outside its checksum.
+Known for as long as the log is open.
 """
 
 from __future__ import annotations
@@ -29,15 +32,21 @@ from kqueue.storage import Region
 
 CHECK_BYTES_MIN = 256 * KiB
 CHECK_AHEAD = 4
-"""A check goes on for so many times what was read, so that whoever reads in order waits once in a while and not each time."""
+"""A check goes on for so many times what was read, so that whoever reads in order waits once in a
+while and not each time.
+"""
 READ_BYTES = 64 * KiB
-"""What the job reads at a time: between two reads it lets go of the interpreter, so that small batches don't hold up the owner thread."""
+"""What the job reads at a time: between two reads it lets go of the interpreter, so that small
+batches don't hold up the owner thread.
+"""
 logger = logging.getLogger("kqueue.log")
 Done = Callable[[KqueueError | None], None]
 
 
 class Walked(NamedTuple):
-    """Positions `start` to `end` were looked at, from one batch's beginning to another's; `next_offset`: of what follows at `end`."""
+    """Positions `start` to `end` were looked at, from one batch's beginning to another's;
+    `next_offset`: of what follows at `end`.
+    """
 
     start: int
     end: int
@@ -45,7 +54,9 @@ class Walked(NamedTuple):
 
 
 class Hurt(NamedTuple):
-    """Positions `start` to `end` hold no whole batch: offsets from `offset` to `next_offset` (exclusive) are lost."""
+    """Positions `start` to `end` hold no whole batch: offsets from `offset` to `next_offset`
+    (exclusive) are lost.
+    """
 
     start: int
     end: int
@@ -70,15 +81,19 @@ class Outcome(NamedTuple):
 
 
 class Check:
-    """What has to be done before some bytes may be served: compare checksums from `start` to `end`, and past `until_offset`.
+    """What has to be done before some bytes may be served: compare checksums from `start` to `end`,
+    and past `until_offset`.
 
-    `start`: where an index says that a batch begins; `proven`: what is known before it. `next_segment`: all offsets lie below it.
-    `run` may be called in any thread; the rest belongs to the owner.
+    `start`: where an index says that a batch begins; `proven`: what is known before it.
+    `next_segment`: all offsets lie below it. `run` may be called in any thread; the rest belongs to
+    the owner.
     """
 
     __slots__ = ("_checks", "_region", "dones", "end", "next_offset", "next_segment", "proven", "start", "until_offset")
 
-    def __init__(self, checks: Checks, region: Region, start: int, *, end: int, until_offset: int, next_segment: int) -> None:
+    def __init__(
+        self, checks: Checks, region: Region, start: int, *, end: int, until_offset: int, next_segment: int
+    ) -> None:
         self._checks = checks
         self._region = region
         self.proven = checks.before(start)
@@ -98,7 +113,9 @@ class Check:
         return self._checks.add(outcome)
 
     def job(self, found: Callable[[list[Damage]], None], done: Done) -> IoJob[Outcome] | None:
-        """The work; None: another job is at it, and will call `done` too. `found(damages)` before `done(error)`, if there are any."""
+        """The work; None: another job is at it, and will call `done` too. `found(damages)` before
+        `done(error)`, if there are any.
+        """
         running = self._checks.running
         for other in running:
             if other.start <= self.start and self.end <= other.end and self.until_offset <= other.until_offset:
@@ -112,7 +129,11 @@ class Check:
             damages = self.finish(outcome) if outcome is not None else []
             if damages:
                 found(damages)
-            failed = error if error is None or isinstance(error, KqueueError) else StorageFailed(f"{self._checks.name}: {error!r}")
+            failed = (
+                error
+                if error is None or isinstance(error, KqueueError)
+                else StorageFailed(f"{self._checks.name}: {error!r}")
+            )
             if failed is not None:
                 logger.error("%s could not be checked, and is not served: %s", self._checks.name, failed)
             for call in self.dones:
@@ -172,7 +193,9 @@ class Checks:
         return [hurt.damage for hurt in new]
 
 
-def scan_around(file: Readable, start: int, end: int, hurts: Sequence[Hurt], chunk_bytes: int | None) -> Iterator[tuple[int, Unit]]:
+def scan_around(
+    file: Readable, start: int, end: int, hurts: Sequence[Hurt], chunk_bytes: int | None
+) -> Iterator[tuple[int, Unit]]:
     """`scan` of whole batches without what is known to be damaged. Raises as `scan`."""
     for hurt in itertools.islice(hurts, max(bisect_right(hurts, start, key=_start) - 1, 0), None):
         if hurt.end <= start:
@@ -193,7 +216,9 @@ class _Wrong(Exception):
 
 
 class _Last(NamedTuple):
-    """The batch that was read last: where it stands, and which offset could have been its first. The next one confirms its offsets."""
+    """The batch that was read last: where it stands, and which offset could have been its first.
+    The next one confirms its offsets.
+    """
 
     position: int
     next_offset: int
@@ -201,7 +226,9 @@ class _Last(NamedTuple):
 
 
 class _Walk:
-    """One check under way: `position` is where the next batch begins, none of whose offsets may lie below `next_offset`."""
+    """One check under way: `position` is where the next batch begins, none of whose offsets may lie
+    below `next_offset`.
+    """
 
     def __init__(self, check: Check, region: Region, name: str) -> None:
         self.check = check
@@ -244,7 +271,9 @@ class _Walk:
             for position, unit in scan(self.source, self.position, self.limit, check=True, chunk_bytes=READ_BYTES):
                 self._check_order(position, unit)
                 if self.start > self.check.proven.end and not self._has_begun:
-                    self.next_offset = first_offset(unit)  # the index vouches for its offsets, and nobody knows those before
+                    self.next_offset = first_offset(
+                        unit
+                    )  # the index vouches for its offsets, and nobody knows those before
                 self.last = _Last(position, self.next_offset, unit)
                 self.position = position + unit.size
                 self.next_offset = unit.last_offset + 1
@@ -253,21 +282,35 @@ class _Walk:
         except CorruptBatch:
             pass
         if self.position < self.limit:
-            raise _Wrong(broken_at(self.source, self.position, self.limit, self.next_offset - 1, self.check.next_segment))
+            raise _Wrong(
+                broken_at(self.source, self.position, self.limit, self.next_offset - 1, self.check.next_segment)
+            )
 
     def _check_order(self, position: int, unit: Unit) -> None:
-        """Checksums do not cover offsets: these must rise, and end before the next segment. Else this batch lies, or the last."""
+        """Checksums do not cover offsets: these must rise, and end before the next segment. Else
+        this batch lies, or the last.
+        """
         first, end = first_offset(unit), self.check.next_segment
         if first >= self.next_offset and unit.last_offset < end:
             return
         last = self.last
-        if last is None or first >= self.next_offset or first < last.next_offset or first_offset(last.unit) == last.next_offset:
-            raise _Wrong(Broken(position, position + unit.size, f"offsets from {self.next_offset} to below {end}", _told(unit)))
-        # The last one left a gap, and without it this one fits. If it is just as long as the gap, it is the one that lies; else either may.
+        if (
+            last is None
+            or first >= self.next_offset
+            or first < last.next_offset
+            or first_offset(last.unit) == last.next_offset
+        ):
+            raise _Wrong(
+                Broken(position, position + unit.size, f"offsets from {self.next_offset} to below {end}", _told(unit))
+            )
+        # The last one left a gap, and without it this one fits. If it is just as long as the gap,
+        # it is the one that lies; else either may.
         count = last.unit.last_offset - first_offset(last.unit) + 1
         wrong_end = position if last.next_offset + count == first else position + unit.size
         self.position, self.next_offset = last.position, last.next_offset
-        raise _Wrong(Broken(last.position, wrong_end, f"offsets from {last.next_offset} to below {first}", _told(last.unit)))
+        raise _Wrong(
+            Broken(last.position, wrong_end, f"offsets from {last.next_offset} to below {first}", _told(last.unit))
+        )
 
     def _pass_over(self, wrong: Broken) -> None:
         """Note the damage, and go on with the first whole batch after it."""
@@ -278,13 +321,18 @@ class _Walk:
         self.position, self.next_offset, self.last = position, next_offset, None
 
     def _next_whole(self, wrong: Broken, offset: int) -> tuple[int, int]:
-        """Where the next whole batch begins that may follow, and its first offset; the end if there is none."""
+        """Where the next whole batch begins that may follow, and its first offset; the end if there
+        is none.
+        """
         end, next_segment = self.limit, self.check.next_segment
         unit = batch_at(self.source, wrong.end, end) if wrong.end < end else None
         if wrong.end == end or (unit is not None and offset <= first_offset(unit) and unit.last_offset < next_segment):
             return wrong.end, next_segment if unit is None else first_offset(unit)
         position: int | None = wrong.position
-        while position is not None and (position := next_batch(self.source, position + 1, end, after_offset=offset - 1)) is not None:
+        while (
+            position is not None
+            and (position := next_batch(self.source, position + 1, end, after_offset=offset - 1)) is not None
+        ):
             unit = batch_at(self.source, position, end)
             if unit is not None and unit.last_offset < next_segment:
                 return position, first_offset(unit)

@@ -1,8 +1,9 @@
 """Every byte of a segment's log file: whole batches, and the stretches between them that are none.
 
-Base offset and leader epoch lie outside of a batch's checksum. They are judged by the batches on either side: where two contradict each
-other in their offsets, the one that leaves a gap without which the other fits is wrong. Where the neighbours leave but one value that can
-be right, a broken stretch says which.
+Base offset and leader epoch lie outside of a batch's checksum. They are judged by the batches on
+either side: where two contradict each other in their offsets, the one that leaves a gap without
+which the other fits is wrong. Where the neighbours leave but one value that can be right, a broken
+stretch says which.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ UNKNOWN_EPOCH = -1
 
 
 class Whole(NamedTuple):
-    """A batch that is right. `records`: how many it has, `note`: what is odd about it, if it was looked into; empty: nothing."""
+    """A batch that is right. `records`: how many it has, `note`: what is odd about it, if it was
+    looked into; empty: nothing.
+    """
 
     position: int
     unit: Unit
@@ -61,7 +64,8 @@ class Stamp(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """The bytes from `position` to `end` are no batch that can stand there. `stamp`: with it they would be; None: they are lost.
+    """The bytes from `position` to `end` are no batch that can stand there. `stamp`: with it they
+    would be; None: they are lost.
 
     `misplaced`: they are a whole batch, and only its offsets don't fit.
     """
@@ -88,17 +92,21 @@ def walk(
 ) -> Iterator[Whole | Broken]:
     """All that stands in the first `size` bytes of a log file, in order, each byte in exactly one.
 
-    Args: base: the segment's; limit: offset at which the next segment begins, None: there is none. first: the first offset that may
-    come, if it is not `base`. judges_epochs: a batch whose leader epoch can't be right is broken, too. epochs: what the checkpoint says of
-    them; two that agree against a third are right. deep: look at every record, too.
-    Raises StorageFailed. Allocates a chunk, or one batch that lies whole in the file.
+    Args: base: the segment's; limit: offset at which the next segment begins, None: there is none.
+    first: the first offset that may come, if it is not `base`. judges_epochs: a batch whose leader
+    epoch can't be right is broken, too. epochs: what the checkpoint says of them; two that agree
+    against a third are right. deep: look at every record, too. Raises StorageFailed. Allocates a
+    chunk, or one batch that lies whole in the file.
     """
     order = _Order(base, base if first is None else first, limit, epochs, judges_epochs)
     return order.judged(_raw(file, size, base, limit, order.last_max, deep))
 
 
-def broken_at(file: Readable, position: int, end: int, last_offset: int, limit: int | None, *, deep: bool = False) -> Broken:
-    """What stands at `position`, where `scan` finds no whole batch before `end`, up to where batches begin again.
+def broken_at(
+    file: Readable, position: int, end: int, last_offset: int, limit: int | None, *, deep: bool = False
+) -> Broken:
+    """What stands at `position`, where `scan` finds no whole batch before `end`, up to where
+    batches begin again.
 
     Args: last_offset: of the batch before it; limit: as for `walk`. Raises StorageFailed.
     """
@@ -107,10 +115,14 @@ def broken_at(file: Readable, position: int, end: int, last_offset: int, limit: 
 
 
 def out_of_place(one: Whole, expected: int, bound: int | None = None, stamp: Stamp | None = None) -> Broken:
-    """Say of a batch that its offsets can't be right: `expected` is the least that can, `bound` is above them all (None: nobody knows)."""
+    """Say of a batch that its offsets can't be right: `expected` is the least that can, `bound` is
+    above them all (None: nobody knows).
+    """
     wanted = f"offsets from {expected} {'on' if bound is None or bound <= expected else f'to {bound - 1}'}"
     found = f"{first_offset(one.unit)} to {one.unit.last_offset}"
-    return Broken(one.position, one.position + one.unit.size, wanted, found, stamp, bound if stamp else None, misplaced=True)
+    return Broken(
+        one.position, one.position + one.unit.size, wanted, found, stamp, bound if stamp else None, misplaced=True
+    )
 
 
 # --- bytes
@@ -121,7 +133,9 @@ def _raw(file: Readable, end: int, base: int, limit: int | None, last_max: int, 
     while position < end:
         try:
             for at, unit in scan(file, position, end, check=True):
-                yield _look_into(at, unit, file.read_at(at, unit.size)) if deep else Whole(at, unit, _record_count(unit))
+                yield (
+                    _look_into(at, unit, file.read_at(at, unit.size)) if deep else Whole(at, unit, _record_count(unit))
+                )
                 position = at + unit.size
                 if unit.last_offset <= last_max:
                     last_offset = max(last_offset, unit.last_offset)
@@ -164,7 +178,9 @@ def _diagnosed(file: Readable, position: int, end: int, deep: bool) -> _Wrong:
 
 
 def _resume(file: Readable, position: int, end: int, size: int, last_offset: int, limit: int | None) -> int:
-    """Where a batch begins again: where the bad one's length says, if that leads to one (or the end), else the next that can be found."""
+    """Where a batch begins again: where the bad one's length says, if that leads to one (or the
+    end), else the next that can be found.
+    """
     after = position + size
     if size and after <= end:
         following = batch_at(file, after, end)
@@ -177,12 +193,15 @@ def _resume(file: Readable, position: int, end: int, size: int, last_offset: int
 
 
 def _skipped(file: Readable, position: int, after: int, last_offset: int, bound: int | None) -> int | None:
-    """Where whole batches begin that the bad one's length passes over, because the length itself is wrong; None: there are none.
+    """Where whole batches begin that the bad one's length passes over, because the length itself is
+    wrong; None: there are none.
 
-    A record's value may look like a batch: so nothing is searched where the bad one's own offsets reach up to `bound`, which follows it,
-    and what is found must lead to `after`.
+    A record's value may look like a batch: so nothing is searched where the bad one's own offsets
+    reach up to `bound`, which follows it, and what is found must lead to `after`.
     """
-    base, _, _, magic, _, _, delta, *_ = HEADER.unpack(file.read_at(position, BATCH_OVERHEAD).ljust(BATCH_OVERHEAD, b"\0"))
+    base, _, _, magic, _, _, delta, *_ = HEADER.unpack(
+        file.read_at(position, BATCH_OVERHEAD).ljust(BATCH_OVERHEAD, b"\0")
+    )
     if bound is None or base + (delta if magic == 2 else 0) + 1 == bound:
         return None
     found = next_batch(file, position + 1, after, after_offset=last_offset)
@@ -215,7 +234,8 @@ def _wrong_batch(data: bytes, deep: bool) -> _Wrong:
 
 
 def _without_position(error: CorruptBatch) -> str:
-    # such messages count from where their buffer begins; whoever reads ours has the position in the file
+    # such messages count from where their buffer begins; whoever reads ours has the position in the
+    # file
     return re.sub(r" at position \d+", "", str(error))
 
 
@@ -230,7 +250,9 @@ def _wrong_entry(data: bytes, deep: bool) -> _Wrong:
 
 
 def _look_into(position: int, unit: Unit, data: bytes) -> Whole:
-    """Read all records of a batch, whose bytes are `data`. Raises CorruptBatch: lengths, counts, offset deltas."""
+    """Read all records of a batch, whose bytes are `data`. Raises CorruptBatch: lengths, counts,
+    offset deltas.
+    """
     count, note = _record_count(unit), ""
     try:
         if isinstance(unit, BatchHeader):
@@ -252,9 +274,13 @@ def _record_count(unit: Unit) -> int:
 
 
 class _Order:
-    """Looks at each batch with the one before it and the one after it. `last_max`: the greatest offset that the segment can hold."""
+    """Looks at each batch with the one before it and the one after it. `last_max`: the greatest
+    offset that the segment can hold.
+    """
 
-    def __init__(self, base: int, expected: int, limit: int | None, epochs: LeaderEpochs | None, judges_epochs: bool) -> None:
+    def __init__(
+        self, base: int, expected: int, limit: int | None, epochs: LeaderEpochs | None, judges_epochs: bool
+    ) -> None:
         self.expected = expected
         self.limit = limit
         self.last_max = base + RELATIVE_OFFSET_MAX if limit is None else min(limit - 1, base + RELATIVE_OFFSET_MAX)
@@ -288,17 +314,29 @@ class _Order:
         return out_of_place(one, expected, self.limit if bound is None else bound, stamp)
 
     def _jumps(self, unit: Unit, following: Whole | Broken | None) -> bool:
-        """Whether a batch leaves a gap only to overlap with what follows: then it is this one that is wrong, not all that come after it."""
-        if first_offset(unit) == self.expected or not isinstance(following, Whole) or following.unit.last_offset > self.last_max:
+        """Whether a batch leaves a gap only to overlap with what follows: then it is this one that
+        is wrong, not all that come after it.
+        """
+        if (
+            first_offset(unit) == self.expected
+            or not isinstance(following, Whole)
+            or following.unit.last_offset > self.last_max
+        ):
             return False
         return self.expected <= first_offset(following.unit) <= unit.last_offset
 
     def _out_of_epoch(self, one: Whole, following: Whole | Broken | None) -> Broken | None:
-        """None: a batch of this leader epoch can stand where it does, or the checkpoint says the same of it."""
+        """None: a batch of this leader epoch can stand where it does, or the checkpoint says the
+        same of it.
+        """
         unit, before = one.unit, self.epoch
         if not self.judges_epochs or not isinstance(unit, BatchHeader):
             return None
-        after = following.unit.leader_epoch if isinstance(following, Whole) and isinstance(following.unit, BatchHeader) else UNKNOWN_EPOCH
+        after = (
+            following.unit.leader_epoch
+            if isinstance(following, Whole) and isinstance(following.unit, BatchHeader)
+            else UNKNOWN_EPOCH
+        )
         right = _epoch_between(before, unit.leader_epoch, after)
         if right == unit.leader_epoch:
             return None
@@ -312,7 +350,9 @@ class _Order:
 
 
 def _epoch_between(before: int, epoch: int, after: int) -> int:
-    """The leader epoch that a batch has if its neighbours are right; epochs never fall. -1 (none) is always right."""
+    """The leader epoch that a batch has if its neighbours are right; epochs never fall. -1 (none)
+    is always right.
+    """
     if epoch == UNKNOWN_EPOCH:
         return epoch
     if epoch < UNKNOWN_EPOCH:

@@ -1,6 +1,8 @@
-"""What a compression codec is. Plugins bring theirs under the entry-point group `kqueue.codecs`: an instance, which
-`kqueue.testing.check_codec` tests. One with the id of another, e.g. gzip by another library, serves it where the broker's setting
-`kqueue.codecs` says so. What it does beside this contract fails the one batch, with its name (`guard`)."""
+"""What a compression codec is. Plugins bring theirs under the entry-point group `kqueue.codecs`: an
+instance, which `kqueue.testing.check_codec` tests. One with the id of another, e.g. gzip by another
+library, serves it where the broker's setting `kqueue.codecs` says so. What it does beside this
+contract fails the one batch, with its name (`guard`).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Codec(Protocol):
 
     @property
     def id(self) -> int:
-        """Number in a batch's attributes, 0-7; 0-4 are Kafka's, and only those do other clients understand."""
+        """Number in a batch's attributes, 0-7; 0-4 are Kafka's, and only those do other clients
+        understand.
+        """
         ...
 
     @property
@@ -40,14 +44,17 @@ class Codec(Protocol):
         ...
 
     def compress(self, data: Buffer, level: int | None = None) -> bytes:
-        """`data` compressed; empty data too; the same data and level, the same bytes. `level` None: the default, else from `levels`."""
+        """`data` compressed; empty data too; the same data and level, the same bytes. `level` None:
+        the default, else from `levels`.
+        """
         ...
 
     def decompress(self, data: Buffer, limit: int) -> bytes:
         """What was compressed, exactly; `data` comes from strangers.
 
-        Args: limit: the most bytes it may come to, >= 0; never allocates more than about that, whatever `data` claims.
-        Raises: CorruptBatch: damaged, cut off, bytes left over, or above the limit. Nothing else.
+        Args: limit: the most bytes it may come to, >= 0; never allocates more than about that,
+        whatever `data` claims. Raises: CorruptBatch: damaged, cut off, bytes left over, or above
+        the limit. Nothing else.
         """
         ...
 
@@ -57,9 +64,11 @@ def above_limit(name: str, limit: int) -> DecompressedTooLarge:
 
 
 def check_frame_count(name: str, count: int, size: int) -> None:
-    """Bound what many tiny frames, members or blocks may cost: each takes some 10 µs, and may hold nothing.
+    """Bound what many tiny frames, members or blocks may cost: each takes some 10 µs, and may hold
+    nothing.
 
-    Args: count: of them so far. size: bytes that they came to. Raises CorruptBatch: too many for so few bytes.
+    Args: count: of them so far. size: bytes that they came to. Raises CorruptBatch: too many for so
+    few bytes.
     """
     if count > FRAMES_FREE + size // FRAME_BYTES:
         raise damaged(name, f"{count} frames or blocks hold {size} bytes: too many for so few")

@@ -1,4 +1,6 @@
-"""What stands between kqueue and a codec that is not its own: whatever that does wrong fails the one batch, with its name."""
+"""What stands between kqueue and a codec that is not its own: whatever that does wrong fails the
+one batch, with its name.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ _ID_MAX = 7
 
 
 class GuardedCodec:
-    """Raises PluginError for all that `codec` does beside the contract; what that is, is told in the log, each kind once.
+    """Raises PluginError for all that `codec` does beside the contract; what that is, is told in
+    the log, each kind once.
 
-    A level that the codec does not have, such as one of the built-in in whose place it serves, means its default.
+    A level that the codec does not have, such as one of the built-in in whose place it serves,
+    means its default.
     """
 
     def __init__(self, codec: Codec, entry: Entry[Codec]) -> None:
@@ -44,7 +48,9 @@ class GuardedCodec:
         except Exception as error:
             self._failed("decompress", error)
         if len(self._bytes(content, "decompress")) > limit:
-            self._broke_contract("decompress returned more than its limit", f"{len(content)} bytes, where {limit} are allowed")
+            self._broke_contract(
+                "decompress returned more than its limit", f"{len(content)} bytes, where {limit} are allowed"
+            )
         return content
 
     def _known(self, level: int | None) -> int | None:

@@ -40,8 +40,8 @@ class GzipCodec:
         return b"".join(parts)
 
     def _member(self, data: Buffer, pos: int, piece: int, limit: int) -> tuple[bytes, int]:
-        # zlib copies what follows a member. Of a multitude of tiny members it is therefore fed small pieces first,
-        # so that the copies don't grow with the square of the data.
+        # zlib copies what follows a member. Of a multitude of tiny members it is therefore fed
+        # small pieces first, so that the copies don't grow with the square of the data.
         stream, view, parts, total = zlib.decompressobj(_GZIP_WINDOW), memoryview(data), [], 0
         while not stream.eof:
             if pos >= len(view):

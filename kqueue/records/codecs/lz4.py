@@ -1,7 +1,9 @@
-"""LZ4 frames, as Kafka's Java client writes them: blocks of 64 KiB, each on its own, no checksum of the content, no size.
+"""LZ4 frames, as Kafka's Java client writes them: blocks of 64 KiB, each on its own, no checksum of
+the content, no size.
 
-Frames after one another are read too. Kafka's first lz4 (message format 0) computed the header checksum over the wrong
-bytes, the frame's magic number included; `Lz4V0Codec` reads any header checksum and writes that one. Source: KAFKA-3160.
+Frames after one another are read too. Kafka's first lz4 (message format 0) computed the header
+checksum over the wrong bytes, the frame's magic number included; `Lz4V0Codec` reads any header
+checksum and writes that one. Source: KAFKA-3160.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ def _library() -> Any:
 
 
 class Lz4Codec:
-    """Level 9 is Kafka's name for its fast compressor; any other asks for the slow one (levels 1 and 2 are fast too)."""
+    """Level 9 is Kafka's name for its fast compressor; any other asks for the slow one (levels 1
+    and 2 are fast too).
+    """
 
     id = 3
     name = "lz4"
@@ -54,8 +58,11 @@ class Lz4Codec:
                 return b"".join(parts) if len(parts) != 1 else parts[0]
             piece = _FIRST_PIECE
 
-    def _frame(self, view: memoryview, pos: int, piece: int, parts: list[bytes], total: int, limit: int) -> tuple[int, int]:
-        # The decoder allocates the step that it is allowed, and copies what follows a frame: so both start small and grow.
+    def _frame(
+        self, view: memoryview, pos: int, piece: int, parts: list[bytes], total: int, limit: int
+    ) -> tuple[int, int]:
+        # The decoder allocates the step that it is allowed, and copies what follows a frame: so
+        # both start small and grow.
         stream, step = _library().LZ4FrameDecompressor(), _STEP_BYTES
         while not stream.eof:
             feed: Buffer = b""
@@ -78,7 +85,9 @@ class Lz4Codec:
 
 
 class Lz4V0Codec(Lz4Codec):
-    """The lz4 of message format 0, with its wrong header checksum; in no registry, for no batch of magic 2 holds it."""
+    """The lz4 of message format 0, with its wrong header checksum; in no registry, for no batch of
+    magic 2 holds it.
+    """
 
     def compress(self, data: Buffer, level: int | None = None) -> bytes:
         frame = bytearray(super().compress(data, level))
@@ -95,7 +104,9 @@ class Lz4V0Codec(Lz4Codec):
 
 
 def _descriptor_end(frame: Buffer) -> int:
-    """Position of the header checksum: after flags, block size, and what the flags say follows them."""
+    """Position of the header checksum: after flags, block size, and what the flags say follows
+    them.
+    """
     flags = frame[_FLAGS_POSITION]
     return _FLAGS_POSITION + 2 + (8 if flags & _HAS_CONTENT_SIZE else 0) + (4 if flags & _HAS_DICTIONARY else 0)
 
@@ -113,7 +124,9 @@ def _rotate(number: int, bits: int) -> int:
 
 
 def xxh32(data: Buffer) -> int:
-    """xxHash32 of `data` with seed 0, by the published algorithm; for the few bytes of a frame's header."""
+    """xxHash32 of `data` with seed 0, by the published algorithm; for the few bytes of a frame's
+    header.
+    """
     first, second, third, fourth, fifth = _PRIMES
     pos = 0
     if len(data) >= 16:

@@ -1,10 +1,12 @@
-"""Zstandard frames (RFC 8878), with or without their content size, one or several, skippable ones among them.
+"""Zstandard frames (RFC 8878), with or without their content size, one or several, skippable ones
+among them.
 
     frame: magic 0xFD2FB528 | descriptor uint8 | window uint8, unless single segment | dictionary id | content size
          | blocks: 24 bits little-endian: last 1, type 2, size 21; content | checksum uint32, if the descriptor says so
 
-The frames are walked before anything is decompressed. So it is known where each ends and what it comes to at most, one
-call with room for just that does the work, and a frame that is cut off is seen, which the library's streams pass over.
+The frames are walked before anything is decompressed. So it is known where each ends and what it
+comes to at most, one call with room for just that does the work, and a frame that is cut off is
+seen, which the library's streams pass over.
 """
 
 from __future__ import annotations
@@ -116,7 +118,9 @@ class ZstdCodec:
         library = _library()
         try:
             room = min(frame.bytes_max, left + 1) or 1  # for the library, 0 means that it shall guess
-            content: bytes = library.ZstdDecompressor().decompress(_tame_window(data, frame.bytes_max), max_output_size=room)
+            content: bytes = library.ZstdDecompressor().decompress(
+                _tame_window(data, frame.bytes_max), max_output_size=room
+            )
         except library.ZstdError as error:
             raise damaged(self.name, f"{error}, with room for {room} bytes") from None
         if len(content) > left:
@@ -136,7 +140,9 @@ def _read_content_size(view: memoryview, pos: int, descriptor: int) -> tuple[int
 
 
 def _tame_window(data: Buffer, bytes_max: int) -> Buffer:
-    """The frame with a window no larger than its content can need: the library would allocate what it claims, up to 128 MiB."""
+    """The frame with a window no larger than its content can need: the library would allocate what
+    it claims, up to 128 MiB.
+    """
     if data[_DESCRIPTOR_POSITION] & _SINGLE_SEGMENT:
         return data
     exponent = data[_DESCRIPTOR_POSITION + 1] >> 3

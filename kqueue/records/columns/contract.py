@@ -24,10 +24,11 @@ LONG_MIN = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much makes a piece. `rows_max`: at least 1; `bytes_max`: about what it takes, the last row may go beyond; 1 GiB at most.
+    """How much makes a piece. `rows_max`: at least 1; `bytes_max`: about what it takes, the last
+    row may go beyond; 1 GiB at most.
 
-    `data_max`: bytes in one column of a piece, which only a single row may pass: Arrow's columns count with 32 bits.
-    Raises ValueError: out of these ranges.
+    `data_max`: bytes in one column of a piece, which only a single row may pass: Arrow's columns
+    count with 32 bits. Raises ValueError: out of these ranges.
     """
 
     rows_max: int = ROWS_MAX
@@ -43,9 +44,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Which records are taken: offsets and times (ms) from the first bound on, and below the second; None: no bound.
+    """Which records are taken: offsets and times (ms) from the first bound on, and below the
+    second; None: no bound.
 
-    Records without a time are not taken where a bound of time is given. Raises ValueError: beyond 64 bits.
+    Records without a time are not taken where a bound of time is given. Raises ValueError: beyond
+    64 bits.
     """
 
     start_offset: int | None = None
@@ -60,7 +63,9 @@ class Bounds:
 
     def take(self, offset: int, timestamp: int) -> bool:
         """Whether a record with this offset and time (ms) is one of them."""
-        if (self.start_offset is not None and offset < self.start_offset) or (self.end_offset is not None and offset >= self.end_offset):
+        if (self.start_offset is not None and offset < self.start_offset) or (
+            self.end_offset is not None and offset >= self.end_offset
+        ):
             return False
         if self.since_ms is not None and timestamp < self.since_ms:
             return False
@@ -68,7 +73,9 @@ class Bounds:
 
 
 class Span(NamedTuple):
-    """A batch of magic 2, whose records, not compressed, are `data[start:end]` of a buffer. `tag`: comes back in `Piece.runs`."""
+    """A batch of magic 2, whose records, not compressed, are `data[start:end]` of a buffer. `tag`:
+    comes back in `Piece.runs`.
+    """
 
     header: BatchHeader
     start: int
@@ -79,9 +86,10 @@ class Span(NamedTuple):
 class Piece(NamedTuple):
     """Records as Arrow arrays of one length.
 
-    offset int64; timestamp int64 (ms since 1970; negative: none); key and value binary, null where the record has none;
-    headers list<struct<key: string, value: binary>>, never null, bytes in names that are no UTF-8 are replaced.
-    `runs`: (how many rows, the tag of their batch), in order: what all rows of a batch share.
+    offset int64; timestamp int64 (ms since 1970; negative: none); key and value binary, null where
+    the record has none; headers list<struct<key: string, value: binary>>, never null, bytes in
+    names that are no UTF-8 are replaced. `runs`: (how many rows, the tag of their batch), in order:
+    what all rows of a batch share.
     """
 
     offset: pa.Array
@@ -113,21 +121,31 @@ class Collector(Protocol):
         ...
 
     def add(self, data: Buffer, spans: Sequence[Span], bounds: Bounds) -> Iterator[Piece]:
-        """Take records; pieces come as they are full. To be run to its end before anything else is asked for.
+        """Take records; pieces come as they are full. To be run to its end before anything else is
+        asked for.
 
-        `data` is not kept after that. Raises: CorruptBatch: as `decode_records`, with the same words; the records before have been taken,
-        and more may be added.
+        `data` is not kept after that. Raises: CorruptBatch: as `decode_records`, with the same
+        words; the records before have been taken, and more may be added.
         """
         ...
 
     def add_small(
-        self, data: Buffer, pos: int, bounds: Bounds, tag: Any, *, transactional: bool, check: bool, next_offset: int | None
+        self,
+        data: Buffer,
+        pos: int,
+        bounds: Bounds,
+        tag: Any,
+        *,
+        transactional: bool,
+        check: bool,
+        next_offset: int | None,
     ) -> Generator[Piece, None, tuple[int, int | None]]:
-        """Take the small batches from `pos` on, as many as need no closer look, a control batch or a compressed one for instance.
+        """Take the small batches from `pos` on, as many as need no closer look, a control batch or
+        a compressed one for instance.
 
-        Args: transactional: take those of transactions too. check: compare checksums. next_offset: that at `pos`.
-        `Piece.runs` has (tag, header). Returns: where it stopped, which may be `pos`, and the next offset there.
-        Raises: BrokenBatch; the records before have been taken.
+        Args: transactional: take those of transactions too. check: compare checksums. next_offset:
+        that at `pos`. `Piece.runs` has (tag, header). Returns: where it stopped, which may be
+        `pos`, and the next offset there. Raises: BrokenBatch; the records before have been taken.
         """
         ...
 
@@ -143,4 +161,6 @@ class Collector(Protocol):
 def check_offsets(header: BatchHeader) -> None:
     """Raises CorruptBatch: the next offset is beyond 64 bits, which a column can't hold."""
     if header.last_offset >= LONG_MAX:
-        raise CorruptBatch(f"offsets from {header.base_offset} on, {header.last_offset_delta + 1} of them, leave 64 bits")
+        raise CorruptBatch(
+            f"offsets from {header.base_offset} on, {header.last_offset_delta + 1} of them, leave 64 bits"
+        )

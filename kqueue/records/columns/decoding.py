@@ -30,9 +30,9 @@ _SMALL_BYTES = 4_096  # of a batch that may be one of many
 class Decoder:
     """Makes pieces of columns from batches, over as many fetches as there are.
 
-    `bounds`: which records are taken; may be changed between two calls. `next_offset`: after the last batch that was gone through by
-    `feed`, whether its records were taken or not; None: there was none.
-    One thread at a time; the compiled engine lets go of the interpreter's lock.
+    `bounds`: which records are taken; may be changed between two calls. `next_offset`: after the
+    last batch that was gone through by `feed`, whether its records were taken or not; None: there
+    was none. One thread at a time; the compiled engine lets go of the interpreter's lock.
     """
 
     def __init__(
@@ -45,8 +45,9 @@ class Decoder:
         engine: EngineName = "auto",
         data_bytes: int | None = None,
     ) -> None:
-        """Args: check: compare checksums. limit_bytes: what one batch may decompress to. engine, data_bytes: as for `collector`.
-        Raises: as `collector`."""
+        """Args: check: compare checksums. limit_bytes: what one batch may decompress to. engine,
+        data_bytes: as for `collector`. Raises: as `collector`.
+        """
         self.next_offset: int | None = None
         self.bounds = bounds or Bounds()
         self._collector = collector(limits or Limits(), engine, data_bytes)
@@ -54,19 +55,27 @@ class Decoder:
         self._limit_bytes = limit_bytes
 
     def feed(self, buf: Buffer, *, aborted: Iterable[tuple[int, int]] = (), tag: Any = None) -> Iterator[Piece]:
-        """Take what was fetched: batches of any magic, one after another; what is cut off at the end is passed over.
+        """Take what was fetched: batches of any magic, one after another; what is cut off at the
+        end is passed over.
 
-        Control batches are left out. Pieces come as they are full, `finish` has the rest. To be run to its end; `buf` is not kept.
-        Args: aborted: (producer id, first offset) of the aborted transactions, as Fetch answers them, to be left out.
-        tag: `Piece.runs` has (tag, header or entry of the batch).
-        Raises: CorruptBatch: names the position in `buf`; the records before the damage have been taken. UnsupportedCodec. PluginError.
+        Control batches are left out. Pieces come as they are full, `finish` has the rest. To be run
+        to its end; `buf` is not kept. Args: aborted: (producer id, first offset) of the aborted
+        transactions, as Fetch answers them, to be left out. tag: `Piece.runs` has (tag, header or
+        entry of the batch). Raises: CorruptBatch: names the position in `buf`; the records before
+        the damage have been taken. UnsupportedCodec. PluginError.
         """
         transactions = _Aborted(aborted)
         pos: int | None = 0
         while pos is not None:
             try:
                 pos, self.next_offset = yield from self._collector.add_small(
-                    buf, pos, self.bounds, tag, transactional=transactions.is_empty, check=self._check, next_offset=self.next_offset
+                    buf,
+                    pos,
+                    self.bounds,
+                    tag,
+                    transactional=transactions.is_empty,
+                    check=self._check,
+                    next_offset=self.next_offset,
                 )
                 group = self._group(buf, pos, transactions)
                 yield from self._add_group(buf, group.batches, tag)
@@ -78,9 +87,11 @@ class Decoder:
                 raise group.failure
 
     def add(self, buf: Buffer, unit: Unit, pos: int = 0, tag: Any = None) -> Iterator[Piece]:
-        """Take the records of one batch, a control batch too, whose header or entry is `unit`; its checksum is not looked at.
+        """Take the records of one batch, a control batch too, whose header or entry is `unit`; its
+        checksum is not looked at.
 
-        Raises: as `iter_records`, with the same words; the records before the damage have been taken.
+        Raises: as `iter_records`, with the same words; the records before the damage have been
+        taken.
         """
         if not isinstance(unit, BatchHeader):
             records = entry_records(unit, self._limit_bytes)
@@ -99,7 +110,9 @@ class Decoder:
             yield piece
 
     def _group(self, buf: Buffer, pos: int, aborted: _Aborted) -> _Group:
-        """The next batches that are wanted: those that can be read in place together, others by themselves."""
+        """The next batches that are wanted: those that can be read in place together, others by
+        themselves.
+        """
         group = _Group([], pos, self.next_offset)
         try:
             for at, unit in iter_units(buf, pos):
@@ -120,7 +133,9 @@ class Decoder:
         if isinstance(unit, BatchHeader):
             if self._check:
                 check_crc(buf, pos, unit)
-            if aborted.leave_out(buf, pos, unit) or (self.bounds.end_offset is not None and unit.base_offset >= self.bounds.end_offset):
+            if aborted.leave_out(buf, pos, unit) or (
+                self.bounds.end_offset is not None and unit.base_offset >= self.bounds.end_offset
+            ):
                 return False
         elif self._check:
             check_entry(buf, unit)
@@ -152,7 +167,9 @@ class _Found(NamedTuple):
 
 @dataclass(slots=True)
 class _Group:
-    """`end`: where to go on, None: nowhere. `failure`: to be raised once the batches have been taken."""
+    """`end`: where to go on, None: nowhere. `failure`: to be raised once the batches have been
+    taken.
+    """
 
     batches: list[_Found]
     end: int | None
@@ -165,10 +182,14 @@ def _in_place(unit: Unit) -> bool:
 
 
 class _Aborted:
-    """Which batches belong to aborted transactions, as a consumer finds out: from their list, and the markers that end them."""
+    """Which batches belong to aborted transactions, as a consumer finds out: from their list, and
+    the markers that end them.
+    """
 
     def __init__(self, transactions: Iterable[tuple[int, int]]) -> None:
-        self._begin = sorted(((first, producer_id) for producer_id, first in transactions), reverse=True)  # the earliest last
+        self._begin = sorted(
+            ((first, producer_id) for producer_id, first in transactions), reverse=True
+        )  # the earliest last
         self._open: set[int] = set()
 
     @property
@@ -177,7 +198,9 @@ class _Aborted:
         return not self._begin and not self._open
 
     def leave_out(self, buf: Buffer, pos: int, header: BatchHeader) -> bool:
-        """Whether the next batch is one of them, or a control batch. Raises: CorruptBatch: a marker that is none."""
+        """Whether the next batch is one of them, or a control batch. Raises: CorruptBatch: a marker
+        that is none.
+        """
         while self._begin and self._begin[-1][0] <= header.last_offset:
             self._open.add(self._begin.pop()[1])
         if not header.is_control:

@@ -29,7 +29,9 @@ class Encoded(NamedTuple):
 
 
 class ProducerArgs(TypedDict, total=False):
-    """Those of `BatchBuilder` that a producer has. `base_sequence`: the first batch's, the others follow."""
+    """Those of `BatchBuilder` that a producer has. `base_sequence`: the first batch's, the others
+    follow.
+    """
 
     codec: str
     level: int | None
@@ -40,8 +42,9 @@ class ProducerArgs(TypedDict, total=False):
 
 
 class Rows(NamedTuple):
-    """Columns as both engines take them: binary, binary, int64 (no nulls); `names` and `contents` (binary) are those of all headers,
-    `lists` says which are whose; None: there are no headers."""
+    """Columns as both engines take them: binary, binary, int64 (no nulls); `names` and `contents`
+    (binary) are those of all headers, `lists` says which are whose; None: there are no headers.
+    """
 
     key: pa.Array
     value: pa.Array
@@ -60,7 +63,8 @@ def encode_batches(
     engine: EngineName = "auto",
     **producer: Unpack[ProducerArgs],
 ) -> Iterator[Encoded]:
-    """Batches of magic 2 with the rows of `columns`, in order, as `BatchBuilder` makes them; each begins at offset 0, as a producer's do.
+    """Batches of magic 2 with the rows of `columns`, in order, as `BatchBuilder` makes them; each
+    begins at offset 0, as a producer's do.
 
     Args:
         columns: key and value (bytes or text), headers (list of struct of key and value), timestamp (a timestamp, or ms since 1970). Each
@@ -116,11 +120,21 @@ def _parts(table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _rows_of(table: pa.RecordBatch, default_ms: int) -> Rows:
     import pyarrow as pa
 
-    found = {name: table.column(name) if name in table.schema.names else None for name in ("key", "value", "timestamp", "headers")}
+    found = {
+        name: table.column(name) if name in table.schema.names else None
+        for name in ("key", "value", "timestamp", "headers")
+    }
     none = pa.nulls(table.num_rows)
     lists, names, contents = _headers(found["headers"])
     key, value = (binary(none if found[name] is None else found[name], name) for name in ("key", "value"))
-    return Rows(key, value, _times(none if found["timestamp"] is None else found["timestamp"], default_ms), lists, names, contents)
+    return Rows(
+        key,
+        value,
+        _times(none if found["timestamp"] is None else found["timestamp"], default_ms),
+        lists,
+        names,
+        contents,
+    )
 
 
 def binary(column: pa.Array, name: str) -> pa.Array:
@@ -159,7 +173,9 @@ def _headers(column: pa.Array | None) -> tuple[pa.ListArray | None, pa.Array, pa
         raise ValueError(f"the column headers is to be a list of structs of key and value, not {column.type}")
     places = [inside.get_field_index(name) for name in ("key", "value")]
     parts = column.values.flatten()  # with the nulls of the structs
-    names, contents = (binary(parts[place], f"headers.{name}") for place, name in zip(places, ("key", "value"), strict=True))
+    names, contents = (
+        binary(parts[place], f"headers.{name}") for place, name in zip(places, ("key", "value"), strict=True)
+    )
     return column, names, contents
 
 
@@ -171,7 +187,10 @@ def _fill(builder: BatchBuilder, rows: Rows, at: int, batch_bytes: int, batch_re
     base_time = None
     for time, key, value, headers in _objects(rows, at):
         base_time = time if base_time is None else base_time
-        if builder.count and builder.size_estimate + _size(time - base_time, builder.count, key, value, headers) > batch_bytes:
+        if (
+            builder.count
+            and builder.size_estimate + _size(time - base_time, builder.count, key, value, headers) > batch_bytes
+        ):
             break
         builder.append(time, key, value, headers)
         if builder.count == batch_records:
@@ -199,7 +218,9 @@ def _pairs(rows: Rows, row: int, first: int, after: int) -> list[tuple[str, byte
     return [(name.decode("utf-8", "surrogateescape"), content) for name, content in zip(names, contents, strict=True)]
 
 
-def _size(time_delta: int, delta: int, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> int:
+def _size(
+    time_delta: int, delta: int, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
+) -> int:
     """Bytes of a record in a batch."""
     size = 1 + len(VARINTS[time_delta]) + len(VARINTS[delta]) + _sized(key) + _sized(value) + len(VARINTS[len(headers)])
     for name, content in headers:

@@ -1,4 +1,6 @@
-"""Which implementation makes columns: plain Python, or the compiled loops of `kqueue[fast]` where they are installed."""
+"""Which implementation makes columns: plain Python, or the compiled loops of `kqueue[fast]` where
+they are installed.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,10 @@ FAST_BYTES_MIN = 16 << 20
 def collector(limits: Limits, engine: EngineName = "auto", data_bytes: int | None = None) -> Collector:
     """What gathers records into pieces.
 
-    Args: engine: "auto": "fast" where it is installed, else "python". data_bytes: how much there will be; below `FAST_BYTES_MIN` "auto"
-    is "python", unless the other has been loaded already. None: much.
-    Raises: ExtraNeeded: "fast" where `kqueue[fast]` is not installed, or does not work. ValueError: no such engine.
+    Args: engine: "auto": "fast" where it is installed, else "python". data_bytes: how much there
+    will be; below `FAST_BYTES_MIN` "auto" is "python", unless the other has been loaded already.
+    None: much. Raises: ExtraNeeded: "fast" where `kqueue[fast]` is not installed, or does not work.
+    ValueError: no such engine.
     """
     fast = fast_module(engine, data_bytes)
     found: Collector = PlainCollector(limits) if fast is None else fast.FastCollector(limits)
@@ -43,7 +46,9 @@ def fast_module(engine: EngineName = "auto", data_bytes: int | None = None) -> A
         return importlib.import_module(FAST)
     except Exception as error:  # whatever an installation that does not work raises
         if engine == "fast":
-            raise ExtraNeeded(f"the engine 'fast' needs the extra 'fast' ({error}); get it with: {install_hint('fast')}") from error
+            raise ExtraNeeded(
+                f"the engine 'fast' needs the extra 'fast' ({error}); get it with: {install_hint('fast')}"
+            ) from error
         if not isinstance(error, ModuleNotFoundError):
             logger.warning("kqueue[fast] does not work, going on without it: %r", error)
         return None

@@ -1,4 +1,6 @@
-"""Columns by compiled loops: the arrays that they fill become Arrow's without a copy. Importing it needs `kqueue[fast]`."""
+"""Columns by compiled loops: the arrays that they fill become Arrow's without a copy. Importing it
+needs `kqueue[fast]`.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def view(data: Buffer) -> NDArray[np.uint8]:
 
 
 class FastCollector:
-    """See `Collector`. Memory: what is not filled of its arrays is taken from the system's address space only."""
+    """See `Collector`. Memory: what is not filled of its arrays is taken from the system's address
+    space only.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self.at = 0
@@ -85,13 +89,23 @@ class FastCollector:
 
     def _add(self, data: Buffer, spans: Sequence[Span], bounds: Bounds) -> Iterator[Piece]:
         if spans:
-            plan: NDArray[np.int64] = np.array([_planned(header, start, end) for header, start, end, _ in spans], np.int64)
+            plan: NDArray[np.int64] = np.array(
+                [_planned(header, start, end) for header, start, end, _ in spans], np.int64
+            )
             if not (yield from self._run(data, plan, [span.tag for span in spans], bounds)):
                 self.at = int(self._state[reading.BATCH])
                 _raise(data, *spans[self.at][:3])
 
     def add_small(
-        self, data: Buffer, pos: int, bounds: Bounds, tag: Any, *, transactional: bool, check: bool, next_offset: int | None
+        self,
+        data: Buffer,
+        pos: int,
+        bounds: Bounds,
+        tag: Any,
+        *,
+        transactional: bool,
+        check: bool,
+        next_offset: int | None,
     ) -> Generator[Piece, None, tuple[int, int | None]]:
         source, allowed = view(data), _PLAIN | (TRANSACTIONAL if transactional else 0)
         while True:
@@ -107,15 +121,23 @@ class FastCollector:
             if not (yield from self._run(data, _planned_all(found), tags, bounds)):
                 at = int(self._state[reading.BATCH])
                 start, size = int(found[at, 0]), tags[at][1].size
-                before = next_offset if numbers[at] == 0 else int(table[numbers[at] - 1, _BASE] + table[numbers[at] - 1, _DELTA]) + 1
+                before = (
+                    next_offset
+                    if numbers[at] == 0
+                    else int(table[numbers[at] - 1, _BASE] + table[numbers[at] - 1, _DELTA]) + 1
+                )
                 try:
                     _raise(data, tags[at][1], start + BATCH_OVERHEAD, start + size)
                 except CorruptBatch as error:
                     raise BrokenBatch(start, before, error) from error
             pos, next_offset = end, int(table[-1, _BASE] + table[-1, _DELTA]) + 1
 
-    def _run(self, data: Buffer, plan: NDArray[np.int64], tags: Sequence[Any], bounds: Bounds) -> Generator[Piece, None, bool]:
-        """Take the records of the batches in `plan`. Returns False: the batch at which the state stands has something that is none."""
+    def _run(
+        self, data: Buffer, plan: NDArray[np.int64], tags: Sequence[Any], bounds: Bounds
+    ) -> Generator[Piece, None, bool]:
+        """Take the records of the batches in `plan`. Returns False: the batch at which the state
+        stands has something that is none.
+        """
         state, source, limits = self._state, view(data), self._limits_with(bounds)
         taken: NDArray[np.int64] = np.zeros(len(plan), np.int64)
         state[: reading.SIZE] = 0
@@ -161,7 +183,16 @@ def _planned(header: tuple[int, ...], start: int, end: int) -> tuple[int, ...]:
 def _planned_all(table: NDArray[np.int64]) -> NDArray[np.int64]:
     start = table[:, 0] + BATCH_OVERHEAD
     end = table[:, 0] + table[:, 2] + LENGTH_END
-    columns = (start, end, table[:, _BASE], table[:, _DELTA], table[:, 13], table[:, 8], table[:, 6] & LOG_APPEND_TIME, table[:, _LATEST])
+    columns = (
+        start,
+        end,
+        table[:, _BASE],
+        table[:, _DELTA],
+        table[:, 13],
+        table[:, 8],
+        table[:, 6] & LOG_APPEND_TIME,
+        table[:, _LATEST],
+    )
     return np.stack(columns, 1)
 
 
@@ -217,7 +248,9 @@ class _Room:
 
         offsets, times, key_ends, key_bits, keys, value_ends, value_bits, values, list_ends, *rest = self.arrays
         name_ends, names, header_ends, header_bits, header_values = rest
-        rows, key_bytes, value_bytes, headers, name_bytes, header_bytes = state[reading.ROWS : reading.KEY_NULLS].tolist()
+        rows, key_bytes, value_bytes, headers, name_bytes, header_bytes = state[
+            reading.ROWS : reading.KEY_NULLS
+        ].tolist()
         key_nulls, value_nulls, header_nulls = state[reading.KEY_NULLS : reading.NEED].tolist()
         return Piece(
             pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(offsets[:rows])], 0),
@@ -247,7 +280,9 @@ def _bits(count: int) -> NDArray[np.uint8]:
     return np.zeros(_bit_bytes(count), np.uint8)
 
 
-def _binary(rows: int, nulls: int, bits: NDArray[np.uint8], ends: NDArray[np.int32], data: NDArray[np.uint8]) -> pa.Array:
+def _binary(
+    rows: int, nulls: int, bits: NDArray[np.uint8], ends: NDArray[np.int32], data: NDArray[np.uint8]
+) -> pa.Array:
     import pyarrow as pa
 
     valid = pa.py_buffer(bits[: _bit_bytes(rows)]) if nulls else None
@@ -282,7 +317,9 @@ class Encoder:
         )  # fmt: skip
 
     def fill(self, builder: BatchBuilder, at: int) -> bool:
-        """Append the rows from `at` on that one batch takes. False: the plain way says what is wrong, the builder is as it was."""
+        """Append the rows from `at` on that one batch takes. False: the plain way says what is
+        wrong, the builder is as it was.
+        """
         while True:
             count, size, base_time, max_time = writing.encode(*self._columns, at, *self._most, self._out)
             if count:
@@ -294,7 +331,9 @@ class Encoder:
 
 
 def hash_all(kernel: str, column: pa.Array, hashes: NDArray[np.uint32]) -> bool:
-    """Fill `hashes` by this kernel of `hashing`. Returns False: the column's positions leave its data."""
+    """Fill `hashes` by this kernel of `hashing`. Returns False: the column's positions leave its
+    data.
+    """
     if not len(column):
         return True
     ends, _, data, _ = _buffers(column)
@@ -304,7 +343,12 @@ def hash_all(kernel: str, column: pa.Array, hashes: NDArray[np.uint32]) -> bool:
 def _buffers(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8], int]:
     """(positions, bits of validity, data, the first value's place in the bits) of a binary column."""
     valid, ends, data = column.buffers()
-    return _numbers(ends, np.int32, column.offset, len(column) + 1), view(valid or b""), view(data or b""), column.offset
+    return (
+        _numbers(ends, np.int32, column.offset, len(column) + 1),
+        view(valid or b""),
+        view(data or b""),
+        column.offset,
+    )
 
 
 def _list_buffers(lists: pa.ListArray) -> tuple[NDArray[np.int32], NDArray[np.uint8], int]:

@@ -1,6 +1,8 @@
-"""Hashes of all values of a binary column, compiled: over NumPy views of Arrow's buffers. Importing it needs `kqueue[fast]`.
+"""Hashes of all values of a binary column, compiled: over NumPy views of Arrow's buffers. Importing
+it needs `kqueue[fast]`.
 
-`ends` has one more position than there are values; each is compared with the data before it is followed.
+`ends` has one more position than there are values; each is compared with the data before it is
+followed.
 """
 
 from __future__ import annotations
@@ -36,7 +38,12 @@ _TABLES = _crc_tables()
 @compiled
 def _word(data: Any, at: int) -> Any:
     """The four bytes at `at`, the lowest first."""
-    return uint32(data[at]) | uint32(data[at + 1]) << uint32(8) | uint32(data[at + 2]) << uint32(16) | uint32(data[at + 3]) << uint32(24)
+    return (
+        uint32(data[at])
+        | uint32(data[at + 1]) << uint32(8)
+        | uint32(data[at + 2]) << uint32(16)
+        | uint32(data[at + 3]) << uint32(24)
+    )
 
 
 @compiled

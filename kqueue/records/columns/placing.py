@@ -1,4 +1,6 @@
-"""Columns to partitions: what a partitioner says of each record, without asking it for each where it is one of ours. Needs NumPy."""
+"""Columns to partitions: what a partitioner says of each record, without asking it for each where
+it is one of ours. Needs NumPy.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ def partitions_of(
     topic: str = "",
     engine: EngineName = "auto",
 ) -> NDArray[np.int64]:
-    """The partition of each record, exactly as `partitioner.partition` says one after the other; its state goes on accordingly.
+    """The partition of each record, exactly as `partitioner.partition` says one after the other;
+    its state goes on accordingly.
 
     Args:
         partitioner: any; those of kqueue itself that place by key, or stick, are not called for each record.
@@ -51,7 +54,13 @@ def partitions_of(
 
 
 def _one_by_one(
-    partitioner: Any, count: int, keys: pa.Array, values: pa.Array, available: Sequence[int] | None, topic: str, engine: EngineName
+    partitioner: Any,
+    count: int,
+    keys: pa.Array,
+    values: pa.Array,
+    available: Sequence[int] | None,
+    topic: str,
+    engine: EngineName,
 ) -> NDArray[np.int64]:
     import numpy as np
 
@@ -65,7 +74,13 @@ def _one_by_one(
 
 
 def _by_murmur2(
-    partitioner: Any, count: int, keys: pa.Array, values: pa.Array, available: Sequence[int] | None, topic: str, engine: EngineName
+    partitioner: Any,
+    count: int,
+    keys: pa.Array,
+    values: pa.Array,
+    available: Sequence[int] | None,
+    topic: str,
+    engine: EngineName,
 ) -> NDArray[np.int64]:
     import pyarrow.compute as pc
 
@@ -75,12 +90,20 @@ def _by_murmur2(
     if keys.null_count:
         keyless = pc.is_null(keys)
         without = keys.filter(keyless), values.filter(keyless)
-        found[keyless.to_numpy(zero_copy_only=False)] = _sticking(partitioner.keyless, count, *without, available, topic, engine)
+        found[keyless.to_numpy(zero_copy_only=False)] = _sticking(
+            partitioner.keyless, count, *without, available, topic, engine
+        )
     return found
 
 
 def _by_crc32(
-    partitioner: Any, count: int, keys: pa.Array, values: pa.Array, available: Sequence[int] | None, topic: str, engine: EngineName
+    partitioner: Any,
+    count: int,
+    keys: pa.Array,
+    values: pa.Array,
+    available: Sequence[int] | None,
+    topic: str,
+    engine: EngineName,
 ) -> NDArray[np.int64]:
     import pyarrow.compute as pc
 
@@ -93,7 +116,13 @@ def _by_crc32(
 
 
 def _sticking(
-    partitioner: Any, count: int, keys: pa.Array, values: pa.Array, available: Sequence[int] | None, topic: str, engine: EngineName
+    partitioner: Any,
+    count: int,
+    keys: pa.Array,
+    values: pa.Array,
+    available: Sequence[int] | None,
+    topic: str,
+    engine: EngineName,
 ) -> NDArray[np.int64]:
     import numpy as np
     import pyarrow.compute as pc
@@ -119,7 +148,9 @@ _PLACERS: dict[type[Any], Callable[..., Any]] = {
 
 
 def murmur2_of(column: pa.Array, engine: EngineName = "auto") -> NDArray[np.int64]:
-    """The murmur2 hash of each value, 0..2**32-1; of a null that of an empty one. See `partitions_of`."""
+    """The murmur2 hash of each value, 0..2**32-1; of a null that of an empty one. See
+    `partitions_of`.
+    """
     return _hashes(column, engine, "murmur2_all", murmur2)
 
 

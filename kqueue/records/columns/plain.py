@@ -1,4 +1,6 @@
-"""Columns by plain Python: what is done where numba is not installed, and what the compiled engine is compared with."""
+"""Columns by plain Python: what is done where numba is not installed, and what the compiled engine
+is compared with.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,15 @@ class PlainCollector:
             yield from self._add(decode_records(bytes(data[span.start : span.end]), span.header), span.tag, bounds)
 
     def add_small(
-        self, data: Buffer, pos: int, bounds: Bounds, tag: Any, *, transactional: bool, check: bool, next_offset: int | None
+        self,
+        data: Buffer,
+        pos: int,
+        bounds: Bounds,
+        tag: Any,
+        *,
+        transactional: bool,
+        check: bool,
+        next_offset: int | None,
     ) -> Generator[Piece, None, tuple[int, int | None]]:
         """None: they are gone through like all others."""
         yield from ()
@@ -131,7 +141,9 @@ def _headers_array(found: list[list[tuple[bytes, bytes | None]]]) -> pa.Array:
 
 
 def headers_of(ends: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array:
-    """The column of headers: `ends` int32, one more than there are rows; `names` strings, `values` binary."""
+    """The column of headers: `ends` int32, one more than there are rows; `names` strings, `values`
+    binary.
+    """
     import pyarrow as pa
 
     fields = [pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]

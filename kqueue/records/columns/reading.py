@@ -1,10 +1,13 @@
-"""The loop from records to columns, compiled: over NumPy views of the bytes of records and of Arrow's buffers.
+"""The loop from records to columns, compiled: over NumPy views of the bytes of records and of
+Arrow's buffers.
 
-Nothing read from a batch is trusted: each length is compared with what is left before it is followed, and where a record does not add up
-a kernel answers WRONG, exactly where `kqueue.records.record` raises. Nothing is written beyond the arrays that are given: a kernel stops
+Nothing read from a batch is trusted: each length is compared with what is left before it is
+followed, and where a record does not add up a kernel answers WRONG, exactly where
+`kqueue.records.record` raises. Nothing is written beyond the arrays that are given: a kernel stops
 with GROW before a record that does not fit, and says what would. Needs `kqueue[fast]`.
 
-Positions of columns, as in Arrow: as many and one more, beginning with 0; a bit for each value that is not null, the lowest first.
+Positions of columns, as in Arrow: as many and one more, beginning with 0; a bit for each value that
+is not null, the lowest first.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ DONE, FULL, GROW = 0, 1, 2  # and WRONG
 START, END, BASE_OFFSET, DELTA_MAX, COUNT, BASE_TIME, IS_APPEND_TIME, APPEND_TIME = range(8)
 
 # `limits`: which records are taken, and how many
-FROM_OFFSET, TO_OFFSET, SINCE, HAS_UNTIL, UNTIL, ROWS_MAX, BYTES_MAX, DATA_MAX = range(8)  # the last bound of time counts if there is one
+FROM_OFFSET, TO_OFFSET, SINCE, HAS_UNTIL, UNTIL, ROWS_MAX, BYTES_MAX, DATA_MAX = range(
+    8
+)  # the last bound of time counts if there is one
 
 # `state`: where it stands, and what has been filled
 BATCH, POS, NUMBER, DELTA, SIZE, ROWS, KEY_BYTES, VALUE_BYTES, HEADERS, NAME_BYTES, HEADER_BYTES = range(11)
@@ -38,7 +43,9 @@ _NULL = 1  # a varint of -1
 
 @compiled
 def _field(data: Any, pos: int, end: int) -> tuple[int, int]:
-    """(where it begins, its size, -1: null) of what has its length before it; WRONG as the first: it leaves the record."""
+    """(where it begins, its size, -1: null) of what has its length before it; WRONG as the first:
+    it leaves the record.
+    """
     raw, pos = read_varint(data, pos, end)
     if pos < 0:
         return int64(WRONG), int64(0)
@@ -51,7 +58,9 @@ def _field(data: Any, pos: int, end: int) -> tuple[int, int]:
 
 @compiled
 def _measure_headers(data: Any, pos: int, end: int, count: int) -> tuple[int, int, int]:
-    """(position after them, bytes of names, bytes of values) of `count` headers; WRONG as the first: they leave the record."""
+    """(position after them, bytes of names, bytes of values) of `count` headers; WRONG as the
+    first: they leave the record.
+    """
     names = values = int64(0)
     for _ in range(count):
         pos, size = _field(data, pos, end)
@@ -71,10 +80,12 @@ def _measure_headers(data: Any, pos: int, end: int, count: int) -> tuple[int, in
 def _read_record(
     data: Any, pos: int, limit: int, delta_before: int, delta_max: int, base_time: int, is_append_time: bool
 ) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
-    """The record at `pos`, all of it looked at; WRONG as the first: it is none, exactly where `decode_records` raises.
+    """The record at `pos`, all of it looked at; WRONG as the first: it is none, exactly where
+    `decode_records` raises.
 
-    Returns: its end, time (by the producer), offset delta; where key and value begin and their sizes (-1: null); where the headers begin,
-    how many they are, the bytes of their names and values.
+    Returns: its end, time (by the producer), offset delta; where key and value begin and their
+    sizes (-1: null); where the headers begin, how many they are, the bytes of their names and
+    values.
     """
     none = int64(0)
     wrong = int64(WRONG), none, none, none, none, none, none, none, none, none, none
@@ -102,7 +113,9 @@ def _read_record(
     if first < 0 or raw & 1:
         return wrong
     count = raw >> 1
-    at, name_bytes, header_bytes = (first, int64(0), int64(0)) if count == 0 else _measure_headers(data, first, end, count)
+    at, name_bytes, header_bytes = (
+        (first, int64(0), int64(0)) if count == 0 else _measure_headers(data, first, end, count)
+    )
     if at != end:
         return wrong
     return end, time, delta, key, key_size, value, value_size, first, count, name_bytes, header_bytes
@@ -110,7 +123,9 @@ def _read_record(
 
 @compiled
 def _put(data: Any, start: int, size: int, bits: Any, target: Any, row: int, at: int) -> int:
-    """Append a value to its column: its bytes, and the bit that says that it is not null. Returns the bytes of the column."""
+    """Append a value to its column: its bytes, and the bit that says that it is not null. Returns
+    the bytes of the column.
+    """
     if size < 0:
         return at
     bits[row >> 3] |= 1 << (row & 7)
@@ -147,8 +162,9 @@ def decode(
 ) -> int:  # fmt: skip
     """Append the records of the batches in `plan`, from where `state` stands.
 
-    `taken`: how many rows have come from each. Returns: DONE; FULL: rows or bytes are as many as there may be; GROW: `state` says how
-    much room the next record needs; WRONG: it is none, or bytes are left over after the last; those before it have been taken.
+    `taken`: how many rows have come from each. Returns: DONE; FULL: rows or bytes are as many as
+    there may be; GROW: `state` says how much room the next record needs; WRONG: it is none, or
+    bytes are left over after the last; those before it have been taken.
     """
     batch, pos, number, delta = state[BATCH], state[POS], state[NUMBER], state[DELTA]
     size, rows, key_at, value_at = state[SIZE], state[ROWS], state[KEY_BYTES], state[VALUE_BYTES]
@@ -157,15 +173,20 @@ def decode(
     headers_room = min(len(name_ends) - 1, len(header_ends) - 1, 8 * len(header_bits))
     answer = int64(DONE)
     while batch < len(plan) and answer == DONE:
-        start, limit, base_offset, delta_max = plan[batch, START], plan[batch, END], plan[batch, BASE_OFFSET], plan[batch, DELTA_MAX]
+        start, limit, base_offset, delta_max = (
+            plan[batch, START],
+            plan[batch, END],
+            plan[batch, BASE_OFFSET],
+            plan[batch, DELTA_MAX],
+        )
         base_time, is_append_time, count = plan[batch, BASE_TIME], plan[batch, IS_APPEND_TIME] != 0, plan[batch, COUNT]
         if start < 0 or limit > len(data):
             answer = int64(WRONG)
         if number == 0:
             pos, delta = start, int64(-1)
         while number < count and answer == DONE:
-            end, time, next_delta, key, key_size, value, value_size, first, header_count, name_bytes, header_bytes = _read_record(
-                data, pos, limit, delta, delta_max, base_time, is_append_time
+            end, time, next_delta, key, key_size, value, value_size, first, header_count, name_bytes, header_bytes = (
+                _read_record(data, pos, limit, delta, delta_max, base_time, is_append_time)
             )
             if end < 0:
                 answer = int64(WRONG)
@@ -194,10 +215,16 @@ def decode(
                 key_at = _put(data, key, key_size, key_bits, keys, rows, key_at)
                 value_at = _put(data, value, value_size, value_bits, values, rows, value_at)
                 if header_count:
-                    _put_headers(data, first, end, header_count, state, name_ends, names, header_ends, header_bits, headers)
+                    _put_headers(
+                        data, first, end, header_count, state, name_ends, names, header_ends, header_bits, headers
+                    )
                 state[KEY_NULLS] += key_size < 0
                 state[VALUE_NULLS] += value_size < 0
-                size += ROW_BYTES + (NULL_BYTES if key_size < 0 else key_size) + (NULL_BYTES if value_size < 0 else value_size)
+                size += (
+                    ROW_BYTES
+                    + (NULL_BYTES if key_size < 0 else key_size)
+                    + (NULL_BYTES if value_size < 0 else value_size)
+                )
                 size += name_bytes + header_bytes + HEADER_OVERHEAD * header_count
                 rows += 1
                 key_ends[rows] = key_at

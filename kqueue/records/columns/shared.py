@@ -1,4 +1,6 @@
-"""Columns beside those of the records themselves: what all rows of a batch share, and what follows from it."""
+"""Columns beside those of the records themselves: what all rows of a batch share, and what follows
+from it.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +44,18 @@ def timestamps(piece: Piece) -> pa.Array:
 
 
 def sequences(piece: Piece, unit_of: Callable[[Any], BatchHeader | LegacyEntry]) -> pa.Array:
-    """The sequence numbers int32, null where the producer is not idempotent. `unit_of(tag)`: the header or entry of a batch."""
+    """The sequence numbers int32, null where the producer is not idempotent. `unit_of(tag)`: the
+    header or entry of a batch.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     shifts = [_shift(unit_of(tag)) for _, tag in piece.runs]
     if all(shift is None for shift in shifts):
         return pa.nulls(piece.rows, pa.int32())
-    moved = pc.add(pc.bit_wise_and(piece.offset, pa.scalar(_SEQUENCE_MAX, pa.int64())), _spread(piece, shifts, pa.int64()))
+    moved = pc.add(
+        pc.bit_wise_and(piece.offset, pa.scalar(_SEQUENCE_MAX, pa.int64())), _spread(piece, shifts, pa.int64())
+    )
     return pc.bit_wise_and(moved, pa.scalar(_SEQUENCE_MAX, pa.int64())).cast(pa.int32())
 
 

@@ -1,6 +1,8 @@
-"""The loop from columns to records, compiled: over NumPy views of Arrow's buffers. Needs `kqueue[fast]`.
+"""The loop from columns to records, compiled: over NumPy views of Arrow's buffers. Needs
+`kqueue[fast]`.
 
-Columns come from the same process, and yet each position is compared with the data before it is followed; nothing is written beyond `out`.
+Columns come from the same process, and yet each position is compared with the data before it is
+followed; nothing is written beyond `out`.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ def _write_field(out: Any, at: int, data: Any, start: int, size: int) -> int:
 
 @compiled
 def _extent(ends: Any, bits: Any, shift: int, data: Any, place: int) -> tuple[int, int]:
-    """(where a value begins, its size, -1: null); WRONG as the first: it leaves the data. `shift`: the first value's place in `bits`."""
+    """(where a value begins, its size, -1: null); WRONG as the first: it leaves the data. `shift`:
+    the first value's place in `bits`.
+    """
     if not _is_set(bits, shift + place):
         return int64(0), int64(-1)
     start, end = int64(ends[place]), int64(ends[place + 1])
@@ -76,10 +80,11 @@ def encode(
 ) -> tuple[int, int, int, int]:  # fmt: skip
     """Write the records of the rows from `row` on, as many as one batch takes, to `out`.
 
-    Args: bits: of validity, empty: no nulls; `shifts`: where they begin for keys, values, lists and headers' values. `list_ends` empty:
-    no headers. bytes_max: of all records but the first.
-    Returns: (records, their bytes, base time, greatest time). GROW: 0 records, and the bytes that the first needs where `out` has less.
-    WRONG as the first: columns that don't fit together, times too far apart, a record too large for its format.
+    Args: bits: of validity, empty: no nulls; `shifts`: where they begin for keys, values, lists and
+    headers' values. `list_ends` empty: no headers. bytes_max: of all records but the first.
+    Returns: (records, their bytes, base time, greatest time). GROW: 0 records, and the bytes that
+    the first needs where `out` has less. WRONG as the first: columns that don't fit together, times
+    too far apart, a record too large for its format.
     """
     wrong = int64(WRONG), int64(0), int64(0), int64(0)
     no_bits = key_bits[:0]
@@ -95,9 +100,20 @@ def encode(
         first = last = int64(0)
         if len(list_ends) and _is_set(list_bits, shifts[2] + row):
             first, last = int64(list_ends[row]), int64(list_ends[row + 1])
-        if key < 0 or value < 0 or not 0 <= first <= last or (last > first and last >= min(len(name_ends), len(header_ends))):
+        if (
+            key < 0
+            or value < 0
+            or not 0 <= first <= last
+            or (last > first and last >= min(len(name_ends), len(header_ends)))
+        ):
             return wrong
-        size = 1 + _varint_size(_zigzag(time_delta)) + _varint_size(_zigzag(taken)) + _field_size(key_size) + _field_size(value_size)
+        size = (
+            1
+            + _varint_size(_zigzag(time_delta))
+            + _varint_size(_zigzag(taken))
+            + _field_size(key_size)
+            + _field_size(value_size)
+        )
         size += _varint_size(_zigzag(last - first))
         for place in range(first, last):
             name, name_size = _extent(name_ends, no_bits, 0, names, place)

@@ -14,7 +14,15 @@ from kqueue.records.partitioners.random import RandomPartitioner
 from kqueue.records.partitioners.round_robin import RoundRobinPartitioner
 from kqueue.records.partitioners.sticky import StickyPartitioner
 
-__all__ = ["DEFAULT", "PARTITIONERS", "ClientPartitioner", "Partitioner", "PartitionerFactory", "as_client_partitioner", "make_partitioner"]
+__all__ = [
+    "DEFAULT",
+    "PARTITIONERS",
+    "ClientPartitioner",
+    "Partitioner",
+    "PartitionerFactory",
+    "as_client_partitioner",
+    "make_partitioner",
+]
 
 DEFAULT = "murmur2"
 PARTITIONERS: Registry[PartitionerFactory] = Registry("kqueue.partitioners", "partitioner", guard=GuardedFactory)
@@ -29,18 +37,21 @@ PARTITIONERS.add("crc32_consistent", Crc32ConsistentPartitioner)
 def make_partitioner(name: str = DEFAULT, rng: random.Random | None = None) -> Partitioner:
     """A new partitioner of this name, for one producer; `rng` is what it draws from.
 
-    Imports nothing but an installed plugin's module: `name` may come from a topic's setting. Raises PluginError: nobody has the name.
+    Imports nothing but an installed plugin's module: `name` may come from a topic's setting. Raises
+    PluginError: nobody has the name.
     """
     return PARTITIONERS.get(name)(rng or random.Random())
 
 
 def as_client_partitioner(name: str = DEFAULT, rng: random.Random | None = None) -> ClientPartitioner:
-    """What kafka-python's and aiokafka's producers take as `partitioner=`; a new one for each producer.
+    """What kafka-python's and aiokafka's producers take as `partitioner=`; a new one for each
+    producer.
 
-    Args: name: of a built-in or an installed plugin, or of one that a running `kqueue.Broker` was given; or ``module:Class``, which is
-    imported. rng: what it draws from.
-    Raises PluginError: nobody has the name, or the path leads nowhere; later, to who sends a record: a plugin's partitioner raised, or
-    returned what is no partition. Safe in kafka-python's many threads: at worst two records take the same turn.
+    Args: name: of a built-in or an installed plugin, or of one that a running `kqueue.Broker` was
+    given; or ``module:Class``, which is imported. rng: what it draws from. Raises PluginError:
+    nobody has the name, or the path leads nowhere; later, to who sends a record: a plugin's
+    partitioner raised, or returned what is no partition. Safe in kafka-python's many threads: at
+    worst two records take the same turn.
     """
     introduce_to_kafka_python()
     return ClientPartitioner(PARTITIONERS.find(name)(rng or random.Random()))

@@ -1,5 +1,7 @@
-"""What a partitioner is. Plugins bring theirs under the entry-point group `kqueue.partitioners`: a class, or any callable
-that takes a `random.Random` and returns a partitioner; `kqueue.testing.check_partitioner` tests one."""
+"""What a partitioner is. Plugins bring theirs under the entry-point group `kqueue.partitioners`: a
+class, or any callable that takes a `random.Random` and returns a partitioner;
+`kqueue.testing.check_partitioner` tests one.
+"""
 
 from __future__ import annotations
 

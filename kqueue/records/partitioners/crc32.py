@@ -28,7 +28,9 @@ class Crc32ConsistentPartitioner:
 
 
 class Crc32Partitioner(Crc32ConsistentPartitioner):
-    """librdkafka's ``consistent_random``, its default: records with an empty key or none go anywhere."""
+    """librdkafka's ``consistent_random``, its default: records with an empty key or none go
+    anywhere.
+    """
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng)

@@ -1,4 +1,6 @@
-"""What stands between kqueue and a partitioner that is not its own: whatever that does wrong fails the one record, with its name."""
+"""What stands between kqueue and a partitioner that is not its own: whatever that does wrong fails
+the one record, with its name.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,16 @@ class GuardedFactory:
         self._title = entry.title("partitioner")
         self._factory = factory
         if not callable(factory):
-            raise PluginError(f"{self._title}: expected a class, or a callable that takes a random.Random, found {factory!r:.100}")
+            raise PluginError(
+                f"{self._title}: expected a class, or a callable that takes a random.Random, found {factory!r:.100}"
+            )
 
     def __call__(self, rng: random.Random) -> Partitioner:
         made = _call(self._title, "could not be made", self._factory, rng)
         if not callable(getattr(made, "partition", None)):
-            raise PluginError(f"{self._title}: expected a partitioner, found {type(made).__name__} without the method partition")
+            raise PluginError(
+                f"{self._title}: expected a partitioner, found {type(made).__name__} without the method partition"
+            )
         return (_GuardedSticky if callable(getattr(made, "new_batch", None)) else GuardedPartitioner)(made, self._title)
 
 
@@ -46,9 +52,20 @@ class GuardedPartitioner:
     ) -> int:
         """Raises PluginError: the plugin raised, or returned no int from 0 to `count` - 1."""
         partition = self._partitioner.partition
-        found = _call(self._title, "could not place a record", partition, key, count, available=available, value=value, topic=topic)
+        found = _call(
+            self._title,
+            "could not place a record",
+            partition,
+            key,
+            count,
+            available=available,
+            value=value,
+            topic=topic,
+        )
         if type(found) is not int or not 0 <= found < count:
-            raise PluginError(f"{self._title} broke its contract: partition returned {found!r:.100}, expected an int from 0 to {count - 1}")
+            raise PluginError(
+                f"{self._title} broke its contract: partition returned {found!r:.100}, expected an int from 0 to {count - 1}"
+            )
         return found
 
 

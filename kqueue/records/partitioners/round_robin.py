@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 
 class RoundRobinPartitioner:
-    """Counts for each topic, from 0, over the partitions that have a leader. Source: Kafka RoundRobinPartitioner."""
+    """Counts for each topic, from 0, over the partitions that have a leader. Source: Kafka
+    RoundRobinPartitioner.
+    """
 
     def __init__(self, rng: random.Random) -> None:
         self._next: dict[str, int] = {}

@@ -1,4 +1,6 @@
-"""Whatever the key: stay with one partition until a batch is full, so that batches are few and large (KIP-480, KIP-794)."""
+"""Whatever the key: stay with one partition until a batch is full, so that batches are few and
+large (KIP-480, KIP-794).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ UNKNOWN_VALUE_BYTES = 256  # counted for a record whose value the caller does no
 
 
 class StickyPartitioner:
-    """Moves on at random, to another partition if there is one, after about `batch_bytes` of keys and values of a topic."""
+    """Moves on at random, to another partition if there is one, after about `batch_bytes` of keys
+    and values of a topic.
+    """
 
     def __init__(self, rng: random.Random, batch_bytes: int = BATCH_BYTES) -> None:
         self._rng = rng
@@ -39,9 +43,11 @@ class StickyPartitioner:
     def runs(
         self, sizes_so_far: NDArray[np.int64], count: int, *, available: Sequence[int] | None = None, topic: str = ""
     ) -> Iterator[tuple[int, int]]:
-        """What `partition` says of many records: (partition, how many go there), one run after the other. To be run to its end.
+        """What `partition` says of many records: (partition, how many go there), one run after the
+        other. To be run to its end.
 
-        Args: sizes_so_far: of each record the bytes of keys and values up to its end, counted as `partition` does.
+        Args: sizes_so_far: of each record the bytes of keys and values up to its end, counted as
+        `partition` does.
         """
         at, before = 0, 0
         while at < len(sizes_so_far):

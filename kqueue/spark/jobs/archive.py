@@ -40,7 +40,9 @@ _CHOOSING = ("subscribe", "subscribepattern", "assign")
 
 
 class Archived(NamedTuple):
-    """rows: records that were added; batches, files: that hold them; rows_total: records of the whole archive."""
+    """rows: records that were added; batches, files: that hold them; rows_total: records of the
+    whole archive.
+    """
 
     rows: int
     batches: int
@@ -60,23 +62,29 @@ def archive(
     file_bytes: int = FILE_BYTES,
     tell: TellOf = silent,
 ) -> Archived:
-    """Add to the archive in `folder` what topics have and it has not: each record once, whatever is killed when (see `kept`).
+    """Add to the archive in `folder` what topics have and it has not: each record once, whatever is
+    killed when (see `kept`).
 
-    Columns: those of the source, with headers, and `date`, the day of the time (UTC), null without one. Files lie by topic and day, sorted
-    by partition and offset, and are about `file_bytes` large where there is so much.
+    Columns: those of the source, with headers, and `date`, the day of the time (UTC), null without
+    one. Files lie by topic and day, sorted by partition and offset, and are about `file_bytes`
+    large where there is so much.
 
-    Args: source: options of the kqueue source that say where to read, and what; without an isolation level transactions that were aborted
-    are left out, and those that are open wait for their end. compression: one of `CODECS`. since_ms: of partitions that are new to the
-    archive, begin with the first record of this time or later. until_ms: end before the first record of this time or later.
-    batch_bytes: about how much to write at a time: what a kill costs.
-    Raises: DataLost: records were deleted before they were archived, and failOnDataLoss is not false. PipelineFailed: a topic has gone
-    back (it was made anew, most likely). FolderInUse. OptionError, ClientError, StorageFailed, CorruptBatch.
+    Args: source: options of the kqueue source that say where to read, and what; without an
+    isolation level transactions that were aborted are left out, and those that are open wait for
+    their end. compression: one of `CODECS`. since_ms: of partitions that are new to the archive,
+    begin with the first record of this time or later. until_ms: end before the first record of this
+    time or later. batch_bytes: about how much to write at a time: what a kill costs. Raises:
+    DataLost: records were deleted before they were archived, and failOnDataLoss is not false.
+    PipelineFailed: a topic has gone back (it was made anew, most likely). FolderInUse. OptionError,
+    ClientError, StorageFailed, CorruptBatch.
     """
     source = {"kafka.isolation.level": "read_committed", **source}
     options = parse_options(source, streaming=False)
     kept = Kept(spark, folder)
     with kept.held():
-        return _archive(spark, kept, options, source, since_ms, until_ms, _Sizes(compression, batch_bytes, file_bytes), tell)
+        return _archive(
+            spark, kept, options, source, since_ms, until_ms, _Sizes(compression, batch_bytes, file_bytes), tell
+        )
 
 
 class _Sizes(NamedTuple):
@@ -111,14 +119,18 @@ def _archive(
             told = _stage(spark, frame, kept.begin(number), sizes)
         seen += _size(begin, end)
         names = tuple(placed(name, number) for name in kept.staged(number))
-        done = replace(done, number=number, ends={**done.ends, **end}, rows=told, rows_total=done.rows_total + told, files=names)
+        done = replace(
+            done, number=number, ends={**done.ends, **end}, rows=told, rows_total=done.rows_total + told, files=names
+        )
         kept.decide(done)
         kept.settle(number)
         rows, batches, files = rows + told, batches + 1, files + len(names)
     return Archived(rows, batches, files, done.rows_total)
 
 
-def _bounds(options: SourceOptions, way: Way, known: Offsets, since_ms: int | None, until_ms: int | None) -> tuple[Offsets, Offsets]:
+def _bounds(
+    options: SourceOptions, way: Way, known: Offsets, since_ms: int | None, until_ms: int | None
+) -> tuple[Offsets, Offsets]:
     """From where to where to archive each partition. Raises: as `archive`."""
     places = way.find(options.topics, strict=True)
     earliest, latest = way.earliest(places), way.latest(places)
@@ -142,13 +154,17 @@ def _bounds(options: SourceOptions, way: Way, known: Offsets, since_ms: int | No
         elif known[place] > end:
             if until_ms is None:
                 what = "it was deleted and made anew, or lost its end"
-                raise PipelineFailed(f"{place} ends at {end}, and is archived up to {known[place]}: {what}; archive it to another folder")
+                raise PipelineFailed(
+                    f"{place} ends at {end}, and is archived up to {known[place]}: {what}; archive it to another folder"
+                )
             starts[place] = end
     return starts, {place: max(end, starts[place]) for place, end in latest.items()}
 
 
 def _steps(way: Way, starts: Offsets, ends: Offsets, batch_bytes: int) -> Iterator[tuple[Offsets, Offsets]]:
-    """The bounds of each batch; none if there is nothing new, but for one without offsets where partitions are new and empty."""
+    """The bounds of each batch; none if there is nothing new, but for one without offsets where
+    partitions are new and empty.
+    """
     sizes = {place: ends[place] - starts[place] for place in ends if ends[place] > starts[place]}
     samples: dict[str, float] = {}
     for place in sizes:

@@ -1,4 +1,6 @@
-"""Delays per airport and hour, from departures as they come: a streaming query with a watermark, and one that puts aside the rest."""
+"""Delays per airport and hour, from departures as they come: a streaming query with a watermark,
+and one that puts aside the rest.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,11 @@ SETTINGS = {
 class Delays:
     """The two queries under way over one topic, as a context manager: they end with the block.
 
-    Both read the topic from its beginning. Rows go to ``gold`` and ``quarantine`` under `folder` as Parquet, a file for each micro-batch.
-    An event must not come after another one that happened more than `LATENESS_MS` later, unless it is late by its own time. Spark reads
-    partitions side by side, but not in step with each other, so a query that has to catch up needs a topic of a single one.
+    Both read the topic from its beginning. Rows go to ``gold`` and ``quarantine`` under `folder` as
+    Parquet, a file for each micro-batch. An event must not come after another one that happened
+    more than `LATENESS_MS` later, unless it is late by its own time. Spark reads partitions side by
+    side, but not in step with each other, so a query that has to catch up needs a topic of a single
+    one.
     """
 
     def __init__(self, spark: SparkSession, source: Mapping[str, str], folder: Path) -> None:
@@ -72,11 +76,18 @@ class Delays:
             query.look()
         gold = self._queries[0]
         return Seen(
-            gold.records, gold.watermark_ms, self._gold.count, len(self._gold.starts), dict(self._quarantine.reasons), gold.dropped
+            gold.records,
+            gold.watermark_ms,
+            self._gold.count,
+            len(self._gold.starts),
+            dict(self._quarantine.reasons),
+            gold.dropped,
         )
 
     def has_done(self, end: int, watermark_ms: int) -> bool:
-        """Whether, as of the last `look`, both have read `end` offsets, and every hour that ends by `watermark_ms` is in gold."""
+        """Whether, as of the last `look`, both have read `end` offsets, and every hour that ends by
+        `watermark_ms` is in gold.
+        """
         gold = self._queries[0]
         return all(query.end >= end for query in self._queries) and (gold.watermark_ms or 0) >= watermark_ms
 
@@ -89,12 +100,15 @@ class Delays:
         """What was put aside, by its place."""
         rows = self._quarantine.rows()
         return sorted(
-            Quarantined(row["partition"], row["offset"], _ms(row["timestamp"]), row["value"], row["reason"]) for row in rows
+            Quarantined(row["partition"], row["offset"], _ms(row["timestamp"]), row["value"], row["reason"])
+            for row in rows
         )
 
 
 class _Table:
-    """A folder of Parquet files, one for each micro-batch that gave rows. A batch that runs again replaces its own file."""
+    """A folder of Parquet files, one for each micro-batch that gave rows. A batch that runs again
+    replaces its own file.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -143,7 +157,8 @@ class _Quarantine(_Table):
 class _Query:
     """A query, and what its progress says in all: Spark tells of each micro-batch by itself.
 
-    records: how many it has read. end: up to which offset. dropped: events that came after the hour to which they belong was done.
+    records: how many it has read. end: up to which offset. dropped: events that came after the hour
+    to which they belong was done.
     """
 
     def __init__(self, frame: DataFrame, table: _Table, folder: Path) -> None:
@@ -151,7 +166,9 @@ class _Query:
         self.records = self.end = self.dropped = 0
         self.watermark_ms: int | None = None
         self._batch = -1
-        writer = frame.writeStream.queryName(f"kqueue-{name}").option("checkpointLocation", str(folder / "checkpoints" / name))
+        writer = frame.writeStream.queryName(f"kqueue-{name}").option(
+            "checkpointLocation", str(folder / "checkpoints" / name)
+        )
         self._query: StreamingQuery = writer.foreachBatch(table.take).start()
 
     def look(self) -> None:
@@ -163,7 +180,9 @@ class _Query:
             return
         for progress in [last] if last.batchId == self._batch + 1 else self._query.recentProgress:
             told = json.loads(progress.json)
-            if told["batchId"] > self._batch and "addBatch" in told["durationMs"]:  # without, it says that there was none
+            if (
+                told["batchId"] > self._batch and "addBatch" in told["durationMs"]
+            ):  # without, it says that there was none
                 self._note(told)
 
     def _note(self, told: dict[str, Any]) -> None:
@@ -171,7 +190,9 @@ class _Query:
         self.records += told["numInputRows"]
         self.dropped += sum(operator["numRowsDroppedByWatermark"] for operator in told["stateOperators"])
         (source,) = told["sources"]
-        self.end = sum(sum(offsets.values()) for topic, offsets in source["endOffset"].items() if not topic.startswith("@"))
+        self.end = sum(
+            sum(offsets.values()) for topic, offsets in source["endOffset"].items() if not topic.startswith("@")
+        )
         watermark = told.get("eventTime", {}).get("watermark")
         if watermark is not None:
             watermark_ms = _ms(datetime.fromisoformat(watermark))
@@ -183,7 +204,13 @@ class _Query:
 
 def _airport_hour(row: Mapping[str, Any]) -> AirportHour:
     return AirportHour(
-        row["origin"], _ms(row["start"]), row["flights"], row["cancelled"], row["delayed"], row["delay_avg_min"], row["delay_max_min"]
+        row["origin"],
+        _ms(row["start"]),
+        row["flights"],
+        row["cancelled"],
+        row["delayed"],
+        row["delay_avg_min"],
+        row["delay_max_min"],
     )
 
 

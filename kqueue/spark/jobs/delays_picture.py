@@ -1,6 +1,8 @@
-"""The picture of the job `delays`: which hours of which days were bad, what a day is like, and what was put aside. Needs no Spark.
+"""The picture of the job `delays`: which hours of which days were bad, what a day is like, and what
+was put aside. Needs no Spark.
 
-Times are New York's. A day goes from 04:00 to 04:00, because what leaves after midnight is what should have left the evening before.
+Times are New York's. A day goes from 04:00 to 04:00, because what leaves after midnight is what
+should have left the evening before.
 """
 
 from __future__ import annotations
@@ -31,10 +33,16 @@ _LINES = (COLOURS["blue"], COLOURS["red"], COLOURS["green"])
 
 
 def draw(file: str | os.PathLike[str], gold: Sequence[AirportHour], quarantined: Mapping[str, int]) -> None:
-    """Draw what was found as a PNG, replacing `file`. Raises ExtraNeeded: no matplotlib; OSError: it can't be written."""
-    airports = {origin: [row for row in gold if row.origin == origin] for origin in sorted({row.origin for row in gold})}
+    """Draw what was found as a PNG, replacing `file`. Raises ExtraNeeded: no matplotlib; OSError:
+    it can't be written.
+    """
+    airports = {
+        origin: [row for row in gold if row.origin == origin] for origin in sorted({row.origin for row in gold})
+    }
     days = _days(gold)
-    with picture(file, f"Delays of departures from New York, {_span(days)}", width_px=WIDTH_PX, height_px=HEIGHT_PX) as figure:
+    with picture(
+        file, f"Delays of departures from New York, {_span(days)}", width_px=WIDTH_PX, height_px=HEIGHT_PX
+    ) as figure:
         halves: Any = figure.subfigures(2, 1, height_ratios=[max(1, len(airports)), 1.35])
         if days:
             _heatmaps(halves[0], airports, days)
@@ -54,7 +62,9 @@ def _local(row: AirportHour) -> tuple[date, int]:
 def _days(gold: Iterable[AirportHour]) -> list[date]:
     """All days from the first to the last."""
     found = {_local(row)[0] for row in gold}
-    return [min(found) + timedelta(days=number) for number in range((max(found) - min(found)).days + 1)] if found else []
+    return (
+        [min(found) + timedelta(days=number) for number in range((max(found) - min(found)).days + 1)] if found else []
+    )
 
 
 def _span(days: Sequence[date]) -> str:
@@ -67,7 +77,8 @@ def _span(days: Sequence[date]) -> str:
 def _heatmaps(figure: Any, airports: Mapping[str, Iterable[AirportHour]], days: Sequence[date]) -> None:
     all_axes = figure.subplots(len(airports), 1, sharex=True, squeeze=False)[:, 0]
     images = [
-        _heatmap(axes, rows, days, NAMES.get(origin, origin)) for axes, (origin, rows) in zip(all_axes, airports.items(), strict=True)
+        _heatmap(axes, rows, days, NAMES.get(origin, origin))
+        for axes, (origin, rows) in zip(all_axes, airports.items(), strict=True)
     ]
     bar = figure.colorbar(images[0], ax=all_axes, extend="max", pad=0.01, aspect=40)
     bar.set_label("average delay at departure, minutes")
@@ -82,7 +93,9 @@ def _heatmap(axes: Axes, rows: Iterable[AirportHour], days: Sequence[date], name
         if row.delay_avg_min is not None:
             cells[hour - DAY_BEGINS][(day - days[0]).days] = row.delay_avg_min
     extent = (0, len(days), DAY_BEGINS + 24, DAY_BEGINS)
-    image = axes.imshow(cells, aspect="auto", interpolation="nearest", cmap=SEQUENCE, vmin=0, vmax=DELAY_SHOWN_MAX_MIN, extent=extent)
+    image = axes.imshow(
+        cells, aspect="auto", interpolation="nearest", cmap=SEQUENCE, vmin=0, vmax=DELAY_SHOWN_MAX_MIN, extent=extent
+    )
     axes.set_yticks([6, 12, 18, 24], ["06:00", "12:00", "18:00", "24:00"])
     marks = _marks(days)
     axes.set_xticks([number for number, text in marks], [text for number, text in marks], horizontalalignment="left")
@@ -109,7 +122,13 @@ def _day(axes: Axes, airports: Mapping[str, Iterable[AirportHour]]) -> None:
             minutes[hour] += round(left * (row.delay_avg_min or 0.0))
             flights[hour] += left
         hours = sorted(hour for hour in flights if flights[hour] >= SHARE_SHOWN_MIN * flights.total() > 0)
-        axes.plot([hour + 0.5 for hour in hours], [minutes[hour] / flights[hour] for hour in hours], color=colour, label=origin, marker="o")
+        axes.plot(
+            [hour + 0.5 for hour in hours],
+            [minutes[hour] / flights[hour] for hour in hours],
+            color=colour,
+            label=origin,
+            marker="o",
+        )
     axes.set_title("Delay by the hour of departure, all days together")
     axes.set_ylabel("average delay, minutes")
     axes.set_xticks([6, 9, 12, 15, 18, 21, 24], ["06:00", "09:00", "12:00", "15:00", "18:00", "21:00", "24:00"])

@@ -13,9 +13,11 @@ LATENESS_MS = seconds_of(FLIGHTS.lateness, "lateness") * 1000
 
 
 class AirportHour(NamedTuple):
-    """The departures of an airport in the hour from `start_ms` (since 1970) on, by when they left, or should have if they were cancelled.
+    """The departures of an airport in the hour from `start_ms` (since 1970) on, by when they left,
+    or should have if they were cancelled.
 
-    delayed: by 15 minutes or more. delay_avg_min, delay_max_min: in minutes, below 0 if early; None where all were cancelled.
+    delayed: by 15 minutes or more. delay_avg_min, delay_max_min: in minutes, below 0 if early; None
+    where all were cancelled.
     """
 
     origin: str
@@ -28,7 +30,9 @@ class AirportHour(NamedTuple):
 
 
 class Quarantined(NamedTuple):
-    """A record that was put aside: its place in the topic, its time (ms since 1970), its value and why."""
+    """A record that was put aside: its place in the topic, its time (ms since 1970), its value and
+    why.
+    """
 
     partition: int
     offset: int
@@ -40,9 +44,10 @@ class Quarantined(NamedTuple):
 class Seen(NamedTuple):
     """How far the job is.
 
-    records: how many it has read. watermark_ms: hours that end by then are done; None: it has seen no event yet. airport_hours: rows in
-    gold. hours: different hours in them. quarantined: how many records, by their reasons. dropped: events that gold could not count,
-    because the hour to which they belong was done already.
+    records: how many it has read. watermark_ms: hours that end by then are done; None: it has seen
+    no event yet. airport_hours: rows in gold. hours: different hours in them. quarantined: how many
+    records, by their reasons. dropped: events that gold could not count, because the hour to which
+    they belong was done already.
     """
 
     records: int = 0

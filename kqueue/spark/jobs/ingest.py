@@ -1,8 +1,9 @@
 """Events to tables: bronze, silver, quarantine, gold.
 
-One query reads the topics. For each of its batches bronze is written, then silver and quarantine from what bronze has, each batch of a
-table once (`kqueue.spark.tables`). When all that was there is taken in, gold gets the windows that are over: it is made of silver, and what
-it has already stays as it is.
+One query reads the topics. For each of its batches bronze is written, then silver and quarantine
+from what bronze has, each batch of a table once (`kqueue.spark.tables`). When all that was there is
+taken in, gold gets the windows that are over: it is made of silver, and what it has already stays
+as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 STAGES = ("bronze", "silver", "quarantine", "gold")
 BATCH_MAX = 1_000_000
-"""Offsets in one batch, unless the source's options say otherwise: what a kill costs at most is read again."""
+"""Offsets in one batch, unless the source's options say otherwise: what a kill costs at most is
+read again.
+"""
 OURS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "false",  # what can't be computed is null, and no event can make a query fail
@@ -39,8 +42,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Ingested(NamedTuple):
     """What one run did.
 
-    Attributes: rows: how many each stage got. reasons: how many records went into quarantine, by reason. until: gold has the windows that
-    end by then, of this run and those before; None: none is over yet.
+    Attributes: rows: how many each stage got. reasons: how many records went into quarantine, by
+    reason. until: gold has the windows that end by then, of this run and those before; None: none
+    is over yet.
     """
 
     rows: dict[str, int]
@@ -59,15 +63,19 @@ def ingest(
     tell: Tell = silent,
     now: datetime | None = None,
 ) -> Ingested:
-    """Take in what has come to topics, as tables ``bronze``, ``silver``, ``quarantine`` and ``gold`` under `folder`.
+    """Take in what has come to topics, as tables ``bronze``, ``silver``, ``quarantine`` and
+    ``gold`` under `folder`.
 
-    Run again, it takes in what has come since. Killed, it goes on where it stood, and every record counts once.
+    Run again, it takes in what has come since. Killed, it goes on where it stood, and every record
+    counts once.
 
-    Args: source: options of the kqueue source. folder: of a file system that the executors share with the driver. format: parquet, or
-    delta: the same files and Delta's log of them. finish: have the last windows in gold too, though more may come for them, which gold
-    will not count. tell: is told of a stage how many rows it has got so far. now: the time, by which events from the future are known.
-    Raises: OptionError: the shape has SQL that is none, or the folder's tables were made with something else. FolderInUse: another run
-    works on it. ExtraNeeded: deltalake is missing. Else what Spark does, about the source too.
+    Args: source: options of the kqueue source. folder: of a file system that the executors share
+    with the driver. format: parquet, or delta: the same files and Delta's log of them. finish: have
+    the last windows in gold too, though more may come for them, which gold will not count. tell: is
+    told of a stage how many rows it has got so far. now: the time, by which events from the future
+    are known. Raises: OptionError: the shape has SQL that is none, or the folder's tables were made
+    with something else. FolderInUse: another run works on it. ExtraNeeded: deltalake is missing.
+    Else what Spark does, about the source too.
     """
     own = own_session(spark, OURS)
     check(own, shape)
@@ -92,7 +100,9 @@ class _Run:
         bronze = transforms.bronze(no_records(spark))
         silver = transforms.silver(bronze, shape)
         made = (bronze, silver, transforms.quarantine(bronze, shape), transforms.gold(silver, shape))
-        self._table: dict[str, Table] = {name: tables.table(name, columns) for name, columns in zip(STAGES, made, strict=True)}
+        self._table: dict[str, Table] = {
+            name: tables.table(name, columns) for name, columns in zip(STAGES, made, strict=True)
+        }
         self.rows = dict.fromkeys(STAGES, 0)
         self.reasons: Counter[str] = Counter()
 
@@ -129,7 +139,8 @@ class _Run:
     def close_windows(self, now: datetime, *, finish: bool) -> datetime | None:
         """Have in gold the windows that are over; returns up to when.
 
-        That time is kept before they are written, so that a run that was killed in between writes just those again.
+        That time is kept before they are written, so that a run that was killed in between writes
+        just those again.
         """
         kept = self._tables.read_json(_KEPT)
         if kept is not None and not self._table["gold"].has(kept["batch"]):
@@ -146,8 +157,9 @@ class _Run:
     def _over_us(self, after_us: int | None, now: datetime, *, finish: bool) -> int | None:
         """The end of the last window that is over, in µs since 1970; None if there is no event.
 
-        A window is over once an event is as far past its end as events may be late. Of one from the future the time counts at which it
-        was told, or ours if that is earlier: else one clock that goes wrong would close all windows to come.
+        A window is over once an event is as far past its end as events may be late. Of one from the
+        future the time counts at which it was told, or ours if that is earlier: else one clock that
+        goes wrong would close all windows to come.
         """
         step, lateness = (seconds_of(text, "") * 1_000_000 for text in (self._shape.window, self._shape.lateness))
         now_us = (now - _EPOCH) // timedelta(microseconds=1)
@@ -166,10 +178,14 @@ class _Run:
         return silver if since_us is None else silver.where(F.col("event_time") >= _at(since_us))
 
     def _write_gold(self, batch: int, after_us: int | None, until_us: int) -> None:
-        """The windows that end after one time and by another. An event that was told again in a later window is known by the first."""
+        """The windows that end after one time and by another. An event that was told again in a
+        later window is known by the first.
+        """
         lateness_us = seconds_of(self._shape.lateness, "") * 1_000_000
         events = self._events(None if after_us is None else after_us - lateness_us)
-        counted = transforms.gold(transforms.distinct(transforms.watermarked(events, self._shape), self._shape), self._shape)
+        counted = transforms.gold(
+            transforms.distinct(transforms.watermarked(events, self._shape), self._shape), self._shape
+        )
         over = counted.where(F.col("end") <= _at(until_us))
         self._write("gold", over if after_us is None else over.where(F.col("end") > _at(after_us)), batch)
 

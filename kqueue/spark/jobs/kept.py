@@ -6,10 +6,12 @@
     .staging/00000008/…                                         a batch that is whole, and being moved to its place
     .lock                                                       held by who adds to it, where it is on a mounted file system
 
-A batch counts from the moment at which its folder under `.staging` gets its name without `.new`; from then on its files are only moved, one
-by one, and whoever comes after a kill moves the rest. Before, it counts for nothing and is written again. So no record is there twice at
-any time, not for readers that know nothing of this either; for a moment, or until the next run after a kill, they may see part of a batch.
-That takes a file system that renames folders at once: local disks and HDFS do, object stores don't.
+A batch counts from the moment at which its folder under `.staging` gets its name without `.new`;
+from then on its files are only moved, one by one, and whoever comes after a kill moves the rest.
+Before, it counts for nothing and is written again. So no record is there twice at any time, not for
+readers that know nothing of this either; for a moment, or until the next run after a kill, they may
+see part of a batch. That takes a file system that renames folders at once: local disks and HDFS do,
+object stores don't.
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ VERSION = 1
 class Batch:
     """One batch, and what there is up to it.
 
-    id: of the archive, the same in all its batches. ends: the next offset to archive of each partition there is, those without records
-    too. rows: records of this batch. rows_total: of all up to it. files: of this batch, below `records`.
+    id: of the archive, the same in all its batches. ends: the next offset to archive of each
+    partition there is, those without records too. rows: records of this batch. rows_total: of all
+    up to it. files: of this batch, below `records`.
     """
 
     number: int
@@ -80,7 +83,9 @@ def batch_name(number: int) -> str:
 
 
 class Kept:
-    """The folder, in any file system that Spark knows. Raises PipelineFailed, from all methods: it can't be read or written."""
+    """The folder, in any file system that Spark knows. Raises PipelineFailed, from all methods: it
+    can't be read or written.
+    """
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         self.folder = folder.rstrip("/") or folder
@@ -90,7 +95,8 @@ class Kept:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else adds to the folder meanwhile; of file systems that are not mounted here the user has to see to that.
+        """Nobody else adds to the folder meanwhile; of file systems that are not mounted here the
+        user has to see to that.
 
         Raises: FolderInUse.
         """
@@ -100,7 +106,9 @@ class Kept:
         try:
             lock = LocalStorage(Path(self.folder), private=False).lock(".lock")
         except FolderInUse:
-            raise FolderInUse(f"another archive is at work on {self.folder}: wait until it is done, or take another folder") from None
+            raise FolderInUse(
+                f"another archive is at work on {self.folder}: wait until it is done, or take another folder"
+            ) from None
         try:
             yield
         finally:
@@ -120,7 +128,9 @@ class Kept:
         return batch_from(self._read(self.of(BATCHES, names[-1])), self.of(BATCHES, names[-1])) if names else None
 
     def begin(self, number: int) -> str:
-        """Where to write the records of a batch; what lies there of an attempt that was cut off is taken away."""
+        """Where to write the records of a batch; what lies there of an attempt that was cut off is
+        taken away.
+        """
         self._delete(self.of(STAGING))
         return self.of(STAGING, f"{batch_name(number)}{NEW}")
 
@@ -188,13 +198,17 @@ class Kept:
 
     def _rename(self, source: str, target: str) -> None:
         if not self._files.rename(self._path(source), self._path(target)):
-            raise PipelineFailed(f"could not rename {source} to {target}; is it there already, or the folder not to be written to?")
+            raise PipelineFailed(
+                f"could not rename {source} to {target}; is it there already, or the folder not to be written to?"
+            )
 
     def _delete(self, path: str) -> None:
         self._files.delete(self._path(path), True)
 
 
 def placed(name: str, number: int) -> str:
-    """Where a staged file goes: ``topic=a/date=2026-01-31/part-….parquet`` -> ``topic=a/date=2026-01-31/00000007-….parquet``."""
+    """Where a staged file goes: ``topic=a/date=2026-01-31/part-….parquet`` ->
+    ``topic=a/date=2026-01-31/00000007-….parquet``.
+    """
     folder, _, file = name.rpartition("/")
     return f"{folder}/{batch_name(number)}-{file.removeprefix('part-')}"

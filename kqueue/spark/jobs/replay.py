@@ -20,14 +20,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FOREVER = {"retention.ms": "-1"}
-"""Of topics that are made for a replay: records keep their times, and might be older than what a broker keeps otherwise."""
+"""Of topics that are made for a replay: records keep their times, and might be older than what a
+broker keeps otherwise.
+"""
 TIMESTAMP_TYPE = "message.timestamp.type"
 RUN = "1"
 _RUN = re.compile(r"[a-zA-Z0-9._-]{1,40}")
 
 
 class Replayed(NamedTuple):
-    """rows: records that were sent. before: those that an earlier run had sent. topics: where they went. made: topics that were made."""
+    """rows: records that were sent. before: those that an earlier run had sent. topics: where they
+    went. made: topics that were made.
+    """
 
     rows: int
     before: int
@@ -46,15 +50,18 @@ def replay(
     run: str = RUN,
     tell: TellOf = silent,
 ) -> Replayed:
-    """Send an archive to its topics again, or all to `topic`: to the partitions that records were in, in order, with times and headers.
+    """Send an archive to its topics again, or all to `topic`: to the partitions that records were
+    in, in order, with times and headers.
 
     Records without a time get the one at which they are sent.
 
-    Args: create: make topics that are missing, which keep their records for ever. exactly_once: each batch of the archive is sent once,
-    however often it is tried: a replay that was broken off goes on, and one that is done sends only what the archive has got since.
-    run: with exactly_once, the name of the replay: another one sends all again.
-    Raises, before anything is sent: PipelineFailed: there is no archive, or a topic is missing, has other partitions, or would change the
-    times. While sending: RowRefused, ClientError; without exactly_once what was sent stays, and is sent again the next time.
+    Args: create: make topics that are missing, which keep their records for ever. exactly_once:
+    each batch of the archive is sent once, however often it is tried: a replay that was broken off
+    goes on, and one that is done sends only what the archive has got since. run: with exactly_once,
+    the name of the replay: another one sends all again. Raises, before anything is sent:
+    PipelineFailed: there is no archive, or a topic is missing, has other partitions, or would
+    change the times. While sending: RowRefused, ClientError; without exactly_once what was sent
+    stays, and is sent again the next time.
     """
     kept = Kept(spark, folder)
     batches = _batches(kept)
@@ -67,7 +74,9 @@ def replay(
     left = [batch for batch in batches if batch.number > done and batch.rows]
     rows, total = 0, sum(batch.rows for batch in left)
     for some in [[batch] for batch in left] if exactly_once else [left]:
-        options = {} if app is None else {"delivery": "exactly-once", "txnAppId": app, "txnVersion": str(some[-1].number)}
+        options = (
+            {} if app is None else {"delivery": "exactly-once", "txnAppId": app, "txnVersion": str(some[-1].number)}
+        )
         if some:
             size = sum(batch.rows for batch in some)
             with watched(spark, "replay", rows, size, total, tell):
@@ -77,10 +86,14 @@ def replay(
 
 
 def _batches(kept: Kept) -> list[Batch]:
-    """What has been archived; a batch that an archive is at work on, or was killed at, does not count until it has done with it."""
+    """What has been archived; a batch that an archive is at work on, or was killed at, does not
+    count until it has done with it.
+    """
     batches = kept.batches()
     if not batches:
-        raise PipelineFailed(f"{kept.folder} is no archive: expected a folder that `kqueue pipeline archive` has written")
+        raise PipelineFailed(
+            f"{kept.folder} is no archive: expected a folder that `kqueue pipeline archive` has written"
+        )
     return batches
 
 
@@ -108,7 +121,9 @@ def _prepare(client: Client, wanted: Mapping[str, int], *, create: bool) -> tupl
     for name, settings in client.configs([name for name in wanted if name in there], [TIMESTAMP_TYPE]).items():
         if TIMESTAMP_TYPE in settings and settings[TIMESTAMP_TYPE].value == "LogAppendTime":
             what = f"topic {name!r} gives records the time of their arrival ({TIMESTAMP_TYPE}=LogAppendTime)"
-            raise PipelineFailed(f"{what}, and a replay is to keep their own: set it to CreateTime, or send to another topic")
+            raise PipelineFailed(
+                f"{what}, and a replay is to keep their own: set it to CreateTime, or send to another topic"
+            )
     if missing:
         client.create_topics([NewTopic(name, wanted[name], settings=FOREVER) for name in missing])
     return tuple(missing)
@@ -140,4 +155,6 @@ def _send(records: DataFrame, bootstrap: str, topic: str | None, options: Mappin
     frame = records.select("key", "value", "headers", "timestamp", "topic", "partition")
     target = {} if topic is None else {"topic": topic}
     activate(frame.sparkSession)
-    frame.write.format("kqueue").mode("append").options(**{"kafka.bootstrap.servers": bootstrap, **target, **options}).save()
+    frame.write.format("kqueue").mode("append").options(
+        **{"kafka.bootstrap.servers": bootstrap, **target, **options}
+    ).save()

@@ -19,7 +19,9 @@ Tell = Callable[[str, int], None]
 
 
 class TellOf(Protocol):
-    """Is told what goes on, how many rows are done, and of how many, where that is known. Called from any thread."""
+    """Is told what goes on, how many rows are done, and of how many, where that is known. Called
+    from any thread.
+    """
 
     def __call__(self, stage: str, rows: int, total: int | None = None, /) -> None: ...
 
@@ -30,7 +32,8 @@ def silent(stage: str, rows: int, total: int | None = None, /) -> None:
 
 @contextlib.contextmanager
 def watched(spark: SparkSession, stage: str, before: int, rows: int, total: int, tell: TellOf) -> Iterator[None]:
-    """While Spark reads, tell now and then how far it is: by the tasks that are done, since it counts no rows of Python's.
+    """While Spark reads, tell now and then how far it is: by the tasks that are done, since it
+    counts no rows of Python's.
 
     Args: before: rows that were done before; rows: those that are being read now; total: of all.
     """
@@ -39,7 +42,9 @@ def watched(spark: SparkSession, stage: str, before: int, rows: int, total: int,
         yield
         return
     over = threading.Event()
-    looking = threading.Thread(target=_look, args=(spark, over, lambda share: tell(stage, before + int(rows * share), total)), daemon=True)
+    looking = threading.Thread(
+        target=_look, args=(spark, over, lambda share: tell(stage, before + int(rows * share), total)), daemon=True
+    )
     looking.start()
     try:
         yield
@@ -64,6 +69,8 @@ def _look(spark: SparkSession, over: threading.Event, tell_share: Callable[[floa
 
 
 def await_end(query: StreamingQuery) -> None:
-    """Wait for a query that ends by itself, in turns: Ctrl-C is heard in between. Raises: what made it fail."""
+    """Wait for a query that ends by itself, in turns: Ctrl-C is heard in between. Raises: what made
+    it fail.
+    """
     while not query.awaitTermination(TURN_S):
         pass

@@ -1,4 +1,6 @@
-"""Has Spark look at the SQL of a shape before anything is read or written: its parser and analyzer know best."""
+"""Has Spark look at the SQL of a shape before anything is read or written: its parser and analyzer
+know best.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def _empty(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
 
 
 def check(spark: SparkSession, shape: Shape) -> None:
-    """Raises OptionError: a rule or an aggregate is no SQL, or none that can stand there; one sentence."""
+    """Raises OptionError: a rule or an aggregate is no SQL, or none that can stand there; one
+    sentence.
+    """
     bare = dataclasses.replace(shape, rules={})
     columns = dict(transforms.silver(transforms.bronze(no_records(spark)), bare).dtypes)
     silver, events = _empty(spark, columns), _empty(spark, {**RECORDS, **columns})
@@ -68,7 +72,9 @@ def _each_if_not_all(key: str, all_of_it: Mapping[str, str], check: Callable[[Ma
 
 
 def _check_steady(frame: DataFrame) -> None:
-    """Raises OptionError: a rule would say one thing where silver is written, and another where quarantine is."""
+    """Raises OptionError: a rule would say one thing where silver is written, and another where
+    quarantine is.
+    """
     plan = frame._jdf.queryExecution().analyzed()
     now = frame.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
     if not plan.deterministic() or plan.containsPattern(now):

@@ -21,7 +21,9 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}", re.ASCII)
 
 
 def load(events: str) -> Shape:
-    """A shape by its name, if it is built in, or from a TOML file. Raises OptionError: one sentence, with the name of the file."""
+    """A shape by its name, if it is built in, or from a TOML file. Raises OptionError: one
+    sentence, with the name of the file.
+    """
     if events in BUILT_IN:
         return parse(Path(__file__).with_name(f"{events}.toml").read_text(encoding="utf-8"), f"{events}.toml")
     file = Path(events)
@@ -29,7 +31,9 @@ def load(events: str) -> Shape:
         with file.open("rb") as opened:
             data = opened.read(SIZE_MAX + 1)
     except FileNotFoundError:
-        raise OptionError(f"there is no file {events!r}{did_you_mean(events, BUILT_IN)}, and no built-in events of that name") from None
+        raise OptionError(
+            f"there is no file {events!r}{did_you_mean(events, BUILT_IN)}, and no built-in events of that name"
+        ) from None
     except OSError as error:
         raise OptionError(f"{events} can't be read: {error.strerror}") from None
     if len(data) > SIZE_MAX:
@@ -42,7 +46,9 @@ def load(events: str) -> Shape:
 
 
 def parse(text: str, file: str = "events.toml") -> Shape:
-    """The shape that a TOML file describes. Args: file: its name, for errors. Raises OptionError: what is wrong, in one sentence."""
+    """The shape that a TOML file describes. Args: file: its name, for errors. Raises OptionError:
+    what is wrong, in one sentence.
+    """
     try:
         table = tomllib.loads(text)
         return _shape(table)
@@ -66,7 +72,9 @@ def _shape(table: Mapping[str, Any]) -> Shape:
     _no_two_alike("fields", [*by_name, *TAKEN])
     more: dict[str, Any] = {key: _texts(table, key) for key in ("rules", "gold") if key in table}
     more |= {key: _text(table, key) for key in ("window", "lateness") if key in table}
-    shape = Shape(fields, _name_of(table, "id", by_name), _names(table, "time", by_name), _names(table, "by", by_name), **more)
+    shape = Shape(
+        fields, _name_of(table, "id", by_name), _names(table, "time", by_name), _names(table, "by", by_name), **more
+    )
     _check(shape, by_name)
     return shape
 
@@ -93,13 +101,17 @@ def _field(name: str, kind: str) -> Field:
     plain = kind.removesuffix("?")
     if type_of(plain) is None:
         known = [*TYPES, "decimal(10,2)"]
-        raise OptionError(f"fields: {name}: there is no type {plain!r}{did_you_mean(plain, known)} (there are {', '.join(known)})")
+        raise OptionError(
+            f"fields: {name}: there is no type {plain!r}{did_you_mean(plain, known)} (there are {', '.join(known)})"
+        )
     return Field(name, plain, nullable=kind.endswith("?"))
 
 
 def _check_name(where: str, name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise OptionError(f"{where}: {name!r} can't be a column: expected a letter, then up to 99 letters, digits and _")
+        raise OptionError(
+            f"{where}: {name!r} can't be a column: expected a letter, then up to 99 letters, digits and _"
+        )
 
 
 def _no_two_alike(where: str, names: Iterable[str]) -> None:

@@ -20,8 +20,8 @@ _DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
 
 
 class Type(NamedTuple):
-    """`spark`: its type in tables. `shown`: what a value is, in words. `kinds`: what it may be in JSON, as Spark words that. `places`: of a
-    decimal, how many digits stand after the point.
+    """`spark`: its type in tables. `shown`: what a value is, in words. `kinds`: what it may be in
+    JSON, as Spark words that. `places`: of a decimal, how many digits stand after the point.
     """
 
     spark: str
@@ -98,9 +98,13 @@ class Shape:
 
 
 def seconds_of(text: str, what: str) -> int:
-    """How long ``2 hours`` or ``1 hour 30 minutes`` is. Args: what: names it in errors. Raises OptionError: it is no such time."""
+    """How long ``2 hours`` or ``1 hour 30 minutes`` is. Args: what: names it in errors. Raises
+    OptionError: it is no such time.
+    """
     parts = list(_PART.finditer(text))
     seconds = sum(int(part[1]) * UNITS_S[part[2]] for part in parts)
     if " ".join(part[0] for part in parts) != text or not 0 < seconds <= SECONDS_MAX:
-        raise OptionError(f"{what}: expected a time such as '30 minutes', '2 hours' or '1 day 12 hours', ten years at most, found {text!r}")
+        raise OptionError(
+            f"{what}: expected a time such as '30 minutes', '2 hours' or '1 day 12 hours', ten years at most, found {text!r}"
+        )
     return seconds

@@ -1,4 +1,6 @@
-"""The columns that a frame may have to be written, and what its rows say. Knows no Spark; needs pyarrow."""
+"""The columns that a frame may have to be written, and what its rows say. Knows no Spark; needs
+pyarrow.
+"""
 
 from __future__ import annotations
 
@@ -30,24 +32,34 @@ COLUMNS = (
     Column("headers", _HEADERS, "The record's headers, as the source has them with includeHeaders."),
     Column("timestamp", ("timestamp", "timestamp_ntz"), "The record's time; null or missing: when it is written."),
     Column("topic", ("string",), "Where the row goes; the option topic stands over it."),
-    Column("partition", ("int", "smallint", "tinyint", "bigint"), "The partition; null or missing: the partitioner chooses."),
+    Column(
+        "partition",
+        ("int", "smallint", "tinyint", "bigint"),
+        "The partition; null or missing: the partitioner chooses.",
+    ),
 )
 BY_NAME = {column.name: column for column in COLUMNS}
 OF_SOURCE = ("offset", "timestampType")
-"""What a source says and no sink can take: passed over, so that what was read can be written as it is."""
+"""What a source says and no sink can take: passed over, so that what was read can be written as it
+is.
+"""
 
 
 def check_columns(fields: Sequence[tuple[str, str]], topic: str | None) -> None:
-    """Compare a frame's columns, names and types, with those that can be written. `topic`: the option's.
+    """Compare a frame's columns, names and types, with those that can be written. `topic`: the
+    option's.
 
-    Raises RowRefused: one is missing, has another type, or is not known; the message says what to do.
+    Raises RowRefused: one is missing, has another type, or is not known; the message says what to
+    do.
     """
     names = [name for name, _ in fields]
     for name, kind in fields:
         column = BY_NAME.get(name)
         if column is None and name not in OF_SOURCE:
             what = f"there is no column {name!r} to write{did_you_mean(name.lower(), BY_NAME)}"
-            raise RowRefused(f"{what}: a record has {', '.join(BY_NAME)}. Drop it, or make it a part of the value (to_json(struct(…)))")
+            raise RowRefused(
+                f"{what}: a record has {', '.join(BY_NAME)}. Drop it, or make it a part of the value (to_json(struct(…)))"
+            )
         if column is not None and kind != "void" and kind not in column.types:
             raise RowRefused(f"the column {name!r} is {kind}, expected {' or '.join(column.types)}: cast it")
         if names.count(name) > 1:
@@ -70,7 +82,9 @@ def topics_of(rows: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
 
     column = rows.column("topic")
     if column.null_count:
-        raise RowRefused(f"the column 'topic' is null in {column.null_count} of {rows.num_rows} rows: say where they go, or leave them out")
+        raise RowRefused(
+            f"the column 'topic' is null in {column.null_count} of {rows.num_rows} rows: say where they go, or leave them out"
+        )
     names = pc.unique(column.cast(pa.string())).to_pylist()
     if len(names) == 1:
         return [(names[0], rows)]

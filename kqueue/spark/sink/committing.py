@@ -1,4 +1,6 @@
-"""The second and the third step of writing exactly once: to decide what makes a batch, and to copy it. Knows no Spark."""
+"""The second and the third step of writing exactly once: to decide what makes a batch, and to copy
+it. Knows no Spark.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ logger = logging.getLogger("kqueue.spark")
 def commit(client: Client, query_id: str, batch_id: int, staged: Sequence[Staged] | None) -> None:
     """Have a batch where it belongs, once, whatever was done for it before, and by whom.
 
-    Args: staged: what the tasks staged; None: one of them found the batch decided, and staged nothing.
-    Raises: ClientError: it may be called again, by whom ever. StagingLost.
+    Args: staged: what the tasks staged; None: one of them found the batch decided, and staged
+    nothing. Raises: ClientError: it may be called again, by whom ever. StagingLost.
     """
     journal = Journal(client, query_id)
     state = journal.read()
@@ -31,7 +33,9 @@ def commit(client: Client, query_id: str, batch_id: int, staged: Sequence[Staged
     writer = ""
     if state.decided is None:
         if staged is None:
-            raise StagingLost(f"a task found batch {batch_id} in the journal {journal.place}, where it is no more; start the query again")
+            raise StagingLost(
+                f"a task found batch {batch_id} in the journal {journal.place}, where it is no more; start the query again"
+            )
         if not staged:
             return
         writer = uuid.uuid4().hex
@@ -46,12 +50,17 @@ def _decide(client: Client, state: State, batch_id: int, writer: str, staged: It
     for one in sorted(staged, key=lambda one: (one.shelf, one.offset)):
         by_place.setdefault(TopicPartition(*one.place), []).append(one)
     producer = state.producer or client.init_producer()
-    parts = (Part(place, bounds(client, place)[1], state.sequences.get(place, 0), tuple(mine)) for place, mine in sorted(by_place.items()))
+    parts = (
+        Part(place, bounds(client, place)[1], state.sequences.get(place, 0), tuple(mine))
+        for place, mine in sorted(by_place.items())
+    )
     return Decided(batch_id, writer, producer, tuple(parts))
 
 
 def _finish(journal: Journal, state: State, *, resumed: bool) -> State:
-    """Copy what was decided, say that it is done, and let go of it. `resumed`: somebody may have copied some of it before."""
+    """Copy what was decided, say that it is done, and let go of it. `resumed`: somebody may have
+    copied some of it before.
+    """
     decided = state.decided
     assert decided is not None
     _copy_all(journal, decided, copied_counts(journal.client, decided) if resumed else {})

@@ -1,4 +1,6 @@
-"""The third step of writing exactly once: batches from the shelves to their partitions. Knows no Spark."""
+"""The third step of writing exactly once: batches from the shelves to their partitions. Knows no
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ LEAVE = "the rows that were not copied yet can't be had from there: read them ag
 
 def copied_counts(client: Client, decided: Decided) -> dict[TopicPartition, int]:
     """How many of the records that were decided each partition has already."""
-    return {part.place: _copied(client, decided, part.place, part.since, part.sequence, part.rows) for part in decided.parts}
+    return {
+        part.place: _copied(client, decided, part.place, part.since, part.sequence, part.rows) for part in decided.parts
+    }
 
 
 def _copied(client: Client, decided: Decided, place: TopicPartition, since: int, sequence: int, total: int) -> int:
@@ -57,7 +61,9 @@ class _Wanted(NamedTuple):
 
 
 def copy(journal: Journal, decided: Decided, copied: Mapping[TopicPartition, int]) -> None:
-    """Send what was decided from the shelves to its partitions, but for the first so many records of each. Raises: as `commit`."""
+    """Send what was decided from the shelves to its partitions, but for the first so many records
+    of each. Raises: as `commit`.
+    """
     wanted: list[_Wanted] = []
     for part in decided.parts:
         ahead = before = 0
@@ -86,7 +92,8 @@ def _from_shelves(journal: Journal, decided: Decided, wanted: list[_Wanted]) -> 
 
 
 class _Shelves:
-    """Reads staged batches in about the order in which they lie, each once; what comes along and is wanted later is held.
+    """Reads staged batches in about the order in which they lie, each once; what comes along and is
+    wanted later is held.
 
     Args: wanted: shelf and offset of all that will be taken.
     """
@@ -103,20 +110,28 @@ class _Shelves:
             self._fetch(shelf, offset)
         found = self._held.pop((shelf, offset), None)
         if found is None:
-            raise StagingLost(f"{self._journal.topic}-{shelf}: no batch begins at {offset}, where one was staged; {LEAVE}")
+            raise StagingLost(
+                f"{self._journal.topic}-{shelf}: no batch begins at {offset}, where one was staged; {LEAVE}"
+            )
         self._wanted.discard((shelf, offset))
         self._held_bytes -= found[1].size
         return found
 
     def _fetch(self, shelf: int, offset: int) -> None:
         place = TopicPartition(self._journal.topic, shelf)
-        size = max(min(SHELF_FETCH_BYTES, HELD_BYTES_MAX - self._held_bytes), 1)  # the first batch comes whole, whatever its size
+        size = max(
+            min(SHELF_FETCH_BYTES, HELD_BYTES_MAX - self._held_bytes), 1
+        )  # the first batch comes whole, whatever its size
         try:
-            records = self._journal.client.fetch({place: offset}, partition_max_bytes=size, max_bytes=size)[place].records
+            records = self._journal.client.fetch({place: offset}, partition_max_bytes=size, max_bytes=size)[
+                place
+            ].records
         except ClientError as error:
             if getattr(error, "code_name", "") != "OFFSET_OUT_OF_RANGE":
                 raise
-            raise StagingLost(f"{place}: what was staged at {offset} is gone, by retention or by hand; {LEAVE}") from None
+            raise StagingLost(
+                f"{place}: what was staged at {offset} is gone, by retention or by hand; {LEAVE}"
+            ) from None
         for position, header in iter_batches(records):
             key = shelf, header.base_offset
             if key in self._wanted and key not in self._held:

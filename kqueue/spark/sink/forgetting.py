@@ -1,8 +1,10 @@
-"""Staging topics of queries that are gone: to see what is there, and to let go of it. Knows no Spark.
+"""Staging topics of queries that are gone: to see what is there, and to let go of it. Knows no
+Spark.
 
-Nobody but who runs a query knows whether it will be started again, so nothing is deleted by itself. A query needs its staging topic for
-what is under way, and, begun again, to learn what it has done. Without it a query that ended in order goes on as if nothing were; of one
-that was killed, the last batch may be written twice.
+Nobody but who runs a query knows whether it will be started again, so nothing is deleted by itself.
+A query needs its staging topic for what is under way, and, begun again, to learn what it has done.
+Without it a query that ended in order goes on as if nothing were; of one that was killed, the last
+batch may be written twice.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ _PATTERN = PREFIX.replace("-", "[-]") + ".+"
 class Kept(NamedTuple):
     """What is kept for one query.
 
-    last_ms: when it last said something (ms since 1970), None: it never did. done: its last batch, -1 none. unfinished: the batch that is
-    decided and not yet where it belongs, None: there is none. staged: records that lie on its shelves.
-    unreadable: why its journal can't be read, "" if it can.
+    last_ms: when it last said something (ms since 1970), None: it never did. done: its last batch,
+    -1 none. unfinished: the batch that is decided and not yet where it belongs, None: there is
+    none. staged: records that lie on its shelves. unreadable: why its journal can't be read, "" if
+    it can.
     """
 
     query_id: str
@@ -55,15 +58,18 @@ def _look(client: Client, topic: str) -> Kept:
         state = journal.read()
     except StagingLost as error:
         return Kept(topic.removeprefix(PREFIX), last, NONE, None, staged, str(error))
-    return Kept(topic.removeprefix(PREFIX), last, state.done, None if state.decided is None else state.decided.batch_id, staged)
+    return Kept(
+        topic.removeprefix(PREFIX), last, state.done, None if state.decided is None else state.decided.batch_id, staged
+    )
 
 
 def forget(client: Client, query_id: str, *, finish: bool = True) -> None:
     """Delete the staging topic of a query that won't be started again.
 
-    Args: query_id: of a stream (`query_of` finds it in a checkpoint), or a batch write's txnAppId. finish: first bring a batch that was
-    decided, and is only in part where it belongs, to its end; False: its other rows are given up.
-    Raises: OptionError: nothing is kept for it. StagingLost, ClientError: the batch can't be finished; nothing was deleted.
+    Args: query_id: of a stream (`query_of` finds it in a checkpoint), or a batch write's txnAppId.
+    finish: first bring a batch that was decided, and is only in part where it belongs, to its end;
+    False: its other rows are given up. Raises: OptionError: nothing is kept for it. StagingLost,
+    ClientError: the batch can't be finished; nothing was deleted.
     """
     journal = Journal(client, query_id)
     try:
@@ -83,13 +89,19 @@ def forget(client: Client, query_id: str, *, finish: bool = True) -> None:
 
 
 def query_of(checkpoint: str) -> str:
-    """The id of the query that has this checkpoint, a folder of this machine. Raises OptionError: it is none."""
+    """The id of the query that has this checkpoint, a folder of this machine. Raises OptionError:
+    it is none.
+    """
     try:
         return str(json.loads((Path(checkpoint) / "metadata").read_text())["id"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise OptionError(f"{checkpoint!r} is no checkpoint of a streaming query: its file 'metadata' names no id ({error})") from None
+        raise OptionError(
+            f"{checkpoint!r} is no checkpoint of a streaming query: its file 'metadata' names no id ({error})"
+        ) from None
 
 
 def unused_since(kept: Iterable[Kept], before_ms: int) -> list[Kept]:
-    """Those that have said nothing since then. One that never said anything, or can't be read, has to be named."""
+    """Those that have said nothing since then. One that never said anything, or can't be read, has
+    to be named.
+    """
     return [one for one in kept if one.last_ms is not None and one.last_ms < before_ms and not one.unreadable]

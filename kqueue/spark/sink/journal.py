@@ -1,7 +1,9 @@
-"""What is known of the batches of one query that are written exactly once: entries in the first partition of its staging topic.
+"""What is known of the batches of one query that are written exactly once: entries in the first
+partition of its staging topic.
 
-Each entry is JSON. `opened`: there is a journal. `decided`: which staged batches make a batch of the query. `done`: they are where they
-belong. Whoever reads the entries in their order comes to the same state, whoever wrote them, and however often. Knows no Spark.
+Each entry is JSON. `opened`: there is a journal. `decided`: which staged batches make a batch of
+the query. `done`: they are where they belong. Whoever reads the entries in their order comes to the
+same state, whoever wrote them, and however often. Knows no Spark.
 """
 
 from __future__ import annotations
@@ -33,13 +35,18 @@ SETTINGS: Mapping[str, str] = {
     "message.timestamp.before.max.ms": str(2**63 - 1),
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
-"""Staged batches are the records of other topics, so nothing is asked of them here; what is done with is dropped by us.
+"""Staged batches are the records of other topics, so nothing is asked of them here; what is done
+with is dropped by us.
 
-Of the last segment nothing is dropped, so it is not large; and yet no batch that a client could read is larger."""
+Of the last segment nothing is dropped, so it is not large; and yet no batch that a client could
+read is larger.
+"""
 
 
 class Staged(NamedTuple):
-    """A batch that waits for `place`: it lies on `shelf` (a partition of the staging topic) at `offset`, with `size` bytes."""
+    """A batch that waits for `place`: it lies on `shelf` (a partition of the staging topic) at
+    `offset`, with `size` bytes.
+    """
 
     place: TopicPartition
     shelf: int
@@ -49,7 +56,9 @@ class Staged(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What goes to one partition: `batches` in this order, the first with `sequence`; none of them lies before the offset `since`."""
+    """What goes to one partition: `batches` in this order, the first with `sequence`; none of them
+    lies before the offset `since`.
+    """
 
     place: TopicPartition
     since: int
@@ -73,7 +82,8 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`done`: the last batch that is, -1 none; `decided`: one that is not done; `sequences`: the next ones of `producer`, by partition.
+    """`done`: the last batch that is, -1 none; `decided`: one that is not done; `sequences`: the
+    next ones of `producer`, by partition.
 
     `done_at`: the offset of the entry that says so; nothing before it is needed any more.
     """
@@ -93,7 +103,8 @@ class State:
 
 
 def fold(state: State, entry: Mapping[str, Any], offset: int = 0) -> State:
-    """The state after one more entry, which stands at `offset`. One that comes too late changes nothing.
+    """The state after one more entry, which stands at `offset`. One that comes too late changes
+    nothing.
 
     Raises KeyError, TypeError, ValueError: it is no entry.
     """
@@ -118,7 +129,9 @@ def _decided_of(entry: Mapping[str, Any], batch_id: int) -> Decided:
     parts = []
     for topic, partition, since, sequence, batches in entry["parts"]:
         place = TopicPartition(str(topic), int(partition))
-        parts.append(Part(place, int(since), int(sequence), tuple(Staged(place, *map(int, batch)) for batch in batches)))
+        parts.append(
+            Part(place, int(since), int(sequence), tuple(Staged(place, *map(int, batch)) for batch in batches))
+        )
     return Decided(batch_id, str(entry["writer"]), ProducerId(*map(int, entry["producer"])), tuple(parts))
 
 
@@ -138,12 +151,20 @@ def opened_entry() -> dict[str, Any]:
 
 
 def done_entry(state: State, sequences: Mapping[TopicPartition, int]) -> dict[str, Any]:
-    """What to append once all that `state.decided` names is where it belongs. `sequences`: the next ones; others are as they were."""
+    """What to append once all that `state.decided` names is where it belongs. `sequences`: the next
+    ones; others are as they were.
+    """
     assert state.decided is not None
     known = {**state.sequences, **sequences}
     rows = [[*place, next] for place, next in sorted(known.items())]
     producer = list(state.decided.producer)
-    return {"version": VERSION, "kind": "done", "batch": state.decided.batch_id, "producer": producer, "sequences": rows}
+    return {
+        "version": VERSION,
+        "kind": "done",
+        "batch": state.decided.batch_id,
+        "producer": producer,
+        "sequences": rows,
+    }
 
 
 # --- where they are kept
@@ -156,7 +177,8 @@ def bounds(client: Client, place: TopicPartition) -> tuple[int, int]:
 
 
 class Journal:
-    """The journal of a query, and its shelves. One thread at a time; others may write to it meanwhile.
+    """The journal of a query, and its shelves. One thread at a time; others may write to it
+    meanwhile.
 
     Raises, from all methods: ClientError. StagingLost: the topic holds what no journal does.
     """
@@ -189,13 +211,17 @@ class Journal:
             try:
                 state = fold(state, entry, offset)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise StagingLost(f"the journal {self.place} holds an entry that can't be read ({error!r}): {str(entry)[:200]}") from None
+                raise StagingLost(
+                    f"the journal {self.place} holds an entry that can't be read ({error!r}): {str(entry)[:200]}"
+                ) from None
         return state
 
     def _entries(self) -> Iterable[tuple[int, Any]]:
         at, end = bounds(self.client, self.place)
         while at < end:
-            fetched = self.client.fetch({self.place: at}, partition_max_bytes=64 * 1024 * 1024, max_bytes=64 * 1024 * 1024)[self.place]
+            fetched = self.client.fetch(
+                {self.place: at}, partition_max_bytes=64 * 1024 * 1024, max_bytes=64 * 1024 * 1024
+            )[self.place]
             begin = at
             for position, header in iter_batches(fetched.records):
                 for record in iter_records(fetched.records, position):
@@ -203,7 +229,9 @@ class Journal:
                         try:
                             yield record.offset, json.loads(record.value or b"")
                         except ValueError:
-                            raise StagingLost(f"the journal {self.place} holds at {record.offset} what is no JSON") from None
+                            raise StagingLost(
+                                f"the journal {self.place} holds at {record.offset} what is no JSON"
+                            ) from None
                 at = header.next_offset
             if at == begin:
                 raise StagingLost(f"the journal {self.place} ends at {end}, but from {at} on there is nothing")

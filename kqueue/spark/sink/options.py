@@ -66,15 +66,65 @@ def _app_id(text: str, option: str) -> str:
 OPTIONS = (
     Option("kafka.bootstrap.servers", nonempty, None, "both", "host:port of one or more brokers, with commas between."),
     Option("topic", _topic, None, "both", "Where all rows go; without it each row says so in its column topic."),
-    Option("partitioner", _partitioner, None, "both", "By name, or module:Class; without it each topic's own (kqueue.partitioner)."),
-    Option("delivery", one_of(AT_LEAST_ONCE, EXACTLY_ONCE), AT_LEAST_ONCE, "both", "What holds for rows when something is done again."),
-    Option("txnAppId", _app_id, None, "batch", "With exactly-once: whose writes these are, as for Delta; a stream has its query's id."),
-    Option("txnVersion", _number(0, LONG_MAX), None, "batch", "With exactly-once: the write's number, which rises; what was done is left."),
-    Option("stagingPartitions", _number(1, SHELVES_MAX), 4, "both", "With exactly-once: the partitions that batches are staged in."),
-    Option("encoder", one_of(*ENGINES), "auto", "both", "Loops over rows in plain Python, compiled (fast), or what is installed."),
-    Option("kafka.acks", one_of(*ACKS), "all", "both", "Who has a batch when it counts as written: all in sync, the leader, nobody."),
-    Option("kafka.compression.type", _codec, None, "both", "Codec of the batches; without it the topic's own, or none."),
-    Option("kafka.batch.size", _number(1), 1_000_000, "both", "Bytes of a batch before compression, if the topic takes as much."),
+    Option(
+        "partitioner",
+        _partitioner,
+        None,
+        "both",
+        "By name, or module:Class; without it each topic's own (kqueue.partitioner).",
+    ),
+    Option(
+        "delivery",
+        one_of(AT_LEAST_ONCE, EXACTLY_ONCE),
+        AT_LEAST_ONCE,
+        "both",
+        "What holds for rows when something is done again.",
+    ),
+    Option(
+        "txnAppId",
+        _app_id,
+        None,
+        "batch",
+        "With exactly-once: whose writes these are, as for Delta; a stream has its query's id.",
+    ),
+    Option(
+        "txnVersion",
+        _number(0, LONG_MAX),
+        None,
+        "batch",
+        "With exactly-once: the write's number, which rises; what was done is left.",
+    ),
+    Option(
+        "stagingPartitions",
+        _number(1, SHELVES_MAX),
+        4,
+        "both",
+        "With exactly-once: the partitions that batches are staged in.",
+    ),
+    Option(
+        "encoder",
+        one_of(*ENGINES),
+        "auto",
+        "both",
+        "Loops over rows in plain Python, compiled (fast), or what is installed.",
+    ),
+    Option(
+        "kafka.acks",
+        one_of(*ACKS),
+        "all",
+        "both",
+        "Who has a batch when it counts as written: all in sync, the leader, nobody.",
+    ),
+    Option(
+        "kafka.compression.type", _codec, None, "both", "Codec of the batches; without it the topic's own, or none."
+    ),
+    Option(
+        "kafka.batch.size",
+        _number(1),
+        1_000_000,
+        "both",
+        "Bytes of a batch before compression, if the topic takes as much.",
+    ),
     Option("kafka.client.id", nonempty, "kqueue-spark", "both", "How brokers name us in their logs."),
     Option("kafka.delivery.timeout.ms", _number(1), 120_000, "both", "How long a broker that is away is waited for."),
     Option("kafka.request.timeout.ms", _number(1), 30_000, "both", "How long one answer is waited for."),
@@ -88,7 +138,9 @@ WITHOUT_MEANING = (
     "kafka.retry.backoff.max.ms", "kafka.retry.backoff.ms", "kafka.send.buffer.bytes", "kafka.socket.connection.setup.timeout.max.ms",
     "kafka.socket.connection.setup.timeout.ms",
 )  # fmt: skip
-"""Spark's own, and those of Kafka's producer; they are taken, so that nothing has to be rewritten, and change nothing here."""
+"""Spark's own, and those of Kafka's producer; they are taken, so that nothing has to be rewritten,
+and change nothing here.
+"""
 REFUSED = {
     "path": "rows go to a broker, not to files: name it with kafka.bootstrap.servers, and call save() or start() without a path",
     "kafka.interceptor.classes": "there is no Java that could run them",
@@ -137,11 +189,13 @@ class SinkOptions:
 def parse_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """What the options of a write come to.
 
-    Args: given: their names in any case, as Spark hands them on.
-    Raises OptionError: an unknown one (the nearest name is offered), a value that can't be, or two that contradict each other.
+    Args: given: their names in any case, as Spark hands them on. Raises OptionError: an unknown one
+    (the nearest name is offered), a value that can't be, or two that contradict each other.
     """
     values = TABLE.values(
-        given, streaming=streaming, misplaced=lambda option: f"{option.name} is for batch writes only; a stream has its query's id"
+        given,
+        streaming=streaming,
+        misplaced=lambda option: f"{option.name} is for batch writes only; a stream has its query's id",
     )
     if values["kafka.bootstrap.servers"] is None:
         raise OptionError("say where the broker is: kafka.bootstrap.servers=host:port")
@@ -159,13 +213,19 @@ def _check_delivery(options: SinkOptions, given: Mapping[str, str]) -> None:
     if not options.is_exactly_once:
         for name in ("txnAppId", "txnVersion"):
             if options[name] is not None:
-                raise OptionError(f"{name} is for delivery={EXACTLY_ONCE} only: without it nobody keeps account of what was written")
+                raise OptionError(
+                    f"{name} is for delivery={EXACTLY_ONCE} only: without it nobody keeps account of what was written"
+                )
         return
     if not options.streaming and None in (options["txnAppId"], options["txnVersion"]):
         raise OptionError(
             f"delivery={EXACTLY_ONCE} of a batch needs txnAppId and txnVersion, which say which write this is when it is begun again"
         )
     if options.acks != ALL_IN_SYNC:
-        raise OptionError(f"delivery={EXACTLY_ONCE} needs kafka.acks=all: with less, rows may be lost that were answered for")
+        raise OptionError(
+            f"delivery={EXACTLY_ONCE} needs kafka.acks=all: with less, rows may be lost that were answered for"
+        )
     if names.get(_ASYNC) == "true":
-        raise OptionError(f"delivery={EXACTLY_ONCE} and asyncProgressTrackingEnabled contradict each other: Spark may then change a batch")
+        raise OptionError(
+            f"delivery={EXACTLY_ONCE} and asyncProgressTrackingEnabled contradict each other: Spark may then change a batch"
+        )

@@ -28,7 +28,9 @@ _NOT_THERE = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A topic that rows go to. `open`: its partitions that have a leader; `batch_bytes_max`: the largest batch that it takes."""
+    """A topic that rows go to. `open`: its partitions that have a leader; `batch_bytes_max`: the
+    largest batch that it takes.
+    """
 
     name: str
     count: int
@@ -49,7 +51,9 @@ class Targets:
         self._known: dict[str, Target] = {}
 
     def get(self, name: str) -> Target:
-        """Raises RowRefused: there is no such topic (the nearest name is offered), or its partitioner is not here. ClientError."""
+        """Raises RowRefused: there is no such topic (the nearest name is offered), or its
+        partitioner is not here. ClientError.
+        """
         if name not in self._known:
             self._known[name] = self._ask(name)
         return self._known[name]
@@ -97,7 +101,9 @@ def missing_topic(client: Client, name: str) -> str:
 
 
 def check_target(options: SinkOptions) -> None:
-    """Ask the brokers for the topic that is written to, before anything is begun. Raises: as `Targets.get`."""
+    """Ask the brokers for the topic that is written to, before anything is begun. Raises: as
+    `Targets.get`.
+    """
     with Client(options.client) as client:
         if options.topic is None:
             client.metadata([])
@@ -108,8 +114,12 @@ def check_target(options: SinkOptions) -> None:
                 raise OptionError(f"topic: {error}") from None
 
 
-def place_rows(target: Target, rows: pa.RecordBatch, engine: EngineName = "auto") -> list[tuple[TopicPartition, pa.RecordBatch]]:
-    """The rows for each partition, in their order. Raises RowRefused: a row names a partition that is not there."""
+def place_rows(
+    target: Target, rows: pa.RecordBatch, engine: EngineName = "auto"
+) -> list[tuple[TopicPartition, pa.RecordBatch]]:
+    """The rows for each partition, in their order. Raises RowRefused: a row names a partition that
+    is not there.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -118,7 +128,9 @@ def place_rows(target: Target, rows: pa.RecordBatch, engine: EngineName = "auto"
     found = counts.nonzero()[0].tolist()
     if len(found) == 1:
         return [(TopicPartition(target.name, found[0]), rows)]
-    order = np.argsort(chosen.astype(np.uint16) if target.count <= _SHORT else chosen, kind="stable")  # a radix sort for short numbers
+    order = np.argsort(
+        chosen.astype(np.uint16) if target.count <= _SHORT else chosen, kind="stable"
+    )  # a radix sort for short numbers
     sorted_rows, start, parts = rows.take(pa.array(order)), 0, []
     for index in found:
         parts.append((TopicPartition(target.name, index), sorted_rows.slice(start, int(counts[index]))))
@@ -137,7 +149,9 @@ def _partitions(target: Target, rows: pa.RecordBatch, engine: EngineName) -> Any
     lowest, highest = pc.min_max(given).as_py().values()
     if lowest < 0 or highest >= target.count:
         wrong = lowest if lowest < 0 else highest
-        raise RowRefused(f"a row asks for partition {wrong} of topic {target.name!r}, which has 0 to {target.count - 1}")
+        raise RowRefused(
+            f"a row asks for partition {wrong} of topic {target.name!r}, which has 0 to {target.count - 1}"
+        )
     found = np.array(pc.fill_null(given, -1).to_numpy(zero_copy_only=False), np.int64)
     if given.null_count:
         free = found < 0

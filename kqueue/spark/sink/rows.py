@@ -1,4 +1,6 @@
-"""From rows to batches: gathers what goes to each partition until that makes batches. Knows no Spark."""
+"""From rows to batches: gathers what goes to each partition until that makes batches. Knows no
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ ROWS_FEW = 20_000
 
 
 class Ready(NamedTuple):
-    """A batch for a partition, and how many it has. `target`: where it is to go in the end, if it is staged first."""
+    """A batch for a partition, and how many it has. `target`: where it is to go in the end, if it
+    is staged first.
+    """
 
     place: TopicPartition
     batch: bytearray
@@ -42,7 +46,9 @@ class Sequences(Protocol):
 
 
 class Engines:
-    """Which loops a process uses: those that cost an import once it has seen many rows, in one task or in several."""
+    """Which loops a process uses: those that cost an import once it has seen many rows, in one task
+    or in several.
+    """
 
     def __init__(self) -> None:
         self._rows = 0
@@ -78,7 +84,8 @@ class Batcher:
     def add(self, rows: pa.RecordBatch) -> Iterator[Ready]:
         """Take rows; batches come once enough of them are there.
 
-        Raises: RowRefused: a row can't be written: no such topic or partition, a header without a key, larger than its topic takes.
+        Raises: RowRefused: a row can't be written: no such topic or partition, a header without a
+        key, larger than its topic takes.
         """
         if not rows.num_rows:
             return
@@ -107,7 +114,9 @@ class Batcher:
         now_ms = time.time_ns() // 1_000_000
         table = pa.Table.from_batches(parts)
         try:
-            for batch, count in encode_batches(table, batch_bytes=most, default_ms=now_ms, engine=self._engine, **producer):
+            for batch, count in encode_batches(
+                table, batch_bytes=most, default_ms=now_ms, engine=self._engine, **producer
+            ):
                 if len(batch) > target.batch_bytes_max:
                     raise RowRefused(_too_large(target, place, len(batch), count))
                 if self._sequences is not None:

@@ -24,7 +24,9 @@ def after(sequence: int, count: int) -> int:
 
 
 class Producer:
-    """An id with the next sequence of each partition, so that a batch is appended once however often it is sent. See `Sequences`."""
+    """An id with the next sequence of each partition, so that a batch is appended once however
+    often it is sent. See `Sequences`.
+    """
 
     def __init__(self, id: ProducerId) -> None:
         self.id = id
@@ -43,7 +45,8 @@ _lock = threading.Lock()
 
 @contextmanager
 def lent_producer(client: Client) -> Iterator[Producer]:
-    """One that this process kept, or a new one; it is kept if all went well, because brokers remember each for a day.
+    """One that this process kept, or a new one; it is kept if all went well, because brokers
+    remember each for a day.
 
     After an error nobody knows which of its batches are there, so it is used no more.
     """
@@ -68,7 +71,8 @@ Round = dict[TopicPartition, Ready]
 class Outbox:
     """Sends batches, in their order for each partition, to all partitions at the same time.
 
-    A few are sent by the client itself. Of many a thread sends some, with a client of its own, while the next are made.
+    A few are sent by the client itself. Of many a thread sends some, with a client of its own,
+    while the next are made.
     """
 
     def __init__(self, client: Client, acks: int) -> None:
@@ -76,7 +80,9 @@ class Outbox:
         self._acks = acks
 
     def send(self, batches: Iterable[Ready]) -> Iterator[tuple[Ready, Produced]]:
-        """Send; what was answered comes as it is. To be run to its end. Raises: ClientError, and what `batches` does."""
+        """Send; what was answered comes as it is. To be run to its end. Raises: ClientError, and
+        what `batches` does.
+        """
         waiting: dict[TopicPartition, deque[Ready]] = {}
         size = 0
         with closing(_Rounds(self._client, self._acks)) as rounds:
@@ -109,7 +115,9 @@ def _take(waiting: dict[TopicPartition, deque[Ready]]) -> Round:
 
 
 class _Rounds:
-    """Rounds that are on their way, one after the other. After one that failed none is sent any more."""
+    """Rounds that are on their way, one after the other. After one that failed none is sent any
+    more.
+    """
 
     def __init__(self, client: Client, acks: int) -> None:
         self._client = client
@@ -119,7 +127,9 @@ class _Rounds:
         self._failed = False
 
     def begin(self, taken: Round) -> Iterator[tuple[Ready, Produced]]:
-        """Have it sent meanwhile; gives what was answered of earlier ones, as far as it had to be waited for."""
+        """Have it sent meanwhile; gives what was answered of earlier ones, as far as it had to be
+        waited for.
+        """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "kqueue-sink")
             self._client = self._client.another()  # the caller goes on asking with his

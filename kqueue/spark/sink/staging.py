@@ -1,4 +1,6 @@
-"""The first step of writing exactly once: batches on the shelves of the query's staging topic. Knows no Spark."""
+"""The first step of writing exactly once: batches on the shelves of the query's staging topic.
+Knows no Spark.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ ALL_IN_SYNC = -1
 
 
 class Shelves(NamedTuple):
-    """Which shelf of `topic` a task puts the batches of a partition on; those of one partition lie on one, in their order."""
+    """Which shelf of `topic` a task puts the batches of a partition on; those of one partition lie
+    on one, in their order.
+    """
 
     topic: str
     number: int
@@ -52,6 +56,8 @@ def stage(client: Client, shelves: Shelves, batches: Iterator[Ready]) -> Iterato
 
     for sent, produced in Outbox(client, ALL_IN_SYNC).send(on_shelves()):
         if produced.base_offset < 0:
-            raise StagingLost(f"a batch was staged in {sent.place}, but its answer was lost, and the broker can't tell where; begin again")
+            raise StagingLost(
+                f"a batch was staged in {sent.place}, but its answer was lost, and the broker can't tell where; begin again"
+            )
         assert sent.target is not None
         yield Staged(sent.target, sent.place.partition, produced.base_offset, len(sent.batch), sent.rows)

@@ -29,7 +29,9 @@ class Identity(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """`staged`: None where the batch had been decided before, and the rows were left; empty where they were sent."""
+    """`staged`: None where the batch had been decided before, and the rows were left; empty where
+    they were sent.
+    """
 
     staged: tuple[Staged, ...] | None
 
@@ -51,9 +53,14 @@ def _drain(all_of: Iterable[object]) -> None:
 
 
 def stage_rows(
-    options: SinkOptions, identity: Identity, rows: Iterable[pa.RecordBatch], connect: Callable[[ClientOptions], Client] = Client
+    options: SinkOptions,
+    identity: Identity,
+    rows: Iterable[pa.RecordBatch],
+    connect: Callable[[ClientOptions], Client] = Client,
 ) -> Outcome:
-    """Stage rows for `commit`, unless their batch has been decided. Raises: RowRefused, ClientError, StagingLost: nothing can be seen."""
+    """Stage rows for `commit`, unless their batch has been decided. Raises: RowRefused,
+    ClientError, StagingLost: nothing can be seen.
+    """
     with closing(connect(options.client)) as client:
         journal = Journal(client, identity.query_id)
         count = journal.open(options["stagingPartitions"])

@@ -126,5 +126,7 @@ def _context() -> Any:
 def _identity(context: Any) -> Identity:
     query_id, batch_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
     if query_id is None or batch_id is None:
-        raise OptionError("delivery=exactly-once: tasks are not told their query and batch here; use micro-batches, with a checkpoint")
+        raise OptionError(
+            "delivery=exactly-once: tasks are not told their query and batch here; use micro-batches, with a checkpoint"
+        )
     return Identity(query_id, int(batch_id), context.partitionId())

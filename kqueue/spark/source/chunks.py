@@ -1,6 +1,8 @@
-"""Segment files in large pieces: quicker than batch by batch where batches are small. Knows no Spark.
+"""Segment files in large pieces: quicker than batch by batch where batches are small. Knows no
+Spark.
 
-Only what is sure to be in order comes this way, in magic 2; whoever asks reads the rest with care, which also finds the words for damage.
+Only what is sure to be in order comes this way, in magic 2; whoever asks reads the rest with care,
+which also finds the words for damage.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ LENGTH_MIN = 49
 LENGTH_END = 12
 MAGIC = 2
 LONG_MAX = 2**63 - 1
-_HEAD = struct.Struct(">qiibIhi")  # the beginning of a batch, as `kqueue.records.batch` draws it, up to its last offset delta
+_HEAD = struct.Struct(
+    ">qiibIhi"
+)  # the beginning of a batch, as `kqueue.records.batch` draws it, up to its last offset delta
 
 
 class Chunk(NamedTuple):
@@ -32,14 +36,17 @@ class Chunk(NamedTuple):
 
 
 def sound_chunks(log: LogFolder, start: int, end: int) -> Iterator[Chunk]:
-    """The batches from the one that holds `start` to beyond `end`, or to the first that is not plainly right; checksums are not looked at.
+    """The batches from the one that holds `start` to beyond `end`, or to the first that is not
+    plainly right; checksums are not looked at.
 
     Raises: StorageFailed, FileNotFoundError: a broker has deleted a segment meanwhile.
     """
     for segment, following in pairwise((*log.segments, None)):
         assert segment is not None
         if (following is None or following.base_offset > start) and segment.base_offset < end:
-            is_whole = yield from _of_segment(segment, LONG_MAX if following is None else following.base_offset, start, end)
+            is_whole = yield from _of_segment(
+                segment, LONG_MAX if following is None else following.base_offset, start, end
+            )
             if not is_whole:
                 return
 
@@ -66,10 +73,12 @@ def _of_segment(segment: Segment, limit: int, start: int, end: int) -> Generator
 
 
 def _whole(data: bytes, expected: int, limit: int, *, is_end: bool) -> tuple[int, int, int]:
-    """How many bytes are whole batches in order, the offset after them, and how much to read for the next one, 0: there is none.
+    """How many bytes are whole batches in order, the offset after them, and how much to read for
+    the next one, 0: there is none.
 
-    No checksum covers a batch's offset, so each is taken only once the one behind it, or the segment's end, agrees with it.
-    Args: expected: the least offset that may come; limit: the least that may not. is_end: nothing follows `data` in the segment.
+    No checksum covers a batch's offset, so each is taken only once the one behind it, or the
+    segment's end, agrees with it. Args: expected: the least offset that may come; limit: the least
+    that may not. is_end: nothing follows `data` in the segment.
     """
     used, size = 0, len(data)
     sure, sure_of = 0, expected

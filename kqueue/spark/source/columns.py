@@ -20,7 +20,9 @@ Source = tuple[TopicPartition, Unit]
 
 
 def arrow_schema(*, headers: bool) -> pa.Schema:
-    """The columns as Spark declares them to Arrow; the first record batch has to have just these, names inside of headers too."""
+    """The columns as Spark declares them to Arrow; the first record batch has to have just these,
+    names inside of headers too.
+    """
     import pyarrow as pa
 
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -37,7 +39,9 @@ def arrow_schema(*, headers: bool) -> pa.Schema:
 
 
 def record_batch(piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
-    """Args: schema: `arrow_schema`. A piece's runs have `Source` as tags. A time that Spark can't hold is null."""
+    """Args: schema: `arrow_schema`. A piece's runs have `Source` as tags. A time that Spark can't
+    hold is null.
+    """
     import pyarrow as pa
 
     piece = _joined(piece)
@@ -55,7 +59,9 @@ def record_batch(piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _joined(piece: Piece) -> Piece:
-    """With one run for all neighbours that share partition and kind of time, by these: batches may be as small as records."""
+    """With one run for all neighbours that share partition and kind of time, by these: batches may
+    be as small as records.
+    """
     runs: list[tuple[int, tuple[TopicPartition, int]]] = []
     count, last = 0, None
     for rows, (place, unit) in piece.runs:

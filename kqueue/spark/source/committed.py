@@ -1,8 +1,10 @@
-"""What a folder says about transactions: which were aborted, and where the first open one begins. Knows no Spark.
+"""What a folder says about transactions: which were aborted, and where the first open one begins.
+Knows no Spark.
 
-A broker keeps both beside the log, so that no reader has to go through all of it: a segment's `.txnindex` lists the transactions that were
-aborted in it, and a `.snapshot` those that were open where it ends. What a crash may have cost them is not relied on: below the
-recovery point, and everywhere after a clean stop, they are whole; above it the headers of the batches tell.
+A broker keeps both beside the log, so that no reader has to go through all of it: a segment's
+`.txnindex` lists the transactions that were aborted in it, and a `.snapshot` those that were open
+where it ends. What a crash may have cost them is not relied on: below the recovery point, and
+everywhere after a clean stop, they are whole; above it the headers of the batches tell.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ Begun = dict[int, int]
 
 
 class Aborted(NamedTuple):
-    """A transaction that was aborted: the producer's batches from `first` to its marker, at `last`, are not to be seen."""
+    """A transaction that was aborted: the producer's batches from `first` to its marker, at `last`,
+    are not to be seen.
+    """
 
     producer_id: int
     first: int
@@ -35,7 +39,9 @@ class Aborted(NamedTuple):
 
 
 class AbortedAmong:
-    """The aborted transactions of one stretch of a log, to be gone through from its beginning to its end."""
+    """The aborted transactions of one stretch of a log, to be gone through from its beginning to
+    its end.
+    """
 
     def __init__(self, found: Iterable[Aborted]) -> None:
         self._coming = sorted(found, key=lambda one: -one.first)  # the earliest last
@@ -45,7 +51,9 @@ class AbortedAmong:
             self._spans.add(*one)
 
     def between(self, start: int, end: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of those that touch these offsets, as Fetch answers them. `start` must not go back."""
+        """(producer id, first offset) of those that touch these offsets, as Fetch answers them.
+        `start` must not go back.
+        """
         while self._coming and self._coming[-1].first < end:
             self._here.append(self._coming.pop())
         self._here = [one for one in self._here if one.last >= start]
@@ -59,7 +67,8 @@ class AbortedAmong:
 def aborted_among(log: LogFolder, start: int, end: int) -> AbortedAmong:
     """Those with records at these offsets, all of whose transactions have ended.
 
-    Raises: CorruptBatch, StorageFailed, FileNotFoundError: as reading headers does, where the indexes do not tell.
+    Raises: CorruptBatch, StorageFailed, FileNotFoundError: as reading headers does, where the
+    indexes do not tell.
     """
     indexed = _from_indexes(log, start, end)
     if indexed.is_all:
@@ -72,7 +81,9 @@ def aborted_among(log: LogFolder, start: int, end: int) -> AbortedAmong:
 
 
 class _Indexed(NamedTuple):
-    """What the indexes of segments below `end` tell; `is_all`: no other segment can have more to tell."""
+    """What the indexes of segments below `end` tell; `is_all`: no other segment can have more to
+    tell.
+    """
 
     found: list[Aborted]
     end: int
@@ -99,7 +110,9 @@ def _from_indexes(log: LogFolder, start: int, end: int) -> _Indexed:
 
 
 def _whole_to(log: LogFolder) -> int | None:
-    """The offset below which what stands beside the log has reached the disk; None: after a clean stop, all of it."""
+    """The offset below which what stands beside the log has reached the disk; None: after a clean
+    stop, all of it.
+    """
     if log.storage.exists(CLEAN_SHUTDOWN):
         return None
     try:
@@ -120,14 +133,20 @@ def _index_of(segment: Segment, after: int | None) -> list[AbortedTransaction] |
         return None
     last = segment.base_offset - 1
     for one in entries:
-        if not (0 <= one.first_offset <= one.last_offset and last < one.last_offset and (after is None or one.last_offset < after)):
+        if not (
+            0 <= one.first_offset <= one.last_offset
+            and last < one.last_offset
+            and (after is None or one.last_offset < after)
+        ):
             return None
         last = one.last_offset
     return entries
 
 
 def _from_headers(log: LogFolder, start: int, end: int, begun: Begun) -> Iterator[Aborted]:
-    """Goes on beyond `end` as long as a transaction that began before it has not ended. Args: begun: open at `start`; changed."""
+    """Goes on beyond `end` as long as a transaction that began before it has not ended. Args:
+    begun: open at `start`; changed.
+    """
     for batch in log.batches(start_offset=max(start, log.start_offset), check=False):
         is_beyond = batch.base_offset >= end
         if is_beyond and not begun:
@@ -138,7 +157,9 @@ def _from_headers(log: LogFolder, start: int, end: int, begun: Begun) -> Iterato
 
 
 def _follow(batch: Batch, begun: Begun, *, grows: bool = True) -> Aborted | None:
-    """Keep `begun` as it is after a batch; returns what its marker aborts. Args: grows: whether what begins in it counts."""
+    """Keep `begun` as it is after a batch; returns what its marker aborts. Args: grows: whether
+    what begins in it counts.
+    """
     header = batch.unit
     if not isinstance(header, BatchHeader) or not header.is_transactional or not header.record_count:
         return None
@@ -157,18 +178,24 @@ def _open_at(log: LogFolder, offset: int) -> Begun | None:
         producers = decode_snapshot(log.storage.read(f"{log.folder}/{file_name(offset, SNAPSHOT)}"), offset)
     except (FileNotFoundError, CorruptIndex, StorageFailed):
         return None
-    return {producer_id: one.transaction_offset for producer_id, one in producers.items() if one.transaction_offset >= 0}
+    return {
+        producer_id: one.transaction_offset for producer_id, one in producers.items() if one.transaction_offset >= 0
+    }
 
 
 def _newest_snapshot(log: LogFolder, least: int, most: int) -> tuple[int, Begun] | None:
     """The newest that lies between these, with what was open there."""
     named = (parse_file_name(entry.name) for entry in log.storage.list(log.folder) if not entry.is_folder)
-    offsets = sorted((one[0] for one in named if one is not None and one[1] == SNAPSHOT and least <= one[0] <= most), reverse=True)
+    offsets = sorted(
+        (one[0] for one in named if one is not None and one[1] == SNAPSHOT and least <= one[0] <= most), reverse=True
+    )
     return next(((offset, begun) for offset in offsets if (begun := _open_at(log, offset)) is not None), None)
 
 
 class StableEnd:
-    """How far a log's transactions have ended; what one look learned, the next ones need not look at again."""
+    """How far a log's transactions have ended; what one look learned, the next ones need not look
+    at again.
+    """
 
     def __init__(self) -> None:
         self._topic_id: bytes | None = None

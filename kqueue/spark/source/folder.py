@@ -29,16 +29,20 @@ ATTEMPTS = 10
 
 
 class FolderWay:
-    """See `Way`. Sealed segments are read; the last of each log only after a clean stop, or where `includeActiveSegment` says so: a broker
-    at work may still lose its end, and give those offsets again.
+    """See `Way`. Sealed segments are read; the last of each log only after a clean stop, or where
+    `includeActiveSegment` says so: a broker at work may still lose its end, and give those offsets
+    again.
 
-    Raises: OptionError: there is no such folder, or it has no logs. StorageFailed. CorruptBatch: names file and position.
+    Raises: OptionError: there is no such folder, or it has no logs. StorageFailed. CorruptBatch:
+    names file and position.
     """
 
     def __init__(self, options: SourceOptions) -> None:
         path = Path(options["path"])
         if not path.is_dir():
-            raise OptionError(f"path: {path} is {'a file, expected a folder' if path.exists() else 'no folder that is there'}")
+            raise OptionError(
+                f"path: {path} is {'a file, expected a folder' if path.exists() else 'no folder that is there'}"
+            )
         self._only = parse_partition_folder(path.name) if any(path.glob(f"*{LOG}")) else None
         self.storage = LocalStorage(path.parent if self._only else path)
         self._isolation = options.isolation
@@ -73,7 +77,9 @@ class FolderWay:
         return {TopicPartition(*one) for one in named if one is not None}
 
     def _log(self, place: TopicPartition) -> LogFolder | None:
-        """None: there is no such log (any more), or nothing has been written to it. Raises StorageFailed: it can't be looked at."""
+        """None: there is no such log (any more), or nothing has been written to it. Raises
+        StorageFailed: it can't be looked at.
+        """
         try:
             return LogFolder(self.storage, f"{place.topic}-{place.partition}")
         except (NotALogFolder, FileNotFoundError):
@@ -88,7 +94,11 @@ class FolderWay:
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
         wanted, found = set(topics), dict[str, str]()
         for place in sorted(place for place in self._there() if place.topic in wanted):
-            if place.topic not in found and (log := self._log(place)) is not None and (topic_id := log.topic_id) is not None:
+            if (
+                place.topic not in found
+                and (log := self._log(place)) is not None
+                and (topic_id := log.topic_id) is not None
+            ):
                 found[place.topic] = uuid_text(topic_id)
         return found
 
@@ -104,7 +114,11 @@ class FolderWay:
 
     def _stable_end(self, place: TopicPartition, log: LogFolder, since: int | None) -> int:
         end = self._end(log)
-        return end if self._isolation != "read_committed" else self._stable.setdefault(place, StableEnd()).find(log, end, since)
+        return (
+            end
+            if self._isolation != "read_committed"
+            else self._stable.setdefault(place, StableEnd()).find(log, end, since)
+        )
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         return {place: _offset_at(log, times[place], self._end(log)) for place, log in self._logs(times)}
@@ -148,7 +162,9 @@ class FolderWay:
         return start
 
     def _has_changed(self, log: LogFolder) -> bool:
-        """Whether other files stand in its folder than when it was listed, but for what was appended."""
+        """Whether other files stand in its folder than when it was listed, but for what was
+        appended.
+        """
         try:
             now = LogFolder(self.storage, log.folder)
         except (NotALogFolder, StorageFailed, FileNotFoundError):
@@ -160,7 +176,9 @@ class FolderWay:
         return aborted_among(log, start, end) if self._isolation == "read_committed" else AbortedAmong(())
 
     def _batches(self, one: Range, lost: Lost) -> Iterator[Batch]:
-        """The batches of a range, without control batches and what was aborted. Goes on where a broker deletes or compacts meanwhile."""
+        """The batches of a range, without control batches and what was aborted. Goes on where a
+        broker deletes or compacts meanwhile.
+        """
         start, attempts = one.start, 0
         while start < one.end:
             log = self._log(one.place)
@@ -169,7 +187,9 @@ class FolderWay:
             if not _is_same(one, log):
                 return lost(f"{one} was to be read, but {made_anew(one.topic)}")
             if log.start_offset > start:
-                lost(f"{one.place}: offsets {start} to {min(log.start_offset, one.end) - 1} were deleted before they were read")
+                lost(
+                    f"{one.place}: offsets {start} to {min(log.start_offset, one.end) - 1} were deleted before they were read"
+                )
                 start = log.start_offset
             try:
                 aborted = self._aborted(log, start, one.end)
@@ -192,7 +212,9 @@ class FolderWay:
 
 
 def _borne_out(log: LogFolder, start: int, end: int) -> Iterator[Batch]:
-    """The batches of a range, each once the one behind it agrees with its offsets, which no checksum covers."""
+    """The batches of a range, each once the one behind it agrees with its offsets, which no
+    checksum covers.
+    """
     before: Batch | None = None
     for batch in log.batches(start_offset=start):
         if before is not None:
@@ -211,7 +233,9 @@ def _is_same(one: Range, log: LogFolder) -> bool:
 
 
 def _offset_at(log: LogFolder, time: int, end: int) -> int | None:
-    """The first offset below `end` whose record is from `time` (ms) or later. Time indexes say what need not be looked at."""
+    """The first offset below `end` whose record is from `time` (ms) or later. Time indexes say what
+    need not be looked at.
+    """
     start = log.start_offset
     for segment in log.segments:
         start = max(start, segment.base_offset)

@@ -1,4 +1,6 @@
-"""Offsets as JSON, in the forms of Spark's Kafka source: ``{"orders":{"0":12,"1":-2}}``. Knows no Spark."""
+"""Offsets as JSON, in the forms of Spark's Kafka source: ``{"orders":{"0":12,"1":-2}}``. Knows no
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,12 @@ WORDS = {"earliest": EARLIEST, "latest": LATEST}
 OFFSET_MAX = 2**63 - 1
 PARTITION_MAX = 2**31 - 1
 BEGIN = "@begin"
-"""Beside the topics of a first batch's end: where that batch begins. No topic can have this name."""
+"""Beside the topics of a first batch's end: where that batch begins. No topic can have this name.
+"""
 IDS = "@ids"
-"""Beside the topics: their ids, ``{"orders":"<22 characters>"}``. A topic that is made anew has another one."""
+"""Beside the topics: their ids, ``{"orders":"<22 characters>"}``. A topic that is made anew has
+another one.
+"""
 NOTES = (BEGIN, IDS)
 
 Offsets = dict[TopicPartition, int]
@@ -29,8 +34,8 @@ Json = dict[str, Any]
 class Bound:
     """Where to begin or to end, as an option says it. Just one of these is not None.
 
-    everywhere: EARLIEST or LATEST for all partitions; listed: an offset, EARLIEST or LATEST for each; time: of all partitions, ms since
-    1970; times: of each. `option`: which option said it.
+    everywhere: EARLIEST or LATEST for all partitions; listed: an offset, EARLIEST or LATEST for
+    each; time: of all partitions, ms since 1970; times: of each. `option`: which option said it.
     """
 
     option: str
@@ -48,7 +53,9 @@ class Bound:
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> Json:
-    """As Spark's checkpoints have them: always in the same order, so that equal offsets are equal texts."""
+    """As Spark's checkpoints have them: always in the same order, so that equal offsets are equal
+    texts.
+    """
     found: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(partition)] = offset
@@ -56,7 +63,9 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> Json:
 
 
 def from_json(value: object, where: str) -> Offsets:
-    """Offsets out of parsed JSON, without `NOTES`. Raises OptionError: it has another form; `where` is named."""
+    """Offsets out of parsed JSON, without `NOTES`. Raises OptionError: it has another form; `where`
+    is named.
+    """
     if not isinstance(value, dict):
         raise OptionError(f'{where}: expected {{"topic":{{"partition":offset}}}}, found {_short(value)}')
     found: Offsets = {}
@@ -73,7 +82,9 @@ def from_json(value: object, where: str) -> Offsets:
 
 
 def ids_of(value: Mapping[str, Any], where: str) -> dict[str, str]:
-    """The topics' ids, as far as these offsets say them. Raises OptionError: they have another form; `where` is named."""
+    """The topics' ids, as far as these offsets say them. Raises OptionError: they have another
+    form; `where` is named.
+    """
     ids = value.get(IDS, {})
     if not isinstance(ids, dict) or not all(isinstance(text, str) for text in ids.values()):
         raise OptionError(f'{where}: expected {{"topic":"id"}} in {IDS}, found {_short(ids)}')

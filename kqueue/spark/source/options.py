@@ -63,33 +63,109 @@ def _pattern(text: str, option: str) -> str:
 
 OPTIONS = (
     Option("kafka.bootstrap.servers", nonempty, None, "both", "host:port of one or more brokers, with commas between."),
-    Option("path", nonempty, None, "both", "A data folder of kqueue or Kafka, or a partition's folder, instead of a broker."),
+    Option(
+        "path",
+        nonempty,
+        None,
+        "both",
+        "A data folder of kqueue or Kafka, or a partition's folder, instead of a broker.",
+    ),
     Option("subscribe", _names, None, "both", "Topics, with commas between."),
-    Option("subscribePattern", _pattern, None, "both", "A regular expression that matches whole names of topics; new ones join a stream."),
+    Option(
+        "subscribePattern",
+        _pattern,
+        None,
+        "both",
+        "A regular expression that matches whole names of topics; new ones join a stream.",
+    ),
     Option("assign", parse_assigned, None, "both", 'Partitions: {"orders":[0,1]}.'),
-    Option("startingOffsets", nonempty, None, "both", 'earliest (of batches), latest (of streams), or {"orders":{"0":12,"1":-2}}.'),
-    Option("startingTimestamp", _number(0), None, "both", "Begin with the first record from this time on, ms since 1970."),
-    Option("startingOffsetsByTimestamp", parse_listed, None, "both", 'The same for each partition: {"orders":{"0":1700000000000}}.'),
-    Option("startingOffsetsByTimestampStrategy", one_of("error", "latest"), "error", "both", "Where no record is as late."),
+    Option(
+        "startingOffsets",
+        nonempty,
+        None,
+        "both",
+        'earliest (of batches), latest (of streams), or {"orders":{"0":12,"1":-2}}.',
+    ),
+    Option(
+        "startingTimestamp", _number(0), None, "both", "Begin with the first record from this time on, ms since 1970."
+    ),
+    Option(
+        "startingOffsetsByTimestamp",
+        parse_listed,
+        None,
+        "both",
+        'The same for each partition: {"orders":{"0":1700000000000}}.',
+    ),
+    Option(
+        "startingOffsetsByTimestampStrategy", one_of("error", "latest"), "error", "both", "Where no record is as late."
+    ),
     Option("endingOffsets", nonempty, None, "batch", "latest, or as startingOffsets, without -2."),
-    Option("endingTimestamp", _number(0), None, "batch", "End before the first record from this time on, ms since 1970."),
+    Option(
+        "endingTimestamp", _number(0), None, "batch", "End before the first record from this time on, ms since 1970."
+    ),
     Option("endingOffsetsByTimestamp", parse_listed, None, "batch", "The same for each partition."),
-    Option("maxOffsetsPerTrigger", _number(1), None, "both", "Of streams: offsets in one batch at most, shared out by lag."),
-    Option("minOffsetsPerTrigger", _number(1), None, "both", "Of streams: wait until so many are there, or maxTriggerDelay has passed."),
-    Option("maxTriggerDelay", _duration, 900_000, "both", "How long minOffsetsPerTrigger may hold a batch back: 15m, 30s, 500ms."),
+    Option(
+        "maxOffsetsPerTrigger", _number(1), None, "both", "Of streams: offsets in one batch at most, shared out by lag."
+    ),
+    Option(
+        "minOffsetsPerTrigger",
+        _number(1),
+        None,
+        "both",
+        "Of streams: wait until so many are there, or maxTriggerDelay has passed.",
+    ),
+    Option(
+        "maxTriggerDelay",
+        _duration,
+        900_000,
+        "both",
+        "How long minOffsetsPerTrigger may hold a batch back: 15m, 30s, 500ms.",
+    ),
     Option("minPartitions", _number(1), None, "both", "Splits to make at least, as far as there are offsets."),
     Option("maxRecordsPerPartition", _number(1), None, "both", "Offsets in one split at most."),
-    Option("splitBytes", _number(1), 64 * MiB, "both", "Partitions with less than this share splits of about this size; 1: none do."),
+    Option(
+        "splitBytes",
+        _number(1),
+        64 * MiB,
+        "both",
+        "Partitions with less than this share splits of about this size; 1: none do.",
+    ),
     Option("failOnDataLoss", _truth, True, "both", "Fail when records are gone that were to be read, or go on."),
     Option("includeHeaders", _truth, False, "both", "Have a column of headers."),
-    Option("groupId", nonempty, None, "stream", "A consumer group to commit what is done to, so that its lag shows; nothing begins there."),
-    Option("includeActiveSegment", one_of("auto", "true", "false"), "auto", "both", "A path's last segments; auto: after a clean stop."),
-    Option("decoder", one_of(*ENGINES), "auto", "both", "Loops in plain Python, compiled (fast), or whichever is quicker (auto)."),
-    Option("kafka.isolation.level", one_of(*ISOLATIONS), "read_uncommitted", "both", "read_committed hides aborted transactions."),
+    Option(
+        "groupId",
+        nonempty,
+        None,
+        "stream",
+        "A consumer group to commit what is done to, so that its lag shows; nothing begins there.",
+    ),
+    Option(
+        "includeActiveSegment",
+        one_of("auto", "true", "false"),
+        "auto",
+        "both",
+        "A path's last segments; auto: after a clean stop.",
+    ),
+    Option(
+        "decoder",
+        one_of(*ENGINES),
+        "auto",
+        "both",
+        "Loops in plain Python, compiled (fast), or whichever is quicker (auto).",
+    ),
+    Option(
+        "kafka.isolation.level",
+        one_of(*ISOLATIONS),
+        "read_uncommitted",
+        "both",
+        "read_committed hides aborted transactions.",
+    ),
     Option("kafka.client.id", nonempty, "kqueue-spark", "both", "How brokers name us in their logs."),
     Option("kafka.default.api.timeout.ms", _number(1), 60_000, "both", "How long a broker that is away is waited for."),
     Option("kafka.request.timeout.ms", _number(1), 30_000, "both", "How long one answer is waited for."),
-    Option("kafka.max.partition.fetch.bytes", _number(1), 16 * MiB, "both", "Bytes of one fetch; a batch may be larger."),
+    Option(
+        "kafka.max.partition.fetch.bytes", _number(1), 16 * MiB, "both", "Bytes of one fetch; a batch may be larger."
+    ),
 )
 WITHOUT_MEANING = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
@@ -101,7 +177,8 @@ WITHOUT_MEANING = (
     "kafka.retry.backoff.ms", "kafka.send.buffer.bytes", "kafka.session.timeout.ms", "kafka.socket.connection.setup.timeout.max.ms",
     "kafka.socket.connection.setup.timeout.ms",
 )  # fmt: skip
-"""Of Spark's Kafka source; they are taken, so that nothing has to be rewritten, and change nothing."""
+"""Of Spark's Kafka source; they are taken, so that nothing has to be rewritten, and change nothing.
+"""
 REFUSED = {
     "kafka.auto.offset.reset": "use startingOffsets",
     "kafka.enable.auto.commit": "Spark keeps its offsets in its checkpoint; groupId shows them to others",
@@ -167,13 +244,15 @@ class SourceOptions:
 def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """What the options of a query come to.
 
-    Args: given: their names in any case, as Spark hands them on.
-    Raises OptionError: an unknown one (the nearest name is offered), a value that can't be, one that is for the other kind of query, or
-    two that contradict each other.
+    Args: given: their names in any case, as Spark hands them on. Raises OptionError: an unknown one
+    (the nearest name is offered), a value that can't be, one that is for the other kind of query,
+    or two that contradict each other.
     """
     kind = "batch queries" if streaming else "streams"
     values = TABLE.values(
-        given, streaming=streaming, misplaced=lambda option: f"{option.name} is for {kind} only, and this is no such query"
+        given,
+        streaming=streaming,
+        misplaced=lambda option: f"{option.name} is for {kind} only, and this is no such query",
     )
     _check_triggers(values, given, streaming=streaming)
     _check_way(values)
@@ -181,7 +260,9 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions
     starting = _bound(values, "starting", "latest" if streaming else "earliest")
     ending = _bound(values, "ending", "latest")
     if not streaming and _has(starting, LATEST):
-        raise OptionError(f"{starting.option}: a batch query can't begin at the end (latest, -1); there would be nothing to read")
+        raise OptionError(
+            f"{starting.option}: a batch query can't begin at the end (latest, -1); there would be nothing to read"
+        )
     if _has(ending, EARLIEST):
         raise OptionError(f"{ending.option}: a query can't end at the beginning (earliest, -2)")
     _check_client(values)
@@ -195,7 +276,9 @@ def _check_triggers(values: Mapping[str, Any], given: Mapping[str, str], *, stre
             logger.warning("%s has no meaning in a batch query, which reads all there is", name)
     least, most = values["minOffsetsPerTrigger"], values["maxOffsetsPerTrigger"]
     if least is not None and most is not None and least > most:
-        raise OptionError(f"minOffsetsPerTrigger is {least}, and has to be at most maxOffsetsPerTrigger, which is {most}")
+        raise OptionError(
+            f"minOffsetsPerTrigger is {least}, and has to be at most maxOffsetsPerTrigger, which is {most}"
+        )
 
 
 def _check_way(values: dict[str, Any]) -> None:
@@ -211,7 +294,9 @@ def _check_way(values: dict[str, Any]) -> None:
 
 
 def _local(path: str) -> str:
-    """An absolute path: executors may stand in another folder. Raises OptionError: it is no path of a file system that we can open."""
+    """An absolute path: executors may stand in another folder. Raises OptionError: it is no path of
+    a file system that we can open.
+    """
     scheme = re.match(r"([a-zA-Z][a-zA-Z0-9+.-]*):", path)
     if scheme is not None and scheme[1].lower() == "file":
         path = re.sub(r"^file:(//(?=/))?", "", path, flags=re.IGNORECASE)

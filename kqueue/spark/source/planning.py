@@ -13,7 +13,8 @@ RowBytes = Callable[[TopicPartition], float]
 
 
 class Range(NamedTuple):
-    """Offsets of a partition from `start` to before `end`; fewer records where some were compacted away.
+    """Offsets of a partition from `start` to before `end`; fewer records where some were compacted
+    away.
 
     `topic_id`: of the topic that is meant, since another may get its name; "": not known.
     """
@@ -37,10 +38,11 @@ class Range(NamedTuple):
 
 
 def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit: int) -> Offsets:
-    """How far a batch of `limit` offsets goes: each partition gets its share by what it lags, and at least one offset if it lags at all.
+    """How far a batch of `limit` offsets goes: each partition gets its share by what it lags, and
+    at least one offset if it lags at all.
 
-    Args: start: of every partition in `end`. With more lagging partitions than `limit` a batch has one offset of each.
-    Source: Spark's KafkaMicroBatchStream.rateLimit.
+    Args: start: of every partition in `end`. With more lagging partitions than `limit` a batch has
+    one offset of each. Source: Spark's KafkaMicroBatchStream.rateLimit.
     """
     lags = {place: max(0, end[place] - start[place]) for place in end}
     total = sum(lags.values())
@@ -59,8 +61,9 @@ def split(
 ) -> list[tuple[Range, ...]]:
     """The ranges, cut where they are too large, and several in one split where they are small.
 
-    A Python task takes longer to start than to read a few MiB, so what is smaller than `split_bytes` is put together to about that, as
-    long as there are `splits_min` splits left. A partition is cut only for `rows_max`, offsets in one split at most, and `splits_min`.
+    A Python task takes longer to start than to read a few MiB, so what is smaller than
+    `split_bytes` is put together to about that, as long as there are `splits_min` splits left. A
+    partition is cut only for `rows_max`, offsets in one split at most, and `splits_min`.
     """
     pieces = [piece for one in ranges if one.size > 0 for piece in _even(one, _parts(one.size, rows_max))]
     if splits_min is not None:
@@ -88,7 +91,9 @@ def _even(one: Range, parts: int) -> list[Range]:
 
 
 def _at_least(pieces: Sequence[Range], count: int) -> list[Range]:
-    """Cut the largest until there are so many, or each has one offset. Each is cut from its whole, so that its parts are even."""
+    """Cut the largest until there are so many, or each has one offset. Each is cut from its whole,
+    so that its parts are even.
+    """
     if not pieces:
         return []
     parts = [1] * len(pieces)
@@ -106,7 +111,9 @@ def _at_least(pieces: Sequence[Range], count: int) -> list[Range]:
 def _shared(
     pieces: Sequence[Range], sizes: Mapping[Range, float], count: int, rows_max: int | None
 ) -> list[tuple[Range, ...]]:
-    """The largest first, each into the emptiest of `count` splits; into more where one would have too many offsets."""
+    """The largest first, each into the emptiest of `count` splits; into more where one would have
+    too many offsets.
+    """
     splits: list[list[Range]] = [[] for _ in range(count)]
     heap = [(0.0, 0, number) for number in range(count)]
     for piece in pieces:

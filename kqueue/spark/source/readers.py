@@ -1,4 +1,6 @@
-"""What Spark calls: the readers of batch queries and of streams. They are sent to executors, so they keep options and nothing open."""
+"""What Spark calls: the readers of batch queries and of streams. They are sent to executors, so
+they keep options and nothing open.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,19 @@ if TYPE_CHECKING:
 
 def columns(*, headers: bool) -> StructType:
     """Those of Spark's own Kafka source."""
-    found = StructType().add("key", BinaryType()).add("value", BinaryType()).add("topic", StringType()).add("partition", IntegerType())
+    found = (
+        StructType()
+        .add("key", BinaryType())
+        .add("value", BinaryType())
+        .add("topic", StringType())
+        .add("partition", IntegerType())
+    )
     found = found.add("offset", LongType()).add("timestamp", TimestampType()).add("timestampType", IntegerType())
-    return found.add("headers", ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))) if headers else found
+    return (
+        found.add("headers", ArrayType(StructType().add("key", StringType()).add("value", BinaryType())))
+        if headers
+        else found
+    )
 
 
 class Split(InputPartition):
@@ -45,7 +57,9 @@ class _Reader:
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         expected = columns(headers=options["includeHeaders"]).simpleString()
         if schema.simpleString() != expected:
-            raise OptionError(f"the columns are {expected}; what was declared is {schema.simpleString()}: leave the schema out")
+            raise OptionError(
+                f"the columns are {expected}; what was declared is {schema.simpleString()}: leave the schema out"
+            )
         self._options = options
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -56,7 +70,9 @@ class _Reader:
 
 
 class KqueueReader(_Reader, DataSourceReader):
-    """A batch query. It has no `pushFilters`: Spark refuses readers that have one unless a setting is on."""
+    """A batch query. It has no `pushFilters`: Spark refuses readers that have one unless a setting
+    is on.
+    """
 
     def partitions(self) -> list[Split]:
         with short_words(), contextlib.closing(open_way(self._options)) as way:
@@ -65,7 +81,9 @@ class KqueueReader(_Reader, DataSourceReader):
 
 
 class KqueueStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream; one of these stays on the driver as long as the query runs, others are made for the tasks."""
+    """A stream; one of these stays on the driver as long as the query runs, others are made for the
+    tasks.
+    """
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         super().__init__(options, schema)
@@ -93,7 +111,9 @@ class KqueueStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailab
             self._tracker.prepare_available_now()
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
-        """Spark asks for the next batch when the last one is done, which `commit` tells only one batch later."""
+        """Spark asks for the next batch when the last one is done, which `commit` tells only one
+        batch later.
+        """
         with short_words():
             self._tracker.done(start)
             return self._tracker.latest(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
@@ -116,11 +136,15 @@ class KqueueStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailab
 
 
 class short_words:
-    """Errors of ours without the stack and the causes behind them: Spark shows all of it, and the message says what counts."""
+    """Errors of ours without the stack and the causes behind them: Spark shows all of it, and the
+    message says what counts.
+    """
 
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if isinstance(error, KqueueError):
             raise error.with_traceback(None) from None

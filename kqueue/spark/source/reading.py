@@ -1,4 +1,6 @@
-"""What a task does with its split: the way's records through the decoder to record batches. Knows no Spark; needs pyarrow."""
+"""What a task does with its split: the way's records through the decoder to record batches. Knows
+no Spark; needs pyarrow.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def read_ranges(options: SourceOptions, ranges: tuple[Range, ...]) -> Iterator[p
 
 
 def one_ahead(made: Generator[T, None, None]) -> Generator[T, None, None]:
-    """The same, each made by a thread while the one before is with the caller, who sends it to the JVM. None ends it."""
+    """The same, each made by a thread while the one before is with the caller, who sends it to the
+    JVM. None ends it.
+    """
     with closing(made), ThreadPoolExecutor(1, "kqueue-decode") as pool:
         coming = pool.submit(next, made, None)
         while (one := coming.result()) is not None:

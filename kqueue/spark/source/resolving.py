@@ -18,7 +18,8 @@ def resolve(bound: Bound, places: Iterable[TopicPartition], way: Way, lost: Lost
     """The offsets that a bound means now, for just these partitions.
 
     Args: none_is_latest: a time that no record has reached is the log's end; else it is an error.
-    Raises: OptionError: it lists other partitions than there are, or an offset that a log does not have yet. DataLost: or no longer has.
+    Raises: OptionError: it lists other partitions than there are, or an offset that a log does not
+    have yet. DataLost: or no longer has.
     """
     places = list(places)
     if bound.time is not None or bound.times is not None:
@@ -78,7 +79,9 @@ def starting(options: SourceOptions, places: Iterable[TopicPartition], way: Way,
 
 
 def batch_ranges(options: SourceOptions, way: Way, lost: Lost) -> list[Range]:
-    """What a batch query reads, as things are now. Raises: as `resolve`; OptionError: a partition would end before it begins."""
+    """What a batch query reads, as things are now. Raises: as `resolve`; OptionError: a partition
+    would end before it begins.
+    """
     places = way.find(options.topics, strict=True)
     ids = way.ids(dict.fromkeys(place.topic for place in places))
     begin = starting(options, places, way, lost)

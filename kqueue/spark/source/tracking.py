@@ -1,11 +1,15 @@
-"""Where a stream stands: from one batch's end to the next one's. Knows no Spark; offsets come and go as parsed JSON.
+"""Where a stream stands: from one batch's end to the next one's. Knows no Spark; offsets come and
+go as parsed JSON.
 
-Spark logs a batch's end before it runs the batch, and asks anew where a query begins if it was stopped before its first batch was done.
-What `latest` meant then is past by now, so the end of a first batch has its beginning with it (`offsets.BEGIN`); and where a query does
-not begin at fixed offsets, its first batch comes at once, empty perhaps, so that the place where it began is in the checkpoint.
+Spark logs a batch's end before it runs the batch, and asks anew where a query begins if it was
+stopped before its first batch was done. What `latest` meant then is past by now, so the end of a
+first batch has its beginning with it (`offsets.BEGIN`); and where a query does not begin at fixed
+offsets, its first batch comes at once, empty perhaps, so that the place where it began is in the
+checkpoint.
 
-Offsets of a topic mean nothing in another one that got its name, even where that has as many records. So they have the topics' ids with
-them (`offsets.IDS`), where brokers or folders say these; what has none, an older checkpoint for instance, is compared by offsets alone.
+Offsets of a topic mean nothing in another one that got its name, even where that has as many
+records. So they have the topics' ids with them (`offsets.IDS`), where brokers or folders say these;
+what has none, an older checkpoint for instance, is compared by offsets alone.
 """
 
 from __future__ import annotations
@@ -29,7 +33,9 @@ CHECKPOINT = "the checkpoint's offsets"
 
 
 class Tracker:
-    """Of one run of a query, on the driver. One thread at a time. Raises, all methods: as the way does; DataLost."""
+    """Of one run of a query, on the driver. One thread at a time. Raises, all methods: as the way
+    does; DataLost.
+    """
 
     def __init__(
         self,
@@ -66,7 +72,9 @@ class Tracker:
         self._target = self._way.latest(places)
 
     def latest(self, start: Json, limit: int | None) -> Json:
-        """Where the next batch ends, `start` itself if there is nothing new. Args: limit: offsets at most, None: all there is."""
+        """Where the next batch ends, `start` itself if there is nothing new. Args: limit: offsets
+        at most, None: all there is.
+        """
         known = ids_of(start, CHECKPOINT)
         begin, end, ids = self._available(from_json(start, CHECKPOINT), known)
         self._seen = dict(end)
@@ -117,9 +125,15 @@ class Tracker:
         return None if self._seen is None else to_json(self._seen)
 
     def done(self, end: Json) -> None:
-        """Commit for `groupId` what has been processed. A failure is told in the log, and does no harm."""
+        """Commit for `groupId` what has been processed. A failure is told in the log, and does no
+        harm.
+        """
         group = self.options["groupId"]
-        offsets = {place: offset for place, offset in from_json(end, CHECKPOINT).items() if self._committed.get(place) != offset}
+        offsets = {
+            place: offset
+            for place, offset in from_json(end, CHECKPOINT).items()
+            if self._committed.get(place) != offset
+        }
         if group is None or not offsets:
             return
         from kqueue.spark.source.wire import WireWay
@@ -137,12 +151,16 @@ class Tracker:
         return self._way.ids(dict.fromkeys(place.topic for place in places))
 
     def _available(self, start: Offsets, known: Mapping[str, str]) -> tuple[Offsets, Offsets, dict[str, str]]:
-        """For each partition that counts now: where it goes on, and its end; and the topics' ids. Args: known: those at `start`."""
+        """For each partition that counts now: where it goes on, and its end; and the topics' ids.
+        Args: known: those at `start`.
+        """
         places = self._way.find(self.options.topics, strict=False)
         ids = self._ids(places)
         renewed = _renewed(known, ids)
         if renewed:
-            self._lost(f"{' and '.join(made_anew(topic) for topic in sorted(renewed))}; some of the old one may not have been read")
+            self._lost(
+                f"{' and '.join(made_anew(topic) for topic in sorted(renewed))}; some of the old one may not have been read"
+            )
         start = {place: offset for place, offset in start.items() if place.topic not in renewed}
         gone = sorted(start.keys() - set(places))
         if gone:
@@ -161,7 +179,9 @@ class Tracker:
         return begin, end, ids
 
     def _ends(self, places: Iterable[TopicPartition], start: Offsets) -> Offsets:
-        """A broker that has just become the leader may not know yet how far it can be read, so what went back is looked at again."""
+        """A broker that has just become the leader may not know yet how far it can be read, so what
+        went back is looked at again.
+        """
         places = list(places)
         for look in range(LOOKS):
             end = self._way.latest(places, start)

@@ -17,7 +17,8 @@ from kqueue.spark.source.planning import Range
 
 logger = logging.getLogger("kqueue.spark")
 Lost = Callable[[str], None]
-"""Told of records that are gone: raises DataLost, or returns where reading may go on without them."""
+"""Told of records that are gone: raises DataLost, or returns where reading may go on without them.
+"""
 MEND = "stop its broker, and mend it with: kqueue log repair"
 """What to do about damage; a folder follows."""
 
@@ -28,13 +29,15 @@ class Way(Protocol):
     def find(self, topics: Topics, *, strict: bool) -> list[TopicPartition]:
         """The partitions that are there now, sorted.
 
-        Args: strict: what was named and is not there is an error; else it is left out. A pattern may match none.
-        Raises: OptionError: strict, names a topic or partition, and the nearest name.
+        Args: strict: what was named and is not there is an error; else it is left out. A pattern
+        may match none. Raises: OptionError: strict, names a topic or partition, and the nearest
+        name.
         """
         ...
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """The ids of these topics, as Kafka prints them, and as `find` has just found them; of others, as they are now.
+        """The ids of these topics, as Kafka prints them, and as `find` has just found them; of
+        others, as they are now.
 
         Topics that are not there, and ids that nobody says, are left out.
         """
@@ -45,7 +48,9 @@ class Way(Protocol):
         ...
 
     def latest(self, places: Iterable[TopicPartition], since: Mapping[TopicPartition, int] | None = None) -> Offsets:
-        """How far they can be read; those that are not there are left out. `since`: no transaction that is still open began before."""
+        """How far they can be read; those that are not there are left out. `since`: no transaction
+        that is still open began before.
+        """
         ...
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
@@ -57,7 +62,8 @@ class Way(Protocol):
         ...
 
     def read(self, ranges: Iterable[Range], decoder: Decoder, lost: Lost) -> Iterator[Piece]:
-        """Feed the records of these ranges to the decoder; a run's tag is (its partition, the batch's header or entry).
+        """Feed the records of these ranges to the decoder; a run's tag is (its partition, the
+        batch's header or entry).
 
         What the decoder holds at the end is the caller's to take.
         """

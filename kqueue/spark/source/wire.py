@@ -30,7 +30,9 @@ MISSING = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
 
 class WireWay:
-    """See `Way`. Raises ClientError where the brokers can't be reached in `kafka.default.api.timeout.ms`, or refuse."""
+    """See `Way`. Raises ClientError where the brokers can't be reached in
+    `kafka.default.api.timeout.ms`, or refuse.
+    """
 
     def __init__(self, options: SourceOptions) -> None:
         self.client = Client(options.client)
@@ -43,7 +45,11 @@ class WireWay:
     def find(self, topics: Topics, *, strict: bool) -> list[TopicPartition]:
         if topics.names is None and topics.assigned is None:
             pattern = topics.pattern or ".*"
-            return sorted(place for topic in self.client.metadata(pattern=re.compile(pattern)).topics.values() for place in topic.places)
+            return sorted(
+                place
+                for topic in self.client.metadata(pattern=re.compile(pattern)).topics.values()
+                for place in topic.places
+            )
         wanted = topics.names or tuple(dict.fromkeys(place.topic for place in topics.assigned or ()))
         found = self._metadata(wanted)
         if strict:
@@ -115,10 +121,14 @@ class WireWay:
                         yield from decoder.feed(fetched.records, aborted=fetched.aborted, tag=one.place)
                 except CorruptBatch as error:
                     sent = f"{one.place}, as {self.client.options.bootstrap} sent it"
-                    raise CorruptBatch(f"{sent}: {error}; {MEND} {one.place} --copy-to FOLDER, in its data folder") from None
+                    raise CorruptBatch(
+                        f"{sent}: {error}; {MEND} {one.place} --copy-to FOLDER, in its data folder"
+                    ) from None
 
     def _fetches(self, one: Range, lost: Lost, helper: _Helper) -> Iterator[Fetched]:
-        """The answers that hold a range; the next one is on its way while the last is being decoded."""
+        """The answers that hold a range; the next one is on its way while the last is being
+        decoded.
+        """
         offset, row_bytes, deadline = one.start, float(ROW_BYTES_GUESS), Deadline(self.client.options.timeout_ms)
         coming = helper.run(self._fetch, one, offset, row_bytes)
         while True:
@@ -143,7 +153,9 @@ class WireWay:
                 if self._is_empty_to(one, fetched, deadline):
                     return None
             elif after <= offset:
-                raise BadAnswer(f"{self.client.options.bootstrap}: Fetch of {one.place} from {offset} on: the answer ends at {after}")
+                raise BadAnswer(
+                    f"{self.client.options.bootstrap}: Fetch of {one.place} from {offset} on: the answer ends at {after}"
+                )
             else:
                 row_bytes = len(fetched.records) / (after - offset)
                 offset, deadline = after, Deadline(self.client.options.timeout_ms)
@@ -155,17 +167,23 @@ class WireWay:
                 return None
 
     def _is_same(self, one: Range) -> bool:
-        """Whether what was fetched is of the topic for which the range was planned, as far as its brokers say."""
+        """Whether what was fetched is of the topic for which the range was planned, as far as its
+        brokers say.
+        """
         topic_id = self.client.topic_id(one.topic) if one.topic_id else NO_ID
         return topic_id == NO_ID or uuid_text(topic_id) == one.topic_id
 
     def _fetch(self, one: Range, offset: int, row_bytes: float) -> Fetched:
         wanted = int((one.end - offset) * row_bytes * 1.1) + FETCH_BYTES_MIN
         size = min(wanted, self._fetch_bytes)
-        return self.client.fetch({one.place: offset}, max_bytes=size, partition_max_bytes=size, isolation=self._isolation)[one.place]
+        return self.client.fetch(
+            {one.place: offset}, max_bytes=size, partition_max_bytes=size, isolation=self._isolation
+        )[one.place]
 
     def _is_empty_to(self, one: Range, fetched: Fetched, deadline: Deadline) -> bool:
-        """Nothing came: whether there is nothing more in the range. Raises BadAnswer: there must be, and it does not come."""
+        """Nothing came: whether there is nothing more in the range. Raises BadAnswer: there must
+        be, and it does not come.
+        """
         reached = fetched.last_stable_offset if self._isolation == "read_committed" else fetched.high_watermark
         if not len(fetched.records) and reached >= one.end:
             return True
@@ -177,7 +195,9 @@ class WireWay:
         return False
 
     def _after_loss(self, one: Range, offset: int, lost: Lost, error: FetchOutOfRange) -> int:
-        """Where to go on after offsets that are gone. Raises: DataLost, or the error, if it is not so."""
+        """Where to go on after offsets that are gone. Raises: DataLost, or the error, if it is not
+        so.
+        """
         begin = self.earliest([one.place]).get(one.place, one.end)
         if begin <= offset:
             end = self.latest([one.place]).get(one.place, begin)
@@ -185,17 +205,23 @@ class WireWay:
                 raise error
             lost(f"{one} was to be read, but {one.place} ends at {end} now")
             return one.end
-        lost(f"{one.place}: offsets {offset} to {min(begin, one.end) - 1} were deleted before they were read; its log begins at {begin}")
+        lost(
+            f"{one.place}: offsets {offset} to {min(begin, one.end) - 1} were deleted before they were read; its log begins at {begin}"
+        )
         return begin
 
 
 def _after(fetched: Fetched) -> int | None:
-    """As `Fetched.next_offset`. Raises CorruptBatch: an offset goes back, so one of two is wrong, and no checksum covers either."""
+    """As `Fetched.next_offset`. Raises CorruptBatch: an offset goes back, so one of two is wrong,
+    and no checksum covers either.
+    """
     found: int | None = None
     for position, unit in iter_units(fetched.records):
         first = unit.base_offset if isinstance(unit, BatchHeader) else unit.last_offset
         if found is not None and first < found:
-            raise CorruptBatch(f"the batch at position {position} begins at offset {first}, and that before it ends at {found - 1}")
+            raise CorruptBatch(
+                f"the batch at position {position} begins at offset {first}, and that before it ends at {found - 1}"
+            )
         found = unit.next_offset
     return found
 

@@ -1,7 +1,8 @@
-"""Delta Lake's log of a table whose files Spark has written, kept with the package `deltalake`: no package of Spark's is needed.
+"""Delta Lake's log of a table whose files Spark has written, kept with the package `deltalake`: no
+package of Spark's is needed.
 
-Each batch is one commit, with the files and a transaction of its own (an id of the writer, and the batch's number), by which it is known
-whether it has been done.
+Each batch is one commit, with the files and a transaction of its own (an id of the writer, and the
+batch's number), by which it is known whether it has been done.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def check_installed() -> None:
 class DeltaLog:
     """The log of one table, which is made if it is not there.
 
-    Args: schema: as Spark writes one in JSON, and Delta too; columns that the table does not have yet are added. by: those by which files
-    are laid out. writer: our id in the log.
+    Args: schema: as Spark writes one in JSON, and Delta too; columns that the table does not have
+    yet are added. by: those by which files are laid out. writer: our id in the log.
     """
 
     def __init__(self, folder: Path, schema: str, by: Sequence[str], writer: str) -> None:
@@ -58,7 +59,9 @@ class DeltaLog:
         return last is not None and last >= batch
 
     def commit(self, batch: int, files: Sequence[Path]) -> None:
-        """Have these files in the table, as this batch of ours, if it has not been committed. Raises PipelineFailed: Delta refuses."""
+        """Have these files in the table, as this batch of ours, if it has not been committed.
+        Raises PipelineFailed: Delta refuses.
+        """
         from deltalake.exceptions import DeltaError
         from deltalake.transaction import CommitProperties, Transaction
 
@@ -90,7 +93,12 @@ class DeltaLog:
         partition = {name: None if values[name] == NULL_VALUE else values[name] for name in self._by}
         status = file.stat()
         return AddAction(
-            quote(path.as_posix(), safe="/="), status.st_size, partition, int(status.st_mtime * 1000), True, json.dumps(_stats(file))
+            quote(path.as_posix(), safe="/="),
+            status.st_size,
+            partition,
+            int(status.st_mtime * 1000),
+            True,
+            json.dumps(_stats(file)),
         )
 
 
@@ -104,7 +112,9 @@ def _all_nullable(schema: str) -> str:
 
 
 def _stats(file: Path) -> dict[str, Any]:
-    """How many rows a file has, and from where to where its numbers and times go: readers skip files by it."""
+    """How many rows a file has, and from where to where its numbers and times go: readers skip
+    files by it.
+    """
     footer = pq.read_metadata(file)
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}

@@ -1,10 +1,11 @@
-"""The folder of a job's tables: what they were made with, who works on them, and what is on its way to them.
+"""The folder of a job's tables: what they were made with, who works on them, and what is on its way
+to them.
 
-    checkpoints/tables.json   what they were made with
-    checkpoints/lock          held by the one who works on them
-    checkpoints/stream/       Spark's own account of what it has read
-    checkpoints/gold.json     up to where gold goes
-    checkpoints/staging/      batches that are not whole yet
+checkpoints/tables.json   what they were made with
+checkpoints/lock          held by the one who works on them
+checkpoints/stream/       Spark's own account of what it has read
+checkpoints/gold.json     up to where gold goes
+checkpoints/staging/      batches that are not whole yet
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ _FILE = "tables.json"
 
 @dataclass(frozen=True)
 class Tables:
-    """A folder that is ours for now. `storage`: of its checkpoints. `writer`: an id of these tables."""
+    """A folder that is ours for now. `storage`: of its checkpoints. `writer`: an id of these
+    tables.
+    """
 
     folder: Path
     storage: LocalStorage
@@ -71,13 +74,16 @@ class Tables:
 def open_tables(folder: str, shape: Shape, format: Format, source: Mapping[str, str]) -> Iterator[Tables]:
     """Take hold of a folder of tables, which is made if it is not there.
 
-    Raises: OptionError: it is no folder of a mounted file system, or its tables were made with something else; the message says what.
-    FolderInUse: another run works on it. ExtraNeeded: a package is missing. StorageFailed: it can't be made or written to.
+    Raises: OptionError: it is no folder of a mounted file system, or its tables were made with
+    something else; the message says what. FolderInUse: another run works on it. ExtraNeeded: a
+    package is missing. StorageFailed: it can't be made or written to.
     """
     if format not in FORMATS:
         raise OptionError(f"format: expected parquet or delta, found {format!r}")
     if "://" in folder:
-        raise OptionError(f"{folder!r} is in no file system that is mounted here: name a folder, on a cluster one that all machines share")
+        raise OptionError(
+            f"{folder!r} is in no file system that is mounted here: name a folder, on a cluster one that all machines share"
+        )
     if format == "delta":
         check_installed()
     root = Path(folder).absolute()
@@ -85,7 +91,9 @@ def open_tables(folder: str, shape: Shape, format: Format, source: Mapping[str, 
     try:
         lock = storage.lock("lock")
     except FolderInUse:
-        raise FolderInUse(f"another ingest is at work on {folder}: wait until it is done, or take another folder") from None
+        raise FolderInUse(
+            f"another ingest is at work on {folder}: wait until it is done, or take another folder"
+        ) from None
     try:
         given = _description(shape, format, source)
         tables = Tables(root, storage, format, _agreed(root, storage, given, folder))
@@ -104,11 +112,15 @@ def _description(shape: Shape, format: Format, source: Mapping[str, str]) -> dic
 
 
 def _agreed(root: Path, storage: LocalStorage, given: dict[str, Any], folder: str) -> str:
-    """The id of the tables, after what is given now has been compared with what they were made with."""
+    """The id of the tables, after what is given now has been compared with what they were made
+    with.
+    """
     there = Tables(root, storage, "parquet", "").read_json(_FILE)
     if there is None:
         if any(path.name != "checkpoints" for path in root.iterdir()) or (root / "checkpoints" / "stream").exists():
-            raise OptionError(f"{folder} has something in it that no ingest has made: take an empty folder, or one that is not there yet")
+            raise OptionError(
+                f"{folder} has something in it that no ingest has made: take an empty folder, or one that is not there yet"
+            )
         there = {**given, "writer": f"kqueue-{uuid.uuid4()}"}
         storage.write_atomic(_FILE, json.dumps(there, indent=1).encode())
     elif not isinstance(there, dict) or there.get("version") != VERSION:
@@ -123,13 +135,16 @@ def _agreed(root: Path, storage: LocalStorage, given: dict[str, Any], folder: st
 def _compare(there: Mapping[str, Any], given: Mapping[str, Any], folder: str) -> None:
     """Raises OptionError: tables would no longer be of one kind.
 
-    Other rules are fine, and hold from now on; so are more fields that may be null, which older rows don't have, and more topics.
+    Other rules are fine, and hold from now on; so are more fields that may be null, which older
+    rows don't have, and more topics.
     """
     old, new = there["shape"], given["shape"]
     fixed = [(key, old[key], new[key]) for key in ("window", "lateness", "id", "time", "by", "gold")]
     for what, was, is_now in [("format", there["format"], given["format"]), *fixed]:
         if was != is_now:
-            raise OptionError(f"the tables in {folder} were made with {what} {_shown(was)}, and this is {_shown(is_now)}: {_CHOICE}")
+            raise OptionError(
+                f"the tables in {folder} were made with {what} {_shown(was)}, and this is {_shown(is_now)}: {_CHOICE}"
+            )
     was, is_now = ({name: (type, nullable) for name, type, nullable in shape["fields"]} for shape in (old, new))
     for name, kind in was.items():
         if is_now.get(name) != kind:
@@ -146,7 +161,9 @@ def _compare(there: Mapping[str, Any], given: Mapping[str, Any], folder: str) ->
 def _compare_topics(was: Mapping[str, str], is_now: Mapping[str, str], folder: str) -> None:
     names, now = (set(topics.get("subscribe", "").split(",")) for topics in (was, is_now))
     if was != is_now and not (was.keys() == is_now.keys() == {"subscribe"} and names <= now):
-        raise OptionError(f"the tables in {folder} were made of {_topics(was)}, and this is {_topics(is_now)}: name those too, or {_OTHER}")
+        raise OptionError(
+            f"the tables in {folder} were made of {_topics(was)}, and this is {_topics(is_now)}: name those too, or {_OTHER}"
+        )
 
 
 _OTHER = "take another folder"
@@ -164,4 +181,7 @@ def _kind(type: str, nullable: bool) -> str:
 
 
 def _topics(topics: Mapping[str, str]) -> str:
-    return "; ".join(f"{'topics' if name == 'subscribe' else name} {value}" for name, value in topics.items()) or "all topics"
+    return (
+        "; ".join(f"{'topics' if name == 'subscribe' else name} {value}" for name, value in topics.items())
+        or "all topics"
+    )

@@ -1,7 +1,8 @@
 """One table: a folder with a folder for each batch, ``batch=3/date=2013-01-01/part-….parquet``.
 
-A batch is written elsewhere and renamed when it is whole: whoever reads the folder sees all of it or nothing, and a batch that is asked for
-a second time, because the driver was killed before it could note that it was done, is there already. Delta's log then tells of those files.
+A batch is written elsewhere and renamed when it is whole: whoever reads the folder sees all of it
+or nothing, and a batch that is asked for a second time, because the driver was killed before it
+could note that it was done, is there already. Delta's log then tells of those files.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from kqueue.spark.tables.delta import DeltaLog
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NO_DATE = "1970-01-01"  # of records whose time is none that could be told: pandas can't read folders of dates of which one is null
+# of records whose time is none that could be told: pandas can't read folders of dates of which one
+# is null
+NO_DATE = "1970-01-01"
 DATE = "date"
 NO_MARKS = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
 class Table:
-    """`columns`: an empty frame with the columns of the table. One that has a `date` is laid out by it, and has no row without.
+    """`columns`: an empty frame with the columns of the table. One that has a `date` is laid out by
+    it, and has no row without.
 
     One thread at a time.
     """
@@ -40,9 +44,11 @@ class Table:
         return self._path(batch).is_dir() if self._log is None else self._log.has(batch)
 
     def write(self, frame: DataFrame, batch: int) -> int:
-        """Have the rows of `frame` in the table as this batch; if it is there already, nothing is done. Returns how many rows it has.
+        """Have the rows of `frame` in the table as this batch; if it is there already, nothing is
+        done. Returns how many rows it has.
 
-        Batches count up from 0. The executors write, on a file system that they share with the driver.
+        Batches count up from 0. The executors write, on a file system that they share with the
+        driver.
         """
         final = self._path(batch)
         if self._log is not None and self._log.has(batch):
@@ -92,7 +98,12 @@ class Table:
 
             frame = frame.withColumn(DATE, F.coalesce(DATE, F.lit(NO_DATE).cast("date")))
         frame.write.options(**NO_MARKS).partitionBy(*by).parquet(str(staged))
-        if by and self._log is None and not any(self.folder.glob("batch=*/*/*.parquet")) and not any(staged.rglob("*.parquet")):
+        if (
+            by
+            and self._log is None
+            and not any(self.folder.glob("batch=*/*/*.parquet"))
+            and not any(staged.rglob("*.parquet"))
+        ):
             # so that those who read the folder find the columns of a table that is empty as yet
             self._columns.drop(DATE).coalesce(1).write.options(**NO_MARKS).parquet(str(staged / f"{DATE}={NO_DATE}"))
 

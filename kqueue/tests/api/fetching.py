@@ -8,7 +8,14 @@ from kqueue.records.batch import ABORT, COMMIT, control_key_value, read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.legacy import iter_any_records
 from kqueue.tests.api.harness import Asker, batch
-from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
+from kqueue.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
 
 
 def want(index: int = 0, offset: int = 0, size: int = 1 << 20, **fields: int) -> FetchPartition:

@@ -8,7 +8,11 @@ from kqueue.tests.api.harness import Asker, Started
 from kqueue.wire.messages.heartbeat import HeartbeatRequest
 from kqueue.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kqueue.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from kqueue.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kqueue.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from kqueue.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 RANGE = b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"
@@ -16,7 +20,9 @@ RANGE = b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"
 
 def world(**settings: Any) -> Asker:
     """A broker with topic ``t`` of two partitions, whose groups don't wait for more members."""
-    asker = Asker({"group.initial.rebalance.delay.ms": 0, **{key.replace("_", "."): value for key, value in settings.items()}})
+    asker = Asker(
+        {"group.initial.rebalance.delay.ms": 0, **{key.replace("_", "."): value for key, value in settings.items()}}
+    )
     asker.sim.topic("t", 2)
     return asker
 
@@ -56,12 +62,16 @@ def sync_request(version: int, joined: Any, made: dict[str, bytes] | None = None
         "member_id": joined.member_id,
         "protocol_type": "consumer" if version >= 5 else None,
         "protocol_name": "range" if version >= 5 else None,
-        "assignments": [SyncGroupRequestAssignment(member_id=name, assignment=data) for name, data in (made or {}).items()],
+        "assignments": [
+            SyncGroupRequestAssignment(member_id=name, assignment=data) for name, data in (made or {}).items()
+        ],
     }
     return SyncGroupRequest(**{**given, **fields})
 
 
-def sync(asker: Asker, joined: Any, made: dict[str, bytes] | None = None, version: int = 5, **fields: Any) -> SyncGroupResponse:
+def sync(
+    asker: Asker, joined: Any, made: dict[str, bytes] | None = None, version: int = 5, **fields: Any
+) -> SyncGroupResponse:
     response: SyncGroupResponse = asker.ask(sync_request(version, joined, made, **fields), version)
     return response
 
@@ -94,21 +104,31 @@ def commit_request(
             named = {"topic_id": found.id if found else b"\x07" * 16} if version >= 10 else {"name": name}
             topics[name] = OffsetCommitRequestTopic(**named)
         topics[name].partitions.append(
-            OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata=metadata)
+            OffsetCommitRequestPartition(
+                partition_index=partition, committed_offset=offset, committed_metadata=metadata
+            )
         )
     return OffsetCommitRequest(**{"group_id": "g", "topics": list(topics.values()), **fields})
 
 
-def commit(asker: Asker, offsets: dict[tuple[str, int], int], version: int = 9, **fields: Any) -> dict[tuple[int, int], int]:
+def commit(
+    asker: Asker, offsets: dict[tuple[str, int], int], version: int = 9, **fields: Any
+) -> dict[tuple[int, int], int]:
     """Position of the topic in the request and partition -> error code."""
     response = asker.ask(commit_request(asker, version, offsets, **fields), version)
     return codes(response)
 
 
 def codes(response: Any) -> dict[tuple[int, int], int]:
-    return {(number, one.partition_index): one.error_code for number, topic in enumerate(response.topics) for one in topic.partitions}
+    return {
+        (number, one.partition_index): one.error_code
+        for number, topic in enumerate(response.topics)
+        for one in topic.partitions
+    }
 
 
 def committed(asker: Asker, group_id: str = "g") -> dict[tuple[str, int], int]:
     found = asker.sim.broker.groups.offsets(group_id)
-    return {(topic, partition): one.offset for topic, partitions in found.items() for partition, one in partitions.items()}
+    return {
+        (topic, partition): one.offset for topic, partitions in found.items() for partition, one in partitions.items()
+    }

@@ -1,4 +1,6 @@
-"""Asks a whole broker, in simulation, through the bytes of requests and responses, as a client at the other end of a socket would."""
+"""Asks a whole broker, in simulation, through the bytes of requests and responses, as a client at
+the other end of a socket would.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ NOW_MS = 1_700_000_000_000  # where a simulation begins
 
 
 class Started:
-    """A request under way; `response` is None until it is answered. `frame` is its buffer, which the server uses for the next one."""
+    """A request under way; `response` is None until it is answered. `frame` is its buffer, which
+    the server uses for the next one.
+    """
 
     def __init__(self, frame: bytearray) -> None:
         self.response: Any = None
@@ -79,7 +83,9 @@ class Asker:
         transactional_id: str | None = None,
     ) -> Any:
         """The answer for the one partition; None: no answer."""
-        response = self.ask(produce_request(self, topic, records, version, partition, acks, timeout_ms, transactional_id), version)
+        response = self.ask(
+            produce_request(self, topic, records, version, partition, acks, timeout_ms, transactional_id), version
+        )
         return response and response.responses[0].partition_responses[0]
 
 
@@ -113,7 +119,9 @@ def batch(*values: bytes | None, key: bytes | None = b"k", time_ms: int = NOW_MS
 
 def old_set(magic: int, *values: bytes, codec_id: int = 0) -> bytes:
     """A message set of magic 0 or 1 with these values."""
-    return encode_set([Record(number, NOW_MS + number, b"k", value, (), -1) for number, value in enumerate(values)], magic, codec_id)
+    return encode_set(
+        [Record(number, NOW_MS + number, b"k", value, (), -1) for number, value in enumerate(values)], magic, codec_id
+    )
 
 
 def stored(asker: Asker, topic: str = "t", partition: int = 0) -> list[Record]:

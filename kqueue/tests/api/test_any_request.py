@@ -1,4 +1,6 @@
-"""Whatever a client sends in a well-formed request, at any version, is answered in a way that can be written."""
+"""Whatever a client sends in a well-formed request, at any version, is answered in a way that can
+be written.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,15 @@ from kqueue.tests.api.harness import Asker, batch, old_set
 
 NAMES = [*"tttttttt", "u", "nobody", "new", "", "..", "a b", "__consumer_offsets", "g", "1"]
 EDGES = {"b": 7, "h": 15, "i": 31, "q": 63}
-RECORDS = [b"", b"x", batch(b"a"), batch(b"a", codec="zstd"), old_set(0, b"a"), old_set(1, b"a", codec_id=1), batch(b"a") * 2]
+RECORDS = [
+    b"",
+    b"x",
+    batch(b"a"),
+    batch(b"a", codec="zstd"),
+    old_set(0, b"a"),
+    old_set(1, b"a", codec_id=1),
+    batch(b"a") * 2,
+]
 COLUMNS: dict[str, Sequence[int]] = {
     "session_epoch": [0, -1, 1, 2],
     "acks": [-1, 0, 1, 9],
@@ -50,7 +60,9 @@ def numbers(kind: Fixed[Any]) -> st.SearchStrategy[Any]:
     if kind.name == "float64":
         return st.floats(allow_nan=False)
     bits = EDGES.get(kind.code, 16)
-    return st.one_of(st.integers(-2, 3), st.sampled_from([2**bits - 1, -(2**bits)] if kind.code in EDGES else [2**bits - 1]))
+    return st.one_of(
+        st.integers(-2, 3), st.sampled_from([2**bits - 1, -(2**bits)] if kind.code in EDGES else [2**bits - 1])
+    )
 
 
 @cache
@@ -66,7 +78,9 @@ def _of(field: Field, version: int) -> st.SearchStrategy[Any]:
 
 
 def world() -> Asker:
-    asker = Asker({"kqueue.max.partitions": 60, "offsets.topic.num.partitions": 2, "group.initial.rebalance.delay.ms": 0})
+    asker = Asker(
+        {"kqueue.max.partitions": 60, "offsets.topic.num.partitions": 2, "group.initial.rebalance.delay.ms": 0}
+    )
     for name in ("t", "u"):
         asker.sim.topic(name, 2)
         asker.produce(name, batch(b"a", b"b"))

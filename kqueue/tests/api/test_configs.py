@@ -6,7 +6,15 @@ from kqueue.api.configs import TopicRows, broker_rows
 from kqueue.base.settings import ANY, Catalog, Config, Kind, Scope, Setting, Source, Synonym
 
 ROWS = (
-    Setting("time.ms", Kind.LONG, 120_000, ANY, Scope.TOPIC, "doc", (Synonym("log.time.ms"), Synonym("log.time.minutes", 60_000))),
+    Setting(
+        "time.ms",
+        Kind.LONG,
+        120_000,
+        ANY,
+        Scope.TOPIC,
+        "doc",
+        (Synonym("log.time.ms"), Synonym("log.time.minutes", 60_000)),
+    ),
     Setting("plain", Kind.STRING, "x", ANY, Scope.TOPIC, "doc"),
     Setting("secret", Kind.PASSWORD, None, ANY, Scope.BROKER, "doc"),
 )

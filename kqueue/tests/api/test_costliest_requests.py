@@ -1,7 +1,9 @@
-"""The costliest request of every served API and version, derived from its schema: no turn of the event loop is long.
+"""The costliest request of every served API and version, derived from its schema: no turn of the
+event loop is long.
 
-What a turn costs is measured in calls of Python functions, which are the same on every machine; `benchmarks/costliest.py` measures
-milliseconds and memory of a served broker. Both the limit of items and the size of a slice are 50 times smaller than in a broker.
+What a turn costs is measured in calls of Python functions, which are the same on every machine;
+`benchmarks/costliest.py` measures milliseconds and memory of a served broker. Both the limit of
+items and the size of a slice are 50 times smaller than in a broker.
 """
 
 from __future__ import annotations
@@ -50,7 +52,11 @@ class CallCounter:
 
 
 def world() -> tuple[Asker, Topic]:
-    asker = Asker(sim=Simulation({"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 1, "kqueue.max.partitions": 50}))
+    asker = Asker(
+        sim=Simulation(
+            {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 1, "kqueue.max.partitions": 50}
+        )
+    )
     topic = asker.sim.topic("t", 2)
     asker.produce("t", batch(b"a"))
     return asker, topic
@@ -93,7 +99,9 @@ def test_no_turn_is_long(row: table.Served, version: int, monkeypatch: pytest.Mo
     found: dict[Case, int] = {}
     for case in cases(row.api.request_class, version):
         if case.mode not in (LONG, TAGS):
-            body = Body(row.api.request_class, version, case, size_max=SIZE, items_max=items_max - 3, topic_id=topic.id).bytes()
+            body = Body(
+                row.api.request_class, version, case, size_max=SIZE, items_max=items_max - 3, topic_id=topic.id
+            ).bytes()
             found[case] = longest_turn(asker, row, version, body, items_max)
     assert {str(case): calls for case, calls in found.items() if calls > CALLS_MAX} == {}
 

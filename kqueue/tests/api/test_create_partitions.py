@@ -4,14 +4,22 @@ import pytest
 
 from kqueue.api.errors import ErrorCode
 from kqueue.tests.api.harness import Asker, versions_of
-from kqueue.wire.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
+from kqueue.wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 
 
 def grow(
     asker: Asker, *topics: tuple[str, int, list[list[int]] | None], version: int = 3, validate_only: bool = False
 ) -> dict[str, tuple[int, str | None]]:
     asked = [
-        CreatePartitionsTopic(name=name, count=count, assignments=placed and [CreatePartitionsAssignment(broker_ids=ids) for ids in placed])
+        CreatePartitionsTopic(
+            name=name,
+            count=count,
+            assignments=placed and [CreatePartitionsAssignment(broker_ids=ids) for ids in placed],
+        )
         for name, count, placed in topics
     ]
     response = asker.ask(CreatePartitionsRequest(topics=asked, timeout_ms=100, validate_only=validate_only), version)
@@ -41,7 +49,9 @@ def test_topics_grow(version: int) -> None:
     ],
 )
 @pytest.mark.parametrize("validate_only", [True, False])
-def test_what_can_not_be_is_refused(name: str, count: int, placed: list[list[int]] | None, code: ErrorCode, validate_only: bool) -> None:
+def test_what_can_not_be_is_refused(
+    name: str, count: int, placed: list[list[int]] | None, code: ErrorCode, validate_only: bool
+) -> None:
     asker = Asker({"kqueue.max.partitions": 50})
     asker.sim.topic("a", 2)
     told_code, words = grow(asker, (name, count, placed), validate_only=validate_only)[name]
@@ -68,6 +78,8 @@ def test_what_is_not_stored_in_time_is_told() -> None:
     asker = Asker()
     asker.sim.topic("a", 1)
     asker.sim.jobs.submit = lambda job: None
-    started = asker.start(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a", count=2, assignments=None)], timeout_ms=1500), 1)
+    started = asker.start(
+        CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a", count=2, assignments=None)], timeout_ms=1500), 1
+    )
     asker.sim.advance(1500)
     assert started.response.results[0].error_code == ErrorCode.REQUEST_TIMED_OUT

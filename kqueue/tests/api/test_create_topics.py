@@ -16,12 +16,16 @@ from kqueue.wire.messages.create_topics import (
 )
 
 
-def topic(name: str, partitions: int = -1, replicas: int = -1, placed: Any = (), **configs: str | None) -> CreatableTopic:
+def topic(
+    name: str, partitions: int = -1, replicas: int = -1, placed: Any = (), **configs: str | None
+) -> CreatableTopic:
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
         replication_factor=replicas,
-        assignments=[CreatableReplicaAssignment(partition_index=index, broker_ids=brokers) for index, brokers in placed],
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=brokers) for index, brokers in placed
+        ],
         configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
     )
 
@@ -43,7 +47,10 @@ def test_creates_topics(version: int) -> None:
     assert not told.error_message
     assert told.topic_id == (a.id if version >= 7 else bytes(16))
     assert (told.num_partitions, told.replication_factor) == ((3, 1) if version >= 5 else (-1, -1))
-    configs = {config.name: (config.value, config.config_source, config.read_only, config.is_sensitive) for config in told.configs or ()}
+    configs = {
+        config.name: (config.value, config.config_source, config.read_only, config.is_sensitive)
+        for config in told.configs or ()
+    }
     if version >= 5:
         assert configs["retention.ms"] == ("77", 1, False, False)
         assert configs["cleanup.policy"] == ("delete", 5, False, False)
@@ -116,7 +123,10 @@ def test_partitions_may_be_assigned_by_hand() -> None:
 def test_a_topic_that_stands_twice_is_refused_once() -> None:
     asker = Asker()
     results = create(asker, topic("twice"), topic("once"), topic("twice", 3))
-    assert {name: result.error_code for name, result in results.items()} == {"twice": ErrorCode.INVALID_REQUEST, "once": 0}
+    assert {name: result.error_code for name, result in results.items()} == {
+        "twice": ErrorCode.INVALID_REQUEST,
+        "once": 0,
+    }
     assert asker.sim.broker.topics.names() == ["once"]
 
 

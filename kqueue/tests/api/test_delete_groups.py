@@ -59,10 +59,15 @@ def test_what_is_not_on_disk_in_time_is_told() -> None:
     started = asker.start(DeleteGroupsRequest(groups_names=["g", "nobody"]), 2)
     asker.sim.clock.advance(5_000)
     asker.sim.broker.timers.run_due(5_000)
-    assert [one.error_code for one in started.response.results] == [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.GROUP_ID_NOT_FOUND]
+    assert [one.error_code for one in started.response.results] == [
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    ]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_error_is_told_for_every_group(version: int) -> None:
-    response = delete_groups.refuse(DeleteGroupsRequest(groups_names=["a", "b"]), version, CoordinatorNotAvailable("later"))
+    response = delete_groups.refuse(
+        DeleteGroupsRequest(groups_names=["a", "b"]), version, CoordinatorNotAvailable("later")
+    )
     assert [(one.group_id, one.error_code) for one in response.results] == [("a", 15), ("b", 15)]

@@ -7,7 +7,12 @@ import pytest
 from kqueue.api.errors import ErrorCode
 from kqueue.tests.api.fetching import fetch, one, request, values, want
 from kqueue.tests.api.harness import Asker, Started, batch, produce_request, versions_of
-from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse, DeleteRecordsTopic
+from kqueue.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 
 VERSIONS = list(versions_of("delete_records"))
 
@@ -41,7 +46,9 @@ def asker() -> Asker:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_records_before_an_offset_go(asker: Asker, version: int) -> None:
-    """S5.1: DeleteRecords moves the log start; what lies below is out of range, what lies above is there."""
+    """S5.1: DeleteRecords moves the log start; what lies below is out of range, what lies above is
+    there.
+    """
     assert delete(asker, version, 3) == [(0, 3)]
     assert one(fetch(asker, 11, want(offset=2))).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     data = one(fetch(asker, 11, want(offset=3)))
@@ -138,7 +145,9 @@ def test_segments_that_lie_wholly_below_are_removed() -> None:
 
 
 def test_read_committed_readers_are_not_left_below_the_log_start() -> None:
-    """S4.2: the last stable offset is no lower than the log start, also where an open transaction begins before it."""
+    """S4.2: the last stable offset is no lower than the log start, also where an open transaction
+    begins before it.
+    """
     from kqueue.tests.api.fetching import append, transaction
     from kqueue.tests.api.test_list_offsets import LATEST
     from kqueue.tests.api.test_list_offsets import one as listed

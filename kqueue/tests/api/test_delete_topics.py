@@ -60,7 +60,9 @@ def test_a_topic_is_named_in_one_way_and_once() -> None:
     asker = Asker()
     id = asker.sim.topic("a").id
     asker.sim.topic("b")
-    both, neither, twice = delete(asker, DeleteTopicState(name="a", topic_id=id), DeleteTopicState(name=None, topic_id=ZERO), "b", "b")
+    both, neither, twice = delete(
+        asker, DeleteTopicState(name="a", topic_id=id), DeleteTopicState(name=None, topic_id=ZERO), "b", "b"
+    )
     assert [one.error_code for one in (both, neither, twice)] == [ErrorCode.INVALID_REQUEST] * 3
     assert asker.sim.broker.topics.names() == ["a", "b"]
 

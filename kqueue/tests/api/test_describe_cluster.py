@@ -16,7 +16,13 @@ def test_tells_the_cluster_and_its_one_broker(version: int) -> None:
     assert response.cluster_id == asker.sim.broker.cluster_id
     assert response.controller_id == 7
     (broker,) = response.brokers
-    assert (broker.broker_id, broker.host, broker.port, broker.rack, broker.is_fenced) == (7, "host-of-INSIDE", 1234, "shelf", False)
+    assert (broker.broker_id, broker.host, broker.port, broker.rack, broker.is_fenced) == (
+        7,
+        "host-of-INSIDE",
+        1234,
+        "shelf",
+        False,
+    )
     assert response.cluster_authorized_operations == -(2**31)
 
 
@@ -25,7 +31,9 @@ def test_tells_what_may_be_done_if_asked() -> None:
     assert response.cluster_authorized_operations == 8096
 
 
-@pytest.mark.parametrize(("kind", "code"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)])
+@pytest.mark.parametrize(
+    ("kind", "code"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)]
+)
 def test_other_endpoints_than_brokers_are_refused(kind: int, code: ErrorCode) -> None:
     response = Asker().ask(DescribeClusterRequest(endpoint_type=kind), 1)
     assert response.error_code == code

@@ -17,7 +17,9 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 KAFKAS_TOPIC_SETTINGS = 33
 
 
-def describe(asker: Asker, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **fields: Any) -> DescribeConfigsResult:
+def describe(
+    asker: Asker, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **fields: Any
+) -> DescribeConfigsResult:
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
     (result,) = asker.ask(DescribeConfigsRequest(resources=[resource], **fields), version).results
     assert (result.resource_type, result.resource_name) == (kind, name)
@@ -60,9 +62,10 @@ def test_a_topic_has_all_of_kafkas_settings() -> None:
     result = describe(asker, TOPIC, "a")
     names = [config.name for config in result.configs]
     assert len(set(names)) == len(names) >= KAFKAS_TOPIC_SETTINGS
-    assert {config.name: config.value for config in result.configs} | {"retention.ms": "604800000", "cleanup.policy": "delete"} == {
-        config.name: config.value for config in result.configs
-    }
+    assert {config.name: config.value for config in result.configs} | {
+        "retention.ms": "604800000",
+        "cleanup.policy": "delete",
+    } == {config.name: config.value for config in result.configs}
     assert all(config.synonyms == [] and config.documentation is None for config in result.configs)
 
 
@@ -71,7 +74,11 @@ def test_a_brokers_setting_gives_the_topics_default() -> None:
     asker.sim.topic("a")
     config = one(asker, TOPIC, "a", "retention.ms", include_synonyms=True)
     assert (config.value, config.config_source) == ("180000", 4)
-    assert synonyms(config) == [("log.retention.minutes", "3", 4), ("log.retention.hours", "2", 4), ("log.retention.hours", "168", 5)]
+    assert synonyms(config) == [
+        ("log.retention.minutes", "3", 4),
+        ("log.retention.hours", "2", 4),
+        ("log.retention.hours", "168", 5),
+    ]
 
 
 @pytest.mark.parametrize("keys", [None, []])

@@ -24,10 +24,16 @@ def test_a_stable_group_shows_everything(version: int) -> None:
     asker = world()
     joined = stable(asker)
     member = DescribedGroupMember(
-        member_id=joined.member_id, client_id="tester", client_host="/127.0.0.1", member_metadata=RANGE, member_assignment=b"mine"
+        member_id=joined.member_id,
+        client_id="tester",
+        client_host="/127.0.0.1",
+        member_metadata=RANGE,
+        member_assignment=b"mine",
     )
     assert describe(asker, version, "g") == [
-        DescribedGroup(group_id="g", group_state="Stable", protocol_type="consumer", protocol_data="range", members=[member])
+        DescribedGroup(
+            group_id="g", group_state="Stable", protocol_type="consumer", protocol_data="range", members=[member]
+        )
     ]
 
 
@@ -38,7 +44,9 @@ def test_a_group_whose_assignment_is_awaited_keeps_it_to_itself(version: int) ->
     [group] = describe(asker, version, "g")
     assert (group.group_state, group.protocol_data) == ("CompletingRebalance", "")
     assert [(member.member_metadata, member.member_assignment) for member in group.members] == [(b"", b"")]
-    assert [(member.member_id, member.group_instance_id) for member in group.members] == [(joined.member_id, "i" if version >= 4 else None)]
+    assert [(member.member_id, member.group_instance_id) for member in group.members] == [
+        (joined.member_id, "i" if version >= 4 else None)
+    ]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -78,7 +86,9 @@ def test_operations_are_told_to_who_asks(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_error_is_told_for_every_group(version: int) -> None:
-    response = describe_groups.refuse(DescribeGroupsRequest(groups=["a", "b"]), version, CoordinatorNotAvailable("later"))
+    response = describe_groups.refuse(
+        DescribeGroupsRequest(groups=["a", "b"]), version, CoordinatorNotAvailable("later")
+    )
     assert [(group.group_id, group.error_code) for group in response.groups] == [
         ("a", ErrorCode.COORDINATOR_NOT_AVAILABLE),
         ("b", ErrorCode.COORDINATOR_NOT_AVAILABLE),

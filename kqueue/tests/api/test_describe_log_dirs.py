@@ -13,13 +13,21 @@ from kqueue.storage import LocalStorage, MemoryStorage, Storage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import Asker, batch, versions_of
-from kqueue.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResponse
+from kqueue.wire.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 
 VERSIONS = versions_of("describe_log_dirs")
 
 
 def describe(asker: Asker, version: int, wanted: dict[str, list[int]] | None = None) -> DescribeLogDirsResponse:
-    topics = None if wanted is None else [DescribableLogDirTopic(topic=topic, partitions=indexes) for topic, indexes in wanted.items()]
+    topics = (
+        None
+        if wanted is None
+        else [DescribableLogDirTopic(topic=topic, partitions=indexes) for topic, indexes in wanted.items()]
+    )
     response: DescribeLogDirsResponse = asker.ask(DescribeLogDirsRequest(topics=topics), version)
     assert response.error_code == 0
     return response

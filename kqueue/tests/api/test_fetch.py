@@ -36,7 +36,9 @@ def test_gives_what_is_there_from_the_offset_on(asker: Asker, version: int) -> N
     assert (data.preferred_read_replica, data.aborted_transactions or []) == (-1, [])
     assert values(data) == [b"b", b"c"]
     (topic,) = response.responses
-    assert (topic.topic, topic.topic_id) == (("", asker.sim.broker.topics.get("t").id) if version >= 13 else ("t", bytes(16)))
+    assert (topic.topic, topic.topic_id) == (
+        ("", asker.sim.broker.topics.get("t").id) if version >= 13 else ("t", bytes(16))
+    )
 
 
 @pytest.mark.parametrize("version", MODERN)
@@ -80,7 +82,9 @@ def test_before_sessions_an_unexpected_error_is_told_at_each_partition(asker: As
 
 @pytest.mark.parametrize("version", range(3, 19))
 def test_the_first_batch_comes_however_large_and_no_second_one(asker: Asker, version: int) -> None:
-    """S4.3, S4.4b: the sizes asked for bound an answer, but a batch that is larger does not stop its reader."""
+    """S4.3, S4.4b: the sizes asked for bound an answer, but a batch that is larger does not stop
+    its reader.
+    """
     for partition in (0, 1):
         asker.produce("t", batch(b"x" * 1000), partition=partition)
         asker.produce("t", batch(b"y" * 1000), partition=partition)
@@ -236,8 +240,13 @@ def test_a_session_names_only_what_changed(asker: Asker, version: int) -> None:
 @pytest.mark.parametrize("version", range(7, 19))
 def test_unknown_sessions_and_wrong_epochs_are_refused(asker: Asker, version: int) -> None:
     session = fetch(asker, version, want(), session_epoch=0).session_id
-    assert fetch(asker, version, session_id=session, session_epoch=7).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert fetch(asker, version, session_id=session ^ 1, session_epoch=1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (
+        fetch(asker, version, session_id=session, session_epoch=7).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    )
+    assert (
+        fetch(asker, version, session_id=session ^ 1, session_epoch=1).error_code
+        == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    )
 
 
 def test_a_session_by_name_does_not_go_on_by_id(asker: Asker) -> None:
@@ -294,7 +303,11 @@ def test_following_a_log_gives_each_record_once(asker: Asker) -> None:
         if number % 3 == 0:
             while True:
                 data = one(fetch(asker, 12, want(offset=offset, size=300), topic="rolling"))
-                records = [record for at, _ in iter_batches(bytes(data.records or b"")) for record in iter_records(bytes(data.records), at)]
+                records = [
+                    record
+                    for at, _ in iter_batches(bytes(data.records or b""))
+                    for record in iter_records(bytes(data.records), at)
+                ]
                 if not records:
                     break
                 got += [record.value for record in records if record.offset >= offset]

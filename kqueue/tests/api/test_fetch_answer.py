@@ -21,9 +21,15 @@ def asker() -> Asker:
 @pytest.mark.parametrize("version", range(9, 19))
 def test_clients_of_another_epoch_are_told(asker: Asker, version: int) -> None:
     asker.sim.broker.leader_epoch = 5
-    response = fetch(asker, version, want(current_leader_epoch=4), want(1, current_leader_epoch=6), want(2, current_leader_epoch=5))
+    response = fetch(
+        asker, version, want(current_leader_epoch=4), want(1, current_leader_epoch=6), want(2, current_leader_epoch=5)
+    )
     old, new, same = parts(response)
-    assert [data.error_code for data in (old, new, same)] == [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, 0]
+    assert [data.error_code for data in (old, new, same)] == [
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        0,
+    ]
     if version >= 16:
         assert (old.current_leader.leader_id, old.current_leader.leader_epoch) == (1, 5)
         assert [(node.node_id, node.host, node.port) for node in response.node_endpoints] == [(1, "127.0.0.1", 9092)]

@@ -73,7 +73,9 @@ def test_waits_for_more_as_any_fetch(asker: Asker) -> None:
 
 
 def test_unknown_partitions_cost_no_traceback(asker: Asker) -> None:
-    """An exception with its traceback holds the frames of the pass, and with them every result, in a reference cycle."""
+    """An exception with its traceback holds the frames of the pass, and with them every result, in
+    a reference cycle.
+    """
     asked = request(asker, 12, *wanted())
     asked.topics += [FetchTopic(topic=f"nobody-{index}", partitions=[want()]) for index in range(50)]
     response = asker.ask(asked, 12)

@@ -26,7 +26,9 @@ def test_the_only_broker_coordinates_every_group(version: int, key: str) -> None
 def test_many_keys_at_once(version: int) -> None:
     asker = world(node_id=7)
     response = asker.ask(FindCoordinatorRequest(coordinator_keys=["a", "", "b"]), version)
-    assert response.coordinators == [Coordinator(key=key, node_id=7, host="127.0.0.1", port=9092) for key in ("a", "", "b")]
+    assert response.coordinators == [
+        Coordinator(key=key, node_id=7, host="127.0.0.1", port=9092) for key in ("a", "", "b")
+    ]
     assert asker.ask(FindCoordinatorRequest(), version).coordinators == []
 
 
@@ -41,13 +43,17 @@ def test_keys_of_other_kinds_have_no_coordinator(version: int, key_type: int) ->
     )
     response = world().ask(request, version)
     found = response.coordinators if many else [response]
-    assert [(one.error_code, one.node_id, one.host, one.port) for one in found] == [(ErrorCode.INVALID_REQUEST, -1, "", -1)] * (1 + many)
+    assert [(one.error_code, one.node_id, one.host, one.port) for one in found] == [
+        (ErrorCode.INVALID_REQUEST, -1, "", -1)
+    ] * (1 + many)
     assert all(f"type {key_type}" in one.error_message for one in found)
 
 
 @pytest.mark.parametrize("version", [*OLD[1:], *NEW])
 def test_transactional_ids_are_refused_in_words(version: int) -> None:
-    request = FindCoordinatorRequest(key="" if version >= 4 else "tx", key_type=1, coordinator_keys=["tx"] if version >= 4 else [])
+    request = FindCoordinatorRequest(
+        key="" if version >= 4 else "tx", key_type=1, coordinator_keys=["tx"] if version >= 4 else []
+    )
     response = world().ask(request, version)
     found = response.coordinators[0] if version >= 4 else response
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if version == 2 else ErrorCode.UNSUPPORTED_VERSION

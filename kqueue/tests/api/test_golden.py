@@ -1,4 +1,6 @@
-"""Requests that stock clients sent to Kafka 4.3, put to kqueue: the answers are Kafka's, but for ids and places."""
+"""Requests that stock clients sent to Kafka 4.3, put to kqueue: the answers are Kafka's, but for
+ids and places.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def of(name: str) -> pytest.MarkDecorator:
 
 
 def world(**settings: Any) -> Asker:
-    return Asker({"node.id": 0, "num.partitions": 1, **{key.replace("_", "."): value for key, value in settings.items()}})
+    return Asker(
+        {"node.id": 0, "num.partitions": 1, **{key.replace("_", "."): value for key, value in settings.items()}}
+    )
 
 
 def test_kqueue_serves_every_version_of_its_apis_that_the_clients_sent() -> None:
@@ -100,7 +104,9 @@ def test_create_topics(exchange: Exchange) -> None:
             assert (topic.topic_id != bytes(16)) is (exchange.version >= 7)
             topic.topic_id = bytes(16)
             # Kafka 4.3 sets the one for the whole cluster when it starts, and has not the others
-            topic.configs = [one for one in topic.configs if one.name != "min.insync.replicas" and not one.name.startswith("kqueue.")]
+            topic.configs = [
+                one for one in topic.configs if one.name != "min.insync.replicas" and not one.name.startswith("kqueue.")
+            ]
     assert ours == exchange.response
 
 
@@ -143,7 +149,12 @@ def test_describe_configs(exchange: Exchange) -> None:
     told = {config.name: config for config in ours.configs}
     for config in kafkas.configs:
         mine = told[config.name]
-        assert (mine.value, mine.read_only, mine.is_sensitive, mine.config_type) == (config.value, False, False, config.config_type)
+        assert (mine.value, mine.read_only, mine.is_sensitive, mine.config_type) == (
+            config.value,
+            False,
+            False,
+            config.config_type,
+        )
         if config.name == "min.insync.replicas":
             continue  # Kafka 4.3 sets the one for the whole cluster when it starts, and has not the other
         assert mine.config_source == config.config_source

@@ -1,4 +1,6 @@
-"""Group requests that stock clients sent to Kafka 4.3, put to a kqueue whose groups are what Kafka's were: the answers are the same."""
+"""Group requests that stock clients sent to Kafka 4.3, put to a kqueue whose groups are what
+Kafka's were: the answers are the same.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ def put_member(asker: Asker, request: Any, generation: int, assignment: bytes = 
         session_timeout=10_000,
         assignment=assignment,
     )
-    put(asker, request.group_id, GroupMetadataValue(protocol_type="consumer", protocol=protocol, generation=generation, members=[member]))
+    put(
+        asker,
+        request.group_id,
+        GroupMetadataValue(protocol_type="consumer", protocol=protocol, generation=generation, members=[member]),
+    )
 
 
 @of("FindCoordinator")
@@ -67,7 +73,11 @@ def test_describe_groups(exchange: Exchange) -> None:
                 )
                 for member in group.members
             ]
-            put(asker, group.group_id, GroupMetadataValue(protocol_type=group.protocol_type, protocol=group.protocol_data, members=members))
+            put(
+                asker,
+                group.group_id,
+                GroupMetadataValue(protocol_type=group.protocol_type, protocol=group.protocol_data, members=members),
+            )
     ours = asker.ask(exchange.request, exchange.version)
     for response in (ours, exchange.response):
         response.groups.sort(key=lambda group: group.group_id)
@@ -91,7 +101,9 @@ def test_offset_fetch(exchange: Exchange) -> None:
                 if one.committed_offset >= 0:
                     epoch = one.committed_leader_epoch
                     committed = CommittedOffset(one.committed_offset, epoch, one.metadata or "", 0)
-                    key = records.offset_key(group.group_id if several else exchange.request.group_id, made.name, one.partition_index)
+                    key = records.offset_key(
+                        group.group_id if several else exchange.request.group_id, made.name, one.partition_index
+                    )
                     asker.sim.broker.groups.load(0, [(key, records.offset_value(committed))])
     assert asker.ask(exchange.request, exchange.version) == exchange.response
 
@@ -100,7 +112,9 @@ def test_offset_fetch(exchange: Exchange) -> None:
 def test_offset_commit(exchange: Exchange) -> None:
     asker = world()
     for number, topic in enumerate(exchange.request.topics):
-        made = asker.sim.topic(topic.name or f"topic-{number}", 1 + max(one.partition_index for one in topic.partitions))
+        made = asker.sim.topic(
+            topic.name or f"topic-{number}", 1 + max(one.partition_index for one in topic.partitions)
+        )
         if exchange.version >= 10:
             asker.sim.broker.topics._by_id[topic.topic_id] = made
     if exchange.request.generation_id_or_member_epoch >= 0:
@@ -112,13 +126,17 @@ def test_offset_commit(exchange: Exchange) -> None:
 
 @of("JoinGroup")
 def test_join_group(exchange: Exchange) -> None:
-    """Ids are drawn by lot, and who else is there differs; but whoever asks is given what Kafka gave it: an id, or a place."""
+    """Ids are drawn by lot, and who else is there differs; but whoever asks is given what Kafka
+    gave it: an id, or a place.
+    """
     asker = world(group_initial_rebalance_delay_ms=0)
     request, kafkas = exchange.request, exchange.response
     if request.member_id:
         metadata = request.protocols[0].metadata
         member = MemberMetadata(member_id=request.member_id, session_timeout=10_000, subscription=metadata)
-        value = GroupMetadataValue(protocol_type="consumer", protocol=request.protocols[0].name, leader=request.member_id, members=[member])
+        value = GroupMetadataValue(
+            protocol_type="consumer", protocol=request.protocols[0].name, leader=request.member_id, members=[member]
+        )
         put(asker, request.group_id, value)
     started = asker.start(request, exchange.version)
     asker.sim.advance(0)
@@ -161,7 +179,9 @@ def test_heartbeat(exchange: Exchange) -> None:
 def test_leave_group(exchange: Exchange) -> None:
     asker = world()
     request, kafkas = exchange.request, exchange.response
-    asked = [(one.member_id or "somebody", one.group_instance_id) for one in request.members] or [(request.member_id, None)]
+    asked = [(one.member_id or "somebody", one.group_instance_id) for one in request.members] or [
+        (request.member_id, None)
+    ]
     codes = [one.error_code for one in kafkas.members] or [kafkas.error_code]
     members = [
         MemberMetadata(member_id=member_id, group_instance_id=instance_id, session_timeout=10_000)

@@ -24,7 +24,9 @@ def test_the_first_waits_until_a_block_of_ids_is_stored() -> None:
     assert first.response is None
     asker.sim.settle()
     assert first.response.producer_id != second.response.producer_id
-    assert asker.start(InitProducerIdRequest(transactional_id=None), 4).response.error_code == 0  # at once, while the block lasts
+    assert (
+        asker.start(InitProducerIdRequest(transactional_id=None), 4).response.error_code == 0
+    )  # at once, while the block lasts
 
 
 def test_ids_are_never_given_twice_not_even_after_a_restart() -> None:

@@ -50,7 +50,9 @@ def test_several_leave_each_with_an_answer(version: int) -> None:
 def test_nobody_can_leave_a_group_that_is_not_there(version: int) -> None:
     response = leave(world(), MemberIdentity(member_id="x", group_instance_id="i"), version=version)
     assert response.error_code == ErrorCode.NONE
-    assert [(one.member_id, one.group_instance_id, one.error_code) for one in response.members] == [("x", "i", ErrorCode.UNKNOWN_MEMBER_ID)]
+    assert [(one.member_id, one.group_instance_id, one.error_code) for one in response.members] == [
+        ("x", "i", ErrorCode.UNKNOWN_MEMBER_ID)
+    ]
 
 
 @pytest.mark.parametrize("version", [*ONE, *MANY])

@@ -22,7 +22,9 @@ LATEST, EARLIEST, GREATEST_TIME, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 NOWHERE = (0, -1, -1, -1)
 
 
-def ask(asker: Asker, version: int, *partitions: ListOffsetsPartition, topic: str = "t", isolation: int = 0) -> ListOffsetsResponse:
+def ask(
+    asker: Asker, version: int, *partitions: ListOffsetsPartition, topic: str = "t", isolation: int = 0
+) -> ListOffsetsResponse:
     request = ListOffsetsRequest(
         replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(name=topic, partitions=list(partitions))]
     )
@@ -30,7 +32,9 @@ def ask(asker: Asker, version: int, *partitions: ListOffsetsPartition, topic: st
     return response
 
 
-def one(asker: Asker, version: int, timestamp: int, *, topic: str = "t", index: int = 0, **fields: Any) -> ListOffsetsPartitionResponse:
+def one(
+    asker: Asker, version: int, timestamp: int, *, topic: str = "t", index: int = 0, **fields: Any
+) -> ListOffsetsPartitionResponse:
     isolation = fields.pop("isolation", 0)
     asked = ListOffsetsPartition(partition_index=index, timestamp=timestamp, **fields)
     ((data,),) = (told.partitions for told in ask(asker, version, asked, topic=topic, isolation=isolation).topics)
@@ -180,7 +184,9 @@ def test_version_0_knows_two_places_only(asker: Asker) -> None:
 
 @pytest.mark.parametrize("version", range(7, 12))
 def test_the_greatest_time_is_that_of_a_record_that_can_be_read(asker: Asker, version: int) -> None:
-    """S4.2: not one before the log start, and for read_committed clients none beyond the last stable offset."""
+    """S4.2: not one before the log start, and for read_committed clients none beyond the last
+    stable offset.
+    """
     partition = asker.sim.broker.topics.partition("t", 0)
     partition.log.advance_start(3)
     assert place(asker, version, GREATEST_TIME) == (0, NOW_MS + 50, 3, 3)
@@ -194,7 +200,9 @@ def test_the_greatest_time_is_that_of_a_record_that_can_be_read(asker: Asker, ve
 
 @pytest.mark.parametrize("version", range(9, 12))
 def test_places_in_a_log_that_begins_within_a_segment_and_has_gaps(version: int) -> None:
-    """S4.2, S5.2: the earliest offset is the log start, be there a record or a gap; nothing lies in a remote tier."""
+    """S4.2, S5.2: the earliest offset is the log start, be there a record or a gap; nothing lies in
+    a remote tier.
+    """
     asker = Asker()
     asker.sim.topic("t")
     asker.sim.broker.leader_epoch = 2
@@ -210,7 +218,12 @@ def test_places_in_a_log_that_begins_within_a_segment_and_has_gaps(version: int)
         assert place(asker, version, GREATEST_TIME) == (0, NOW_MS + 10, 7, 4)
         assert place(asker, version, LATEST_TIERED) == NOWHERE
         after = min(offset for offset in (0, 1, 2, 7) if offset >= start)
-        assert place(asker, version, NOW_MS) == (0, NOW_MS + (10 if after == 7 else after), after, 4 if after == 7 else 2)
+        assert place(asker, version, NOW_MS) == (
+            0,
+            NOW_MS + (10 if after == 7 else after),
+            after,
+            4 if after == 7 else 2,
+        )
 
 
 # --- records that are appended and not flushed (kqueue.flush=group)
@@ -222,7 +235,9 @@ WAITING += [(version, GREATEST_TIME) for version in range(7, 12)]
 
 @pytest.fixture
 def unflushed() -> Asker:
-    """One record flushed and one, of a later time, appended with acks=1 since; partition 1 is empty."""
+    """One record flushed and one, of a later time, appended with acks=1 since; partition 1 is
+    empty.
+    """
     asker = Asker({"kqueue.storage": "local"})
     asker.sim.topic("t", 2)
     asker.produce("t", batch(b"a", time_ms=NOW_MS - 100))
@@ -242,7 +257,9 @@ def answer(started: Started) -> tuple[int, int]:
 
 @pytest.mark.parametrize(("version", "timestamp"), WAITING)
 @pytest.mark.parametrize("isolation", [0, 1])
-def test_it_waits_for_the_flush_of_what_was_appended_before(unflushed: Asker, version: int, timestamp: int, isolation: int) -> None:
+def test_it_waits_for_the_flush_of_what_was_appended_before(
+    unflushed: Asker, version: int, timestamp: int, isolation: int
+) -> None:
     started = unflushed.start(list_request(timestamp, isolation_level=isolation if version >= 2 else 0), version)
     assert started.response is None
     unflushed.sim.broker.waiting.run_ready()
@@ -269,7 +286,9 @@ def test_what_is_appended_after_the_request_is_not_waited_for(unflushed: Asker) 
     assert answer(started) == (0, 2)
 
 
-@pytest.mark.parametrize(("timestamp", "version"), [(EARLIEST, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING, 11)])
+@pytest.mark.parametrize(
+    ("timestamp", "version"), [(EARLIEST, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING, 11)]
+)
 def test_what_the_end_does_not_change_is_answered_at_once(unflushed: Asker, timestamp: int, version: int) -> None:
     assert unflushed.start(list_request(timestamp), version).response is not None
 

@@ -33,7 +33,12 @@ def test_tells_brokers_and_the_leader_of_each_partition(version: int) -> None:
     assert told.topic_id == (topic.id if version >= 10 else bytes(16))
     assert [partition.partition_index for partition in told.partitions] == [0, 1, 2]
     for partition in told.partitions:
-        assert (partition.error_code, partition.leader_id, partition.replica_nodes, partition.isr_nodes) == (0, 4, [4], [4])
+        assert (partition.error_code, partition.leader_id, partition.replica_nodes, partition.isr_nodes) == (
+            0,
+            4,
+            [4],
+            [4],
+        )
         assert partition.leader_epoch == (asker.sim.broker.leader_epoch if version >= 7 else -1)
         assert partition.offline_replicas == []
 
@@ -58,7 +63,12 @@ def test_topics_are_found_by_id(version: int) -> None:
     response = asker.ask(MetadataRequest(topics=[MetadataRequestTopic(topic_id=id, name=None) for id in ids]), version)
     found, lost = response.topics
     assert (found.error_code, found.name, found.topic_id, len(found.partitions)) == (0, "orders", topic.id, 1)
-    assert (lost.error_code, lost.name, lost.topic_id, lost.partitions) == (ErrorCode.UNKNOWN_TOPIC_ID, None, ids[1], [])
+    assert (lost.error_code, lost.name, lost.topic_id, lost.partitions) == (
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        None,
+        ids[1],
+        [],
+    )
 
 
 @pytest.mark.parametrize("version", [10, 11])
@@ -94,7 +104,9 @@ def test_a_topic_asked_for_twice_is_created_once() -> None:
     ("settings", "fields"),
     [({"auto.create.topics.enable": False}, {}), ({}, {"allow_auto_topic_creation": False})],
 )
-def test_no_topic_is_created_against_the_setting_or_the_clients_word(settings: dict[str, bool], fields: dict[str, bool]) -> None:
+def test_no_topic_is_created_against_the_setting_or_the_clients_word(
+    settings: dict[str, bool], fields: dict[str, bool]
+) -> None:
     asker = Asker(settings)
     (topic,) = asker.ask(named("new", **fields), 9).topics
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -159,7 +171,9 @@ def test_a_partition_whose_disk_failed_has_no_leader() -> None:
     asker = Asker()
     partition = asker.sim.topic("orders", 2).partition(1)
     partition.log._fail(StorageFailed("an fsync failed"))
-    assert all(one.leader_id == 1 for one in asker.ask(named("orders"), 9).topics[0].partitions), "a read-only one can be consumed"
+    assert all(one.leader_id == 1 for one in asker.ask(named("orders"), 9).topics[0].partitions), (
+        "a read-only one can be consumed"
+    )
     partition.log.take_offline(StorageFailed("the disk is gone"))
     good, bad = asker.ask(named("orders"), 9).topics[0].partitions
     assert (good.error_code, good.leader_id) == (0, 1)

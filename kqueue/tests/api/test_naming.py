@@ -32,13 +32,21 @@ ID = b"0123456789abcdef"
 @pytest.mark.parametrize(
     ("request_", "named"),
     [
-        (ProduceRequest(topic_data=[TopicProduceData(name="t", partition_data=[PartitionProduceData(index=3)])]), [("t", (3,))]),
+        (
+            ProduceRequest(topic_data=[TopicProduceData(name="t", partition_data=[PartitionProduceData(index=3)])]),
+            [("t", (3,))],
+        ),
         (FetchRequest(topics=[FetchTopic(topic_id=ID, partitions=[FetchPartition(partition=1)])]), [(ID, (1,))]),
-        (MetadataRequest(topics=[MetadataRequestTopic(name="t"), MetadataRequestTopic(name=None, topic_id=ID)]), [("t", ()), (ID, ())]),
+        (
+            MetadataRequest(topics=[MetadataRequestTopic(name="t"), MetadataRequestTopic(name=None, topic_id=ID)]),
+            [("t", ()), (ID, ())],
+        ),
         (MetadataRequest(topics=None), []),
         (OffsetFetchRequest(topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]), [("t", (0, 1))]),
         (
-            OffsetFetchRequest(groups=[OffsetFetchRequestGroup(topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[2])])]),
+            OffsetFetchRequest(
+                groups=[OffsetFetchRequestGroup(topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[2])])]
+            ),
             [("t", (2,))],
         ),
         (OffsetFetchRequest(groups=[OffsetFetchRequestGroup(topics=None)]), []),
@@ -47,14 +55,18 @@ ID = b"0123456789abcdef"
         (DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]), [("t", ())]),
         (DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="t", partitions=[5])]), [("t", (5,))]),
         (
-            DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=kind, resource_name=f"r{kind}") for kind in (2, 4)]),
+            DescribeConfigsRequest(
+                resources=[DescribeConfigsResource(resource_type=kind, resource_name=f"r{kind}") for kind in (2, 4)]
+            ),
             [("r2", ())],
         ),
         (DescribeGroupsRequest(groups=["g"]), []),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_topics_are_found_wherever_a_request_has_them(request_: Any, named: list[tuple[str | bytes, tuple[int, ...]]]) -> None:
+def test_topics_are_found_wherever_a_request_has_them(
+    request_: Any, named: list[tuple[str | bytes, tuple[int, ...]]]
+) -> None:
     assert named_in(request_) == named
 
 
@@ -90,10 +102,16 @@ class Sessions:
 def test_names_stand_for_ids_and_sessions_for_what_they_remember() -> None:
     broker: Any = SimpleNamespace(topics=Topics(), fetch_sessions=Sessions())
     topics = [FetchTopic(topic_id=ID, partitions=[FetchPartition(partition=1)])]
-    assert wanted_by(FetchRequest(topics=topics, session_id=7, session_epoch=3), "Fetch", broker) == [("t", (1,)), ("t", (0,)), ("u", (4,))]
+    assert wanted_by(FetchRequest(topics=topics, session_id=7, session_epoch=3), "Fetch", broker) == [
+        ("t", (1,)),
+        ("t", (0,)),
+        ("u", (4,)),
+    ]
     assert wanted_by(FetchRequest(topics=topics, session_id=7, session_epoch=0), "Fetch", broker) == [("t", (1,))]
     unknown = bytes(15) + b"x"
-    assert wanted_by(MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=unknown)]), "Metadata", broker) == [(unknown, ())]
+    assert wanted_by(
+        MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=unknown)]), "Metadata", broker
+    ) == [(unknown, ())]
 
 
 def test_apis_are_found_by_name() -> None:

@@ -39,7 +39,9 @@ def test_names_and_ids_come_back_as_they_were(version: int) -> None:
     asker = world()
     request = commit_request(asker, version, {("t", 0): 5, ("nobody", 0): 1})
     response = asker.ask(request, version)
-    assert [(topic.name, topic.topic_id) for topic in response.topics] == [(topic.name, topic.topic_id) for topic in request.topics]
+    assert [(topic.name, topic.topic_id) for topic in response.topics] == [
+        (topic.name, topic.topic_id) for topic in request.topics
+    ]
 
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 1])
@@ -48,8 +50,12 @@ def test_members_commit_in_their_generation(version: int) -> None:
     joined = stable(asker)
     fields = {"generation_id_or_member_epoch": joined.generation_id, "member_id": joined.member_id}
     assert commit(asker, {("t", 0): 5}, version, **fields) == {(0, 0): 0}
-    assert commit(asker, {("t", 0): 6}, version, **{**fields, "generation_id_or_member_epoch": 7}) == {(0, 0): ErrorCode.ILLEGAL_GENERATION}
-    assert commit(asker, {("t", 0): 6}, version, **{**fields, "member_id": "x"}) == {(0, 0): ErrorCode.UNKNOWN_MEMBER_ID}
+    assert commit(asker, {("t", 0): 6}, version, **{**fields, "generation_id_or_member_epoch": 7}) == {
+        (0, 0): ErrorCode.ILLEGAL_GENERATION
+    }
+    assert commit(asker, {("t", 0): 6}, version, **{**fields, "member_id": "x"}) == {
+        (0, 0): ErrorCode.UNKNOWN_MEMBER_ID
+    }
     assert commit(asker, {("t", 0): 6}, version) == {(0, 0): ErrorCode.UNKNOWN_MEMBER_ID}
     assert committed(asker) == {("t", 0): 5}
 

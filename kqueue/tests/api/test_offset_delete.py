@@ -8,14 +8,20 @@ from kqueue.api.errors import ErrorCode
 from kqueue.tests.api.grouping import commit, committed, leave, stable, world
 from kqueue.tests.api.harness import Asker
 from kqueue.wire.messages.leave_group import MemberIdentity
-from kqueue.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kqueue.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 
 
 def request(group_id: str, wanted: dict[str, list[int]]) -> OffsetDeleteRequest:
     return OffsetDeleteRequest(
         group_id=group_id,
         topics=[
-            OffsetDeleteRequestTopic(name=name, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in numbers])
+            OffsetDeleteRequestTopic(
+                name=name, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in numbers]
+            )
             for name, numbers in wanted.items()
         ],
     )

@@ -22,9 +22,15 @@ Answer = tuple[int, int, str | None, int]
 NONE: Answer = (-1, -1, "", 0)
 
 
-def request(asker: Asker, version: int, wanted: Wanted | None, group_id: str = "g", **fields: Any) -> OffsetFetchRequest:
+def request(
+    asker: Asker, version: int, wanted: Wanted | None, group_id: str = "g", **fields: Any
+) -> OffsetFetchRequest:
     if version < 8:
-        old = None if wanted is None else [OffsetFetchRequestTopic(name=name, partition_indexes=found) for name, found in wanted.items()]
+        old = (
+            None
+            if wanted is None
+            else [OffsetFetchRequestTopic(name=name, partition_indexes=found) for name, found in wanted.items()]
+        )
         return OffsetFetchRequest(group_id=group_id, topics=old, **fields)
     return OffsetFetchRequest(groups=[group_of(asker, version, wanted, group_id)], **fields)
 
@@ -55,7 +61,9 @@ def answers(asker: Asker, topics: Any) -> dict[tuple[str, int], Answer]:
     }
 
 
-def fetch(asker: Asker, version: int, wanted: Wanted | None, group_id: str = "g", **fields: Any) -> dict[tuple[str, int], Answer]:
+def fetch(
+    asker: Asker, version: int, wanted: Wanted | None, group_id: str = "g", **fields: Any
+) -> dict[tuple[str, int], Answer]:
     response = asker.ask(request(asker, version, wanted, group_id, **fields), version)
     if version < 8:
         assert response.error_code == ErrorCode.NONE
@@ -112,7 +120,11 @@ def test_several_groups_at_once(version: int) -> None:
     asker = committed()
     commit(asker, {("u", 0): 9}, group_id="h")
     asked = OffsetFetchRequest(
-        groups=[group_of(asker, version, None, "h"), group_of(asker, version, {"t": [1]}), group_of(asker, version, None, "nobody")]
+        groups=[
+            group_of(asker, version, None, "h"),
+            group_of(asker, version, {"t": [1]}),
+            group_of(asker, version, None, "nobody"),
+        ]
     )
     response = asker.ask(asked, version)
     assert [(group.group_id, answers(asker, group.topics)) for group in response.groups] == [
@@ -160,4 +172,7 @@ def test_an_error_is_told_where_the_version_has_a_place_for_it(version: int) -> 
     elif version >= 2:
         assert (response.error_code, response.topics) == (later, [])
     else:
-        assert [(one.partition_index, one.error_code) for topic in response.topics for one in topic.partitions] == [(0, later), (1, later)]
+        assert [(one.partition_index, one.error_code) for topic in response.topics for one in topic.partitions] == [
+            (0, later),
+            (1, later),
+        ]

@@ -25,7 +25,9 @@ def asker() -> Asker:
     return asker
 
 
-def end(asker: Asker, epoch: int, *, version: int = 4, current: int = -1, index: int = 0, topic: str = "t") -> tuple[int, int, int]:
+def end(
+    asker: Asker, epoch: int, *, version: int = 4, current: int = -1, index: int = 0, topic: str = "t"
+) -> tuple[int, int, int]:
     asked = OffsetForLeaderPartition(partition=index, current_leader_epoch=current, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])])
     (told,) = asker.ask(request, version).topics
@@ -36,7 +38,8 @@ def end(asker: Asker, epoch: int, *, version: int = 4, current: int = -1, index:
 
 @pytest.mark.parametrize("version", versions_of("offset_for_leader_epoch"))
 @pytest.mark.parametrize(
-    ("epoch", "expected"), [(2, (0, 2, 2)), (3, (0, 2, 2)), (5, (0, 5, 3)), (6, (0, 6, 3)), (7, UNKNOWN), (-1, UNKNOWN), (1, (0, 1, 0))]
+    ("epoch", "expected"),
+    [(2, (0, 2, 2)), (3, (0, 2, 2)), (5, (0, 5, 3)), (6, (0, 6, 3)), (7, UNKNOWN), (-1, UNKNOWN), (1, (0, 1, 0))],
 )
 def test_tells_where_an_epoch_ended(asker: Asker, version: int, epoch: int, expected: tuple[int, int, int]) -> None:
     if version == 0:

@@ -40,7 +40,9 @@ def test_below_4_batches_become_message_sets(asker: Asker, version: int, codec: 
         (1, b"k", b"b" * 50),
         (2, b"k", b"c" * 50),
     ]
-    assert {record.timestamp for record in records} == ({-1} if MAGIC[version] == 0 else {1_700_000_000_000, 1_700_000_000_001})
+    assert {record.timestamp for record in records} == (
+        {-1} if MAGIC[version] == 0 else {1_700_000_000_000, 1_700_000_000_001}
+    )
 
 
 @pytest.mark.parametrize("version", range(4))

@@ -56,7 +56,9 @@ def test_lookup_finds_what_is_told_and_refuses_the_rest(version: str) -> None:
             assert persona.lookup(row.key, number) is found
         if BY_KEY[row.key].name != "ApiVersions":
             for number in {row.low - 1, row.high + 1, 32767}:
-                with pytest.raises(UnsupportedVersion, match=f"{BY_KEY[row.key].name} is served from version .* as version {version}"):
+                with pytest.raises(
+                    UnsupportedVersion, match=f"{BY_KEY[row.key].name} is served from version .* as version {version}"
+                ):
                     persona.lookup(row.key, number)
     told = {row.key for row in persona.advertised}
     for key in (*(api.key for api in ALL if api.key not in told), 999, -1):
@@ -81,7 +83,9 @@ def test_a_newer_api_versions_is_told_that_kafkas_range(version: str, high: int)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(18, 0, high)]
     answer = persona.lookup(18, high).handle(NAMED, Call(broker, high))
-    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [tuple(row) for row in persona.advertised]
+    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [
+        tuple(row) for row in persona.advertised
+    ]
 
 
 def test_an_unknown_version_is_named_with_those_that_there_are() -> None:
@@ -93,7 +97,11 @@ def test_an_unknown_version_is_named_with_those_that_there_are() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_told_and_missing_together_are_that_kafka(version: str) -> None:
-    whole = {name: set(range(found[0], found[1] + 1)) for name, row in KAFKA.items() if (found := row[VERSIONS.index(version)])}
+    whole = {
+        name: set(range(found[0], found[1] + 1))
+        for name, row in KAFKA.items()
+        if (found := row[VERSIONS.index(version)])
+    }
     told = {name: set(range(low, high + 1)) for name, (low, high) in ranges(version).items()}
     missing = personas.missing(version)
     assert Missing("EndTxn", *KAFKA["EndTxn"][VERSIONS.index(version)]) in missing  # type: ignore[misc]

@@ -1,4 +1,6 @@
-"""Produce at every version: what is appended, and how each refusal is told; `test_produce_work` has when it is answered."""
+"""Produce at every version: what is appended, and how each refusal is told; `test_produce_work` has
+when it is answered.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def test_old_clients_send_message_sets(asker: Asker, version: int, magic: int, c
     ]
 
 
-@pytest.mark.parametrize("records", [old_set(0, b"a"), old_set(1, b"a"), b"", None, batch(b"a") * 2, batch(b"a", base_offset=5)])
+@pytest.mark.parametrize(
+    "records", [old_set(0, b"a"), old_set(1, b"a"), b"", None, batch(b"a") * 2, batch(b"a", base_offset=5)]
+)
 @pytest.mark.parametrize("version", range(3, 14))
 def test_from_version_3_on_it_is_exactly_one_batch(asker: Asker, version: int, records: bytes | None) -> None:
     answer = asker.produce("t", records, version=version)
@@ -90,7 +94,9 @@ def test_each_partition_succeeds_or_fails_for_itself(asker: Asker, version: int)
     ]
     request.topic_data += produce_request(asker, "nobody", batch(b"lost"), version).topic_data
     known, unknown = asker.ask(request, version).responses
-    assert (known.name, known.topic_id) == (("t", bytes(16)) if version < 13 else ("", asker.sim.broker.topics.get("t").id))
+    assert (known.name, known.topic_id) == (
+        ("t", bytes(16)) if version < 13 else ("", asker.sim.broker.topics.get("t").id)
+    )
     codes = [(one.index, one.error_code) for one in known.partition_responses]
     assert codes == [(0, 0), (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (1, ErrorCode.CORRUPT_MESSAGE)]
     (lost,) = unknown.partition_responses
@@ -170,7 +176,10 @@ def test_a_topic_may_have_its_own_compression(codec: str, sent: str) -> None:
 def test_clients_do_not_write_to_internal_topics(version: int) -> None:
     asker = Asker({"offsets.topic.num.partitions": 1})
     asker.sim.result(asker.sim.broker.topics.create_on_demand("__consumer_offsets"))
-    assert asker.produce("__consumer_offsets", batch(b"a"), version=version).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert (
+        asker.produce("__consumer_offsets", batch(b"a"), version=version).error_code
+        == ErrorCode.INVALID_TOPIC_EXCEPTION
+    )
 
 
 # --- producers
@@ -225,11 +234,16 @@ def test_damaged_batches_are_answered(cut: int, flip: int, version: int, magic: 
 
 def test_a_request_of_nothing_is_answered_with_nothing(asker: Asker) -> None:
     assert asker.ask(ProduceRequest(acks=-1, topic_data=[]), 9).responses == []
-    assert asker.ask(ProduceRequest(acks=-1, topic_data=[TopicProduceData(name="t")]), 9).responses[0].partition_responses == []
+    assert (
+        asker.ask(ProduceRequest(acks=-1, topic_data=[TopicProduceData(name="t")]), 9).responses[0].partition_responses
+        == []
+    )
 
 
 def test_the_handler_costs_little_beside_the_append(asker: Asker) -> None:
-    """A guard against work that creeps into the hot path: counted in calls, so that the machine's load does not matter."""
+    """A guard against work that creeps into the hot path: counted in calls, so that the machine's
+    load does not matter.
+    """
     served = table.lookup(0, 9)
     call = Call(asker.sim.broker, 9)
     requests = [produce_request(asker, "t", None, acks=1) for _ in range(2)]

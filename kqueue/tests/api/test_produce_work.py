@@ -1,4 +1,6 @@
-"""When a produce request is answered: at once, once flushed, too late, never; and who leads instead."""
+"""When a produce request is answered: at once, once flushed, too late, never; and who leads
+instead.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +143,9 @@ def test_nothing_of_the_frame_is_kept_while_waiting() -> None:
 
 
 @pytest.mark.parametrize("version", versions_of("produce"))
-def test_who_leads_instead_is_told_where_the_version_can(asker: Asker, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_leads_instead_is_told_where_the_version_can(
+    asker: Asker, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def lost(self: Partition, *_: Any, **__: Any) -> None:
         raise NotLeader("somebody else leads")
 
@@ -150,7 +154,10 @@ def test_who_leads_instead_is_told_where_the_version_can(asker: Asker, version: 
     (answer,) = response.responses[0].partition_responses
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     if version >= 10:
-        assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (1, asker.sim.broker.leader_epoch)
+        assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (
+            1,
+            asker.sim.broker.leader_epoch,
+        )
         assert [(node.node_id, node.host, node.port) for node in response.node_endpoints] == [(1, "127.0.0.1", 9092)]
     else:
         assert response.node_endpoints == []
@@ -214,7 +221,9 @@ def test_a_request_of_very_many_partitions_waits_until_files_can_be_opened(confi
 
     def ask() -> Started:
         partitions = [PartitionProduceData(index=one.index, records=batch(b"x")) for one in topic.partitions]
-        request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=partitions)])
+        request = ProduceRequest(
+            acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=partitions)]
+        )
         return asker.start(request, 9)
 
     def codes(started: Started) -> set[int]:

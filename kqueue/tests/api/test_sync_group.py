@@ -12,7 +12,9 @@ VERSIONS = versions_of("sync_group")
 
 def told(version: int, assignment: bytes) -> SyncGroupResponse:
     known = version >= 5
-    return SyncGroupResponse(protocol_type="consumer" if known else None, protocol_name="range" if known else None, assignment=assignment)
+    return SyncGroupResponse(
+        protocol_type="consumer" if known else None, protocol_name="range" if known else None, assignment=assignment
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)

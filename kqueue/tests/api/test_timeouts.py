@@ -1,4 +1,6 @@
-"""A request that gives no time at all is served like any other, at every API whose requests carry a time."""
+"""A request that gives no time at all is served like any other, at every API whose requests carry a
+time.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,17 @@ def _create(asker: Asker, version: int) -> Any:
 
 
 def _delete(asker: Asker, version: int) -> Any:
-    return DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]) if version >= 6 else DeleteTopicsRequest(topic_names=["t"])
+    return (
+        DeleteTopicsRequest(topics=[DeleteTopicState(name="t")])
+        if version >= 6
+        else DeleteTopicsRequest(topic_names=["t"])
+    )
 
 
 def _delete_records(asker: Asker, version: int) -> Any:
-    return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])])
+    return DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])]
+    )
 
 
 def _fetch(asker: Asker, version: int) -> Any:
@@ -45,11 +53,15 @@ def _fetch(asker: Asker, version: int) -> Any:
 
 
 def _list_offsets(asker: Asker, version: int) -> Any:
-    return ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])])
+    return ListOffsetsRequest(
+        topics=[ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])]
+    )
 
 
 REQUESTS: dict[str, Callable[[Asker, int], Any]] = {
-    "CreatePartitions": lambda asker, version: CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=2, assignments=None)]),
+    "CreatePartitions": lambda asker, version: CreatePartitionsRequest(
+        topics=[CreatePartitionsTopic(name="t", count=2, assignments=None)]
+    ),
     "CreateTopics": _create,
     "DeleteRecords": _delete_records,
     "DeleteTopics": _delete,
@@ -72,7 +84,11 @@ REFUSED_BY_KAFKA = {"session_timeout_ms"}
 
 def times(row: table.Served, version: int) -> Iterator[str]:
     for each in message_schema_of(row.api.request_class).fields_at(version):
-        if each.name.endswith("_ms") and ("timeout" in each.name or "wait" in each.name) and each.name not in REFUSED_BY_KAFKA:
+        if (
+            each.name.endswith("_ms")
+            and ("timeout" in each.name or "wait" in each.name)
+            and each.name not in REFUSED_BY_KAFKA
+        ):
             yield each.name
 
 
@@ -96,7 +112,9 @@ def codes(part: Any) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("time_ms", [0, -1, 1])
-@pytest.mark.parametrize(("row", "version", "field"), CASES, ids=lambda value: getattr(getattr(value, "api", None), "name", str(value)))
+@pytest.mark.parametrize(
+    ("row", "version", "field"), CASES, ids=lambda value: getattr(getattr(value, "api", None), "name", str(value))
+)
 def test_a_request_without_time_is_served(row: table.Served, version: int, field: str, time_ms: int) -> None:
     asker = Asker(sim=Simulation({"group.initial.rebalance.delay.ms": 0}))
     asker.sim.topic("t")

@@ -22,12 +22,16 @@ def test_what_it_may_raise_passes() -> None:
 
 
 def test_what_it_may_not_raise_carries_its_name_and_keeps_its_words_apart() -> None:
-    with pytest.raises(StorageFailed, match="storage 'x' of some-plugin 2.1: read failed: ZeroDivisionError: integer") as caught:
+    with pytest.raises(
+        StorageFailed, match="storage 'x' of some-plugin 2.1: read failed: ZeroDivisionError: integer"
+    ) as caught:
         CALL("read", bytes, lambda: 1 // 0)
     assert caught.value.summary == "storage 'x' of some-plugin 2.1: read failed"
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
 def test_a_wrong_type_is_named_with_the_right_one() -> None:
-    with pytest.raises(StorageFailed, match="of some-plugin 2.1 broke its contract: read returned str, expected bytes or NoneType"):
+    with pytest.raises(
+        StorageFailed, match="of some-plugin 2.1 broke its contract: read returned str, expected bytes or NoneType"
+    ):
         CALL("read", (bytes, type(None)), lambda: "text")

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from kqueue.base import names
 from kqueue.base.errors import InvalidTopic
 
-topics = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=249).filter(lambda name: name not in (".", ".."))
+topics = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=249).filter(
+    lambda name: name not in (".", "..")
+)
 
 
 @given(topics, st.integers(0, 10**6))
@@ -25,7 +27,8 @@ def test_names_that_can_not_be_a_topic(name: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", ["orders", "orders-", "orders-01", "orders-0.abc-delete", "orders-0-stray", "-0", "orders-x", "..-0", "a/b-0"]
+    "folder",
+    ["orders", "orders-", "orders-01", "orders-0.abc-delete", "orders-0-stray", "-0", "orders-x", "..-0", "a/b-0"],
 )
 def test_folders_that_are_no_partition(folder: str) -> None:
     assert names.parse_partition_folder(folder) is None or folder == "-0"

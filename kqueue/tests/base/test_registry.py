@@ -171,7 +171,10 @@ def test_another_object_of_a_name_is_refused_with_its_holder(points: list[Point]
             pass
         assert registry.get("mine").name == "mine"
     for name, holder in (("gzip", "kqueue"), ("installed", "some-plugin 2.1")):
-        with pytest.raises(PluginError, match=f"held by '{name}' of {holder}"), registry.added(name, Thing(name), "settings"):
+        with (
+            pytest.raises(PluginError, match=f"held by '{name}' of {holder}"),
+            registry.added(name, Thing(name), "settings"),
+        ):
             pass
 
 
@@ -192,13 +195,19 @@ def test_two_can_not_serve_one_id() -> None:
     with registry.added("one", Thing("one", 1), "Broker(...)"), registry.added("two", Thing("two", 1), "settings"):
         with (
             registry.preferred("one"),
-            pytest.raises(PluginError, match=r"'two' of settings can't serve id 1: 'one' of Broker\(...\) is preferred"),
+            pytest.raises(
+                PluginError, match=r"'two' of settings can't serve id 1: 'one' of Broker\(...\) is preferred"
+            ),
             registry.preferred("two"),
         ):
             pass
         with registry.preferred("two"):
             assert registry.get("gzip").name == "two"
-    with registry.added("none", Thing("none"), "settings"), pytest.raises(PluginError, match="has no id"), registry.preferred("none"):
+    with (
+        registry.added("none", Thing("none"), "settings"),
+        pytest.raises(PluginError, match="has no id"),
+        registry.preferred("none"),
+    ):
         pass
 
 
@@ -284,6 +293,7 @@ def test_a_plugin_that_was_installed_meanwhile_says_to_restart(monkeypatch: pyte
     points.append(Point("by-customer", "C"))
     now[0] += registry.LOOK_AGAIN_S
     with pytest.raises(
-        PluginError, match=r"^partitioner 'by-customer' of some-plugin 2.1 was installed while this process ran: restart the broker"
+        PluginError,
+        match=r"^partitioner 'by-customer' of some-plugin 2.1 was installed while this process ran: restart the broker",
     ):
         partitioners.get("by-customer")

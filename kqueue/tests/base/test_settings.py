@@ -31,7 +31,15 @@ RETENTION = Setting(
     (Synonym("log.retention.ms"), Synonym("log.retention.minutes", 60_000), Synonym("log.retention.hours", 3_600_000)),
 )
 SEGMENT = Setting("segment.bytes", Kind.INT, 2**30, at_least(14), Scope.TOPIC, "Size.", (Synonym("log.segment.bytes"),))
-POLICY = Setting("cleanup.policy", Kind.LIST, ["delete"], Rule("not empty", bool), Scope.TOPIC, "Policy.", (Synonym("log.cleanup.policy"),))
+POLICY = Setting(
+    "cleanup.policy",
+    Kind.LIST,
+    ["delete"],
+    Rule("not empty", bool),
+    Scope.TOPIC,
+    "Policy.",
+    (Synonym("log.cleanup.policy"),),
+)
 NODE = Setting("node.id", Kind.INT, 1, at_least(0), Scope.BROKER, "Number.")
 AUTO = Setting("auto.create", Kind.BOOLEAN, True, ANY, Scope.BROKER, "Create.")
 
@@ -72,7 +80,9 @@ def test_a_bad_value_is_refused_with_what_was_expected(catalog: Catalog, name: s
 def test_an_unknown_name_is_refused_with_the_nearest(catalog: Catalog) -> None:
     with pytest.raises(SettingError, match="did you mean 'log.segment.bytes'"):
         Config(catalog, {"log.segments.bytes": "1"})
-    with pytest.raises(SettingError, match="^Unknown topic config name: log.segment.bytes; did you mean 'segment.bytes'"):
+    with pytest.raises(
+        SettingError, match="^Unknown topic config name: log.segment.bytes; did you mean 'segment.bytes'"
+    ):
         Config(catalog).for_topic({"log.segment.bytes": "100"})
 
 
@@ -114,7 +124,9 @@ def test_numbers_survive_writing_and_parsing(number: int) -> None:
     assert row.parse(format_value(number)) == number
 
 
-@pytest.mark.parametrize(("value", "text"), [(None, None), (True, "true"), (["a", "b"], "a,b"), ([], ""), (0.5, "0.5"), ("x", "x")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, None), (True, "true"), (["a", "b"], "a,b"), ([], ""), (0.5, "0.5"), ("x", "x")]
+)
 def test_values_are_written_as_kafka_does(value: object, text: str | None) -> None:
     assert format_value(value) == text
 

@@ -131,8 +131,12 @@ def test_who_runs_the_timers_may_deal_with_their_exceptions() -> None:
         room.pass_(20)
 
 
-@given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), max_size=20), st.lists(st.integers(0, 60), max_size=6))
-def test_timers_and_what_they_lead_to_run_as_in_time_that_goes_by_itself(chains: list[tuple[int, int]], parts: list[int]) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), max_size=20), st.lists(st.integers(0, 60), max_size=6)
+)
+def test_timers_and_what_they_lead_to_run_as_in_time_that_goes_by_itself(
+    chains: list[tuple[int, int]], parts: list[int]
+) -> None:
     def start(room: Room) -> None:
         for number, (first, then) in enumerate(chains):
 

@@ -61,7 +61,9 @@ def test_folders_of_no_known_topic_are_set_aside_and_not_deleted() -> None:
 
 
 def test_a_folder_of_kafka_opens_as_it_is(tmp_path: Path) -> None:
-    """S3.6: topics, records and committed offsets of a stopped Kafka 4.3 are served; its own metadata log is left alone."""
+    """S3.6: topics, records and committed offsets of a stopped Kafka 4.3 are served; its own
+    metadata log is left alone.
+    """
     folder = golden.copy_folder("4.3", tmp_path / "data")
     sim = Simulation(storage=LocalStorage(folder), clock=ManualClock(1_800_000_000_000))
     topics = sim.broker.topics
@@ -76,7 +78,9 @@ def test_a_folder_of_kafka_opens_as_it_is(tmp_path: Path) -> None:
 
 
 def test_of_topics_whose_settings_nobody_knows_everything_is_kept(tmp_path: Path) -> None:
-    """Kafka 2.8 kept settings in ZooKeeper: its records are years old, and may have been meant to stay. S5.1"""
+    """Kafka 2.8 kept settings in ZooKeeper: its records are years old, and may have been meant to
+    stay. S5.1
+    """
     folder = golden.copy_folder("2.8", tmp_path / "data")
     sim = Simulation({"node.id": 0}, storage=LocalStorage(folder), clock=ManualClock(1_900_000_000_000))
     sim.advance(3_600_000)
@@ -89,7 +93,9 @@ def test_of_topics_whose_settings_nobody_knows_everything_is_kept(tmp_path: Path
 
 def test_who_says_how_long_records_are_kept_means_topics_that_are_taken_over_too(tmp_path: Path) -> None:
     folder = golden.copy_folder("2.8", tmp_path / "data")
-    sim = Simulation({"node.id": 0, "log.retention.hours": 24}, storage=LocalStorage(folder), clock=ManualClock(1_900_000_000_000))
+    sim = Simulation(
+        {"node.id": 0, "log.retention.hours": 24}, storage=LocalStorage(folder), clock=ManualClock(1_900_000_000_000)
+    )
     sim.advance(3_600_000)
     partition = sim.broker.topics.partition("v1-none", 0)
     assert partition.log_start_offset == partition.high_watermark > 0
@@ -137,7 +143,9 @@ def test_a_setting_that_only_kafka_knows_is_left_out_and_told(caplog: pytest.Log
 
 
 def visit_of_kafka(storage: MemoryStorage, noted: list[bytes], folders: dict[str, bytes | None]) -> None:
-    """Kafka was here: it noted something of its topics, and made partitions (or took them away: None)."""
+    """Kafka was here: it noted something of its topics, and made partitions (or took them away:
+    None).
+    """
     write(storage, noted)
     for name, id in folders.items():
         if id is None:
@@ -148,7 +156,9 @@ def visit_of_kafka(storage: MemoryStorage, noted: list[bytes], folders: dict[str
 
 
 def test_what_kafka_does_to_topics_between_two_starts_is_followed() -> None:
-    """S3.1: it makes one, adds partitions, changes settings, deletes one, and deletes and makes one anew."""
+    """S3.1: it makes one, adds partitions, changes settings, deletes one, and deletes and makes one
+    anew.
+    """
     storage = MemoryStorage()
     gone, anew, again, new = b"g" * 16, b"w" * 16, b"W" * 16, b"n" * 16
     noted = [topic("a"), partition(0), topic("gone", gone), partition(0, gone), topic("anew", anew), partition(0, anew)]

@@ -55,7 +55,9 @@ def put(sim: Simulation, partition: Partition, key: bytes | None, value: bytes |
     sim.settle()
 
 
-def fill(sim: Simulation, partition: Partition, count: int, *, keys: int = 5, every_ms: float = 0, value: bytes = b"." * 100) -> None:
+def fill(
+    sim: Simulation, partition: Partition, count: int, *, keys: int = 5, every_ms: float = 0, value: bytes = b"." * 100
+) -> None:
     """Records of about 180 bytes, so that two fit into a segment; value `<number>.....`."""
     for _ in range(count):
         number = partition.log_end_offset
@@ -68,7 +70,12 @@ def records(partition: Partition) -> list[Record]:
     found: list[Record] = []
     offset = partition.log_start_offset
     while data := (fetched := partition.read_now(offset, 1 << 20)).read():
-        found += [record for position, _ in iter_batches(data) for record in iter_records(data, position) if record.offset >= offset]
+        found += [
+            record
+            for position, _ in iter_batches(data)
+            for record in iter_records(data, position)
+            if record.offset >= offset
+        ]
         offset = fetched.next_offset
     return found
 
@@ -109,7 +116,9 @@ def policy(name: str, plan: Callable[[LogView, Progress, TopicConfig, int], Any]
 
 
 def check_restart(sim: Simulation, name: str) -> Simulation:
-    """What is there now is there after a clean stop, and (of what is on a disk) after a power cut without one."""
+    """What is there now is there after a clean stop, and (of what is on a disk) after a power cut
+    without one.
+    """
     partition = sim.broker.topics.partition(name, 0)
     found, start = records(partition), partition.log_start_offset
     sim.settle()
@@ -123,7 +132,11 @@ def check_restart(sim: Simulation, name: str) -> Simulation:
     sim.stop()
     restarted = sim.restarted()
     again = restarted.broker.topics.partition(name, 0)
-    assert (records(again), again.log_start_offset, again.log_end_offset) == (found, start, found[-1].offset + 1 if found else start)
+    assert (records(again), again.log_start_offset, again.log_end_offset) == (
+        found,
+        start,
+        found[-1].offset + 1 if found else start,
+    )
     return restarted
 
 
@@ -240,7 +253,9 @@ def test_a_partition_that_can_not_be_opened_does_not_stop_the_others(caplog: pyt
     assert sim.broker.topics.partition("b", 0).log_start_offset == 4
 
 
-def test_files_that_somebody_has_removed_do_not_stop_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_files_that_somebody_has_removed_do_not_stop_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     sim = Simulation(SETTINGS, storage=LocalStorage(tmp_path))
     for name in ("a", "b"):
         fill(sim, sim.topic(name, cleanup_policy="compact,delete", retention_ms="60000", **SEGMENT).partition(0), 4)
@@ -324,7 +339,9 @@ def test_young_records_are_left_alone() -> None:
 def test_tombstones_go_after_their_time() -> None:
     """S5.2: delete.retention.ms counts from the cleaning that met the tombstone first."""
     sim = Simulation(SETTINGS)
-    topic = sim.topic("t", cleanup_policy="compact", delete_retention_ms="60000", min_cleanable_dirty_ratio="0", **SEGMENT)
+    topic = sim.topic(
+        "t", cleanup_policy="compact", delete_retention_ms="60000", min_cleanable_dirty_ratio="0", **SEGMENT
+    )
     partition = topic.partition(0)
     fill(sim, partition, 4, keys=2)
     put(sim, partition, b"key-0", None)
@@ -348,7 +365,9 @@ def test_open_transactions_hold_compaction_back() -> None:
         one = Record(0, sim.clock.wall_ms(), b"key-0", b"transactional" + b"." * 100)
         if marker is not None:
             one = Record(0, sim.clock.wall_ms(), *control_key_value(marker, 0))
-        made = build_batch([one], producer_id=producer, epoch=0, base_sequence=0, transactional=True, control=marker is not None)
+        made = build_batch(
+            [one], producer_id=producer, epoch=0, base_sequence=0, transactional=True, control=marker is not None
+        )
         partition.append(memoryview(made), read_header(made), client=False)
         sim.settle()
 
@@ -371,7 +390,9 @@ def test_open_transactions_hold_compaction_back() -> None:
 
 
 def test_compact_and_delete_together() -> None:
-    """S5.2: "compact,delete" keeps the last value of each key, and drops what is too old all the same."""
+    """S5.2: "compact,delete" keeps the last value of each key, and drops what is too old all the
+    same.
+    """
     sim = Simulation(SETTINGS)
     partition = sim.topic("t", cleanup_policy="compact,delete", retention_ms="300000", **SEGMENT).partition(0)
     fill(sim, partition, 20, keys=4)
@@ -492,7 +513,9 @@ def test_a_log_that_is_cut_while_it_is_compacted_keeps_what_it_has(steps: int) -
 
 @pytest.mark.parametrize("steps", range(14))
 def test_records_that_are_deleted_while_their_log_is_compacted(steps: int) -> None:
-    """S5.1, S5.2: the deletion does not wait for the compaction, which gives up what it would have put there."""
+    """S5.1, S5.2: the deletion does not wait for the compaction, which gives up what it would have
+    put there.
+    """
     storage = FaultyStorage()
     sim = Simulation(SETTINGS, storage=storage)
     topic = sim.topic("t", cleanup_policy="compact,delete", **SEGMENT)
@@ -539,13 +562,22 @@ def test_a_small_table_of_keys_cleans_part_by_part() -> None:
 
 
 @hypothesis.settings(max_examples=40, deadline=None)
-@given(st.integers(1, 140), st.sampled_from(["compact", "compact,delete", "delete"]), st.sampled_from(Remains), st.integers(0, 99))
-def test_whenever_the_power_goes_a_cleaned_log_has_all_that_was_to_stay(cut: int, names: str, remains: Remains, seed: int) -> None:
+@given(
+    st.integers(1, 140),
+    st.sampled_from(["compact", "compact,delete", "delete"]),
+    st.sampled_from(Remains),
+    st.integers(0, 99),
+)
+def test_whenever_the_power_goes_a_cleaned_log_has_all_that_was_to_stay(
+    cut: int, names: str, remains: Remains, seed: int
+) -> None:
     """S5.1, S5.2, S5.3: no last value is lost, and no log start that was seen goes back."""
     storage = FaultyStorage()
     sim = Simulation({**SETTINGS, "log.flush.offset.checkpoint.interval.ms": 700}, storage=storage)
     size = "1500" if names == "delete" else "-1"
-    partition = sim.topic("t", cleanup_policy=names, retention_bytes=size, file_delete_delay_ms="100", **SEGMENT).partition(0)
+    partition = sim.topic(
+        "t", cleanup_policy=names, retention_bytes=size, file_delete_delay_ms="100", **SEGMENT
+    ).partition(0)
     fill(sim, partition, 24, keys=3)
     expected, seen = latest(partition), partition.log_start_offset
     storage.cut_at = len(storage.steps) + cut
@@ -690,7 +722,13 @@ def test_a_policy_sees_what_groups_have_committed() -> None:
     seen = []
 
     def look(log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> None:
-        seen.append((groups.committed("g", log.topic, log.partition), groups.committed("other", log.topic, log.partition), now_ms))
+        seen.append(
+            (
+                groups.committed("g", log.topic, log.partition),
+                groups.committed("other", log.topic, log.partition),
+                now_ms,
+            )
+        )
 
     with policy("looking", look):
         sim = Simulation(SETTINGS)
@@ -728,7 +766,11 @@ def test_consumer_offsets_are_compacted_and_groups_come_back_as_they_were() -> N
     sim.advance(100_000)
     sim.stop()
     sim = sim.restarted()
-    assert {group: sim.broker.groups.offsets(group)["t"][0].offset for group in ("g1", "g2", "g3")} == {"g1": 59, "g2": 59, "g3": 59}
+    assert {group: sim.broker.groups.offsets(group)["t"][0].offset for group in ("g1", "g2", "g3")} == {
+        "g1": 59,
+        "g2": 59,
+        "g3": 59,
+    }
     sim.result(sim.broker.groups.delete("g2"))
     for offset in range(60, 100):
         commit(sim, "g1", "t", offset)

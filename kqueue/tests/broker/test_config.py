@@ -6,7 +6,14 @@ from kqueue.broker.config import SETTINGS
 
 def test_the_rows_of_this_floor_and_below_fit_together() -> None:
     catalog = Catalog(SETTINGS)
-    for name in ("node.id", "log.dirs", "kqueue.flush", "group.initial.rebalance.delay.ms", "log.segment.bytes", "message.max.bytes"):
+    for name in (
+        "node.id",
+        "log.dirs",
+        "kqueue.flush",
+        "group.initial.rebalance.delay.ms",
+        "log.segment.bytes",
+        "message.max.bytes",
+    ):
         assert name in catalog.broker
     assert "segment.bytes" in catalog.topic
 

@@ -64,7 +64,9 @@ class World:
         self.seen = max(self.seen, ticket.result(), partition.log_start_offset)
 
     def live(self) -> None:
-        """Appends; deletions up to within a segment, to its end, of all, flushed or not, and of nothing; time for files to go."""
+        """Appends; deletions up to within a segment, to its end, of all, flushed or not, and of
+        nothing; time for files to go.
+        """
         sim = self.start()
         topic = sim.topic("t", segment_bytes="300", file_delete_delay_ms="100")
         for before in (0, 3, 4, 8, 5, 12):
@@ -115,7 +117,9 @@ class World:
 @pytest.mark.parametrize("mode", ["group", "kafka"])
 @pytest.mark.parametrize("remains", Remains)
 def test_the_log_start_never_goes_back_wherever_the_power_is_cut(mode: str, remains: Remains) -> None:
-    """S5.1: at every step on the disk in turn: what a client was told of the log start holds, and the log is whole from there."""
+    """S5.1: at every step on the disk in turn: what a client was told of the log start holds, and
+    the log is whole from there.
+    """
     whole = World(FaultyStorage(), mode)
     whole.live()
     assert whole.seen == 12

@@ -1,4 +1,6 @@
-"""Fetch sessions: epochs, what an answer tells, turns, room and eviction; and a model of the client's side."""
+"""Fetch sessions: epochs, what an answer tells, turns, room and eviction; and a model of the
+client's side.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,20 @@ def begin(sessions: FetchSessions, count: int = 2, *, high_watermark: int = 5, b
     return context.finish()
 
 
-def told(context: FetchContext, *, high_watermark: int = 5, records: set[int] | None = None, errors: set[int] | None = None) -> list[int]:
+def told(
+    context: FetchContext, *, high_watermark: int = 5, records: set[int] | None = None, errors: set[int] | None = None
+) -> list[int]:
     context.check()
     return [
         wanted.index
         for wanted in context.wanted
-        if context.tells(wanted, high_watermark, 0, has_records=wanted.index in (records or ()), always=wanted.index in (errors or ()))
+        if context.tells(
+            wanted,
+            high_watermark,
+            0,
+            has_records=wanted.index in (records or ()),
+            always=wanted.index in (errors or ()),
+        )
     ]
 
 
@@ -220,7 +230,9 @@ def test_names_that_no_topic_can_have_are_not_remembered() -> None:
 
 
 class ClientAndBroker(RuleBasedStateMachine):
-    """A client that keeps what it was told knows, after each answer, the high watermark of every partition it fetches."""
+    """A client that keeps what it was told knows, after each answer, the high watermark of every
+    partition it fetches.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -240,7 +252,9 @@ class ClientAndBroker(RuleBasedStateMachine):
                 self.known[wanted.index] = mark
         self.id = context.finish()
         self.epoch = self.epoch + 1 if self.id else 0
-        assert {index: self.known[index] for index in self.fetching} == {index: self.truth[index] for index in self.fetching}
+        assert {index: self.known[index] for index in self.fetching} == {
+            index: self.truth[index] for index in self.fetching
+        }
 
     @rule(index=st.integers(0, 3), by=st.integers(1, 3))
     def append(self, index: int, by: int) -> None:
@@ -264,7 +278,9 @@ class ClientAndBroker(RuleBasedStateMachine):
 
     @invariant()
     def counts_are_right(self) -> None:
-        assert self.sessions.partition_count == sum(len(session.partitions) for session in self.sessions._sessions.values())
+        assert self.sessions.partition_count == sum(
+            len(session.partitions) for session in self.sessions._sessions.values()
+        )
         assert len(self.sessions) <= 2
 
 

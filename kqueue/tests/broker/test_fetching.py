@@ -51,7 +51,10 @@ def test_the_limit_is_for_all_together_and_one_batch_comes_first(sim: Simulation
     whole = take(sim.broker.topics, [want(0)], PLENTY).size
     assert sizes(take(sim.broker.topics, [want(2), want(0), want(1)], Limits(1))) == [0, whole // 2, 0]
     assert sizes(take(sim.broker.topics, [want(0), want(1)], Limits(whole + whole // 2))) == [whole, whole // 2]
-    assert sizes(take(sim.broker.topics, [want(0), want(1)], Limits(0, each_one_batch=True))) == [whole // 2, whole // 2]
+    assert sizes(take(sim.broker.topics, [want(0), want(1)], Limits(0, each_one_batch=True))) == [
+        whole // 2,
+        whole // 2,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +68,9 @@ def test_the_limit_is_for_all_together_and_one_batch_comes_first(sim: Simulation
         (want(0, last_fetched_epoch=99), OffsetOutOfRange, 0, True),
     ],
 )
-def test_errors_stand_with_their_partition(sim: Simulation, wanted: Wanted, error: type[KqueueError], missing: int, urgent: bool) -> None:
+def test_errors_stand_with_their_partition(
+    sim: Simulation, wanted: Wanted, error: type[KqueueError], missing: int, urgent: bool
+) -> None:
     harvest = take(sim.broker.topics, [wanted, want(0)], PLENTY)
     assert type(harvest.taken[0].error) is error
     assert (harvest.missing, harvest.urgent) == (missing, urgent)

@@ -23,7 +23,9 @@ def test_the_topic_and_a_folder_come_with_the_first_append_and_done_with_the_flu
     assert news == []
     sim.settle()
     assert news == [None]
-    assert [entry.name for entry in sim.storage.list("") if entry.name.startswith(OFFSETS_TOPIC)] == [f"{OFFSETS_TOPIC}-3"]
+    assert [entry.name for entry in sim.storage.list("") if entry.name.startswith(OFFSETS_TOPIC)] == [
+        f"{OFFSETS_TOPIC}-3"
+    ]
     partition = sim.broker.topics.partition(OFFSETS_TOPIC, 3)
     assert list(log_of(sim).read(partition)) == [(b"k", b"v"), (b"gone", None)]
 
@@ -47,11 +49,16 @@ def test_the_number_of_partitions_is_that_of_the_topic_once_it_is_there() -> Non
     log_of(sim).append(0, [(b"\x7f\xffa kind of key that nobody knows", b"v")], lambda error: None)
     sim.settle()
     sim.stop()
-    assert log_of(sim.restarted(lambda settings: settings.update({"offsets.topic.num.partitions": 9}))).partition_count == 5
+    assert (
+        log_of(sim.restarted(lambda settings: settings.update({"offsets.topic.num.partitions": 9}))).partition_count
+        == 5
+    )
 
 
 def test_a_record_is_no_larger_than_the_topic_allows() -> None:
-    """As in Kafka, so what members say and are assigned in one generation is bounded too. What only deletes is not."""
+    """As in Kafka, so what members say and are assigned in one generation is bounded too. What only
+    deletes is not.
+    """
     sim = Simulation({"message.max.bytes": 10_000})
     news = list[KqueueError | None]()
     log_of(sim).append(0, [(b"k", bytes(10_000))], news.append)
@@ -61,7 +68,9 @@ def test_a_record_is_no_larger_than_the_topic_allows() -> None:
     assert "max.message.bytes of __consumer_offsets is 10000" in str(news[0])
     assert news[1] is None
     assert sim.broker.topics.partition(OFFSETS_TOPIC, 0).log_start_offset == 0
-    ticket = sim.broker.groups.commit("g", -1, "", None, [Commit("t", number, 1, -1, "x" * 100) for number in range(100)])
+    ticket = sim.broker.groups.commit(
+        "g", -1, "", None, [Commit("t", number, 1, -1, "x" * 100) for number in range(100)]
+    )
     with pytest.raises(InvalidCommitOffsetSize):
         sim.result(ticket)
     assert sim.broker.groups.limits.offset_bytes == 0
@@ -86,7 +95,11 @@ def test_replay_takes_transactions_at_their_commit_and_leaves_out_the_aborted_an
     def write(key: bytes, producer: int = -1, marker: int | None = None) -> None:
         records = [Record(0, 1, key, b"v")] if marker is None else [Record(0, 1, *control_key_value(marker, 0))]
         made = build_batch(
-            records, producer_id=producer, epoch=0 if producer >= 0 else -1, transactional=producer >= 0, control=marker is not None
+            records,
+            producer_id=producer,
+            epoch=0 if producer >= 0 else -1,
+            transactional=producer >= 0,
+            control=marker is not None,
         )
         partition.append(memoryview(made), read_header(made), client=False)
 

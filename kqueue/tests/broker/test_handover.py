@@ -24,7 +24,9 @@ Kept = dict[int, bytes | None]
 
 
 class Keeping:
-    """Lets all sealed segments go, once their records are in `kept`. `fail`: called before and after that, to raise."""
+    """Lets all sealed segments go, once their records are in `kept`. `fail`: called before and
+    after that, to raise.
+    """
 
     name = "keeping"
 
@@ -209,7 +211,9 @@ def test_what_is_not_flushed_is_flushed_before_anybody_is_given_it() -> None:
 # --- what fails
 
 
-def test_a_failure_is_told_once_leaves_all_as_it_is_and_is_tried_again(policy: Keeping, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_told_once_leaves_all_as_it_is_and_is_tried_again(
+    policy: Keeping, caplog: pytest.LogCaptureFixture
+) -> None:
     sim = sim_with()
     partition = topic(sim)
 
@@ -270,7 +274,9 @@ def test_one_at_a_time_and_who_waits_is_next_without_delay(policy: Keeping) -> N
         sim.broker.cleaning.retain(partition)
         sim.broker.cleaning.retain(partition)
     step_to(sim, CpuJob)
-    assert [job.name for job in sim.jobs.pending if isinstance(job, CpuJob)] == ["cleanup policy 'keeping' of a test: a-0, offsets 0 to 3"]
+    assert [job.name for job in sim.jobs.pending if isinstance(job, CpuJob)] == [
+        "cleanup policy 'keeping' of a test: a-0, offsets 0 to 3"
+    ]
     sim.settle()
     assert [handed.topic for handed in policy.handed] == ["a", "b", "c"]
     assert [bases(partition) for partition in partitions] == [[4], [4], [4]]
@@ -364,7 +370,9 @@ def test_another_policy_does_not_wait(policy: Keeping, caplog: pytest.LogCapture
     assert policy.of(partition) == [2, 3]
 
 
-def test_a_topic_deleted_and_made_again_meanwhile_keeps_all_that_is_new(policy: Keeping, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_deleted_and_made_again_meanwhile_keeps_all_that_is_new(
+    policy: Keeping, caplog: pytest.LogCaptureFixture
+) -> None:
     sim = sim_with()
     partition = topic(sim)
     ask(sim, partition)
@@ -417,7 +425,9 @@ def test_a_log_that_failed_meanwhile_keeps_what_it_has(policy: Keeping) -> None:
 # --- the end
 
 
-def test_a_broker_that_stops_cuts_it_short_and_the_next_one_does_it_again(policy: Keeping, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_stops_cuts_it_short_and_the_next_one_does_it_again(
+    policy: Keeping, caplog: pytest.LogCaptureFixture
+) -> None:
     sim = sim_with()
     partition = topic(sim)
     ask(sim, partition)
@@ -452,7 +462,9 @@ def test_power_cut_at_every_step(remains: Remains) -> None:
                 assert names(sim, sim.broker.topics.get("t"), suffix=".deleted") == []
                 steps = cut_at
                 break
-            sim = Simulation(SETTINGS, storage=disk.after_cut(remains, random.Random(cut_at)), store=sim.store, clock=sim.clock)
+            sim = Simulation(
+                SETTINGS, storage=disk.after_cut(remains, random.Random(cut_at)), store=sim.store, clock=sim.clock
+            )
             partition = sim.broker.topics.partition("t", 0)
             there = set(offsets(partition))
             assert there | set(policy.of(partition)) == set(range(9)), f"cut at step {cut_at}"

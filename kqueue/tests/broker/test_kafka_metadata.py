@@ -72,17 +72,37 @@ def test_topics_with_partitions_and_settings() -> None:
     """S3.6: settings may come before their topic; those of brokers are nobody's topic."""
     values = [setting("a", "segment.ms", "5"), topic("a"), partition(0), partition(2), partition(1)]
     values += [setting("a", "cleanup.policy", "compact")]
-    values += [setting("a", "segment.ms", None), setting("a", "retention.ms", "7", owner=4), topic("b", OTHER), partition(0, OTHER)]
+    values += [
+        setting("a", "segment.ms", None),
+        setting("a", "retention.ms", "7", owner=4),
+        topic("b", OTHER),
+        partition(0, OTHER),
+    ]
     assert read(values) == {ID: ("a", 3, {"cleanup.policy": "compact"}), OTHER: ("b", 1, {})}
 
 
 def test_a_topic_that_was_removed_takes_its_settings_along() -> None:
-    values = [topic("a"), setting("a", "segment.ms", "5"), partition(0), removed(), topic("a", OTHER), partition(0, OTHER)]
+    values = [
+        topic("a"),
+        setting("a", "segment.ms", "5"),
+        partition(0),
+        removed(),
+        topic("a", OTHER),
+        partition(0, OTHER),
+    ]
     assert read(values) == {OTHER: ("a", 1, {})}
 
 
 def test_records_that_were_taken_back_count_for_nothing() -> None:
-    values = [topic("a"), BEGIN, topic("b", OTHER), setting("a", "segment.ms", "5"), partition(3), TAKEN_BACK, partition(0)]
+    values = [
+        topic("a"),
+        BEGIN,
+        topic("b", OTHER),
+        setting("a", "segment.ms", "5"),
+        partition(3),
+        TAKEN_BACK,
+        partition(0),
+    ]
     assert read(values) == {ID: ("a", 1, {})}
     assert read([BEGIN, topic("a"), END]) == {ID: ("a", 0, {})}
 

@@ -1,8 +1,9 @@
-"""A partition of a whole broker against a plain list of what was appended: appending, rolling, retention, compaction, deletion of
-records, work before a drop that fails by chance, clean stops, crashes, power cuts in the middle of anything, and time that goes on or back.
+"""A partition of a whole broker against a plain list of what was appended: appending, rolling,
+retention, compaction, deletion of records, work before a drop that fails by chance, clean stops,
+crashes, power cuts in the middle of anything, and time that goes on or back.
 
-S5.1, S5.2: nothing goes that may stay, nothing stays that must go, nothing comes that was not there, and nothing goes that was not
-handed over first, where a policy asks for that.
+S5.1, S5.2: nothing goes that may stay, nothing stays that must go, nothing comes that was not
+there, and nothing goes that was not handed over first, where a policy asks for that.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Row(NamedTuple):
 
 
 class Keeper:
-    """A policy that drops by age, after it has put records into `kept`: all of them, or some and then it fails, as `luck` has it.
+    """A policy that drops by age, after it has put records into `kept`: all of them, or some and
+    then it fails, as `luck` has it.
 
     `done`: what it was given when it returned.
     """
@@ -87,7 +89,9 @@ class Keeper:
         for record in segments.records():
             assert record.key is not None
             row = Row(record.timestamp, record.key, record.value)
-            assert self.kept.setdefault(record.offset, row) == row, "an offset that was handed over is that record for good"
+            assert self.kept.setdefault(record.offset, row) == row, (
+                "an offset that was handed over is that record for good"
+            )
             offsets.add(record.offset)
             if not self.is_lucky and self.luck.random() < 0.1:
                 raise OSError("bad luck")
@@ -97,8 +101,8 @@ class Keeper:
 
 
 class KeepingMachine(RuleBasedStateMachine):
-    """`rows`: offset -> all that was ever appended and may be there; `safe`: all below was seen by consumers; `start`: the log start as
-    last seen.
+    """`rows`: offset -> all that was ever appended and may be there; `safe`: all below was seen by
+    consumers; `start`: the log start as last seen.
     """
 
     kind: str
@@ -129,12 +133,19 @@ class KeepingMachine(RuleBasedStateMachine):
 
     # --- what clients do
 
-    @rule(batches=st.lists(PAIRS, min_size=1, max_size=8), codec=st.sampled_from(["none", "none", "gzip"]), settle=st.booleans())
+    @rule(
+        batches=st.lists(PAIRS, min_size=1, max_size=8),
+        codec=st.sampled_from(["none", "none", "gzip"]),
+        settle=st.booleans(),
+    )
     def append(self, batches: list[list[tuple[bytes, int | None]]], codec: str, settle: bool) -> None:
         for pairs in batches:
             now_ms = self.sim.clock.wall_ms()
             base = self.partition.log_end_offset
-            rows = [Row(now_ms + number, key, None if size is None else b"v" * size) for number, (key, size) in enumerate(pairs)]
+            rows = [
+                Row(now_ms + number, key, None if size is None else b"v" * size)
+                for number, (key, size) in enumerate(pairs)
+            ]
             self.rows.update({base + number: row for number, row in enumerate(rows)})
             records = [Record(number, row.time, row.key, row.value) for number, row in enumerate(rows)]
             batch = build_batch(records, base_offset=0, codec=codec)
@@ -208,7 +219,9 @@ class KeepingMachine(RuleBasedStateMachine):
         self.disk = self.disk.after_cut(Remains.KEPT, random.Random(0))
         self._start_again()
 
-    @rule(steps=st.integers(1, 40), remains=st.sampled_from(Remains), seed=st.integers(0, 1000), minutes=st.integers(0, 8))
+    @rule(
+        steps=st.integers(1, 40), remains=st.sampled_from(Remains), seed=st.integers(0, 1000), minutes=st.integers(0, 8)
+    )
     def cut_power(self, steps: int, remains: Remains, seed: int, minutes: int) -> None:
         self.disk.cut_at = len(self.disk.steps) + steps
         try:
@@ -278,7 +291,9 @@ class KeepingMachine(RuleBasedStateMachine):
             assert self._compacted(unseen) == unseen, "nothing goes that was not handed over, and taken"
 
     def _compacted(self, offsets: set[int]) -> set[int]:
-        """Those of the offsets that compaction may have taken before the drop: their key has a later value, or they are deletions."""
+        """Those of the offsets that compaction may have taken before the drop: their key has a
+        later value, or they are deletions.
+        """
         if not self.is_compacted:
             return set()
         last = {row.key: offset for offset, row in sorted(self.rows.items())}

@@ -72,8 +72,12 @@ def test_what_is_yielded_runs_as_a_job_and_its_result_or_error_comes_back(sim: S
     assert ticket.result() == run_steps(work()) == "[42, 'no']"
 
 
-@pytest.mark.parametrize(("error", "words"), [(InvalidRecord("bad"), "bad"), (ZeroDivisionError("oh"), "ZeroDivisionError")])
-def test_work_that_fails_fails_its_ticket_and_the_next_has_its_turn(sim: Simulation, error: Exception, words: str) -> None:
+@pytest.mark.parametrize(
+    ("error", "words"), [(InvalidRecord("bad"), "bad"), (ZeroDivisionError("oh"), "ZeroDivisionError")]
+)
+def test_work_that_fails_fails_its_ticket_and_the_next_has_its_turn(
+    sim: Simulation, error: Exception, words: str
+) -> None:
     def work() -> Steps[str]:
         yield None
         raise error
@@ -122,7 +126,9 @@ def stored(topic: Topic) -> list[Record]:
     ],
     ids=["records", "compressed", "small", "old", "old wrapper"],
 )
-@pytest.mark.parametrize("settings", [{"cleanup_policy": "compact"}, {"compression_type": "gzip"}], ids=["compacted", "recompressed"])
+@pytest.mark.parametrize(
+    "settings", [{"cleanup_policy": "compact"}, {"compression_type": "gzip"}], ids=["compacted", "recompressed"]
+)
 def test_a_long_batch_is_appended_later_as_a_short_one_is_at_once(
     sim: Simulation, make: Callable[[], memoryview], settings: dict[str, str]
 ) -> None:
@@ -141,7 +147,11 @@ def test_what_comes_later_waits_behind_a_batch_that_takes_long(sim: Simulation) 
     producer = {"producer_id": 5, "epoch": 0}
     long = batch(LONG, base_sequence=0, **producer)
     copy = bytes(long)
-    tickets = [append(topic, long), append(topic, batch(1, base_sequence=LONG, **producer)), append(topic, memoryview(bytearray(copy)))]
+    tickets = [
+        append(topic, long),
+        append(topic, batch(1, base_sequence=LONG, **producer)),
+        append(topic, memoryview(bytearray(copy))),
+    ]
     long[:] = bytes(len(long))  # the buffer is another request's by then
     assert isinstance(append(other, batch(1)), Appended), "other partitions do not wait"
     sim.settle()

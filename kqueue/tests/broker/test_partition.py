@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.errors import FencedLeaderEpoch, OffsetOutOfRange, StorageFailed, UnknownLeaderEpoch, UnknownTopicOrPartition
+from kqueue.base.errors import (
+    FencedLeaderEpoch,
+    OffsetOutOfRange,
+    StorageFailed,
+    UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
+)
 from kqueue.broker.partition import Partition
 from kqueue.broker.waiting import Wait
 from kqueue.records.batch import Record, iter_batches, iter_records, read_header
@@ -22,7 +28,12 @@ def values(partition: Partition, offset: int = 0, *, read_committed: bool = Fals
     found: list[bytes | None] = []
     while (fetched := partition.read(offset, 1 << 20, read_committed=read_committed).fetched).region is not None:
         data = fetched.region.read()
-        found += [record.value for position, _ in iter_batches(data) for record in iter_records(data, position) if record.offset >= offset]
+        found += [
+            record.value
+            for position, _ in iter_batches(data)
+            for record in iter_records(data, position)
+            if record.offset >= offset
+        ]
         offset = fetched.next_offset
     return found
 
@@ -117,7 +128,9 @@ def test_who_waits_at_the_partition_is_woken_when_the_high_watermark_moves() -> 
     partition = sim.topic("orders").partition(0)
     end = append(partition, b"a")
     answers = list[str]()
-    sim.broker.waiting.add(Wait((partition,), None, lambda expired: "seen" if partition.is_committed(end) else None), answers.append)
+    sim.broker.waiting.add(
+        Wait((partition,), None, lambda expired: "seen" if partition.is_committed(end) else None), answers.append
+    )
     sim.broker.waiting.run_ready()
     assert answers == []
     sim.settle()
@@ -244,7 +257,9 @@ def test_kafka_mode_flushes_a_segment_that_was_ended_while_another_was_flushed()
     assert partition.log.flushed_offset == partition.log_end_offset
 
 
-def test_after_a_failed_fsync_in_kafka_mode_what_was_visible_and_may_be_lost_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_failed_fsync_in_kafka_mode_what_was_visible_and_may_be_lost_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sim = Simulation({"kqueue.flush": "kafka", "log.flush.interval.messages": 2}, storage=FaultyStorage())
     partition = sim.topic("orders").partition(0)
     append(partition, b"a")

@@ -123,7 +123,10 @@ def test_what_a_retry_wakes_runs_in_the_same_turn(waiting: Waiting) -> None:
     assert answers == ["first", "second"]
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=30), st.lists(st.sampled_from("abc"), max_size=5))
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=30),
+    st.lists(st.sampled_from("abc"), max_size=5),
+)
 def test_exactly_those_woken_are_answered(plan: list[tuple[str, bool]], woken: list[str]) -> None:
     waiting, answers = Waiting(Timers(), StillClock()), list[int]()
     for index, (key, cancel) in enumerate(plan):

@@ -1,4 +1,6 @@
-"""A broker for the commands to talk to: an embedded one, or, in TEST_BOOTSTRAP, any other that speaks Kafka's protocol."""
+"""A broker for the commands to talk to: an embedded one, or, in TEST_BOOTSTRAP, any other that
+speaks Kafka's protocol.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_settings_from_outside() -> None:
-    """Our own variables, set by whoever runs the tests, would be settings of every broker and command here."""
+    """Our own variables, set by whoever runs the tests, would be settings of every broker and
+    command here.
+    """
     for name in [name for name in os.environ if name.startswith("KQUEUE_")]:
         del os.environ[name]
 

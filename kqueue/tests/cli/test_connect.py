@@ -68,7 +68,9 @@ def test_a_missing_package_is_said_with_the_way_to_get_it(monkeypatch: pytest.Mo
         connect.need("kafka", "cli")
 
 
-@pytest.mark.parametrize(("version", "is_good"), [("2.3", False), ("3.0.9", False), ("3.0.10", True), ("3.1.0.dev1", True), ("4.0", True)])
+@pytest.mark.parametrize(
+    ("version", "is_good"), [("2.3", False), ("3.0.9", False), ("3.0.10", True), ("3.1.0.dev1", True), ("4.0", True)]
+)
 def test_an_old_client_library_is_refused(monkeypatch: pytest.MonkeyPatch, version: str, is_good: bool) -> None:
     monkeypatch.setattr("kafka.version.__version__", version)
     if is_good:

@@ -72,7 +72,12 @@ def test_partitions_and_offsets_without_a_group(kq: Kq, done: Done, topic: str) 
     assert done("consume", topic, "-p", "1", "-o", "earliest", "-n", "3") == "a\nb\nc\n"
     assert done("consume", topic, "-p", "1", "-o", "2", "-n", "1") == "c\n"
     assert done("consume", topic, "-p", "1", *QUIET) == ""
-    assert sorted(done("consume", topic, "-p", "1", "-p", "2", "-o", "earliest", "-n", "4").split()) == ["a", "b", "c", "x"]
+    assert sorted(done("consume", topic, "-p", "1", "-p", "2", "-o", "earliest", "-n", "4").split()) == [
+        "a",
+        "b",
+        "c",
+        "x",
+    ]
     assert done("groups", "list") == before
     result = kq("consume", topic, "-p", "7")
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (
@@ -136,7 +141,9 @@ def start(bootstrap: str, *args: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_commits_what_was_printed_and_leaves(done: Done, bootstrap: str, topic: str, number: signal.Signals) -> None:
+def test_ctrl_c_commits_what_was_printed_and_leaves(
+    done: Done, bootstrap: str, topic: str, number: signal.Signals
+) -> None:
     fill(done, topic, 5)
     with start(bootstrap, topic, "-g", topic, "--from-beginning") as process:
         assert process.stdout is not None
@@ -189,7 +196,10 @@ def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, 
     def members() -> set[str]:
         return {line.split()[6] for line in done("groups", "describe", topic).splitlines()[1:]}
 
-    with start(bootstrap, topic, "-g", topic, "--from-beginning") as one, start(bootstrap, topic, "-g", topic, "--from-beginning") as two:
+    with (
+        start(bootstrap, topic, "-g", topic, "--from-beginning") as one,
+        start(bootstrap, topic, "-g", topic, "--from-beginning") as two,
+    ):
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             if topic in done("groups", "list").splitlines() and len(members() - {"-"}) == 2:
@@ -198,7 +208,9 @@ def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, 
         else:
             pytest.fail("the group did not come together")
         found: list[str] = []
-        threads = [threading.Thread(target=lambda process=process: found.extend(process.stdout)) for process in (one, two)]
+        threads = [
+            threading.Thread(target=lambda process=process: found.extend(process.stdout)) for process in (one, two)
+        ]
         for thread in threads:
             thread.start()
         done("produce", topic, "--partitioner", "round_robin", input="".join(f"{n}\n" for n in range(90)))
@@ -216,7 +228,9 @@ def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, 
     assert committed(done, topic) == 90
 
 
-@pytest.mark.parametrize(("offset", "values"), [("-2", ["3", "4"]), ("-99", ["0", "1", "2", "3", "4"]), ("2", ["2", "3", "4"])])
+@pytest.mark.parametrize(
+    ("offset", "values"), [("-2", ["3", "4"]), ("-99", ["0", "1", "2", "3", "4"]), ("2", ["2", "3", "4"])]
+)
 def test_a_negative_offset_counts_back_from_the_end(done: Done, topic: str, offset: str, values: list[str]) -> None:
     done("produce", topic, "--partition", "0", input="".join(f"{number}\n" for number in range(5)))
     assert done("consume", topic, "-p", "0", "--offset", offset, "-n", str(len(values))).split() == values

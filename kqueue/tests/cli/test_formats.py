@@ -25,7 +25,9 @@ DATA = st.none() | st.binary(max_size=40) | st.text(max_size=20).map(str.encode)
 
 
 @given(DATA, DATA, st.lists(st.tuples(st.text(max_size=8), st.binary(max_size=8))))
-def test_json_goes_round_unharmed(value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]]) -> None:
+def test_json_goes_round_unharmed(
+    value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]]
+) -> None:
     line = formatter("json")(Record(value, key, headers))
     assert line.count(b"\n") == 1
     assert parse_json(line) == Outgoing(value, key, tuple(headers), 2, 1_700_000_000_123)  # type: ignore[arg-type]
@@ -101,7 +103,9 @@ def test_template() -> None:
     )
 
 
-@pytest.mark.parametrize("spec", ["{nothing}", "{}", "{key!r}", "{key:>3}", "{key.__class__}", "plain", "", "{key", "key}"])
+@pytest.mark.parametrize(
+    "spec", ["{nothing}", "{}", "{key!r}", "{key:>3}", "{key.__class__}", "plain", "", "{key", "key}"]
+)
 def test_bad_formats_are_refused(spec: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         formatter(spec)

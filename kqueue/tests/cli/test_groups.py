@@ -14,7 +14,9 @@ Done = Callable[..., str]
 
 @pytest.fixture
 def group(done: Done, topic: str) -> str:
-    """A group of the topic's name that has read six of nine records, two of three in each partition, and has no members."""
+    """A group of the topic's name that has read six of nine records, two of three in each
+    partition, and has no members.
+    """
     for partition in range(3):
         done("produce", topic, "-p", str(partition), input="a\nb\n")
     done("consume", topic, "-g", topic, "--from-beginning", "-n", "6")
@@ -39,13 +41,25 @@ def test_describe_shows_the_lag(kq: Kq, group: str) -> None:
     assert result.exit_code == 0
     assert result.stderr == f"The group {group} has no members now.\n"
     head, *rows = [line.split() for line in result.stdout.splitlines()]
-    assert head == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"]
+    assert head == [
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "CURRENT-OFFSET",
+        "LOG-END-OFFSET",
+        "LAG",
+        "CONSUMER-ID",
+        "HOST",
+        "CLIENT-ID",
+    ]
     assert rows == [[group, group, str(partition), "2", "3", "1", "-", "-", "-"] for partition in range(3)]
 
 
 @pytest.fixture
 def member(bootstrap: str, group: str) -> Iterator[KafkaConsumer]:
-    consumer = KafkaConsumer(group, bootstrap_servers=bootstrap, group_id=group, client_id="watcher", enable_auto_commit=False)
+    consumer = KafkaConsumer(
+        group, bootstrap_servers=bootstrap, group_id=group, client_id="watcher", enable_auto_commit=False
+    )
     while not consumer.assignment():
         consumer.poll(1000)  # long enough for a join: kafka-python 3 drops one that its poll leaves in the middle
     yield consumer
@@ -182,13 +196,21 @@ def test_offsets_of_a_topic_can_be_deleted(kq: Kq, done: Done, topic: str, fresh
     group = fresh + "-g"
     done("produce", topic, "--partition", "0", input="a\nb\n")
     done("groups", "reset-offsets", group, "--topic", f"{topic}:0,1", "--to-latest", "--execute")
-    assert done("groups", "delete-offsets", group, "--topic", f"{topic}:0") == f"Deleted the offset of {topic}-0, which was 2.\n"
-    assert done("groups", "delete-offsets", group, "--topic", topic) == f"Deleted the offset of {topic}-1, which was 0.\n"
+    assert (
+        done("groups", "delete-offsets", group, "--topic", f"{topic}:0")
+        == f"Deleted the offset of {topic}-0, which was 2.\n"
+    )
+    assert (
+        done("groups", "delete-offsets", group, "--topic", topic) == f"Deleted the offset of {topic}-1, which was 0.\n"
+    )
     again = kq("groups", "delete-offsets", group, "--topic", topic)
     assert (again.exit_code, again.stdout, again.stderr) == (0, "", f"The group {group} had committed nothing there.\n")
 
 
 def test_offsets_that_can_not_be_deleted(kq: Kq, topic: str, fresh: str) -> None:
     result = kq("groups", "delete-offsets", fresh + "-nobody", "--topic", topic)
-    assert (result.exit_code, result.stderr) == (1, "Error: there is no such group; `kqueue groups list` shows what is there\n")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "Error: there is no such group; `kqueue groups list` shows what is there\n",
+    )
     assert "there is no topic" in kq("groups", "delete-offsets", fresh, "--topic", fresh + "-no").stderr

@@ -1,4 +1,6 @@
-"""`-o json`: every command that prints a table has it, and what it prints is JSON with keys that stay."""
+"""`-o json`: every command that prints a table has it, and what it prints is JSON with keys that
+stay.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ WITHOUT = {"demo", "groups delete", "groups delete-offsets", "topics create", "p
 
 
 def context_of(command: click.Command) -> click.Context:
-    """With the help options of the root command: a command remembers those of the first context that asks for them."""
+    """With the help options of the root command: a command remembers those of the first context
+    that asks for them.
+    """
     return click.Context(command, **root.context_settings)
 
 
@@ -68,7 +72,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kqueue.Broker]:
     with kqueue.Broker(tmp_path_factory.mktemp("data")) as broker:
         broker.create_topic("orders", 2, retention_ms=1000)
         broker.topics["orders"].produce_all(["a", "b"], partition=0)
-        consumer = KafkaConsumer("orders", bootstrap_servers=broker.bootstrap, group_id="mail", auto_offset_reset="earliest")
+        consumer = KafkaConsumer(
+            "orders", bootstrap_servers=broker.bootstrap, group_id="mail", auto_offset_reset="earliest"
+        )
         next(consumer)
         consumer.commit()
         consumer.close()
@@ -100,7 +106,15 @@ MEMBER = dict.fromkeys(("topic", "partition", "committed", "end", "lag", "member
         (("topics", "list"), [dict.fromkeys(("name", "id", "internal", "partitions"))]),
         (
             ("topics", "describe", "orders"),
-            [{"name": None, "id": None, "internal": None, "partitions": [PARTITION], "configs": {"retention.ms": None}}],
+            [
+                {
+                    "name": None,
+                    "id": None,
+                    "internal": None,
+                    "partitions": [PARTITION],
+                    "configs": {"retention.ms": None},
+                }
+            ],
         ),
         (("groups", "list"), [dict.fromkeys(("group", "state", "protocol_type"))]),
         (("groups", "describe", "mail"), [{"group": None, "state": None, "partitions": [MEMBER]}]),
@@ -120,7 +134,9 @@ MEMBER = dict.fromkeys(("topic", "partition", "committed", "end", "lag", "member
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_one_document_with_these_keys(broker: kqueue.Broker, args: tuple[str, ...], flag: tuple[str, ...], expected: Any) -> None:
+def test_one_document_with_these_keys(
+    broker: kqueue.Broker, args: tuple[str, ...], flag: tuple[str, ...], expected: Any
+) -> None:
     assert keys(printed(broker, *args, *flag)) == expected
 
 
@@ -133,7 +149,9 @@ def test_the_values_are_those_of_the_broker(broker: kqueue.Broker) -> None:
     assert (row["topic"], row["end"], row["member_id"]) == ("orders", 2, None)
     assert row["lag"] == 2 - row["committed"]
     info = printed(broker, "cluster", "info", "-o", "json")
-    assert info["brokers"] == [{"id": 1, "host": "127.0.0.1", "port": broker.port, "rack": None, "is_controller": True, "kafka": "4.3"}]
+    assert info["brokers"] == [
+        {"id": 1, "host": "127.0.0.1", "port": broker.port, "rack": None, "is_controller": True, "kafka": "4.3"}
+    ]
     assert {"name": "Produce", "key": 0, "min": 0, "max": 13} in info["apis"]
 
 

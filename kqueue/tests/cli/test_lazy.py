@@ -42,7 +42,9 @@ def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LazyGroup:
     monkeypatch.delitem(sys.modules, "greetings_of_a_plugin", raising=False)
     table = {"version": LazyCommand("kqueue.cli.version:version", "The built-in.")}
     # its commands are the real ones, which keep the help options that they are first called with
-    return LazyGroup("g", table=table, entry_points="test.commands", context_settings={"help_option_names": ["-h", "--help"]})
+    return LazyGroup(
+        "g", table=table, entry_points="test.commands", context_settings={"help_option_names": ["-h", "--help"]}
+    )
 
 
 def test_a_plugin_adds_a_command(group: LazyGroup) -> None:
@@ -64,7 +66,10 @@ def test_a_built_in_name_wins(group: LazyGroup) -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("broken", "'broken' of greetings 1.5 failed to load: AttributeError"), ("odd", "'odd' of greetings 1.5 is no click command but 7")],
+    [
+        ("broken", "'broken' of greetings 1.5 failed to load: AttributeError"),
+        ("odd", "'odd' of greetings 1.5 is no click command but 7"),
+    ],
 )
 def test_a_bad_plugin_is_named_and_the_others_work(group: LazyGroup, name: str, words: str) -> None:
     result = CliRunner().invoke(group, [name])
@@ -95,7 +100,14 @@ def test_help_imports_no_subcommand_and_no_client() -> None:
     )
     text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     loaded = text.rpartition("LOADED")[2]
-    expected = ["kqueue.base", "kqueue.base.errors", "kqueue.base.names", "kqueue.cli", "kqueue.cli.app", "kqueue.cli.lazy"]
+    expected = [
+        "kqueue.base",
+        "kqueue.base.errors",
+        "kqueue.base.names",
+        "kqueue.cli",
+        "kqueue.cli.app",
+        "kqueue.cli.lazy",
+    ]
     assert loaded.strip() == str(expected)
 
 

@@ -14,8 +14,12 @@ def run(*args: str) -> str:
 
 
 def test_settings_are_listed_with_their_effect_and_its_reason() -> None:
-    assert run("min.insync", "--scope", "topic").startswith("min.insync.replicas (topic, warned)\n    Replicas that must have a record")
-    assert run("log.retention.hours").startswith("log.retention.hours (broker, does)\n    Default of the topics' retention.ms.")
+    assert run("min.insync", "--scope", "topic").startswith(
+        "min.insync.replicas (topic, warned)\n    Replicas that must have a record"
+    )
+    assert run("log.retention.hours").startswith(
+        "log.retention.hours (broker, does)\n    Default of the topics' retention.ms."
+    )
     assert run("num.io.threads") == (
         "num.io.threads (broker, warned)\n    No effect: one thread serves all connections; see background.threads.\n"
     )

@@ -30,7 +30,15 @@ def test_counted(count: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_949, "999.9 kB"), (999_950, "1.0 MB"), (2.5e9, "2.5 GB"), (4e12, "4,000.0 GB")],
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (999_949, "999.9 kB"),
+        (999_950, "1.0 MB"),
+        (2.5e9, "2.5 GB"),
+        (4e12, "4,000.0 GB"),
+    ],
 )
 def test_size_text(size: float, text: str) -> None:
     assert size_text(size) == text
@@ -48,7 +56,9 @@ def test_a_hidden_counter_writes_nothing(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_counter_writes_now_and_then_and_clears_its_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_counter_writes_now_and_then_and_clears_its_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     now_s = 100.0
     monkeypatch.setattr("kqueue.cli.output.time.monotonic", lambda: now_s)
     with Counter("records", shown=True) as counter:
@@ -56,4 +66,6 @@ def test_a_counter_writes_now_and_then_and_clears_its_line(capsys: pytest.Captur
         counter.show(2)
         now_s += Counter.EVERY_S
         counter.show(3000)
-    assert capsys.readouterr().err == "\r1 records \r3,000 records \r"  # the sequence that clears is left out off a terminal
+    assert (
+        capsys.readouterr().err == "\r1 records \r3,000 records \r"
+    )  # the sequence that clears is left out off a terminal

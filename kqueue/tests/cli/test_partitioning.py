@@ -43,7 +43,11 @@ def test_by_name_and_by_path(module: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("round_robbin", "did you mean 'round_robin'"), ("no_such_module:X", "no_such_module"), ("module_with_last:First", "First")],
+    [
+        ("round_robbin", "did you mean 'round_robin'"),
+        ("no_such_module:X", "no_such_module"),
+        ("module_with_last:First", "First"),
+    ],
 )
 @pytest.mark.usefixtures("module")
 def test_what_can_not_be_had_is_a_sentence(text: str, words: str) -> None:
@@ -62,7 +66,9 @@ def test_the_topics_own(bootstrap: str) -> None:
 
 
 @pytest.mark.parametrize("answer", [{}, {"topic": {}}, {"topic": {"orders": {}}}])
-def test_brokers_that_have_no_such_setting_leave_the_default(monkeypatch: pytest.MonkeyPatch, answer: dict[str, object]) -> None:
+def test_brokers_that_have_no_such_setting_leave_the_default(
+    monkeypatch: pytest.MonkeyPatch, answer: dict[str, object]
+) -> None:
     with Broker() as broker:
         told(monkeypatch, answer)
         placing = as_client_partitioner()
@@ -82,7 +88,9 @@ def told(monkeypatch: pytest.MonkeyPatch, answer: dict[str, object]) -> None:
 def test_a_broker_can_not_have_a_module_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     with Broker() as broker:
         told(monkeypatch, {"topic": {"orders": {"kqueue.partitioner": {"value": "module_with_last:Last"}}}})
-        with pytest.raises(click.ClickException, match="the partitioner 'module_with_last:Last' .* is not installed here"):
+        with pytest.raises(
+            click.ClickException, match="the partitioner 'module_with_last:Last' .* is not installed here"
+        ):
             follow_topic(as_client_partitioner(), broker.bootstrap, "orders")
     assert "module_with_last" not in sys.modules
 
@@ -120,5 +128,7 @@ def test_one_that_fails_to_load_here(tmp_path: Path) -> None:
             check=False,
         )
     assert ran.returncode == 1
-    assert ran.stderr.startswith("Error: topic orders names its partitioner (kqueue.partitioner), but the partitioner 'half' can't be used")
+    assert ran.stderr.startswith(
+        "Error: topic orders names its partitioner (kqueue.partitioner), but the partitioner 'half' can't be used"
+    )
     assert "half-done 0.3 failed to load: ModuleNotFoundError: No module named 'no_such_module'" in ran.stderr

@@ -18,7 +18,9 @@ Done = Callable[..., str]
 
 
 def read_back(done: Done, topic: str, count: int) -> list[dict[str, object]]:
-    lines = done("consume", topic, "--from-beginning", "-n", str(count), "--timeout-ms", "10000", "--format", "json").splitlines()
+    lines = done(
+        "consume", topic, "--from-beginning", "-n", str(count), "--timeout-ms", "10000", "--format", "json"
+    ).splitlines()
     return [json.loads(line) for line in lines]
 
 
@@ -66,7 +68,11 @@ def test_partitioners_by_name(kq: Kq, done: Done, topic: str) -> None:
 
 
 def test_a_partitioner_by_its_path(done: Done, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = ("class Last:", "    def __init__(self, rng): ...", "    def partition(self, key, count, **_): return count - 1")
+    lines = (
+        "class Last:",
+        "    def __init__(self, rng): ...",
+        "    def partition(self, key, count, **_): return count - 1",
+    )
     (tmp_path / "partitioner_of_produce.py").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
     done("produce", topic, "--partitioner", "partitioner_of_produce:Last", "-k", ":", input="a:\nb:\nc:\n")
@@ -74,12 +80,18 @@ def test_a_partitioner_by_its_path(done: Done, topic: str, tmp_path: Path, monke
 
 
 def test_a_partitioner_that_fails_is_named(kq: Kq, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = ("class Astray:", "    def __init__(self, rng): ...", "    def partition(self, key, count, **_): return count")
+    lines = (
+        "class Astray:",
+        "    def __init__(self, rng): ...",
+        "    def partition(self, key, count, **_): return count",
+    )
     (tmp_path / "failing_partitioner_of_produce.py").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
     result = kq("produce", topic, "--partitioner", "failing_partitioner_of_produce:Astray", input="a\n")
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: record 1 can't be sent: partitioner 'failing_partitioner_of_produce:Astray'")
+    assert result.stderr.startswith(
+        "Error: record 1 can't be sent: partitioner 'failing_partitioner_of_produce:Astray'"
+    )
     assert "partition returned 3, expected an int from 0 to 2" in result.stderr
 
 
@@ -119,7 +131,9 @@ def test_a_bad_line_is_named_and_what_came_before_is_sent(kq: Kq, done: Done, to
         "Error: line 3 can't be sent: no key separator ':' in it (what stood in the 2 lines before it was sent)\n"
     )
     assert len(read_back(done, topic, 2)) == 2
-    assert kq("produce", topic, "--format", "json", input="x\n").stderr.startswith("Error: line 1 can't be sent: this is not JSON")
+    assert kq("produce", topic, "--format", "json", input="x\n").stderr.startswith(
+        "Error: line 1 can't be sent: this is not JSON"
+    )
 
 
 def test_a_record_that_is_too_large(kq: Kq, topic: str) -> None:
@@ -132,7 +146,10 @@ def test_batches_that_are_too_large_are_halved_until_they_fit(kq: Kq, done: Done
     done("topics", "create", fresh, "-c", "max.message.bytes=300")
     result = kq("produce", fresh, input="".join(f"{n}\n" for n in range(500)) + "x" * 400 + "\n")
     assert result.exit_code == 1
-    assert result.stderr == "Error: 1 of 501 records not taken: a record is larger than the topic allows (max.message.bytes)\n"
+    assert (
+        result.stderr
+        == "Error: 1 of 501 records not taken: a record is larger than the topic allows (max.message.bytes)\n"
+    )
     assert {row["value"] for row in read_back(done, fresh, 500)} == {str(n) for n in range(500)}
 
 

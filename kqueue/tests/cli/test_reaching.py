@@ -53,7 +53,9 @@ def test_without_a_broker_it_says_that_it_waits_and_ends(kq: Kq, free_port: int,
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_timeout_of_0_tries_once_and_says_nothing_of_waiting(kq: Kq, free_port: int, command: str, tmp_path: Path) -> None:
+def test_a_timeout_of_0_tries_once_and_says_nothing_of_waiting(
+    kq: Kq, free_port: int, command: str, tmp_path: Path
+) -> None:
     result = kq(*arguments(command, tmp_path), "-b", f"127.0.0.1:{free_port}", "--timeout", "0", input="x\n")
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: ")

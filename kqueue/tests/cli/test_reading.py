@@ -46,7 +46,9 @@ def test_what_could_not_be_committed_is_said() -> None:
     consumer = LostConsumer()
     lost = opened(consumer)
     lost._next[PLACE] = 7
-    with pytest.raises(click.ClickException, match="could not be committed and will come again: the broker does not answer"):
+    with pytest.raises(
+        click.ClickException, match="could not be committed and will come again: the broker does not answer"
+    ):
         lost.close()
     assert consumer.closed
     lost._committed[PLACE] = 7
@@ -62,7 +64,9 @@ class Message:
 
 
 class SlowGroup:
-    """A consumer that is given its partition at the third poll, under a clock that each poll moves by a second."""
+    """A consumer that is given its partition at the third poll, under a clock that each poll moves
+    by a second.
+    """
 
     def __init__(self, clock: list[float], joins: bool = True) -> None:
         self.clock = clock

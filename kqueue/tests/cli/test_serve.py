@@ -48,7 +48,9 @@ def serving(*args: str, env: dict[str, str] | None = None, cwd: Path | None = No
 
 def refused(*args: str, env: dict[str, str] | None = None) -> tuple[int, str]:
     command = [sys.executable, "-m", "kqueue.cli", "serve", *args]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, **(env or {})})
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, **(env or {})}
+    )
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
     return result.returncode, result.stderr
@@ -69,7 +71,9 @@ def test_serves_stops_cleanly_and_keeps_what_it_was_given(tmp_path: Path, number
         assert [line.split(maxsplit=3)[3] for line in log.splitlines()] == ["stopping", "stopped"]
         assert (folder / ".kafka_cleanshutdown").exists()
     with serving("--set", f"log.dirs={folder}", "--set", ANY_PORT) as served:
-        consumer = KafkaConsumer("orders", bootstrap_servers=served.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=10_000)
+        consumer = KafkaConsumer(
+            "orders", bootstrap_servers=served.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=10_000
+        )
         assert [next(consumer).value, next(consumer).value] == [b"0", b"1"]
         consumer.close()
 
@@ -85,7 +89,9 @@ def test_a_stop_does_not_wait_for_consumers_and_they_outlive_it(tmp_path: Path) 
             assert consumer.stdout.readline() == "first\n"
             served.end()
             assert served.process.returncode == 0
-            with serving("--set", f"log.dirs={tmp_path}", "--set", f"listeners=PLAINTEXT://{served.bootstrap}") as again:
+            with serving(
+                "--set", f"log.dirs={tmp_path}", "--set", f"listeners=PLAINTEXT://{served.bootstrap}"
+            ) as again:
                 producer = KafkaProducer(bootstrap_servers=again.bootstrap)
                 producer.send("orders", b"second").get(timeout=10)
                 producer.close()
@@ -106,9 +112,21 @@ def test_the_environment_wins_over_the_file_and_set_over_both(tmp_path: Path, wi
 
 
 def test_settings_of_kafka_without_a_meaning_are_warned_of(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "kqueue.cli", "serve", "--set", "zookeeper.connect=zk:2181", "--set", "listeners=nonsense"]
+    command = [
+        sys.executable,
+        "-m",
+        "kqueue.cli",
+        "serve",
+        "--set",
+        "zookeeper.connect=zk:2181",
+        "--set",
+        "listeners=nonsense",
+    ]
     text = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=tmp_path).stderr
-    assert "WARNING --set zookeeper.connect: zookeeper.connect has no effect and is left out: there is no ZooKeeper" in text
+    assert (
+        "WARNING --set zookeeper.connect: zookeeper.connect has no effect and is left out: there is no ZooKeeper"
+        in text
+    )
 
 
 def test_without_settings_the_data_is_in_the_working_folder(tmp_path: Path) -> None:
@@ -120,7 +138,9 @@ def test_a_second_broker_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with serving("--set", f"log.dirs={tmp_path}", "--set", ANY_PORT):
         status, text = refused("--set", f"log.dirs={tmp_path}", "--set", ANY_PORT)
     assert status == 1
-    assert re.fullmatch(rf"Error: {tmp_path}\S* is locked by another process\. Stop the broker that uses it, .*\n", text)
+    assert re.fullmatch(
+        rf"Error: {tmp_path}\S* is locked by another process\. Stop the broker that uses it, .*\n", text
+    )
 
 
 def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
@@ -128,7 +148,9 @@ def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         status, text = refused("--set", f"log.dirs={tmp_path}", "--set", f"listeners=PLAINTEXT://127.0.0.1:{port}")
     assert status == 1
-    assert re.fullmatch(rf"Error: listener PLAINTEXT://127\.0\.0\.1:{port} can't be opened: .*\. Choose another address: .*\n", text)
+    assert re.fullmatch(
+        rf"Error: listener PLAINTEXT://127\.0\.0\.1:{port} can't be opened: .*\. Choose another address: .*\n", text
+    )
 
 
 @pytest.mark.parametrize(
@@ -211,10 +233,22 @@ def test_storage_and_metadata_store_may_come_from_a_module(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("pair", "words"),
     [
-        ("kqueue.storage=my_module:mak", "kqueue.storage=my_module:mak: .*'my_module' has no 'mak'; did you mean 'make'"),
-        ("kqueue.storage=my_modul:make", "module 'my_modul' can't be imported: ModuleNotFoundError.*name its folder in PYTHONPATH"),
-        ("kqueue.storage=my_module:odd", "kqueue.storage=my_module:odd: .*expected a Storage, found int without the method open"),
-        ("kqueue.metadata=my_module:odd", "kqueue.metadata=my_module:odd: .*expected a MetadataStore, found int without the method read"),
+        (
+            "kqueue.storage=my_module:mak",
+            "kqueue.storage=my_module:mak: .*'my_module' has no 'mak'; did you mean 'make'",
+        ),
+        (
+            "kqueue.storage=my_modul:make",
+            "module 'my_modul' can't be imported: ModuleNotFoundError.*name its folder in PYTHONPATH",
+        ),
+        (
+            "kqueue.storage=my_module:odd",
+            "kqueue.storage=my_module:odd: .*expected a Storage, found int without the method open",
+        ),
+        (
+            "kqueue.metadata=my_module:odd",
+            "kqueue.metadata=my_module:odd: .*expected a MetadataStore, found int without the method read",
+        ),
         ("kqueue.codecs=zsdt", "kqueue.codecs=zsdt: no codec is called 'zsdt'; did you mean 'zstd'"),
         ("kqueue.partitioners=mine", "kqueue.partitioners=mine: expected name=module:Class"),
     ],
@@ -230,7 +264,9 @@ def test_a_plugin_that_can_not_be_used_is_told_at_the_start(tmp_path: Path, pair
 def test_a_busy_port_leaves_no_new_folder(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, told = refused("--set", f"listeners=PLAINTEXT://127.0.0.1:{port}", "--set", f"log.dirs={tmp_path / 'a' / 'b'}")
+        code, told = refused(
+            "--set", f"listeners=PLAINTEXT://127.0.0.1:{port}", "--set", f"log.dirs={tmp_path / 'a' / 'b'}"
+        )
     assert (code, "Address already in use" in told) == (1, True)
     assert list(tmp_path.iterdir()) == []
 
@@ -248,7 +284,9 @@ def test_topics_are_made_at_the_start_where_they_are_not_there(tmp_path: Path) -
     assert partitions == {"orders": {0, 1, 2}, "payments": {0}}
 
 
-@pytest.mark.parametrize("wrong", ["orders:0", "orders:x", "orders:", "orders:-1", "or ders", ":3", "__consumer_offsets"])
+@pytest.mark.parametrize(
+    "wrong", ["orders:0", "orders:x", "orders:", "orders:-1", "or ders", ":3", "__consumer_offsets"]
+)
 def test_a_wrong_topic_is_one_sentence(wrong: str, tmp_path: Path) -> None:
     code, told = refused("--topic", wrong, "--set", ANY_PORT, "--set", f"log.dirs={tmp_path / 'data'}")
     assert code in (1, 2)

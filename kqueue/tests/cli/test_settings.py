@@ -14,14 +14,18 @@ def test_what_is_asked_for_of_topics_that_are_there() -> None:
             found = topic_settings(client, ["a", "missing"], ["retention.ms", "no.such.setting"])
             assert found == {"a": {"retention.ms": "5"}, "missing": {}}
             assert topic_settings(client, [], ["retention.ms"]) == {}
-            assert broker_settings(client, broker.bootstrap, ["kqueue.storage", "no.such.setting"]) == {3: {"kqueue.storage": "memory"}}
+            assert broker_settings(client, broker.bootstrap, ["kqueue.storage", "no.such.setting"]) == {
+                3: {"kqueue.storage": "memory"}
+            }
 
 
 def test_many_topics_are_asked_for_in_turns() -> None:
     class Client:
         asked: list[int]
 
-        def describe_configs(self, resources: list[object], config_filter: str) -> dict[str, dict[str, dict[str, dict[str, str]]]]:
+        def describe_configs(
+            self, resources: list[object], config_filter: str
+        ) -> dict[str, dict[str, dict[str, dict[str, str]]]]:
             self.asked.append(len(resources))
             return {"topic": {resource.name: {"x": {"value": "1"}} for resource in resources}}  # type: ignore[attr-defined]
 

@@ -13,11 +13,15 @@ Done = Callable[..., str]
 
 
 def test_create_list_describe_delete(done: Done, kq: Kq, fresh: str) -> None:
-    assert done("topics", "create", fresh, "-p", "2", "-c", "retention.ms=5000") == f"Created topic {fresh} with 2 partitions.\n"
+    assert (
+        done("topics", "create", fresh, "-p", "2", "-c", "retention.ms=5000")
+        == f"Created topic {fresh} with 2 partitions.\n"
+    )
     assert fresh in done("topics", "list").splitlines()
     head, first, second = done("topics", "describe", fresh).splitlines()
     assert re.fullmatch(
-        rf"Topic: {fresh}\tTopicId: [\w-]{{22}}\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: \S*retention\.ms=5000\S*", head
+        rf"Topic: {fresh}\tTopicId: [\w-]{{22}}\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: \S*retention\.ms=5000\S*",
+        head,
     )
     assert re.match(rf"\tTopic: {fresh}\tPartition: 0\tLeader: (\d+)\tReplicas: \1\tIsr: \1\tElr: ", first)
     assert second.startswith(f"\tTopic: {fresh}\tPartition: 1\t")
@@ -171,5 +175,11 @@ def test_topics_say_how_they_are_cleaned_and_unknown_ways_are_refused(kq: Kq, do
 
 def test_all_but_the_last_records_can_be_deleted(done: Done, topic: str) -> None:
     done("produce", topic, "--partition", "0", input="a\nb\nc\n")
-    assert done("topics", "delete-records", topic, "-p", "0", "--before-offset", "-1") == f"{topic}-0 begins at offset 2 now.\n"
-    assert done("topics", "delete-records", topic, "-p", "0", "--before-offset", "-5") == f"{topic}-0 begins at offset 2 now.\n"
+    assert (
+        done("topics", "delete-records", topic, "-p", "0", "--before-offset", "-1")
+        == f"{topic}-0 begins at offset 2 now.\n"
+    )
+    assert (
+        done("topics", "delete-records", topic, "-p", "0", "--before-offset", "-5")
+        == f"{topic}-0 begins at offset 2 now.\n"
+    )

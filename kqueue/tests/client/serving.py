@@ -1,4 +1,6 @@
-"""What the tests of the client share: batches, what is in them, and a server that answers as the test says."""
+"""What the tests of the client share: batches, what is in them, and a server that answers as the
+test says.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ Answer = Callable[[int, int, int, bytes], "bytes | None"]
 
 
 class Impostor:
-    """Listens, and answers each request with the bytes that `answer(key, version, correlation, body)` gives; None hangs up.
+    """Listens, and answers each request with the bytes that `answer(key, version, correlation,
+    body)` gives; None hangs up.
 
     Its ApiVersions are those of the wire classes, unless `answer` is asked first (`greets`).
     """
@@ -72,7 +75,9 @@ class Impostor:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         for each in self._taken:
             each.close() if each.fileno() < 0 else each.shutdown(socket.SHUT_RDWR)
@@ -115,5 +120,8 @@ def answer_of(key: int, version: int, correlation: int, response: Any) -> bytes:
 
 
 def greeting(key: int, version: int, correlation: int, body: bytes) -> bytes:
-    rows = [ApiVersion(api_key=api.key, min_version=api.versions[0], max_version=api.versions[1] - api.unstable) for api in BY_KEY.values()]
+    rows = [
+        ApiVersion(api_key=api.key, min_version=api.versions[0], max_version=api.versions[1] - api.unstable)
+        for api in BY_KEY.values()
+    ]
     return answer_of(key, version, correlation, ApiVersionsResponse(api_keys=rows))

@@ -117,12 +117,19 @@ def test_a_limit_of_bytes_ends_a_fetch_after_a_batch(client: Client) -> None:
 
 
 def test_out_of_range_is_told_apart_and_what_others_gave_is_kept(client: Client) -> None:
-    with pytest.raises(FetchOutOfRange, match=r"Fetch of orders-0: OFFSET_OUT_OF_RANGE \(from offset 31; .* earliest") as caught:
+    with pytest.raises(
+        FetchOutOfRange, match=r"Fetch of orders-0: OFFSET_OUT_OF_RANGE \(from offset 31; .* earliest"
+    ) as caught:
         client.fetch({ORDERS: 31, THREE[2]: 0, THREE[1]: 99})
     assert caught.value.failed.keys() == {ORDERS, THREE[1]}
     assert values_of(caught.value.done[THREE[2]]) == [b"2"] * 3
     again = pickle.loads(pickle.dumps(caught.value))
-    assert (str(again), again.code_name, again.topic, again.partition) == (str(caught.value), "OFFSET_OUT_OF_RANGE", "orders", 0)
+    assert (str(again), again.code_name, again.topic, again.partition) == (
+        str(caught.value),
+        "OFFSET_OUT_OF_RANGE",
+        "orders",
+        0,
+    )
     assert again.failed.keys() == {ORDERS, THREE[1]}
 
 
@@ -135,7 +142,9 @@ def test_out_of_range_is_raised_only_where_nothing_worse_is_met(client: Client) 
 
 @pytest.mark.parametrize("place", [("nowhere", 0), ("orders", 7)])
 def test_what_is_not_there_is_asked_for_a_little_longer_and_then_told(client: Client, place: tuple[str, int]) -> None:
-    with pytest.raises(BrokerRefused, match=rf"{place[0]}-{place[1]}: UNKNOWN_TOPIC_OR_PARTITION \(create it") as caught:
+    with pytest.raises(
+        BrokerRefused, match=rf"{place[0]}-{place[1]}: UNKNOWN_TOPIC_OR_PARTITION \(create it"
+    ) as caught:
         client.fetch({place: 0})
     assert (caught.value.topic, caught.value.partition, caught.value.code) == (*place, 3)
     with pytest.raises(BrokerRefused, match="topic 'nowhere': UNKNOWN_TOPIC"):
@@ -189,7 +198,9 @@ def test_all_groups_are_named_those_without_members_too(client: Client) -> None:
 
 
 def test_topics_are_made_and_their_settings_told(client: Client) -> None:
-    found = client.create_topics([NewTopic("made", 4, settings={"max.message.bytes": "1234567"}), NewTopic("by-default")])
+    found = client.create_topics(
+        [NewTopic("made", 4, settings={"max.message.bytes": "1234567"}), NewTopic("by-default")]
+    )
     assert (len(found.topics["made"].partitions), len(found.topics["by-default"].partitions)) == (4, 1)
     settings = client.configs(["made", "three"], ["max.message.bytes", "kqueue.partitioner", "no.such"])
     assert settings["made"]["max.message.bytes"] == ("1234567", True)

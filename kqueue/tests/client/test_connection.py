@@ -12,7 +12,14 @@ import pytest
 
 import kqueue
 from kqueue.base.addresses import Address, parse_addresses
-from kqueue.base.errors import BadAnswer, BrokerUnreachable, ConnectionLost, DeadlinePassed, IncompatibleBroker, UnencodableMessage
+from kqueue.base.errors import (
+    BadAnswer,
+    BrokerUnreachable,
+    ConnectionLost,
+    DeadlinePassed,
+    IncompatibleBroker,
+    UnencodableMessage,
+)
 from kqueue.client import Client, ClientOptions
 from kqueue.client.connection import FIRST_RECEIVE_BYTES, Connection, Connections
 from kqueue.client.deadline import Deadline
@@ -27,7 +34,9 @@ LIST_GROUPS = BY_MODULE["list_groups"]
 
 
 def connect(bootstrap: str, timeout_ms: int = 5_000, **options: int) -> Connection:
-    return Connection(parse_addresses(bootstrap)[0], ClientOptions(bootstrap=bootstrap, **options), Deadline(timeout_ms))
+    return Connection(
+        parse_addresses(bootstrap)[0], ClientOptions(bootstrap=bootstrap, **options), Deadline(timeout_ms)
+    )
 
 
 # --- which version
@@ -43,13 +52,24 @@ def only(api_key: int, low: int, high: int) -> Callable[[int, int, int, bytes], 
 
 @pytest.mark.parametrize(
     ("low", "high", "wanted", "found"),
-    [(0, 99, None, 5), (0, 3, None, 3), (2, 5, (0, 4), 4), (4, 5, (0, 3), None), (6, 9, None, None), (0, 1, (2, 5), None)],
+    [
+        (0, 99, None, 5),
+        (0, 3, None, 3),
+        (2, 5, (0, 4), 4),
+        (4, 5, (0, 3), None),
+        (6, 9, None, None),
+        (0, 1, (2, 5), None),
+    ],
 )
-def test_the_highest_version_that_both_know(low: int, high: int, wanted: tuple[int, int] | None, found: int | None) -> None:
+def test_the_highest_version_that_both_know(
+    low: int, high: int, wanted: tuple[int, int] | None, found: int | None
+) -> None:
     with Impostor(only(LIST_GROUPS.key, low, high), greets=False) as broker:
         connection = connect(broker.bootstrap)
         if found is None:
-            with pytest.raises(IncompatibleBroker, match=rf"ListGroups is needed in versions .* serves it in versions {low} to {high}"):
+            with pytest.raises(
+                IncompatibleBroker, match=rf"ListGroups is needed in versions .* serves it in versions {low} to {high}"
+            ):
                 connection.version(LIST_GROUPS, wanted)
         else:
             assert connection.version(LIST_GROUPS, wanted) == found
@@ -107,7 +127,10 @@ EMPTY = answer_of(LIST_GROUPS.key, 0, 2, ListGroupsResponse())
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (struct.pack(">i", 1_000_001), "expected a frame of 0 to 1000000 bytes, found 1000001; .* raise response_bytes_max"),
+        (
+            struct.pack(">i", 1_000_001),
+            "expected a frame of 0 to 1000000 bytes, found 1000001; .* raise response_bytes_max",
+        ),
         (struct.pack(">i", -1), "found -1"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "found 1213486160"),
         (framed(b""), "expected more bytes"),
@@ -156,7 +179,10 @@ def test_records_are_not_copied_between_the_socket_and_the_caller() -> None:
 @pytest.mark.parametrize("cut", [0, 1, 3, 4, 6, len(EMPTY) - 1])
 def test_answers_cut_off_are_lost(cut: int) -> None:
     """The rest never comes: once because the connection ends, once because nothing more is sent."""
-    with Impostor(lambda *_: None if cut == 0 else EMPTY[:cut]) as broker, pytest.raises(ConnectionLost, match="ListGroups") as caught:
+    with (
+        Impostor(lambda *_: None if cut == 0 else EMPTY[:cut]) as broker,
+        pytest.raises(ConnectionLost, match="ListGroups") as caught,
+    ):
         ask(broker, timeout_ms=200)
     assert caught.value.sent
     assert "hung up" in str(caught.value) if cut == 0 else "timed out" in str(caught.value)
@@ -193,7 +219,10 @@ def test_a_drip_of_bytes_does_not_stretch_the_deadline() -> None:
 
 
 def test_a_listener_that_is_mute_or_no_broker_is_told_apart() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(BrokerUnreachable, match="something listens, but does not answer"):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as mute,
+        pytest.raises(BrokerUnreachable, match="something listens, but does not answer"),
+    ):
         connect(f"127.0.0.1:{mute.getsockname()[1]}", connect_timeout_ms=100)
     with (
         Impostor(lambda *_: b"SSH-2.0-OpenSSH_9.6\r\n", greets=False) as other,
@@ -245,7 +274,9 @@ def test_one_connection_for_each_address() -> None:
         assert connections.to_any(lambda: [second], Deadline(5_000)) is made
         assert connections.to(second, Deadline(5_000)) is not made
         made.send(LIST_GROUPS, 4, ListGroupsRequest(), Deadline(1_000))
-        assert connections.to(first, Deadline(5_000)) is not made, "an answer that nobody took would be taken for another's"
+        assert connections.to(first, Deadline(5_000)) is not made, (
+            "an answer that nobody took would be taken for another's"
+        )
         assert not made.is_open
         connections.keep_only({second})
         assert connections.to_any(lambda: [first], Deadline(5_000)).address == second
@@ -263,6 +294,9 @@ def test_a_call_in_time_costs_no_more_than_one_deadline_over_all_addresses() -> 
     with socket.create_server(("127.0.0.1", 0)) as mute:
         where = f"127.0.0.1:{mute.getsockname()[1]}"
         began_s = time.monotonic()
-        with Client(f"{where},localhost:{mute.getsockname()[1]}", timeout_ms=200) as client, pytest.raises(DeadlinePassed):
+        with (
+            Client(f"{where},localhost:{mute.getsockname()[1]}", timeout_ms=200) as client,
+            pytest.raises(DeadlinePassed),
+        ):
             client.metadata()
         assert time.monotonic() - began_s < 2

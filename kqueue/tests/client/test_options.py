@@ -15,7 +15,11 @@ def test_they_can_be_sent_elsewhere() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
-    [({"bootstrap": "a:b"}, "HOST:PORT"), ({"timeout_ms": 0}, "timeout_ms=0"), ({"response_bytes_max": 1.5}, "expected a whole number")],
+    [
+        ({"bootstrap": "a:b"}, "HOST:PORT"),
+        ({"timeout_ms": 0}, "timeout_ms=0"),
+        ({"response_bytes_max": 1.5}, "expected a whole number"),
+    ],
 )
 def test_wrong_ones_are_refused(wrong: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):

@@ -9,7 +9,8 @@ from kqueue.client.remedies import ADVICE, REMEDIES, Remedy, name_of, refused, r
 
 NOT_ASKED_AGAIN = {
     "CORRUPT_MESSAGE",  # damage
-    "FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR",  # there are no sessions
+    # there are no sessions
+    "FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR",
     "PREFERRED_LEADER_NOT_AVAILABLE", "ELIGIBLE_LEADERS_NOT_AVAILABLE", "ELECTION_NOT_NEEDED",  # nor elections
     "SHARE_SESSION_NOT_FOUND", "INVALID_SHARE_SESSION_EPOCH", "SHARE_SESSION_LIMIT_REACHED",  # nor share groups
 }  # fmt: skip
@@ -33,7 +34,11 @@ def test_each_error_has_its_remedy_and_its_words(code: ErrorCode) -> None:
 
 def test_an_error_that_nobody_knows_is_final_and_has_its_number() -> None:
     error = refused(9999, "Metadata", "b:1", about="topic 't'")
-    assert (str(error), remedy_of(error), name_of(9999)) == ("b:1: Metadata of topic 't': error 9999", Remedy.FATAL, "error 9999")
+    assert (str(error), remedy_of(error), name_of(9999)) == (
+        "b:1: Metadata of topic 't': error 9999",
+        Remedy.FATAL,
+        "error 9999",
+    )
 
 
 def test_only_a_fetch_is_out_of_range_in_its_own_way() -> None:

@@ -24,7 +24,12 @@ from kqueue.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kqueue.wire.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
+from kqueue.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 
 NOT_LEADER = 6
 SIX = [TopicPartition("t", index) for index in range(6)]
@@ -58,8 +63,12 @@ def asked(broker: kqueue.Broker, *apis: str) -> list[str]:
 # --- the table at work
 
 
-@pytest.mark.parametrize("error", ["NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "UNKNOWN_TOPIC_ID"])
-def test_a_leader_in_doubt_is_asked_for_again(broker: kqueue.Broker, client: Client, trouble: Faults, error: str) -> None:
+@pytest.mark.parametrize(
+    "error", ["NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "UNKNOWN_TOPIC_ID"]
+)
+def test_a_leader_in_doubt_is_asked_for_again(
+    broker: kqueue.Broker, client: Client, trouble: Faults, error: str
+) -> None:
     client.offsets({ORDERS: LATEST})
     broker.requests.clear()
     trouble.fail("Fetch", error, times=2, topic="orders")
@@ -67,14 +76,18 @@ def test_a_leader_in_doubt_is_asked_for_again(broker: kqueue.Broker, client: Cli
     assert asked(broker, "Fetch", "Metadata") == ["Fetch", "Metadata", "Fetch", "Metadata", "Fetch"]
 
 
-def test_a_broker_that_is_busy_is_asked_again_without_new_metadata(broker: kqueue.Broker, client: Client, trouble: Faults) -> None:
+def test_a_broker_that_is_busy_is_asked_again_without_new_metadata(
+    broker: kqueue.Broker, client: Client, trouble: Faults
+) -> None:
     broker.requests.clear()
     trouble.fail("ListOffsets", "OFFSET_NOT_AVAILABLE", times=2)
     assert client.offsets({ORDERS: LATEST})[ORDERS].offset == 2
     assert asked(broker, "ListOffsets", "Metadata") == ["ListOffsets"] * 3
 
 
-def test_what_asking_again_does_not_help_is_told_at_once(broker: kqueue.Broker, client: Client, trouble: Faults) -> None:
+def test_what_asking_again_does_not_help_is_told_at_once(
+    broker: kqueue.Broker, client: Client, trouble: Faults
+) -> None:
     broker.requests.clear()
     trouble.fail("Fetch", "TOPIC_AUTHORIZATION_FAILED", times=None)
     with pytest.raises(BrokerRefused, match=r"Fetch of orders-0: TOPIC_AUTHORIZATION_FAILED \(let this client's user"):
@@ -104,7 +117,9 @@ def test_a_connection_that_breaks_is_made_anew(broker: kqueue.Broker, client: Cl
 
 
 @pytest.mark.parametrize("error", ["NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"])
-def test_a_coordinator_that_moved_is_looked_for(broker: kqueue.Broker, client: Client, trouble: Faults, error: str) -> None:
+def test_a_coordinator_that_moved_is_looked_for(
+    broker: kqueue.Broker, client: Client, trouble: Faults, error: str
+) -> None:
     client.commit("g", {ORDERS: 1})
     broker.requests.clear()
     trouble.fail("OffsetCommit", error)
@@ -167,7 +182,9 @@ def test_whatever_goes_wrong_nothing_is_lost_or_doubled(broker: kqueue.Broker, s
         for number in range(30):
             sent = batch([b"%d" % number], producer_id=producer.id, epoch=producer.epoch, base_sequence=number)
             assert client.produce({ORDERS: sent}, timeout_ms=20_000)[ORDERS].base_offset == number
-        assert read_all(client, ORDERS, partition_max_bytes=1, timeout_ms=20_000) == [b"%d" % number for number in range(30)]
+        assert read_all(client, ORDERS, partition_max_bytes=1, timeout_ms=20_000) == [
+            b"%d" % number for number in range(30)
+        ]
         assert client.offsets({ORDERS: LATEST}, timeout_ms=20_000)[ORDERS].offset == 30
         assert len(trouble.fired) > 20
 
@@ -192,7 +209,9 @@ def test_a_plain_batch_is_sent_again_where_twice_does_no_harm(client: Client, tr
 
 
 @pytest.mark.parametrize("api", ["Metadata", "ListOffsets", "Fetch", "FindCoordinator"])
-def test_a_broker_that_is_silent_costs_no_more_than_the_deadline(broker: kqueue.Broker, trouble: Faults, api: str) -> None:
+def test_a_broker_that_is_silent_costs_no_more_than_the_deadline(
+    broker: kqueue.Broker, trouble: Faults, api: str
+) -> None:
     trouble.delay(api, seconds=60)
     with Client(broker.bootstrap, **QUICK) as client:
         began_s = time.monotonic()
@@ -230,7 +249,9 @@ def test_an_error_that_lasts_ends_with_the_deadline_and_keeps_what_others_gave(c
 def test_what_began_it_is_told_beside_what_came_of_it(client: Client, trouble: Faults) -> None:
     trouble.fail("Produce", "KAFKA_STORAGE_ERROR", topic="orders")
     trouble.fail("Produce", "LEADER_NOT_AVAILABLE", topic="orders", times=None)
-    with pytest.raises(DeadlinePassed, match=r"last that was met: .*orders-0: LEADER_NOT_AVAIL.*; the first: .*KAFKA_STORAGE_ERROR"):
+    with pytest.raises(
+        DeadlinePassed, match=r"last that was met: .*orders-0: LEADER_NOT_AVAIL.*; the first: .*KAFKA_STORAGE_ERROR"
+    ):
         client.produce({ORDERS: batch([b"x"], producer_id=7, epoch=0, base_sequence=0)}, timeout_ms=300)
 
 
@@ -245,7 +266,12 @@ def test_what_the_deadline_cuts_off_does_not_hide_what_was_met_before(client: Cl
 def test_nobody_there_is_told_with_each_address() -> None:
     with Client("127.0.0.1:1,[::1]:1,no..host", timeout_ms=300) as client, pytest.raises(DeadlinePassed) as caught:
         client.metadata()
-    for words in ("no broker answers", "127.0.0.1:1: Connection refused", "[::1]:1: ", "no..host:9092: the host's name"):
+    for words in (
+        "no broker answers",
+        "127.0.0.1:1: Connection refused",
+        "[::1]:1: ",
+        "no..host:9092: the host's name",
+    ):
         assert words in str(caught.value)
     assert isinstance(caught.value.__cause__, BrokerUnreachable)
 
@@ -281,7 +307,9 @@ def test_a_restart_in_the_middle_loses_and_doubles_nothing(tmp_path: Path) -> No
 
 
 def test_a_broker_that_was_restarted_is_written_to_without_a_doubt(broker: kqueue.Broker, client: Client) -> None:
-    """A connection that the broker has closed is noticed before anything is sent on it, so that even a plain batch may be sent."""
+    """A connection that the broker has closed is noticed before anything is sent on it, so that
+    even a plain batch may be sent.
+    """
     for number in range(3):
         broker.restart()
         assert client.produce({ORDERS: batch([b"c"])})[ORDERS].base_offset == 2 + number
@@ -301,7 +329,9 @@ def test_a_newer_leader_epoch_is_learned(broker: kqueue.Broker, client: Client) 
 
 
 class Play:
-    """Two brokers that know who leads which of six partitions of `t`, and answer ListOffsets with their own number."""
+    """Two brokers that know who leads which of six partitions of `t`, and answer ListOffsets with
+    their own number.
+    """
 
     def __init__(self) -> None:
         self.leaders = [0, 1, 0, 1, 0, 1]
@@ -310,12 +340,18 @@ class Play:
         self.brokers = [Impostor(lambda *request, number=number: self.answer(number, *request)) for number in range(2)]
 
     def answer(self, number: int, key: int, version: int, correlation: int, body: bytes) -> bytes:
-        return answer_of(key, version, correlation, self.metadata() if key == 3 else self.offsets(number, version, body))
+        return answer_of(
+            key, version, correlation, self.metadata() if key == 3 else self.offsets(number, version, body)
+        )
 
     def metadata(self) -> MetadataResponse:
         ports = [int(one.bootstrap.split(":")[1]) for one in self.brokers]
-        nodes = [MetadataResponseBroker(node_id=number, host="127.0.0.1", port=port) for number, port in enumerate(ports)]
-        parts = [MetadataResponsePartition(partition_index=index, leader_id=leader) for index, leader in enumerate(self.told)]
+        nodes = [
+            MetadataResponseBroker(node_id=number, host="127.0.0.1", port=port) for number, port in enumerate(ports)
+        ]
+        parts = [
+            MetadataResponsePartition(partition_index=index, leader_id=leader) for index, leader in enumerate(self.told)
+        ]
         self.told = list(self.leaders)
         return MetadataResponse(brokers=nodes, topics=[MetadataResponseTopic(name="t", partitions=parts)])
 
@@ -388,11 +424,16 @@ def test_an_answer_about_other_partitions_is_none(play: Play) -> None:
         return made
 
     play.offsets = short  # type: ignore[method-assign]
-    with Client(play.brokers[0].bootstrap, **QUICK) as client, pytest.raises(BadAnswer, match="leaves out what was asked.*: t-5"):
+    with (
+        Client(play.brokers[0].bootstrap, **QUICK) as client,
+        pytest.raises(BadAnswer, match="leaves out what was asked.*: t-5"),
+    ):
         client.offsets(dict.fromkeys(SIX, EARLIEST))
 
 
-def test_batches_of_a_broker_that_dies_while_it_sends_are_whole_or_asked_for_again(broker: kqueue.Broker, client: Client) -> None:
+def test_batches_of_a_broker_that_dies_while_it_sends_are_whole_or_asked_for_again(
+    broker: kqueue.Broker, client: Client
+) -> None:
     """An answer that is cut off is no answer: what is handed out came whole."""
     client.produce({ORDERS: batch([bytes(300_000)] * 3)})
     whole = client.fetch({ORDERS: 2})[ORDERS]

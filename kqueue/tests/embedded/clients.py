@@ -1,4 +1,6 @@
-"""kafka-python and aiokafka behind one face, so that one test asks both. Whoever opens a client closes it: `with clients() as ...`."""
+"""kafka-python and aiokafka behind one face, so that one test asks both. Whoever opens a client
+closes it: `with clients() as ...`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ import kqueue
 T = TypeVar("T")
 WITHIN_S = 20.0
 POLL_MS = 5_000
-"""A poll ends with the first records. While kafka-python joins a group nothing else may end it: the join is left half done (3.0.12)."""
+"""A poll ends with the first records. While kafka-python joins a group nothing else may end it: the
+join is left half done (3.0.12).
+"""
 
 
 def until(condition: Callable[[], object], what: str = "", within_s: float = WITHIN_S) -> None:
@@ -53,7 +57,11 @@ class Consumer(ABC):
     def take(self, count: int, within_s: float = WITHIN_S) -> list[bytes]:
         """The values of the next records, at least `count` of them."""
         found: list[bytes] = []
-        until(lambda: found.extend(record.value for record in self.poll(POLL_MS)) or len(found) >= count, f"{count} records", within_s)
+        until(
+            lambda: found.extend(record.value for record in self.poll(POLL_MS)) or len(found) >= count,
+            f"{count} records",
+            within_s,
+        )
         return found
 
     def take_to(self, last: bytes) -> list[bytes]:
@@ -73,12 +81,16 @@ class Clients(ABC):
         """What `send` makes its producer with, set before the first record."""
 
     @abstractmethod
-    def send(self, topic: str, *values: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None) -> None:
+    def send(
+        self, topic: str, *values: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
+    ) -> None:
         """Have each confirmed before the next is sent."""
 
     @abstractmethod
     def consumer(self, *topics: str, **options: Any) -> Consumer:
-        """It reads from the earliest record on and commits nothing by itself, unless `options` say so."""
+        """It reads from the earliest record on and commits nothing by itself, unless `options` say
+        so.
+        """
 
     def soon(self, run: Callable[..., T], *args: Any) -> Future[T]:
         """Call something that waits, in a thread."""
@@ -117,7 +129,9 @@ class PythonClients(Clients):
 
     _producer: KafkaProducer | None = None
 
-    def send(self, topic: str, *values: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None) -> None:
+    def send(
+        self, topic: str, *values: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
+    ) -> None:
         if self._producer is None:
             self._producer = KafkaProducer(bootstrap_servers=self.broker.bootstrap, **self.producer_options)
             self.cleanup.callback(self._producer.close)
@@ -165,7 +179,10 @@ class AioConsumer(Consumer):
     def end_offsets(self, topic: str, partition: int = 0) -> tuple[int, int]:
         self._started()
         place = TopicPartition(topic, partition)
-        first, end = self._wait(self._consumer.beginning_offsets([place])), self._wait(self._consumer.end_offsets([place]))
+        first, end = (
+            self._wait(self._consumer.beginning_offsets([place])),
+            self._wait(self._consumer.end_offsets([place])),
+        )
         return first[place], end[place]
 
     def close(self) -> None:
@@ -194,7 +211,9 @@ class AioClients(Clients):
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         return self.begin(work).result(WITHIN_S)
 
-    def send(self, topic: str, *values: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None) -> None:
+    def send(
+        self, topic: str, *values: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
+    ) -> None:
         async def send() -> None:
             if self._producer is None:
                 options = {"enable_idempotence": True, **self.producer_options}

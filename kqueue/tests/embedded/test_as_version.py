@@ -1,4 +1,6 @@
-"""Brokers that serve as a certain Kafka, over sockets: what they tell, what they close the connection at, and that stock clients get on."""
+"""Brokers that serve as a certain Kafka, over sockets: what they tell, what they close the
+connection at, and that stock clients get on.
+"""
 
 from __future__ import annotations
 
@@ -65,9 +67,13 @@ def test_a_version_that_this_kafka_does_not_have_closes_the_connection(
 ) -> None:
     with kqueue.Broker(as_version=version) as broker:
         for number in served:
-            assert exchange(broker.bootstrap, plain(name, number) if name != "Produce" else produce_nothing(number)), number
+            assert exchange(broker.bootstrap, plain(name, number) if name != "Produce" else produce_nothing(number)), (
+                number
+            )
         for number in closed:
-            assert exchange(broker.bootstrap, plain(name, number) if name != "Produce" else produce_nothing(number)) == b"", number
+            assert (
+                exchange(broker.bootstrap, plain(name, number) if name != "Produce" else produce_nothing(number)) == b""
+            ), number
 
 
 def produce_nothing(version: int) -> bytes:
@@ -77,9 +83,15 @@ def produce_nothing(version: int) -> bytes:
 
 def test_2_8_answers_a_newer_api_versions_as_2_8_does() -> None:
     with kqueue.Broker(as_version="2.8") as broker:
-        frame = memoryview(exchange(broker.bootstrap, request_header(18, 4, 1, "t") + encode(API["ApiVersions"].request_class(**NAMED), 4)))
+        frame = memoryview(
+            exchange(
+                broker.bootstrap, request_header(18, 4, 1, "t") + encode(API["ApiVersions"].request_class(**NAMED), 4)
+            )
+        )
         _, position = read_response_header(frame, 18, 0)
-        assert bytes(frame[position:]).hex() == "0023" + "00000001" + "0012" + "0000" + "0003"  # as recorded from Kafka 2.8.2
+        assert (
+            bytes(frame[position:]).hex() == "0023" + "00000001" + "0012" + "0000" + "0003"
+        )  # as recorded from Kafka 2.8.2
         assert decode(ApiVersionsResponse, 0, frame[position:]).error_code == 35
 
 
@@ -88,7 +100,9 @@ def produce_and_consume(bootstrap: str) -> tuple[int, ...]:
     with KafkaProducer(bootstrap_servers=bootstrap) as producer:
         producer.send("orders", b"two coffees", key=b"k").get(timeout=20)
         found = tuple(producer.config["api_version"])
-    consumer = KafkaConsumer("orders", bootstrap_servers=bootstrap, group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=20_000)
+    consumer = KafkaConsumer(
+        "orders", bootstrap_servers=bootstrap, group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=20_000
+    )
     assert next(consumer).value == b"two coffees"
     consumer.commit()
     consumer.close()
@@ -107,7 +121,9 @@ def test_aiokafka_works_with_it(version: str) -> None:
     async def through(bootstrap: str) -> bytes | None:
         async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
             await producer.send_and_wait("orders", b"two coffees")
-        async with AIOKafkaConsumer("orders", bootstrap_servers=bootstrap, group_id="g", auto_offset_reset="earliest") as consumer:
+        async with AIOKafkaConsumer(
+            "orders", bootstrap_servers=bootstrap, group_id="g", auto_offset_reset="earliest"
+        ) as consumer:
             value: bytes | None = (await consumer.getone()).value
             await consumer.commit()
         return value

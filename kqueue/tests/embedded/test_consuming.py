@@ -1,4 +1,6 @@
-"""How a stock consumer reads: by offset, by time, at its own pace, and where its group goes on. S4.1 to S4.5."""
+"""How a stock consumer reads: by offset, by time, at its own pace, and where its group goes on.
+S4.1 to S4.5.
+"""
 
 from __future__ import annotations
 

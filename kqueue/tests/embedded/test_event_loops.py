@@ -35,7 +35,11 @@ def test_a_consumer_on_the_same_loop_is_waited_for() -> None:
     async def test(broker: kqueue.Broker) -> None:
         async def read() -> None:
             async with AIOKafkaConsumer(
-                "orders", bootstrap_servers=broker.bootstrap, group_id="mail", auto_offset_reset="earliest", enable_auto_commit=False
+                "orders",
+                bootstrap_servers=broker.bootstrap,
+                group_id="mail",
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
             ) as consumer:
                 await consumer.getone()
                 await consumer.commit()

@@ -21,7 +21,16 @@ CHECK_MS = 5_000
 
 def serve(folder: Path) -> tuple[int, str]:
     """The exit status of `kqueue serve` on the folder, and what it printed."""
-    command = [sys.executable, "-m", "kqueue.cli", "serve", "--set", f"log.dirs={folder}", "--set", "listeners=PLAINTEXT://127.0.0.1:0"]
+    command = [
+        sys.executable,
+        "-m",
+        "kqueue.cli",
+        "serve",
+        "--set",
+        f"log.dirs={folder}",
+        "--set",
+        "listeners=PLAINTEXT://127.0.0.1:0",
+    ]
     with subprocess.Popen(command, stdout=-1, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
@@ -60,7 +69,9 @@ def test_a_removed_lock_file_is_made_again_with_one_error(tmp_path: Path, caplog
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_nothing_is_written_beside_a_kafka_that_took_the_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_written_beside_a_kafka_that_took_the_folder(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     broker = kqueue.Broker(tmp_path, auto_create_topics_enable=False).start()
     for topic in ("used", "unused"):
         broker.create_topic(topic)
@@ -80,7 +91,10 @@ def test_nothing_is_written_beside_a_kafka_that_took_the_folder(tmp_path: Path, 
         end(other)
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
     errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert ["is offline until the next start" in text for text in errors] == [True, False]  # the second: the stop could not write
+    assert ["is offline until the next start" in text for text in errors] == [
+        True,
+        False,
+    ]  # the second: the stop could not write
 
 
 def test_a_forked_process_leaves_the_lock_to_the_broker(tmp_path: Path) -> None:

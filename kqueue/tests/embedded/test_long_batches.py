@@ -13,8 +13,12 @@ COUNT = 6000
 
 
 @pytest.mark.parametrize("codec", [None, "gzip"])
-@pytest.mark.parametrize("configs", [{"cleanup_policy": "compact"}, {"compression_type": "lz4"}], ids=["compacted", "recompressed"])
-def test_long_and_short_batches_of_an_idempotent_producer_stay_in_order(codec: str | None, configs: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "configs", [{"cleanup_policy": "compact"}, {"compression_type": "lz4"}], ids=["compacted", "recompressed"]
+)
+def test_long_and_short_batches_of_an_idempotent_producer_stay_in_order(
+    codec: str | None, configs: dict[str, str]
+) -> None:
     with kqueue.Broker() as broker:
         broker.create_topic("t", **configs)
         values = asyncio.run(exchange(broker.bootstrap, codec))
@@ -23,7 +27,11 @@ def test_long_and_short_batches_of_an_idempotent_producer_stay_in_order(codec: s
 
 async def exchange(bootstrap: str, codec: str | None) -> list[bytes | None]:
     async with AIOKafkaProducer(
-        bootstrap_servers=bootstrap, enable_idempotence=True, compression_type=codec, linger_ms=20, max_batch_size=60_000
+        bootstrap_servers=bootstrap,
+        enable_idempotence=True,
+        compression_type=codec,
+        linger_ms=20,
+        max_batch_size=60_000,
     ) as producer:
         sent = []
         for number in range(COUNT):

@@ -40,7 +40,14 @@ def cut(folder: Path, size: int) -> None:
 
 
 def test_a_broker_survives_indexes_that_are_cut_while_it_runs(tmp_path: Path) -> None:
-    small = ("--set", "log.segment.bytes=60000", "--set", "log.index.interval.bytes=100", "--set", "log.retention.ms=-1")
+    small = (
+        "--set",
+        "log.segment.bytes=60000",
+        "--set",
+        "log.index.interval.bytes=100",
+        "--set",
+        "log.retention.ms=-1",
+    )
     rebuilding = ("--set", "log.flush.offset.checkpoint.interval.ms=300")
     with serving("--set", f"log.dirs={tmp_path}", "--set", ANY_PORT, *small) as served:
         produce(served.bootstrap, 0, 150)

@@ -1,4 +1,6 @@
-"""`kqueue.partitioner` in the hands of real clients: what a plugin's partitioner chooses is where the records are."""
+"""`kqueue.partitioner` in the hands of real clients: what a plugin's partitioner chooses is where
+the records are.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def by_default(broker: kqueue.Broker, keys: list[bytes]) -> list[int]:
 
 @CLIENTS
 def test_one_that_chooses_no_partition_is_named_to_who_sends(broker: kqueue.Broker, send) -> None:
-    with pytest.raises(Exception, match=r"partitioner 'beyond' of Broker\(\.\.\.\) broke its contract: partition returned 5"):
+    with pytest.raises(
+        Exception, match=r"partitioner 'beyond' of Broker\(\.\.\.\) broke its contract: partition returned 5"
+    ):
         send(broker, "beyond", [b"a"])
 
 

@@ -1,4 +1,6 @@
-"""Plugins that a program hands to its broker: there while it runs, taken back after; and what those cost that fail."""
+"""Plugins that a program hands to its broker: there while it runs, taken back after; and what those
+cost that fail.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,12 @@ def send(broker: kqueue.Broker, topic: str, *batches: bytes) -> list[PartitionPr
 
 def given() -> set[str]:
     """The names that are in the registries and not built in."""
-    return {entry.name for registry in (CODECS, PARTITIONERS, POLICIES) for entry in registry if entry.origin == "Broker(...)"}
+    return {
+        entry.name
+        for registry in (CODECS, PARTITIONERS, POLICIES)
+        for entry in registry
+        if entry.origin == "Broker(...)"
+    }
 
 
 # --- there while it runs
@@ -65,7 +72,10 @@ def given() -> set[str]:
 
 def test_objects_are_there_while_it_runs_and_through_a_restart() -> None:
     broker = kqueue.Broker(
-        codecs=[MARKED], partitioners={"last": LastPartition}, cleanup_policies=[NEVER], settings={"log.cleanup.policy": "never"}
+        codecs=[MARKED],
+        partitioners={"last": LastPartition},
+        cleanup_policies=[NEVER],
+        settings={"log.cleanup.policy": "never"},
     )
     assert given() == set()
     with broker:
@@ -101,7 +111,9 @@ def test_two_brokers_may_have_the_same_objects() -> None:
 
 
 def test_a_storage_outlives_its_broker(tmp_path: Path) -> None:
-    """The storage is the program's; its topics come back from their folders, where the store went with the broker."""
+    """The storage is the program's; its topics come back from their folders, where the store went
+    with the broker.
+    """
     storage = OtherStorage(str(tmp_path))
     broker = kqueue.Broker(storage=storage)
     with broker:
@@ -181,7 +193,9 @@ def evil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_a_topics_settings_never_import_anything(setting: str, of_os: bool, evil: str) -> None:
     value = "os:system" if of_os else f"{evil}:Plugin"
     with kqueue.Broker() as broker:
-        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1, configs=[CreatableTopicConfig(name=setting, value=value)])
+        topic = CreatableTopic(
+            name="t", num_partitions=1, replication_factor=1, configs=[CreatableTopicConfig(name=setting, value=value)]
+        )
         answer = ask(broker.bootstrap, "CreateTopics", 4, topics=[topic], timeout_ms=5_000).topics[0]
         assert answer.error_code == ErrorCode.INVALID_CONFIG
         assert value in answer.error_message
@@ -212,7 +226,9 @@ def test_a_topic_keeps_the_name_of_a_partitioner_that_is_gone(tmp_path: Path) ->
         broker.create_topic("mine", kqueue_partitioner="last")
     with kqueue.Broker(tmp_path) as broker:
         produce(broker.bootstrap, "mine", b"value")
-        resources = [DescribeConfigsResource(resource_type=2, resource_name="mine", configuration_keys=["kqueue.partitioner"])]
+        resources = [
+            DescribeConfigsResource(resource_type=2, resource_name="mine", configuration_keys=["kqueue.partitioner"])
+        ]
         (result,) = ask(broker.bootstrap, "DescribeConfigs", 1, resources=resources).results
         assert result.configs[0].value == "last"
 
@@ -238,7 +254,11 @@ def test_a_codec_that_fails_refuses_the_one_partition_with_its_name(caplog: pyte
     with kqueue.Broker(codecs=[BreakableCodec()]) as broker:
         broker.create_topic("t", 3, cleanup_policy="compact")
         good, bad, other = send(
-            broker, "t", records_of(b"good", codec="breakable"), records_of(b"break", codec="breakable"), records_of(b"other", codec="gzip")
+            broker,
+            "t",
+            records_of(b"good", codec="breakable"),
+            records_of(b"break", codec="breakable"),
+            records_of(b"other", codec="gzip"),
         )
         assert (good.error_code, other.error_code) == (0, 0)
         assert bad.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -330,24 +350,33 @@ def compacting(path: Path, codec: MarkedCodec) -> kqueue.Broker:
 
 def test_batches_in_a_plugins_codec_are_compacted_in_the_process_of_a_job(tmp_path: Path) -> None:
     with compacting(tmp_path, MARKED) as broker:
-        broker.create_topic("t", cleanup_policy="compact", segment_bytes=200, file_delete_delay_ms=0, min_cleanable_dirty_ratio="0.01")
+        broker.create_topic(
+            "t", cleanup_policy="compact", segment_bytes=200, file_delete_delay_ms=0, min_cleanable_dirty_ratio="0.01"
+        )
         fill(broker, "t", "marked")
         server = broker._server.broker
         until(lambda: (server.logs.cleaner_offset(("t", 0)) or 0) >= 180)
         assert server.cleaning.cleaner.uncleanable == {}
         first = list(iter_records(fetch(broker.bootstrap, "t")))
-        assert [record.key for record in first] == [b"once-0-%d" % number for number in range(5)], "half of the batch was left out"
+        assert [record.key for record in first] == [b"once-0-%d" % number for number in range(5)], (
+            "half of the batch was left out"
+        )
     assert sum(path.read_bytes().count(b"mine:") for path in (tmp_path / "t-0").glob("*.log")) >= 10
 
 
-def test_a_codec_that_can_not_go_along_sets_the_log_aside_with_its_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_codec_that_can_not_go_along_sets_the_log_aside_with_its_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with compacting(tmp_path, LockedCodec("locked", 6, lock=threading.Lock())) as broker:
         for name, codec in (("t", "locked"), ("other", "snappy")):
             broker.create_topic(name, cleanup_policy="compact", segment_bytes=200, min_cleanable_dirty_ratio="0.01")
             fill(broker, name, codec)
         server = broker._server.broker
         until(lambda: bool(server.cleaning.cleaner.uncleanable))
-        assert "codec 'locked' of Broker(...) can't go along to the process of this job" in server.cleaning.cleaner.uncleanable["t", 0]
+        assert (
+            "codec 'locked' of Broker(...) can't go along to the process of this job"
+            in server.cleaning.cleaner.uncleanable["t", 0]
+        )
         until(lambda: (server.logs.cleaner_offset(("other", 0)) or 0) >= 180)
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert any("t-0" in line and "make it an object of a class at the top of a module" in line for line in told)

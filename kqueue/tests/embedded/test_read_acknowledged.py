@@ -1,4 +1,6 @@
-"""What clients read of records that a producer with acks=1 or acks=0 had appended, on a disk that syncs only once it was asked for."""
+"""What clients read of records that a producer with acks=1 or acks=0 had appended, on a disk that
+syncs only once it was asked for.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ PARTITION = TopicPartition("orders", 0)
 
 
 class HeldDisk:
-    """Each sync of a file of `orders` waits until a request of one of `apis` has been handled since `hold`."""
+    """Each sync of a file of `orders` waits until a request of one of `apis` has been handled since
+    `hold`.
+    """
 
     def __init__(self, broker: kqueue.Broker, *apis: str) -> None:
         self._broker = broker
@@ -68,7 +72,9 @@ def broker(tmp_path: Path) -> Iterator[kqueue.Broker]:
 
 
 async def ends_of_aiokafka(broker: kqueue.Broker, disk: HeldDisk, acks: int) -> list[tuple[int, int | None, int]]:
-    """After each record: the end offset, the offset at the record's time, and where a consumer is after it sought the end."""
+    """After each record: the end offset, the offset at the record's time, and where a consumer is
+    after it sought the end.
+    """
     producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, acks=acks)
     consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=None)
     found = []

@@ -1,4 +1,6 @@
-"""`Broker.reset`: the next test finds a broker as after its first start, and clients that stay open go on."""
+"""`Broker.reset`: the next test finds a broker as after its first start, and clients that stay open
+go on.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def use(broker: kqueue.Broker) -> None:
     """Leave a trace of every kind."""
     with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
         producer.send("orders", b"two coffees").get(20)
-    consumer = KafkaConsumer("orders", bootstrap_servers=broker.bootstrap, group_id="mail", auto_offset_reset="earliest")
+    consumer = KafkaConsumer(
+        "orders", bootstrap_servers=broker.bootstrap, group_id="mail", auto_offset_reset="earliest"
+    )
     assert next(consumer).value == b"two coffees"
     consumer.commit()
     consumer.close()
@@ -102,7 +106,12 @@ def test_clients_that_stay_open_go_on(broker: kqueue.Broker, kind: str) -> None:
 
 def test_librdkafka_stays_open_too(broker: kqueue.Broker) -> None:
     confluent = pytest.importorskip("confluent_kafka")
-    options = {"bootstrap.servers": broker.bootstrap, "log_level": 0, "reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 20}
+    options = {
+        "bootstrap.servers": broker.bootstrap,
+        "log_level": 0,
+        "reconnect.backoff.ms": 5,
+        "reconnect.backoff.max.ms": 20,
+    }
     producer = confluent.Producer({**options, "enable.idempotence": True})
     for number in range(3):
         errors: list[object] = []
@@ -122,7 +131,9 @@ def test_a_member_joins_its_group_again(broker: kqueue.Broker) -> None:
     broker.reset()
     broker.create_topic("orders")
     broker.topics["orders"].produce("two coffees")
-    until(lambda: consumer.poll(timeout_ms=200) is not None and "mail" in broker.groups and broker.groups["mail"].members)
+    until(
+        lambda: consumer.poll(timeout_ms=200) is not None and "mail" in broker.groups and broker.groups["mail"].members
+    )
     consumer.close()
 
 

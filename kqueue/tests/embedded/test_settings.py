@@ -19,11 +19,20 @@ def test_nothing_given_means_memory_and_a_free_port_on_this_machine() -> None:
 
 def test_a_path_means_that_folder_commas_and_all() -> None:
     config = make_config(values_of(Path("a,b"), 9092, {}, {}))
-    assert (config["kqueue.storage"], config["log.dirs"], config["listeners"]) == ("local", ["a,b"], ["PLAINTEXT://127.0.0.1:9092"])
+    assert (config["kqueue.storage"], config["log.dirs"], config["listeners"]) == (
+        "local",
+        ["a,b"],
+        ["PLAINTEXT://127.0.0.1:9092"],
+    )
 
 
 def test_settings_and_keywords_win_over_the_defaults() -> None:
-    given = values_of(None, 0, {"log.segment.bytes": 2000, "listeners": "PLAINTEXT://127.0.0.1:7"}, {"group_initial_rebalance_delay_ms": 5})
+    given = values_of(
+        None,
+        0,
+        {"log.segment.bytes": 2000, "listeners": "PLAINTEXT://127.0.0.1:7"},
+        {"group_initial_rebalance_delay_ms": 5},
+    )
     config = make_config(given)
     assert (config["log.segment.bytes"], config["group.initial.rebalance.delay.ms"]) == (2000, 5)
     assert config["listeners"] == ["PLAINTEXT://127.0.0.1:7"]
@@ -59,7 +68,10 @@ def test_arguments_that_are_wrong_are_named(
 
 def test_pinned_settings_name_the_real_ports() -> None:
     async def test() -> None:
-        two = {"listeners": "A://127.0.0.1:0,B://127.0.0.1:0", "listener_security_protocol_map": "A:PLAINTEXT,B:PLAINTEXT"}
+        two = {
+            "listeners": "A://127.0.0.1:0,B://127.0.0.1:0",
+            "listener_security_protocol_map": "A:PLAINTEXT,B:PLAINTEXT",
+        }
         async with serving(num_partitions=3, **two) as server:
             config = pinned(server.config, server)
             assert config["listeners"] == [f"{name}://127.0.0.1:{server.bound(name)[1]}" for name in "AB"]

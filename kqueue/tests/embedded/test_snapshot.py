@@ -1,4 +1,6 @@
-"""One seeded folder for many tests: what a broker that begins with a snapshot has, keeps and forgets."""
+"""One seeded folder for many tests: what a broker that begins with a snapshot has, keeps and
+forgets.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Seeded(NamedTuple):
 
 @pytest.fixture(scope="module", params=["memory", "disk"])
 def seeded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Seeded:
-    """Records of clients in several codecs, a committed offset, a topic with settings; one for all tests, which leave it alone."""
+    """Records of clients in several codecs, a committed offset, a topic with settings; one for all
+    tests, which leave it alone.
+    """
     tmp_path = tmp_path_factory.mktemp(request.param)
     with kqueue.Broker(tmp_path / "original" if request.param == "disk" else None) as broker:
         broker.create_topic("orders", 2, max_message_bytes=123_456)
@@ -36,7 +40,9 @@ def seeded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         for codec in (None, "gzip", "zstd"):
             with KafkaProducer(bootstrap_servers=broker.bootstrap, compression_type=codec) as producer:
                 for number in range(10):
-                    producer.send("orders", b"%d" % number, key=b"%d" % number, headers=[("codec", str(codec).encode())])
+                    producer.send(
+                        "orders", b"%d" % number, key=b"%d" % number, headers=[("codec", str(codec).encode())]
+                    )
         consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="mail", enable_auto_commit=False)
         consumer.assign([TopicPartition("orders", 0)])
         consumer.seek(TopicPartition("orders", 0), 2)
@@ -118,7 +124,9 @@ def test_a_snapshot_of_a_snapshot_is_the_same(seeded: Seeded, tmp_path: Path) ->
 
 
 def test_it_is_of_one_moment_while_clients_write(tmp_path: Path) -> None:
-    """What an idempotent client has been told of before is in it; no partition has a gap; and clients notice nothing."""
+    """What an idempotent client has been told of before is in it; no partition has a gap; and
+    clients notice nothing.
+    """
     with kqueue.Broker(tmp_path / "data") as broker:
         broker.create_topic("orders", 3)
         enough, told = threading.Event(), list[tuple[int, int]]()
@@ -169,11 +177,15 @@ def test_some_megabytes_are_copied_and_begun_with_in_no_time(tmp_path: Path) -> 
 def test_it_is_whole_while_compaction_and_retention_are_at_work(tmp_path: Path) -> None:
     quick = {"log.cleaner.backoff.ms": 10, "log.retention.check.interval.ms": 10, "log.segment.delete.delay.ms": 5}
     with kqueue.Broker(tmp_path / "data", settings=quick) as broker:
-        broker.create_topic("compacted", cleanup_policy="compact", segment_bytes=5_000, min_cleanable_dirty_ratio="0.01")
+        broker.create_topic(
+            "compacted", cleanup_policy="compact", segment_bytes=5_000, min_cleanable_dirty_ratio="0.01"
+        )
         broker.create_topic("short", retention_bytes=20_000, segment_bytes=5_000)
         number = taken = 0
         deadline = time.monotonic() + 60
-        while taken < 5 or not (broker.topics["short"].start_offsets[0] and len(broker.topics["compacted"].records()) < number - 300):
+        while taken < 5 or not (
+            broker.topics["short"].start_offsets[0] and len(broker.topics["compacted"].records()) < number - 300
+        ):
             assert time.monotonic() < deadline, "nothing was compacted or dropped"
             broker.topics["compacted"].produce_all([(f"k{(number + n) % 50}", f"{number + n}") for n in range(100)])
             broker.topics["short"].produce_all([bytes(500)] * 10)

@@ -1,4 +1,6 @@
-"""What happens to connected clients when the broker's clock is pushed: waits end, idle connections may, and records get through."""
+"""What happens to connected clients when the broker's clock is pushed: waits end, idle connections
+may, and records get through.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,9 @@ def test_who_does_not_take_its_answers_is_cut_off() -> None:
         broker.create_topic("t")
         for _ in range(20):
             produce(broker.bootstrap, "t", bytes(900_000))
-        wanted = [FetchTopic(topic="t", partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 30)])]
+        wanted = [
+            FetchTopic(topic="t", partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 30)])
+        ]
         request = API["Fetch"].request_class(max_bytes=1 << 30, topics=wanted)
         sock.sendall(framed(request_header(API["Fetch"].key, 11, 1, "t") + encode(request, 11)))
 

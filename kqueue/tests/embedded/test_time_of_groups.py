@@ -83,7 +83,9 @@ def test_a_member_that_died_is_put_out_after_its_session_timeout(opened: Opened)
 
 
 def test_who_waits_for_a_member_that_died_gets_its_partitions(opened: Opened) -> None:
-    """The rebalance ends when those who did not join again are given up: the session timeout, or the rebalance timeout, at the latest."""
+    """The rebalance ends when those who did not join again are given up: the session timeout, or
+    the rebalance timeout, at the latest.
+    """
     client = opened()
     client.send("t", b"a")
     died = client.consumer("t", group_id="g", **STATIC)
@@ -114,7 +116,9 @@ def test_the_first_rebalance_waits_for_more_members(opened: Opened) -> None:
     client = opened(group_initial_rebalance_delay_ms=120_000)
     client.send("t", b"a")
     taken = client.soon(client.consumer("t", group_id="g").take, 1)
-    until(lambda: (found := described(client)) and found.state is State.PREPARING_REBALANCE and found.members, "the join")
+    until(
+        lambda: (found := described(client)) and found.state is State.PREPARING_REBALANCE and found.members, "the join"
+    )
     client.broker.clock.advance(seconds=119)
     assert not taken.done()
     found = described(client)
@@ -125,7 +129,9 @@ def test_the_first_rebalance_waits_for_more_members(opened: Opened) -> None:
 
 
 def test_committed_offsets_expire_when_their_group_was_empty_for_long(opened: Opened) -> None:
-    """A chain: the session ends 45 seconds after the last heartbeat, and the retention of 7 days counts from there."""
+    """A chain: the session ends 45 seconds after the last heartbeat, and the retention of 7 days
+    counts from there.
+    """
     client = opened()
     client.send("t", b"a", b"b")
     first = client.consumer("t", group_id="g", **STATIC)
@@ -139,7 +145,9 @@ def test_committed_offsets_expire_when_their_group_was_empty_for_long(opened: Op
     assert described(client) is None
 
 
-def test_offsets_outlive_any_time_while_their_group_is_looked_at_in_one_push_and_are_gone_after_a_longer_one(opened: Opened) -> None:
+def test_offsets_outlive_any_time_while_their_group_is_looked_at_in_one_push_and_are_gone_after_a_longer_one(
+    opened: Opened,
+) -> None:
     client = opened(offsets_retention_minutes=60)
     client.send("t", b"a")
     consumer = client.consumer("t", group_id="g")

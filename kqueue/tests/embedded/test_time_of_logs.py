@@ -1,4 +1,6 @@
-"""What happens to logs in time, as stock clients see it when the broker's clock is pushed: retention, delayed deletion, compaction."""
+"""What happens to logs in time, as stock clients see it when the broker's clock is pushed:
+retention, delayed deletion, compaction.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def test_a_record_of_the_producers_clock_is_old_at_once_and_one_of_the_brokers_i
 
 def test_segments_are_ended_by_their_age(opened: Opened) -> None:
     client = opened()
-    client.broker.create_topic("t", segment_ms=3_600_000, message_timestamp_type="LogAppendTime", retention_ms=3 * 3_600_000)
+    client.broker.create_topic(
+        "t", segment_ms=3_600_000, message_timestamp_type="LogAppendTime", retention_ms=3 * 3_600_000
+    )
     client.send("t", b"first")
     client.broker.clock.advance(hours=2)
     client.send("t", b"second")
@@ -129,7 +133,9 @@ def test_compaction_comes_at_the_latest_after_its_greatest_lag(opened: Opened) -
 
 def test_tombstones_go_when_everybody_had_time_to_see_them(opened: Opened) -> None:
     client = opened()
-    client.broker.create_topic("t", cleanup_policy="compact", segment_ms=1000, delete_retention_ms=86_400_000, min_cleanable_dirty_ratio=0)
+    client.broker.create_topic(
+        "t", cleanup_policy="compact", segment_ms=1000, delete_retention_ms=86_400_000, min_cleanable_dirty_ratio=0
+    )
     now_ms = int(client.broker.clock.now().timestamp() * 1000)
 
     def send(value: bytes | None, key: bytes, after_ms: int) -> None:
@@ -147,7 +153,9 @@ def test_tombstones_go_when_everybody_had_time_to_see_them(opened: Opened) -> No
 
 
 def test_silent_producers_are_forgotten(opened: Opened) -> None:
-    """Both clients' producers are idempotent here: the broker remembers them to tell what was sent twice."""
+    """Both clients' producers are idempotent here: the broker remembers them to tell what was sent
+    twice.
+    """
     client = opened()
     client.broker.create_topic("t", retention_ms=-1)
     client.send("t", b"a")

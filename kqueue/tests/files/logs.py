@@ -12,7 +12,9 @@ FOLDER = "t-0"
 
 
 def made(count: int = 12, segment_bytes: int = 400) -> tuple[MemoryStorage, list[bytes]]:
-    """A closed log of `count` batches of three records in several segments; storage and values in order."""
+    """A closed log of `count` batches of three records in several segments; storage and values in
+    order.
+    """
     storage = MemoryStorage()
     log = open_log(storage, segment_bytes=segment_bytes, index_interval_bytes=150)
     values = [b"value %02d" % number for number in range(3 * count)]
@@ -42,4 +44,17 @@ def replace(storage: MemoryStorage, name: str, data: bytes) -> None:
     file.close()
 
 
-__all__ = ["ABORT", "COMMIT", "FOLDER", "append", "content", "end_transaction", "flush", "made", "names", "open_log", "opened", "replace"]
+__all__ = [
+    "ABORT",
+    "COMMIT",
+    "FOLDER",
+    "append",
+    "content",
+    "end_transaction",
+    "flush",
+    "made",
+    "names",
+    "open_log",
+    "opened",
+    "replace",
+]

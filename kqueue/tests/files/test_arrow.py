@@ -28,10 +28,22 @@ def test_a_table_has_what_the_rows_have(version: str) -> None:
         wanted = list(rows(log, Selection()))
         assert table.num_rows == len(wanted)
         columns = table.to_pydict()
-        for name in ("topic", "partition", "offset", "timestamp_type", "key", "value", "leader_epoch", "producer_id", "sequence"):
+        for name in (
+            "topic",
+            "partition",
+            "offset",
+            "timestamp_type",
+            "key",
+            "value",
+            "leader_epoch",
+            "producer_id",
+            "sequence",
+        ):
             assert columns[name] == [getattr(row, name) for row in wanted]
         assert table["timestamp"].cast(pa.int64()).to_pylist() == [row.timestamp for row in wanted]
-        assert [[(one["key"], one["value"]) for one in pairs] for pairs in columns["headers"]] == [list(row.headers) for row in wanted]
+        assert [[(one["key"], one["value"]) for one in pairs] for pairs in columns["headers"]] == [
+            list(row.headers) for row in wanted
+        ]
 
 
 def test_every_row_has_every_column() -> None:

@@ -1,4 +1,6 @@
-"""S3.3: whole batches to Arrow give what the rows give, to the last null and the last word of an error."""
+"""S3.3: whole batches to Arrow give what the rows give, to the last null and the last word of an
+error.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ SELECTIONS = [
 
 def by_rows(logs: list[LogFolder], selection: Selection, limits: Limits = Limits()) -> pa.Table:  # noqa: B008
     found = arrow.record_batches(
-        (row for log in logs for row in rows(log, selection)), selection, rows_max=limits.rows_max, bytes_max=limits.bytes_max
+        (row for log in logs for row in rows(log, selection)),
+        selection,
+        rows_max=limits.rows_max,
+        bytes_max=limits.bytes_max,
     )
     return pa.Table.from_batches(found, arrow.schema(selection.key_as, selection.value_as))
 
@@ -57,7 +62,9 @@ def chunks(table: pa.Table) -> list[int]:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_table_has_what_the_rows_have(engine: EngineName, version: str) -> None:
-    """All topics as one table: every format and codec, transactions, producers with and without sequences."""
+    """All topics as one table: every format and codec, transactions, producers with and without
+    sequences.
+    """
     logs = [LogFolder(log.storage, log.folder) for log in open_logs([data_folder(version)])]
     for chosen in SELECTIONS:
         selection = Selection(**chosen)
@@ -97,7 +104,9 @@ def test_what_is_no_text_is_told_as_by_rows(engine: EngineName) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_damage_is_told_as_by_rows(engine: EngineName, tmp_path: Path) -> None:
-    """A checksum that is wrong, and records that are wrong behind a right one: raised, told or passed over."""
+    """A checksum that is wrong, and records that are wrong behind a right one: raised, told or
+    passed over.
+    """
     folder = some_of("4.3", tmp_path, "v2-none-0")
     flip(folder / f"{NONE}.log", 10_000)
     path = folder / "v2-none-0" / "00000000000000000000.log"
@@ -121,7 +130,9 @@ def test_damage_is_told_as_by_rows(engine: EngineName, tmp_path: Path) -> None:
 
 @NEEDS_FAST
 def test_where_it_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Not for forms that are decoded one by one, and, as long as numba is not loaded, not for little data."""
+    """Not for forms that are decoded one by one, and, as long as numba is not loaded, not for
+    little data.
+    """
     assert can_take(Selection(key_as="utf8"))
     assert not can_take(Selection(key_as="json"))
     used: list[int] = []
@@ -147,4 +158,6 @@ def test_times(monkeypatch: pytest.MonkeyPatch) -> None:
     log = new_log(storage)
     append(log, b"x", step_ms=10)
     log.close()
-    assert by_columns("python", [LogFolder(storage, "t-0")], Selection())["timestamp"].cast(pa.int64()).to_pylist() == [START_MS]
+    assert by_columns("python", [LogFolder(storage, "t-0")], Selection())["timestamp"].cast(pa.int64()).to_pylist() == [
+        START_MS
+    ]

@@ -65,7 +65,12 @@ def test_json_lines(tmp_path: Path) -> None:
 
     for line, one in zip(lines, records, strict=True):
         outgoing = parse_json(json.dumps(line).encode())
-        assert (outgoing.key, outgoing.value, outgoing.timestamp_ms, outgoing.partition) == (one.key, one.value, one.timestamp, 0)
+        assert (outgoing.key, outgoing.value, outgoing.timestamp_ms, outgoing.partition) == (
+            one.key,
+            one.value,
+            one.timestamp,
+            0,
+        )
 
 
 def row(**values: object) -> Row:
@@ -114,7 +119,11 @@ def test_an_empty_log_gives_an_empty_table(tmp_path: Path) -> None:
 
 def test_progress_ends_at_all(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    export([open_log(data_folder("4.3") / "v2-none-0")], tmp_path / "x.jsonl", progress=lambda done, total: seen.append((done, total)))
+    export(
+        [open_log(data_folder("4.3") / "v2-none-0")],
+        tmp_path / "x.jsonl",
+        progress=lambda done, total: seen.append((done, total)),
+    )
     assert seen[-1] == (24560, 24560)
 
 

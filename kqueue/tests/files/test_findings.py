@@ -28,4 +28,10 @@ def test_notes_leave_a_report_sound() -> None:
     assert report.is_sound
     report.add(Finding("x", None, "a", "b"))
     assert not report.is_sound
-    assert report.as_json()["findings"][1] == {"file": "x", "position": None, "expected": "a", "found": "b", "severity": "error"}
+    assert report.as_json()["findings"][1] == {
+        "file": "x",
+        "position": None,
+        "expected": "a",
+        "found": "b",
+        "severity": "error",
+    }

@@ -36,7 +36,8 @@ def test_every_record_that_a_client_read(version: str, topic: str, partition: in
     assert (log.start_offset, log.end_offset) == told.watermarks[partition]
     found = [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in log]
     assert found == [
-        (r.offset, r.timestamp if r.timestamp_type else -1, r.key, r.value, r.headers) for r in told.of_partition(partition)
+        (r.offset, r.timestamp if r.timestamp_type else -1, r.key, r.value, r.headers)
+        for r in told.of_partition(partition)
     ]
 
 
@@ -57,7 +58,9 @@ def test_reading_begins_and_ends_where_told(version: str, topic: str) -> None:
     for wanted in range(log.start_offset, log.end_offset, 61):
         rest = [offset for offset in offsets if offset >= wanted]
         assert [r.offset for r in islice(log.records(start_offset=wanted), 3)] == rest[:3]
-        assert [r.offset for r in log.records(start_offset=wanted, end_offset=wanted + 50)] == [o for o in rest if o < wanted + 50]
+        assert [r.offset for r in log.records(start_offset=wanted, end_offset=wanted + 50)] == [
+            o for o in rest if o < wanted + 50
+        ]
 
 
 def test_below_the_start_is_refused() -> None:
@@ -112,30 +115,46 @@ def test_new_segments_stand_for_those_that_they_cover() -> None:
     assert third in str(opened(storage).segments[1])
 
 
-def at_work(monkeypatch: pytest.MonkeyPatch, storage: MemoryStorage, change: Callable[[int, list[Entry]], list[Entry]]) -> None:
-    """Change what `storage` says of its folder from one look to the next, as a broker does that gives files other names."""
+def at_work(
+    monkeypatch: pytest.MonkeyPatch, storage: MemoryStorage, change: Callable[[int, list[Entry]], list[Entry]]
+) -> None:
+    """Change what `storage` says of its folder from one look to the next, as a broker does that
+    gives files other names.
+    """
     whole, looks = storage.list, count()
-    monkeypatch.setattr(storage, "list", lambda path: change(next(looks), whole(path)) if path == FOLDER else whole(path))
+    monkeypatch.setattr(
+        storage, "list", lambda path: change(next(looks), whole(path)) if path == FOLDER else whole(path)
+    )
     monkeypatch.setattr(folder, "PAUSES_S", (0.0,) * 20)
 
 
 def test_listings_that_miss_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listing may miss a file whose name changes meanwhile: none counts until it is borne out, however long that takes."""
+    """A listing may miss a file whose name changes meanwhile: none counts until it is borne out,
+    however long that takes.
+    """
     storage, values = made()
     logs = names(storage)
-    at_work(monkeypatch, storage, lambda look, all_of_it: [one for one in all_of_it if look > 12 or one.name != logs[look % len(logs)]])
+    at_work(
+        monkeypatch,
+        storage,
+        lambda look, all_of_it: [one for one in all_of_it if look > 12 or one.name != logs[look % len(logs)]],
+    )
     assert [record.value for record in opened(storage)] == values
 
 
 def test_a_folder_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     storage, _ = made()
     at_work(monkeypatch, storage, lambda look, all_of_it: all_of_it[look % 2 :])
-    with pytest.raises(StorageFailed, match="t-0: its files get other names faster than they can be looked at; try again"):
+    with pytest.raises(
+        StorageFailed, match="t-0: its files get other names faster than they can be looked at; try again"
+    ):
         opened(storage)
 
 
 def test_a_segment_that_is_replaced_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What of the new one fits into the size of the old one covers a segment that is gone, but is not all that the new one holds."""
+    """What of the new one fits into the size of the old one covers a segment that is gone, but is
+    not all that the new one holds.
+    """
     storage, values = made()
     first, second, *_ = names(storage)
     old = content(storage, first)

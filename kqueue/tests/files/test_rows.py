@@ -24,7 +24,9 @@ TYPES = {"CreateTime": 1, "LogAppendTime": 2, None: 0}
 def as_expected(row: Row) -> ExpectedRecord:
     assert row.partition is not None
     timestamp = 0 if row.timestamp is None else row.timestamp
-    return ExpectedRecord(row.partition, row.offset, TYPES[row.timestamp_type], timestamp, row.key, row.value, row.headers)
+    return ExpectedRecord(
+        row.partition, row.offset, TYPES[row.timestamp_type], timestamp, row.key, row.value, row.headers
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -33,7 +35,9 @@ def test_all_that_kafka_wrote_is_there(version: str) -> None:
         for partition in topic.watermarks:
             folder = data_folder(version) / f"{name.partition(':')[0]}-{partition}"
             selection = Selection(read_committed=name.endswith(":committed"))
-            assert [as_expected(row) for row in rows(open_log(folder), selection)] == topic.of_partition(partition), name
+            assert [as_expected(row) for row in rows(open_log(folder), selection)] == topic.of_partition(partition), (
+                name
+            )
 
 
 def none(**selection: object) -> list[int]:

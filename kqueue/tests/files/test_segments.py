@@ -82,7 +82,12 @@ def test_a_message_whose_lengths_can_not_be_is_a_fault() -> None:
         (bytes(8) + b"\xff\xff\xff\xff" + bytes(60), "a batch", "length -1, magic 0", (False, False)),
         (bytes(8) + b"\0\0\0\x40" + b"\0\0\0\0\3" + bytes(60), "a batch", "length 64, magic 3", (False, False)),
         (bytes(8) + b"\0\0\0\x30" + b"\0\0\0\0\2" + bytes(60), "a batch", "length 48, magic 2", (False, False)),
-        (bytes(8) + b"\x7f\xff\xff\xff\0\0\0\0\2" + bytes(60), "a batch of 2147483659 bytes", "77 bytes until the end", (True, False)),
+        (
+            bytes(8) + b"\x7f\xff\xff\xff\0\0\0\0\2" + bytes(60),
+            "a batch of 2147483659 bytes",
+            "77 bytes until the end",
+            (True, False),
+        ),
     ],
 )
 def test_gaps(tail: bytes, expected: str, found: str, kind: tuple[bool, bool]) -> None:
@@ -125,6 +130,12 @@ def test_what_a_batch_tells() -> None:
     stamp(buf, 0, 70, 1)
     (found,) = walked(bytes(buf))
     assert isinstance(found, Batch)
-    assert (found.base_offset, found.last_offset, found.next_offset, found.is_control, found.is_transactional) == (70, 71, 72, False, True)
+    assert (found.base_offset, found.last_offset, found.next_offset, found.is_control, found.is_transactional) == (
+        70,
+        71,
+        72,
+        False,
+        True,
+    )
     assert repr(found) == "<batch 70..71 at 0 of log>"
     assert found.where == "log, position 0"

@@ -50,7 +50,9 @@ def test_a_bit_that_flipped_costs_its_batch_alone(name: str, position: int, mask
             assert found == rest
         else:
             assert found == rest
-            assert [(damage.file, damage.position) for damage in told] == [(f"memory/{FOLDER}/{name}", position - within)]
+            assert [(damage.file, damage.position) for damage in told] == [
+                (f"memory/{FOLDER}/{name}", position - within)
+            ]
             assert all_values(on_damage="skip") == rest
             with pytest.raises(CorruptBatch, match=rf"{name} at position {position - within}: expected .+, found "):
                 all_values()
@@ -58,7 +60,12 @@ def test_a_bit_that_flipped_costs_its_batch_alone(name: str, position: int, mask
         replace(STORAGE, name, FILES[name])
 
 
-@given(name=st.sampled_from(sorted(FILES)), first=st.integers(0, 3 * SIZE - 1), size=st.integers(1, 200), byte=st.sampled_from((0, 255)))
+@given(
+    name=st.sampled_from(sorted(FILES)),
+    first=st.integers(0, 3 * SIZE - 1),
+    size=st.integers(1, 200),
+    byte=st.sampled_from((0, 255)),
+)
 def test_a_stretch_that_is_lost_costs_what_lay_in_it(name: str, first: int, size: int, byte: int) -> None:
     data = bytearray(FILES[name])
     end = min(first + size, len(data))
@@ -69,7 +76,9 @@ def test_a_stretch_that_is_lost_costs_what_lay_in_it(name: str, first: int, size
         pieces = [(data[SIZE * number :][:SIZE], FILES[name][SIZE * number :][:SIZE]) for number in range(3)]
         changed = [start // 3 + number for number, (now, before) in enumerate(pieces) if now != before]
         unchecked = any(now != before and now[8:12] + now[16:] == before[8:12] + before[16:] for now, before in pieces)
-        assert unchecked or all_values(on_damage="skip") == [value for at, value in enumerate(VALUES) if at // 3 not in changed]
+        assert unchecked or all_values(on_damage="skip") == [
+            value for at, value in enumerate(VALUES) if at // 3 not in changed
+        ]
     finally:
         replace(STORAGE, name, FILES[name])
 

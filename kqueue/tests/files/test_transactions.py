@@ -4,7 +4,18 @@ import pytest
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.storage import MemoryStorage
-from kqueue.tests.files.logs import ABORT, COMMIT, append, content, end_transaction, flush, names, open_log, opened, replace
+from kqueue.tests.files.logs import (
+    ABORT,
+    COMMIT,
+    append,
+    content,
+    end_transaction,
+    flush,
+    names,
+    open_log,
+    opened,
+    replace,
+)
 
 
 def offsets(storage: MemoryStorage, **options: object) -> list[int]:
@@ -48,5 +59,7 @@ def test_a_marker_that_is_damaged_never_shows_what_was_aborted(storage: MemorySt
     with pytest.raises(CorruptBatch, match="expected checksum"):
         offsets(storage)
     told: list[object] = []
-    assert offsets(storage, on_damage=told.append) == [5, 7], "0 and 1 share the fate of the next: nothing aborted is shown"
+    assert offsets(storage, on_damage=told.append) == [5, 7], (
+        "0 and 1 share the fate of the next: nothing aborted is shown"
+    )
     assert told

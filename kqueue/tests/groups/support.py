@@ -33,7 +33,9 @@ def unlimited() -> GroupLimits:
 
 
 class HeldLog:
-    """A `GroupLog` in memory. Commits at once, or, with `hold`, when the test says `release` or `fail`."""
+    """A `GroupLog` in memory. Commits at once, or, with `hold`, when the test says `release` or
+    `fail`.
+    """
 
     def __init__(self, partition_count: int = PARTITIONS) -> None:
         self.partition_count = partition_count
@@ -49,7 +51,9 @@ class HeldLog:
             self.release()
 
     def release(self, count: int | None = None) -> None:
-        """Commit what was appended first; all of it by default. Fails it instead if the log is broken."""
+        """Commit what was appended first; all of it by default. Fails it instead if the log is
+        broken.
+        """
         ready, self.held = self.held[:count], self.held[len(self.held) if count is None else count :]
         for partition, records, done in ready:
             if self.broken is None:
@@ -69,15 +73,22 @@ class HeldLog:
 class World:
     """One coordinator in its surroundings; `settings` as keywords with underscores."""
 
-    def __init__(self, log: HeldLog | None = None, clock: ManualClock | None = None, seed: int = 1, **settings: object) -> None:
-        values = {"group.initial.rebalance.delay.ms": 0, **{name.replace("_", "."): value for name, value in settings.items()}}
+    def __init__(
+        self, log: HeldLog | None = None, clock: ManualClock | None = None, seed: int = 1, **settings: object
+    ) -> None:
+        values = {
+            "group.initial.rebalance.delay.ms": 0,
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
         self.config = Config(CATALOG, values)
         self.seed = seed
         self.clock = clock or ManualClock()
         self.timers = Timers(self.clock)
         self.log = log or HeldLog()
         self.woken: list[Ticket[Any]] = []
-        self.groups = GroupCoordinator(self.config, self.clock, self.timers, random.Random(seed), self.log, self.woken.append)
+        self.groups = GroupCoordinator(
+            self.config, self.clock, self.timers, random.Random(seed), self.log, self.woken.append
+        )
         for partition, records in enumerate(self.log.partitions):
             self.groups.load(partition, iter(records))
 
@@ -123,7 +134,9 @@ class World:
         return self.groups.join(joining, id_required=id_required, can_skip=can_skip)
 
     def enter(self, group_id: str = "g", **options: Any) -> str:
-        """Join as a newcomer does that is first given its id; returns the id. The join itself goes on."""
+        """Join as a newcomer does that is first given its id; returns the id. The join itself goes
+        on.
+        """
         with pytest.raises(MemberIdRequired) as refusal:
             self.join(group_id, id_required=True, **options)
         member_id: str = refusal.value.member_id
@@ -131,7 +144,9 @@ class World:
         return member_id
 
     def stable(self, count: int = 1, group_id: str = "g", **options: Any) -> list[Joined]:
-        """A group of `count` members whose assignments are ``b"0"``, ``b"1"``, …; the leader comes first."""
+        """A group of `count` members whose assignments are ``b"0"``, ``b"1"``, …; the leader comes
+        first.
+        """
         tickets = [self.join(group_id, **options) for _ in range(count)]
         self.settle()
         joined = [ticket.result() for ticket in tickets]
@@ -142,7 +157,9 @@ class World:
         self.sync(leader, {one.member_id: b"%d" % number for number, one in enumerate([leader, *others])})
         return [leader, *others]
 
-    def sync(self, joined: Joined, assignments: dict[str, bytes] | None = None, group_id: str = "g", **options: Any) -> Ticket[Any]:
+    def sync(
+        self, joined: Joined, assignments: dict[str, bytes] | None = None, group_id: str = "g", **options: Any
+    ) -> Ticket[Any]:
         return self.groups.sync(group_id, joined.generation, joined.member_id, None, assignments or {}, **options)
 
     def state(self, group_id: str = "g") -> str:

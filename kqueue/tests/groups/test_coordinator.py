@@ -24,14 +24,18 @@ DAY_MS = 24 * 3_600_000
 CHECK_MS = 600_000
 
 
-def simple(world: World, number: int = 1, topic: str = "t", partition: int = 0, group_id: str = "g", **options: Any) -> Any:
+def simple(
+    world: World, number: int = 1, topic: str = "t", partition: int = 0, group_id: str = "g", **options: Any
+) -> Any:
     """A commit of a consumer without group management."""
     return world.groups.commit(group_id, -1, "", None, [Commit(topic, partition, number)], **options)
 
 
 def offsets(world: World, group_id: str = "g") -> dict[tuple[str, int], int]:
     found = world.groups.offsets(group_id)
-    return {(topic, partition): one.offset for topic, partitions in found.items() for partition, one in partitions.items()}
+    return {
+        (topic, partition): one.offset for topic, partitions in found.items() for partition, one in partitions.items()
+    }
 
 
 def there(world: World) -> set[str]:
@@ -162,7 +166,13 @@ def test_a_commit_shows_that_a_member_is_alive() -> None:
 def test_commits_to_a_group_with_members_are_for_members(changes: dict[str, Any], refusal: type[Exception]) -> None:
     world = World()
     [leader] = world.stable()
-    call = {"group_id": "g", "generation": 1, "member_id": leader.member_id, "instance_id": None, "commits": [Commit("t", 0, 5)]}
+    call = {
+        "group_id": "g",
+        "generation": 1,
+        "member_id": leader.member_id,
+        "instance_id": None,
+        "commits": [Commit("t", 0, 5)],
+    }
     with pytest.raises(refusal):
         world.groups.commit(**{**call, **changes})
     assert offsets(world) == {}
@@ -559,7 +569,9 @@ def test_offsets_without_a_group_make_one() -> None:
     world = World()
     simple(world, 5)
     [leader] = world.stable()
-    world.log.partitions = [[(key, value) for key, value in found if key != records.group_key("g")] for found in world.log.partitions]
+    world.log.partitions = [
+        [(key, value) for key, value in found if key != records.group_key("g")] for found in world.log.partitions
+    ]
     assert leader
     world = world.restarted()
     assert world.state() == "Empty"
@@ -568,7 +580,10 @@ def test_offsets_without_a_group_make_one() -> None:
 
 def test_records_of_other_group_types_are_left_alone() -> None:
     log = HeldLog(1)
-    log.partitions[0] = [(b"\x00\x03\x00\x01g", b"anything"), (records.offset_key("g", "t", 0), records.offset_value(_offset(3)))]
+    log.partitions[0] = [
+        (b"\x00\x03\x00\x01g", b"anything"),
+        (records.offset_key("g", "t", 0), records.offset_value(_offset(3))),
+    ]
     world = World(log)
     assert offsets(world) == {("t", 0): 3}
 

@@ -1,4 +1,5 @@
-"""Simulated members do anything in any order, while time passes, the log stalls or fails, and the broker dies; what must hold always holds.
+"""Simulated members do anything in any order, while time passes, the log stalls or fails, and the
+broker dies; what must hold always holds.
 
 Assignments carry who they were made for, so that one that reaches somebody else is seen.
 """
@@ -54,7 +55,11 @@ class Coordination(RuleBasedStateMachine):
         self.generations: dict[int, tuple[Group, int]] = {}
         self.number = 0
 
-    @initialize(delay_ms=st.sampled_from([0, 3000]), members_max=st.sampled_from([2, 1000]), instances=st.lists(INSTANCES, max_size=4))
+    @initialize(
+        delay_ms=st.sampled_from([0, 3000]),
+        members_max=st.sampled_from([2, 1000]),
+        instances=st.lists(INSTANCES, max_size=4),
+    )
     def start(self, delay_ms: int, members_max: int, instances: list[str | None]) -> None:
         self.options = {"group_initial_rebalance_delay_ms": delay_ms, "group_max_size": members_max}
         self.world = World(**self.options)
@@ -64,8 +69,12 @@ class Coordination(RuleBasedStateMachine):
 
     # --- what members do
 
-    @rule(group_id=GROUPS, instance_id=INSTANCES, protocols=PROTOCOLS, id_required=st.booleans(), can_skip=st.booleans())
-    def come(self, group_id: str, instance_id: str | None, protocols: dict[str, bytes], id_required: bool, can_skip: bool) -> None:
+    @rule(
+        group_id=GROUPS, instance_id=INSTANCES, protocols=PROTOCOLS, id_required=st.booleans(), can_skip=st.booleans()
+    )
+    def come(
+        self, group_id: str, instance_id: str | None, protocols: dict[str, bytes], id_required: bool, can_skip: bool
+    ) -> None:
         client = Client(group_id, instance_id)
         self.clients.append(client)
         self.ask_to_join(client, protocols, id_required=id_required, can_skip=can_skip)
@@ -79,7 +88,12 @@ class Coordination(RuleBasedStateMachine):
         try:
             client.waits = False
             ticket = self.world.join(
-                client.group_id, client.member_id, instance_id=client.instance_id, protocols=protocols, rebalance_ms=20_000, **options
+                client.group_id,
+                client.member_id,
+                instance_id=client.instance_id,
+                protocols=protocols,
+                rebalance_ms=20_000,
+                **options,
             )
         except MemberIdRequired as refusal:
             client.member_id = refusal.member_id
@@ -102,7 +116,9 @@ class Coordination(RuleBasedStateMachine):
             if member.member_id[-1] not in "012"  # some get nothing
         }
         try:
-            ticket = self.world.groups.sync(client.group_id, joined.generation, client.member_id, client.instance_id, made)
+            ticket = self.world.groups.sync(
+                client.group_id, joined.generation, client.member_id, client.instance_id, made
+            )
         except RequestRefused:
             return
         client.sync, client.synced_as = ticket, joined
@@ -115,7 +131,9 @@ class Coordination(RuleBasedStateMachine):
         client = self.clients[pick % len(self.clients)]
         if client.joined is not None:
             with contextlib.suppress(RequestRefused):
-                self.world.groups.heartbeat(client.group_id, client.joined.generation, client.member_id, client.instance_id)
+                self.world.groups.heartbeat(
+                    client.group_id, client.joined.generation, client.member_id, client.instance_id
+                )
 
     @precondition(lambda self: self.clients)
     @rule(pick=PICK, by_instance=st.booleans())
@@ -138,7 +156,9 @@ class Coordination(RuleBasedStateMachine):
         try:
             if client is not None and client.joined is not None:
                 group_id = client.group_id
-                ticket = self.world.groups.commit(group_id, client.joined.generation, client.member_id, client.instance_id, commits)
+                ticket = self.world.groups.commit(
+                    group_id, client.joined.generation, client.member_id, client.instance_id, commits
+                )
             else:
                 ticket = self.world.groups.commit(group_id, -1, "", None, commits)
         except RequestRefused:
@@ -191,7 +211,9 @@ class Coordination(RuleBasedStateMachine):
 
     @rule()
     def delete_topic(self) -> None:
-        """The offsets go as the tombstones are written; those of commits that stand before them too."""
+        """The offsets go as the tombstones are written; those of commits that stand before them
+        too.
+        """
         if not self.world.log.held:
             self.world.log.hold = False
             self.world.groups.delete_topic("t")
@@ -294,7 +316,9 @@ class Coordination(RuleBasedStateMachine):
             client.sync = None
 
     def check_generation(self, client: Client, joined: Joined) -> None:
-        """All members of a generation are told of the same one; who waited for a new one gets a new one."""
+        """All members of a generation are told of the same one; who waited for a new one gets a new
+        one.
+        """
         group = self.groups.get(client.group_id)
         if group is not None and group.generation == joined.generation and group.state is State.COMPLETING_REBALANCE:
             assert joined.protocol_name == group.protocol_name
@@ -304,14 +328,18 @@ class Coordination(RuleBasedStateMachine):
         before = client.joined_before
         client.joined_before = joined
         if before is not None and before.member_id == joined.member_id:
-            assert joined.generation > before.generation or (joined.generation == before.generation and not client.waits)
+            assert joined.generation > before.generation or (
+                joined.generation == before.generation and not client.waits
+            )
 
     def check_assignment(self, client: Client, assignment: bytes) -> None:
         assert client.synced_as is not None
         if assignment:
             generation, member_id, instance_id = assignment.decode().split(" ")
             assert int(generation) == client.synced_as.generation, "an assignment of another generation"
-            assert member_id == client.synced_as.member_id or (client.instance_id is not None and instance_id == client.instance_id)
+            assert member_id == client.synced_as.member_id or (
+                client.instance_id is not None and instance_id == client.instance_id
+            )
 
     @invariant()
     def answers_are_read(self) -> None:
@@ -343,7 +371,9 @@ class Coordination(RuleBasedStateMachine):
         members = group.members
         assert (group.leader_id in members) is bool(members), "exactly one leader, if there are members"
         assert all(member.member_id == member_id for member_id, member in members.items())
-        assert group.static_ids == {member.instance_id: member_id for member_id, member in members.items() if member.is_static}
+        assert group.static_ids == {
+            member.instance_id: member_id for member_id, member in members.items() if member.is_static
+        }
         assert group.joined_count == sum(member.join_ticket is not None for member in members.values())
         assert group.unsynced <= set(members)
         assert not group.pending.keys() & members.keys()
@@ -397,7 +427,9 @@ class Coordination(RuleBasedStateMachine):
         self.world.advance(LONG_MS)
         self.nobody_waits_in_vain()
         assert not self.waited, "every waiter is answered in the end"
-        assert all(group.state is State.EMPTY for group in self.groups.values()), "members that say nothing are gone in the end"
+        assert all(group.state is State.EMPTY for group in self.groups.values()), (
+            "members that say nothing are gone in the end"
+        )
         assert all(member.group_id for member in self.clients)
 
 

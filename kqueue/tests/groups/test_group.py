@@ -27,13 +27,21 @@ def new_group() -> Group:
     return Group("g", deadline(), deadline(), unlimited())
 
 
-def joining(*, instance_id: str | None = None, protocols: dict[str, bytes] | None = None, rebalance_ms: int = 60_000) -> Joining:
-    return Joining("g", "", instance_id, "consumer", RANGE if protocols is None else protocols, 10_000, rebalance_ms, "c", "/h")
+def joining(
+    *, instance_id: str | None = None, protocols: dict[str, bytes] | None = None, rebalance_ms: int = 60_000
+) -> Joining:
+    return Joining(
+        "g", "", instance_id, "consumer", RANGE if protocols is None else protocols, 10_000, rebalance_ms, "c", "/h"
+    )
 
 
-def add(group: Group, member_id: str, *names: str, instance_id: str | None = None, rebalance_ms: int = 60_000) -> Member:
+def add(
+    group: Group, member_id: str, *names: str, instance_id: str | None = None, rebalance_ms: int = 60_000
+) -> Member:
     protocols = {name: name.encode() for name in names or ("range",)}
-    member = Member(member_id, joining(instance_id=instance_id, protocols=protocols, rebalance_ms=rebalance_ms), deadline())
+    member = Member(
+        member_id, joining(instance_id=instance_id, protocols=protocols, rebalance_ms=rebalance_ms), deadline()
+    )
     group.add(member, "consumer")
     return member
 
@@ -132,7 +140,9 @@ def test_the_favourite_of_most_is_chosen_and_of_several_the_first_voted_for() ->
 @given(st.lists(st.permutations(["x", "y", "z"]), min_size=1, max_size=6), st.data())
 def test_support_is_counted_right_through_any_changes(favourites: list[list[str]], data: st.DataObject) -> None:
     group = new_group()
-    members = [add(group, str(number), *names[: data.draw(st.integers(1, 3))]) for number, names in enumerate(favourites)]
+    members = [
+        add(group, str(number), *names[: data.draw(st.integers(1, 3))]) for number, names in enumerate(favourites)
+    ]
     for member in members:
         if data.draw(st.booleans()):
             group.update(member, dict.fromkeys(data.draw(st.permutations(["x", "y", "z"]))[:2], b""), 1, 1)
@@ -166,7 +176,12 @@ def test_generations_grow_with_and_without_members() -> None:
     add(group, "a")
     group.turn(Event.REBALANCE, 10)
     group.next_generation(20)
-    assert (group.generation, group.state, group.protocol_name, group.state_since_ms) == (1, State.COMPLETING_REBALANCE, "range", 20)
+    assert (group.generation, group.state, group.protocol_name, group.state_since_ms) == (
+        1,
+        State.COMPLETING_REBALANCE,
+        "range",
+        20,
+    )
     group.turn(Event.REBALANCE, 30)
     group.remove(group.members["a"])
     group.next_generation(40)

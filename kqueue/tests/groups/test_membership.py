@@ -284,7 +284,9 @@ def test_heartbeats_of_strangers_are_refused(changes: dict[str, Any], refusal: t
     world = World()
     [leader] = world.stable()
     with pytest.raises(refusal):
-        world.groups.heartbeat(**{"group_id": "g", "generation": 1, "member_id": leader.member_id, "instance_id": None, **changes})
+        world.groups.heartbeat(
+            **{"group_id": "g", "generation": 1, "member_id": leader.member_id, "instance_id": None, **changes}
+        )
 
 
 def test_an_id_that_was_only_handed_out_has_no_heart_yet() -> None:
@@ -299,7 +301,9 @@ def test_an_id_that_was_only_handed_out_has_no_heart_yet() -> None:
 
 
 def stable_static(world: World, **options: Any) -> tuple[Joined, Joined]:
-    """A leader with instance id ``i`` and a follower with ``j``, each with its instance id as assignment."""
+    """A leader with instance id ``i`` and a follower with ``j``, each with its instance id as
+    assignment.
+    """
     tickets = [world.join(instance_id=name, **options) for name in "ij"]
     world.settle()
     leader, other = (ticket.result() for ticket in tickets)
@@ -316,7 +320,10 @@ def test_a_follower_that_comes_back_keeps_its_assignment_without_a_rebalance() -
     assert (back.generation, back.leader, back.members, back.skip_assignment) == (1, leader.member_id, [], False)
     assert world.state() == "Stable"
     assert world.groups.sync("g", 1, back.member_id, "j", {}).result().assignment == b"j"
-    assert [member.member_id for member in world.restarted().groups.describe("g").members] == [leader.member_id, back.member_id]
+    assert [member.member_id for member in world.restarted().groups.describe("g").members] == [
+        leader.member_id,
+        back.member_id,
+    ]
 
 
 def test_a_leader_that_comes_back_leads_without_assigning() -> None:
@@ -493,7 +500,9 @@ def test_several_leave_each_with_an_answer() -> None:
 
 def test_nobody_can_leave_a_group_that_is_not_there() -> None:
     world = World()
-    assert [type(answer) for answer in world.groups.leave("g", [Leaving("x"), Leaving("y", "i")])] == [errors.UnknownMember] * 2
+    assert [type(answer) for answer in world.groups.leave("g", [Leaving("x"), Leaving("y", "i")])] == [
+        errors.UnknownMember
+    ] * 2
     with pytest.raises(errors.InvalidGroupId):
         world.groups.leave("", [Leaving("x")])
 

@@ -20,7 +20,10 @@ def offset(number: int = 1, committed_ms: int = 1000, expires_ms: int | None = N
 
 
 def group(
-    state: State, protocol_type: str | None = "consumer", since_ms: int | None = 5000, subscribed: frozenset[str] | None = None
+    state: State,
+    protocol_type: str | None = "consumer",
+    since_ms: int | None = 5000,
+    subscribed: frozenset[str] | None = None,
 ) -> Group:
     made = Group("g", Deadline(Timers(), lambda: None), Deadline(Timers(), lambda: None), unlimited())
     made.state, made.protocol_type, made.state_since_ms, made.subscribed = state, protocol_type, since_ms, subscribed
@@ -77,7 +80,11 @@ def test_holds_what_a_plain_dict_holds(steps: list[tuple[bool, tuple[str, str, i
             store.remove(*key)
             plain.pop(key, None)
         for group_id in "gh":
-            flat = {(group_id, t, p): one.offset for t, partitions in store.of(group_id).items() for p, one in partitions.items()}
+            flat = {
+                (group_id, t, p): one.offset
+                for t, partitions in store.of(group_id).items()
+                for p, one in partitions.items()
+            }
             assert flat == {key: number for key, number in plain.items() if key[0] == group_id}
 
 

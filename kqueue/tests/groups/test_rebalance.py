@@ -1,4 +1,6 @@
-"""The join phase and the assignment: who is waited for, for how long, and what happens to those who don't come."""
+"""The join phase and the assignment: who is waited for, for how long, and what happens to those who
+don't come.
+"""
 
 from __future__ import annotations
 
@@ -168,7 +170,10 @@ def test_static_members_that_do_not_come_back_stay_until_their_session_ends() ->
 
 def test_a_group_of_absent_static_members_waits_for_their_sessions() -> None:
     world = World()
-    static, gone = world.stable(1, instance_id="i", session_ms=50_000, rebalance_ms=20_000)[0], world.join(session_ms=6_000)
+    static, gone = (
+        world.stable(1, instance_id="i", session_ms=50_000, rebalance_ms=20_000)[0],
+        world.join(session_ms=6_000),
+    )
     gone_id = next(member.member_id for member in world.groups.describe("g").members if member.instance_id is None)
     world.groups.leave("g", [Leaving(gone_id)])
     assert isinstance(gone.error, errors.UnknownMember)
@@ -211,9 +216,12 @@ def test_nobody_sees_an_assignment_that_is_not_in_the_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "answer"), [(errors.StorageFailed("disk"), errors.NotCoordinator), (errors.RecordTooLarge("big"), errors.KqueueError)]
+    ("failure", "answer"),
+    [(errors.StorageFailed("disk"), errors.NotCoordinator), (errors.RecordTooLarge("big"), errors.KqueueError)],
 )
-def test_an_assignment_that_can_not_be_written_is_nobodys(failure: errors.KqueueError, answer: type[errors.KqueueError]) -> None:
+def test_an_assignment_that_can_not_be_written_is_nobodys(
+    failure: errors.KqueueError, answer: type[errors.KqueueError]
+) -> None:
     world = World()
     leader, other = world.stable(2)
     again = [rejoin(world, leader), rejoin(world, other)]

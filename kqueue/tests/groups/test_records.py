@@ -25,7 +25,9 @@ STABLE_GROUP = bytes.fromhex(
     "e00000afc80000000d000000000001000174000000000000001900000000000100017400000002000000000000000100000000"
 )
 EMPTY_GROUP = bytes.fromhex("00030008636f6e73756d657200000002ffffffff000001a1fbfe014b00000000")
-"""The life of group ``g1`` as Kafka 4.3 wrote it: somebody is coming, kafka-python has its assignment, everybody has left."""
+"""The life of group ``g1`` as Kafka 4.3 wrote it: somebody is coming, kafka-python has its
+assignment, everybody has left.
+"""
 
 
 def golden(version: str) -> Iterator[tuple[int, bytes, bytes | None]]:
@@ -137,7 +139,8 @@ def test_offsets_come_back(offset: int, epoch: int, metadata: str, committed_ms:
 
 
 @pytest.mark.parametrize(
-    "value", [b"", b"\x00", b"\x00\x05" + bytes(40), b"\xff\xff" + bytes(40), b"\x00\x03" + bytes(3), b"\x00\x03" + bytes(100)]
+    "value",
+    [b"", b"\x00", b"\x00\x05" + bytes(40), b"\xff\xff" + bytes(40), b"\x00\x03" + bytes(3), b"\x00\x03" + bytes(100)],
 )
 def test_damaged_values_are_refused(value: bytes) -> None:
     with pytest.raises(MalformedMessage):

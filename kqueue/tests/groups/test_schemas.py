@@ -43,7 +43,8 @@ def test_no_members_subscribe_to_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\x00", b"\x00\x00", b"\x00\x00\x00\x00\x00\x01", b"\x00\x00\x7f\xff\xff\xff", b"\x00\x00\xff\xff\xff\xff"]
+    "data",
+    [b"", b"\x00", b"\x00\x00", b"\x00\x00\x00\x00\x00\x01", b"\x00\x00\x7f\xff\xff\xff", b"\x00\x00\xff\xff\xff\xff"],
 )
 def test_what_is_no_subscription_tells_nothing(data: bytes) -> None:
     assert subscribed_topics([subscription(0, ["a"]), data]) is None
@@ -55,7 +56,9 @@ def test_any_bytes_are_survived(data: bytes) -> None:
 
 
 def test_assignment_bytes_are_those_of_the_java_client() -> None:
-    value = ConsumerProtocolAssignment(assigned_partitions=[TopicPartition(topic="t", partitions=[0, 1])], user_data=None)
+    value = ConsumerProtocolAssignment(
+        assigned_partitions=[TopicPartition(topic="t", partitions=[0, 1])], user_data=None
+    )
     assert encode(value, 1).hex() == "00000001" + "000174" + "00000002" + "00000000" + "00000001" + "ffffffff"
 
 
@@ -68,7 +71,10 @@ def test_assignment_bytes_are_those_of_the_java_client() -> None:
         protocol=st.none() | TEXTS,
         leader=st.none() | TEXTS,
         members=st.lists(
-            st.builds(MemberMetadata, member_id=TEXTS, subscription=st.binary(max_size=9), assignment=st.binary(max_size=9)), max_size=3
+            st.builds(
+                MemberMetadata, member_id=TEXTS, subscription=st.binary(max_size=9), assignment=st.binary(max_size=9)
+            ),
+            max_size=3,
         ),
     ),
 )

@@ -14,7 +14,15 @@ from kqueue.log.log import Appended, Fetched, Log
 from kqueue.log.manager import LogManager
 from kqueue.log.producers import Producer, Producers
 from kqueue.log.recovery.replay import count_batch
-from kqueue.records.batch import BatchHeader, Record, check_crc, control_key_value, iter_batches, iter_records, read_header
+from kqueue.records.batch import (
+    BatchHeader,
+    Record,
+    check_crc,
+    control_key_value,
+    iter_batches,
+    iter_records,
+    read_header,
+)
 from kqueue.records.builder import BatchBuilder
 from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.clock import ManualClock
@@ -30,7 +38,9 @@ def batch(*values: bytes, time_ms: int = START_MS, step_ms: int = 1, **settings:
     return builder.build()
 
 
-def marker(kind: int, producer_id: int, epoch: int = 0, coordinator_epoch: int = 0, time_ms: int = START_MS) -> bytearray:
+def marker(
+    kind: int, producer_id: int, epoch: int = 0, coordinator_epoch: int = 0, time_ms: int = START_MS
+) -> bytearray:
     """The control batch that ends a transaction."""
     builder = BatchBuilder(producer_id=producer_id, epoch=epoch, transactional=True, control=True)
     builder.append(time_ms, *control_key_value(kind, coordinator_epoch))
@@ -52,7 +62,9 @@ def open_log(storage: Storage | None = None, clock: ManualClock | None = None, *
     names = ("recovery_point", "clean", "start_offset", "high_watermark", "producer_expiration_ms")
     known = {name: settings.pop(name) for name in names if name in settings}
     rng = random.Random(1)
-    return Log.open(storage or MemoryStorage(), "t-0", LogConfig.of(**settings), clock or ManualClock(START_MS), rng=rng, **known)
+    return Log.open(
+        storage or MemoryStorage(), "t-0", LogConfig.of(**settings), clock or ManualClock(START_MS), rng=rng, **known
+    )
 
 
 def run_job(job: IoJob[None] | None) -> None:
@@ -74,7 +86,9 @@ def read_checked(log: Log, offset: int, max_bytes: int, end_offset: int) -> Fetc
     return fetched
 
 
-def read_batches(log: Log, max_bytes: int = 1 << 20, end_offset: int | None = None) -> list[tuple[BatchHeader, list[Record]]]:
+def read_batches(
+    log: Log, max_bytes: int = 1 << 20, end_offset: int | None = None
+) -> list[tuple[BatchHeader, list[Record]]]:
     """Everything from the log start on, by following reads."""
     found = []
     offset = log.start_offset
@@ -91,7 +105,12 @@ def read_batches(log: Log, max_bytes: int = 1 << 20, end_offset: int | None = No
 
 
 def read_records(log: Log, max_bytes: int = 1 << 20, end_offset: int | None = None) -> list[Record]:
-    return [record for _, records in read_batches(log, max_bytes, end_offset) for record in records if record.offset >= log.start_offset]
+    return [
+        record
+        for _, records in read_batches(log, max_bytes, end_offset)
+        for record in records
+        if record.offset >= log.start_offset
+    ]
 
 
 def read_values(log: Log, **bounds: int) -> list[bytes | None]:
@@ -99,10 +118,11 @@ def read_values(log: Log, **bounds: int) -> list[bytes | None]:
 
 
 def check_log(log: Log, *, forgotten: bool = False) -> None:
-    """Indexes, epochs, producers and transactions say of the batches what is true. Raises AssertionError.
+    """Indexes, epochs, producers and transactions say of the batches what is true. Raises
+    AssertionError.
 
-    Args: forgotten: batches were taken out of the log, so that its producers may be more, and know more, than those that are left tell;
-    nothing is said of producers and transactions then.
+    Args: forgotten: batches were taken out of the log, so that its producers may be more, and know
+    more, than those that are left tell; nothing is said of producers and transactions then.
     """
     aborted: list[AbortedTransaction] = []
     producers = Producers()
@@ -129,7 +149,9 @@ def check_log(log: Log, *, forgotten: bool = False) -> None:
         aborted += own
     assert log.end_offset >= offset
     if not forgotten:
-        assert log.aborted(log.start_offset, log.end_offset) == [one for one in aborted if one.last_offset >= log.start_offset]
+        assert log.aborted(log.start_offset, log.end_offset) == [
+            one for one in aborted if one.last_offset >= log.start_offset
+        ]
         _check_producers(log.producers, producers)
         assert log.last_stable_offset == max(min(producers.first_open(), log.end_offset), log.start_offset)
 

@@ -1,7 +1,8 @@
 """S5.3: bits are flipped in every file of a data folder, and the log is opened again.
 
-What is flipped is found and named, nothing wrong is served, and nothing else is lost. Where a file has no checksum (Kafka's
-checkpoints, the offset and the leader epoch of a batch) what it says is compared with what other files say.
+What is flipped is found and named, nothing wrong is served, and nothing else is lost. Where a file
+has no checksum (Kafka's checkpoints, the offset and the leader epoch of a batch) what it says is
+compared with what other files say.
 """
 
 from __future__ import annotations
@@ -44,14 +45,18 @@ def copy(storage: MemoryStorage) -> MemoryStorage:
 
 
 def filled() -> MemoryStorage:
-    """Five segments and more: idempotent producers, transactions, epochs, a partition whose first records were deleted."""
+    """Five segments and more: idempotent producers, transactions, epochs, a partition whose first
+    records were deleted.
+    """
     storage = MemoryStorage()
     manager = open_manager(storage)
     log = manager.open(*KEY, TOPIC_ID, CONFIG)
     for number in range(30):
         values = [b"%d-%d" % (number, part) * 9 for part in range(2)]
         time_ms = START_MS + number * 10
-        append(log, *values, producer_id=7, epoch=0, base_sequence=2 * number, leader_epoch=number // 10, time_ms=time_ms)
+        append(
+            log, *values, producer_id=7, epoch=0, base_sequence=2 * number, leader_epoch=number // 10, time_ms=time_ms
+        )
         if number % 8 == 5:
             at: dict[str, int] = {"leader_epoch": number // 10, "time_ms": time_ms}
             append(log, b"in" * 9, producer_id=9, epoch=0, base_sequence=number // 8, transactional=True, **at)
@@ -68,7 +73,10 @@ def filled() -> MemoryStorage:
 
 WHOLE = filled()
 END = 30 * 2 + 4 * 2
-FILES = sorted([f"t-0/{entry.name}" for entry in WHOLE.list("t-0")] + [entry.name for entry in WHOLE.list("") if not entry.is_folder])
+FILES = sorted(
+    [f"t-0/{entry.name}" for entry in WHOLE.list("t-0")]
+    + [entry.name for entry in WHOLE.list("") if not entry.is_folder]
+)
 
 
 @dataclass
@@ -77,7 +85,9 @@ class Seen:
 
     records: list[Record] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)  # offsets at which a read was refused
-    aborted: list[tuple[int, int, int]] = field(default_factory=list)  # producer, first and last offset: what consumers are told
+    aborted: list[tuple[int, int, int]] = field(
+        default_factory=list
+    )  # producer, first and last offset: what consumers are told
     epochs: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -148,8 +158,19 @@ def flipped(name: str, byte: int, bit: int, *, clean: bool) -> MemoryStorage:
 
 def test_the_files_are_all_that_a_folder_has() -> None:
     kinds = {name.rpartition("/")[2].lstrip("0123456789") for name in FILES}
-    assert {".log", ".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint", "partition.metadata"} <= kinds
-    assert {"meta.properties", *(f"{name}-offset-checkpoint" for name in ("recovery-point", "replication", "log-start"))} <= kinds
+    assert {
+        ".log",
+        ".index",
+        ".timeindex",
+        ".txnindex",
+        ".snapshot",
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+    } <= kinds
+    assert {
+        "meta.properties",
+        *(f"{name}-offset-checkpoint" for name in ("recovery-point", "replication", "log-start")),
+    } <= kinds
     assert [record.offset for record in EXPECTED.records] == list(range(END))
     assert not EXPECTED.lost
     assert len(EXPECTED.aborted) == 3
@@ -157,7 +178,9 @@ def test_the_files_are_all_that_a_folder_has() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("name", FILES)
-def test_a_flipped_bit_is_never_served_and_costs_nothing_else(name: str, clean: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flipped_bit_is_never_served_and_costs_nothing_else(
+    name: str, clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.WARNING)
     for byte, bit in flips(name):
         try:
@@ -189,7 +212,8 @@ def check_flipped(name: str, storage: MemoryStorage) -> None:
     assert set(seen.aborted) <= set(EXPECTED.aborted)
     assert missing or seen.lost or seen.aborted == EXPECTED.aborted
     if not name.endswith(".log"):
-        # where the oldest begins is the one thing that the batches can't tell: the log's start may have moved
+        # where the oldest begins is the one thing that the batches can't tell: the log's start may
+        # have moved
         assert [seen.epochs[0][0], *seen.epochs[1:]] == [EXPECTED.epochs[0][0], *EXPECTED.epochs[1:]]
     append(log, b"more", leader_epoch=9)
     flush(log)

@@ -27,7 +27,12 @@ from kqueue.tests.log.helpers import START_MS, append, flush, open_log, read_rec
 from kqueue.tests.log.test_segments import compact, filled, state
 
 CATALOG = Catalog(SETTINGS)
-TOPIC = {"segment.bytes": "400", "cleanup.policy": "compact", "index.interval.bytes": "0", "file.delete.delay.ms": "5000"}
+TOPIC = {
+    "segment.bytes": "400",
+    "cleanup.policy": "compact",
+    "index.interval.bytes": "0",
+    "file.delete.delay.ms": "5000",
+}
 
 
 class Desk:
@@ -114,7 +119,9 @@ def open_shared() -> Storage:
 
 
 @pytest.mark.parametrize("opened", [True, False])
-def test_a_storage_with_an_opener_is_compacted_in_another_process(opened: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_with_an_opener_is_compacted_in_another_process(
+    opened: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk = Desk()
     candidate = desk.candidate(desk.log("t"))
     monkeypatch.setattr(FaultyStorage, "opener", staticmethod(open_shared) if opened else None)
@@ -138,7 +145,12 @@ def test_what_all_compactions_have_together_is_shared_out() -> None:
         log_cleaner_io_buffer_load_factor=0.7,
     )
     found = compact_config(desk.config, desk.topic)
-    assert (found.dedupe_bytes, found.io_buffer_bytes, found.io_bytes_per_second, found.load_factor) == (1 << 18, 1 << 14, 250.0, 0.7)
+    assert (found.dedupe_bytes, found.io_buffer_bytes, found.io_bytes_per_second, found.load_factor) == (
+        1 << 18,
+        1 << 14,
+        250.0,
+        0.7,
+    )
     assert (found.segment_bytes, found.index_interval_bytes, found.delete_retention_ms) == (400, 0, 86_400_000)
 
 
@@ -164,9 +176,13 @@ def test_the_steps_come_in_their_order() -> None:
     steps = [f"{step.kind} {step.path.rpartition('/')[2]}" for step in desk.storage.steps]
     point = steps.index("rename recovery-point-offset-checkpoint.tmp")
     written = next(number for number, step in enumerate(steps) if step.endswith(".cleaned"))
-    committed = next(number for number, step in enumerate(steps) if step.startswith("rename") and step.endswith(".log.cleaned"))
+    committed = next(
+        number for number, step in enumerate(steps) if step.startswith("rename") and step.endswith(".log.cleaned")
+    )
     gone = next(number for number, step in enumerate(steps) if step.startswith("rename") and step.endswith("0.log"))
-    installed = next(number for number, step in enumerate(steps) if step.startswith("rename") and step.endswith(".log.swap"))
+    installed = next(
+        number for number, step in enumerate(steps) if step.startswith("rename") and step.endswith(".log.swap")
+    )
     checkpoint = steps.index("rename cleaner-offset-checkpoint.tmp")
     assert point < written < committed < gone < installed < checkpoint
     assert steps[committed + 1] == "sync_folder t-0"
@@ -214,7 +230,8 @@ def fail_with(error: BaseException) -> Callable[[CpuJob[Any]], None]:
 
 
 @pytest.mark.parametrize(
-    ("error", "retried"), [(CorruptBatch("a bad sum"), False), (StorageFailed("no room"), True), (JobFailed("it died"), True)]
+    ("error", "retried"),
+    [(CorruptBatch("a bad sum"), False), (StorageFailed("no room"), True), (JobFailed("it died"), True)],
 )
 def test_what_fails_is_set_aside_and_tried_again_where_that_may_help(error: Exception, retried: bool) -> None:
     desk = Desk()

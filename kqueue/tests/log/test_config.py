@@ -24,7 +24,9 @@ KAFKA = {  # Kafka 4.3's topic settings with their defaults
 
 
 def test_every_topic_setting_of_kafka_is_a_row_with_its_default() -> None:
-    assert {row.name: format_value(row.default) for row in TOPIC_SETTINGS if not row.name.startswith("kqueue.")} == KAFKA
+    assert {
+        row.name: format_value(row.default) for row in TOPIC_SETTINGS if not row.name.startswith("kqueue.")
+    } == KAFKA
     assert all(row.scope is Scope.TOPIC and row.doc for row in TOPIC_SETTINGS)
 
 
@@ -62,7 +64,12 @@ def test_a_log_reads_its_values_from_the_topic() -> None:
         {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime", "index.interval.bytes": "10"}
     )
     found = LogConfig.from_values(config)
-    assert (found.segment_bytes, found.compacted, found.log_append_time, found.index_interval_bytes) == (5000, True, True, 10)
+    assert (found.segment_bytes, found.compacted, found.log_append_time, found.index_interval_bytes) == (
+        5000,
+        True,
+        True,
+        10,
+    )
     assert found.flush_ms == LogConfig.of().flush_ms
     assert not LogConfig.of().compacted
 

@@ -32,21 +32,35 @@ def log_of(manager: LogManager, topic: str = "t", partition: int = 0) -> Log:
 
 
 def filled(manager: LogManager) -> None:
-    """Several segments, an idempotent producer, an aborted and an open transaction, two epochs; and a log without a batch."""
+    """Several segments, an idempotent producer, an aborted and an open transaction, two epochs; and
+    a log without a batch.
+    """
     log = log_of(manager)
     for number in range(40):
-        append(log, b"%d" % number + bytes(200), leader_epoch=number // 20, producer_id=7, epoch=0, base_sequence=number)
+        append(
+            log, b"%d" % number + bytes(200), leader_epoch=number // 20, producer_id=7, epoch=0, base_sequence=number
+        )
         if number == 20:
             flush(log)
     append(log, b"gone", leader_epoch=1, producer_id=8, epoch=0, base_sequence=0, transactional=True)
     end_transaction(log, ABORT, 8, leader_epoch=1)
-    append(log, b"open", leader_epoch=1, producer_id=9, epoch=0, base_sequence=0, transactional=True, time_ms=START_MS + 77)
+    append(
+        log, b"open", leader_epoch=1, producer_id=9, epoch=0, base_sequence=0, transactional=True, time_ms=START_MS + 77
+    )
     log_of(manager, "empty")
 
 
 def told(log: Log) -> object:
     producers = {id: (one.epoch, list(one.batches)[-1:], one.transaction_offset) for id, one in log.producers.items()}
-    return log.start_offset, log.end_offset, read_batches(log), log.epochs.entries(), producers, log.aborted(0, 1 << 40), log.segments()
+    return (
+        log.start_offset,
+        log.end_offset,
+        read_batches(log),
+        log.epochs.entries(),
+        producers,
+        log.aborted(0, 1 << 40),
+        log.segments(),
+    )
 
 
 def copied(manager: LogManager, target: Storage | None = None) -> LogManager:

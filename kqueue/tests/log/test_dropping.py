@@ -25,7 +25,9 @@ def filled(storage: Storage | None = None, count: int = 6, **facts: object) -> L
     """A log of `count` segments with one record each."""
     log = open_log(storage, **SETTINGS, **facts)  # type: ignore[arg-type]
     for number in range(count):
-        append(log, b"%d" % number + b"x" * 100, producer_id=1, epoch=0, base_sequence=number, time_ms=START_MS + number)
+        append(
+            log, b"%d" % number + b"x" * 100, producer_id=1, epoch=0, base_sequence=number, time_ms=START_MS + number
+        )
     flush(log)
     return log
 
@@ -35,7 +37,9 @@ def names(storage: Storage) -> list[str]:
 
 
 def drop(log: Log, offset: int, high_watermark: int | None = None) -> Dropped:
-    dropped = log.drop_before(offset, high_watermark=log.end_offset if high_watermark is None else high_watermark, why="a test")
+    dropped = log.drop_before(
+        offset, high_watermark=log.end_offset if high_watermark is None else high_watermark, why="a test"
+    )
     assert dropped is not None
     return dropped
 
@@ -62,7 +66,9 @@ def test_dropped_segments_are_gone_for_readers_at_once() -> None:
     ("offset", "high_watermark", "start"),
     [(0, 6, 0), (1, 6, 1), (6, 6, 5), (100, 6, 5), (4, 2, 2), (4, 0, 0)],
 )
-def test_neither_the_active_segment_nor_what_lies_above_the_high_watermark_is_dropped(offset: int, high_watermark: int, start: int) -> None:
+def test_neither_the_active_segment_nor_what_lies_above_the_high_watermark_is_dropped(
+    offset: int, high_watermark: int, start: int
+) -> None:
     log = filled()
     dropped = log.drop_before(offset, high_watermark=high_watermark, why="a test")
     assert (dropped is None) == (start == 0)
@@ -128,7 +134,11 @@ def test_files_are_called_deleted_first_and_then_removed() -> None:
     assert [name for name in renamed if ".log" in name] == ["00000000000000000000.log", "00000000000000000001.log"]
     assert storage.steps[-1].kind == "sync_folder"
     first = [name for name in names(storage) if name.startswith("00000000000000000000")]
-    assert first == ["00000000000000000000.index.deleted", "00000000000000000000.log.deleted", "00000000000000000000.timeindex.deleted"]
+    assert first == [
+        "00000000000000000000.index.deleted",
+        "00000000000000000000.log.deleted",
+        "00000000000000000000.timeindex.deleted",
+    ]
     assert "00000000000000000001.snapshot.deleted" in names(storage)
     assert "00000000000000000002.snapshot" in names(storage)
     again = filled(storage, count=0, start_offset=2)
@@ -230,8 +240,16 @@ def test_a_rename_that_fails_is_told_and_harms_nothing(caplog: pytest.LogCapture
 
 
 @settings(max_examples=40, deadline=None)
-@given(cut=st.integers(0, 30), upto=st.integers(1, 5), remains=st.sampled_from(Remains), seed=st.integers(0, 1000), old_point=st.booleans())
-def test_whenever_the_power_goes_the_rest_of_the_log_is_whole(cut: int, upto: int, remains: Remains, seed: int, old_point: bool) -> None:
+@given(
+    cut=st.integers(0, 30),
+    upto=st.integers(1, 5),
+    remains=st.sampled_from(Remains),
+    seed=st.integers(0, 1000),
+    old_point=st.booleans(),
+)
+def test_whenever_the_power_goes_the_rest_of_the_log_is_whole(
+    cut: int, upto: int, remains: Remains, seed: int, old_point: bool
+) -> None:
     """S5.1, S5.3: the log start is on disk, so names that are half gone are no hole in the log."""
     storage = FaultyStorage()
     log = filled(storage)

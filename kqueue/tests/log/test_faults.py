@@ -1,4 +1,6 @@
-"""S5.3: what the world does to a data folder. A clear sentence, nothing lost, and the other folders go on."""
+"""S5.3: what the world does to a data folder. A clear sentence, nothing lost, and the other folders
+go on.
+"""
 
 from __future__ import annotations
 
@@ -91,10 +93,13 @@ def test_a_disk_without_room_to_set_aside_keeps_everything_until_there_is() -> N
 
 
 @pytest.mark.parametrize(
-    ("number", "words"), [(errno.EACCES, "Permission denied"), (errno.EROFS, "Read-only file system"), (errno.EIO, "EIO")]
+    ("number", "words"),
+    [(errno.EACCES, "Permission denied"), (errno.EROFS, "Read-only file system"), (errno.EIO, "EIO")],
 )
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_partition_that_may_not_be_written_to_is_named_and_the_others_go_on(number: int, words: str, clean: bool) -> None:
+def test_a_partition_that_may_not_be_written_to_is_named_and_the_others_go_on(
+    number: int, words: str, clean: bool
+) -> None:
     first, second, values = two_folders()
     first.remove("t-0/00000000000000000000.timeindex")
     if not clean:
@@ -127,7 +132,9 @@ def test_a_file_that_is_missing_costs_what_was_in_it(name: str, clean: bool) -> 
     if name.endswith(".log"):
         assert set(found) < set(values)
         assert len(found) > 3
-        assert log.damage or name.startswith("0" * 20), "without the oldest segment a log looks as one that begins later"
+        assert log.damage or name.startswith("0" * 20), (
+            "without the oldest segment a log looks as one that begins later"
+        )
     else:
         assert found == values
         check_log(log)

@@ -148,7 +148,12 @@ def test_a_failed_fsync_makes_the_log_read_only_for_good() -> None:
     assert heard == [caught.value]
     assert log.flushed_offset == 1
     assert log.flush_job() is None
-    for use in (lambda: append(log, b"b"), lambda: log.read(1, 100, end_offset=2), log.roll, lambda: log.truncate_to(0)):
+    for use in (
+        lambda: append(log, b"b"),
+        lambda: log.read(1, 100, end_offset=2),
+        log.roll,
+        lambda: log.truncate_to(0),
+    ):
         with pytest.raises(StorageFailed, match="can't sync"):
             use()
     assert read_values(log, end_offset=1) == [b"first"], "what an earlier fsync covered is served"
@@ -199,7 +204,9 @@ def test_two_segments_between_two_flushes_become_durable_in_order() -> None:
     log.roll()
     assert synced(storage)[-1] == "t-0"
     assert {f"00000000000000000000{suffix}" for suffix in (".log", ".index", ".timeindex")} <= set(synced(storage))
-    created = [number for number, step in enumerate(storage.steps) if step.kind == "create" and step.path.endswith(".log")]
+    created = [
+        number for number, step in enumerate(storage.steps) if step.kind == "create" and step.path.endswith(".log")
+    ]
     syncs = [number for number, step in enumerate(storage.steps) if step.kind == "sync_folder"]
     assert created[0] < syncs[0] < created[1]
 
@@ -228,7 +235,9 @@ def test_a_segment_goes_on_until_the_one_before_is_durable() -> None:
     storage, log = deferring_log()
     for _ in range(10):
         append(log, b"x" * 100)
-    assert [segment.base for segment in log.segments()] == [0, 1], "a third is not begun before the first is on the disk"
+    assert [segment.base for segment in log.segments()] == [0, 1], (
+        "a third is not begun before the first is on the disk"
+    )
     assert synced(storage) == [], "and no append waits for that"
     job = log.flush_job()
     assert job is not None
@@ -253,7 +262,9 @@ def test_a_roll_that_the_formats_ask_for_waits_for_the_disk(monkeypatch: pytest.
 
 
 def test_a_roll_of_full_indexes_waits_for_the_disk() -> None:
-    """Kafka makes the indexes of such a segment anew after a crash, and does not start where their entries are too many."""
+    """Kafka makes the indexes of such a segment anew after a crash, and does not start where their
+    entries are too many.
+    """
     _storage, log = deferring_log()
     log.config = replace(log.config, segment_index_bytes=16, segment_bytes=1 << 20)
     for _ in range(12):
@@ -266,7 +277,9 @@ def test_a_roll_of_full_indexes_waits_for_the_disk() -> None:
 
 
 def live_with_slow_flushes(storage: FaultyStorage, confirmed: list[int]) -> None:
-    """Segments of two batches, flushes that take three appends; `confirmed`: what was flushed, as it grows."""
+    """Segments of two batches, flushes that take three appends; `confirmed`: what was flushed, as
+    it grows.
+    """
     log = open_log(storage, segment_bytes=300, index_interval_bytes=0)
     log.defers_rolls = True
     log.on_flushed = lambda: confirmed.append(log.flushed_offset)

@@ -50,14 +50,18 @@ def open_logs(manager: LogManager) -> dict[tuple[str, int], Log]:
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[tuple[str, int], Log]]]:
+def opened(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, dict[tuple[str, int], Log]]]:
     folder = copy_folder(request.param, tmp_path_factory.mktemp("golden"))
     manager = open_manager(request.param, folder)
     yield request.param, open_logs(manager)
     manager.close()
 
 
-def test_every_partition_opens_and_reads_as_clients_of_kafka_read_it(opened: tuple[str, dict[tuple[str, int], Log]]) -> None:
+def test_every_partition_opens_and_reads_as_clients_of_kafka_read_it(
+    opened: tuple[str, dict[tuple[str, int], Log]],
+) -> None:
     version, logs = opened
     seen = 0
     for name, topic in expected(version).items():
@@ -122,10 +126,14 @@ def test_reading_committed_gives_what_a_client_of_kafka_got(opened: tuple[str, d
         data = fetched.read()
         for position, header in iter_batches(data):
             if not header.is_control:
-                found += [one for one in iter_records(data, position) if not any(one.offset in aborted for aborted in gone)]
+                found += [
+                    one for one in iter_records(data, position) if not any(one.offset in aborted for aborted in gone)
+                ]
         offset = fetched.next_offset
     committed = expected(version)["txn:committed"].of_partition(0)
-    assert [(one.offset, one.key, one.value) for one in found] == [(one.offset, one.key, one.value) for one in committed]
+    assert [(one.offset, one.key, one.value) for one in found] == [
+        (one.offset, one.key, one.value) for one in committed
+    ]
 
 
 def test_leader_epochs_answer_as_kafka_does(opened: tuple[str, dict[tuple[str, int], Log]]) -> None:
@@ -147,7 +155,9 @@ def test_indexes_of_kafka_pass_the_checks(version: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_indexes_made_anew_are_those_that_kafka_made(version: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_indexes_made_anew_are_those_that_kafka_made(
+    version: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.ERROR)
     folder = copy_folder(version, tmp_path)
     original = data_folder(version)
@@ -167,7 +177,8 @@ def test_indexes_made_anew_are_those_that_kafka_made(version: str, tmp_path: Pat
         if path.parent.name in ("v0-none-0", "v1-none-0"):
             continue  # Kafka indexed the sets of messages as they came in, which are not to be seen any more
         if path.name.startswith(ENTRY_WITHIN_BATCH) and version == "2.8" and path.parent.name == "v2-none-0":
-            # Kafka 2.8 gave the record's own offset where a batch was uncompressed; later ones, and ours, give the batch's last
+            # Kafka 2.8 gave the record's own offset where a batch was uncompressed; later ones, and
+            # ours, give the batch's last
             assert mine.read_bytes()[:-4] == path.read_bytes()[:-4]
         elif path.stat().st_size or mine.exists():
             assert mine.read_bytes() == path.read_bytes(), path
@@ -209,7 +220,8 @@ def test_indexes_of_aborted_transactions_are_read(version: str, path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "name", [checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS, checkpoints.LOG_STARTS, "cleaner-offset-checkpoint"]
+    "name",
+    [checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS, checkpoints.LOG_STARTS, "cleaner-offset-checkpoint"],
 )
 @pytest.mark.parametrize("version", VERSIONS)
 def test_offset_checkpoints_come_out_as_they_went_in(version: str, name: str) -> None:
@@ -228,7 +240,10 @@ def test_properties_and_ids_come_out_as_they_went_in() -> None:
     written_ms = 1_795_226_660_000  # Sat Nov 21 02:04:20 UTC 2026
     assert checkpoints.encode_properties(values, written_ms) == data
     for path in folder.rglob("partition.metadata"):
-        assert checkpoints.encode_partition_metadata(checkpoints.decode_partition_metadata(path.read_bytes())) == path.read_bytes()
+        assert (
+            checkpoints.encode_partition_metadata(checkpoints.decode_partition_metadata(path.read_bytes()))
+            == path.read_bytes()
+        )
     assert checkpoints.encode_clean_shutdown(13) == (folder / checkpoints.CLEAN_SHUTDOWN).read_bytes()
 
 

@@ -13,7 +13,17 @@ from kqueue.records.batch import ABORT, COMMIT, BatchHeader, check_crc, iter_bat
 from kqueue.storage import MemoryStorage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.storage import FaultyStorage
-from kqueue.tests.log.helpers import START_MS, append, batch, check_log, end_transaction, flush, open_log, read_batches, read_values
+from kqueue.tests.log.helpers import (
+    START_MS,
+    append,
+    batch,
+    check_log,
+    end_transaction,
+    flush,
+    open_log,
+    read_batches,
+    read_values,
+)
 
 
 def names(log: Log) -> list[str]:
@@ -117,7 +127,9 @@ def test_segments_end_by_size_and_by_full_indexes(settings: dict[str, int]) -> N
     for segment in segments:
         assert f"{segment.base:020d}.log" in names(log)
         assert segment.size <= settings.get("segment_bytes", 10**9)
-    assert [segment.max_timestamp for segment in segments] == [START_MS + one.base - 1 for one in segments[1:]] + [START_MS + 19]
+    assert [segment.max_timestamp for segment in segments] == [START_MS + one.base - 1 for one in segments[1:]] + [
+        START_MS + 19
+    ]
     check_log(log)
 
 
@@ -128,7 +140,11 @@ def test_segments_end_by_the_time_of_their_first_batch_less_the_jitter() -> None
         append(log, b"x", time_ms=START_MS + time)
     assert [segment.base for segment in log.segments()] == [0, 3]
     early = Log.open(
-        MemoryStorage(), "t-0", LogConfig.of(segment_ms=1000, segment_jitter_ms=900), ManualClock(START_MS), rng=random.Random(4)
+        MemoryStorage(),
+        "t-0",
+        LogConfig.of(segment_ms=1000, segment_jitter_ms=900),
+        ManualClock(START_MS),
+        rng=random.Random(4),
     )
     assert 0 < early._jitter_ms < 900
     for time in (0, 1000 - early._jitter_ms, 1001 - early._jitter_ms):
@@ -285,7 +301,9 @@ def test_a_failed_write_makes_the_log_read_only_and_a_failed_truncation_takes_it
     heard: list[bool] = []
     log.on_flushed = lambda: heard.append(log.offline is not None)
     storage.fail(kind)
-    use = (lambda: log.truncate_to(1)) if kind == "sync_folder" else (lambda: [append(log, b"x" * 100) for _ in range(3)])
+    use = (
+        (lambda: log.truncate_to(1)) if kind == "sync_folder" else (lambda: [append(log, b"x" * 100) for _ in range(3)])
+    )
     with pytest.raises(StorageFailed, match=f"can't {kind}"):
         use()
     storage.mend()
@@ -307,7 +325,9 @@ APPENDED = 40
 
 
 def test_what_a_full_disk_refuses_leaves_no_trace() -> None:
-    """With every amount of room in turn: in the middle of a batch, of an index entry, of a roll. It goes on once there is room."""
+    """With every amount of room in turn: in the middle of a batch, of an index entry, of a roll. It
+    goes on once there is room.
+    """
     whole = FaultyStorage()
     fill_with_rolls(open_log(whole, segment_bytes=400, index_interval_bytes=0), 0)
     size = sum(entry.size for entry in whole.list("t-0"))
@@ -340,7 +360,9 @@ def fill_with_rolls(log: Log, first: int) -> None:
 
 
 def test_a_full_disk_does_not_end_a_flush_for_good() -> None:
-    """There is room for the batch and none for the epochs beside it: they are written once there is."""
+    """There is room for the batch and none for the epochs beside it: they are written once there
+    is.
+    """
     storage = FaultyStorage()
     log = open_log(storage)
     append(log, b"a", leader_epoch=1)

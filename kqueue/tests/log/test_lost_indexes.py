@@ -1,4 +1,6 @@
-"""Indexes that are cut, removed or can't be read while their log is in use. SPEC S3.4: they are hints."""
+"""Indexes that are cut, removed or can't be read while their log is in use. SPEC S3.4: they are
+hints.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,9 @@ HOW: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("appended", [False, True])
-def test_indexes_that_are_cut_under_an_open_log(tmp_path: Path, how: str, appended: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_indexes_that_are_cut_under_an_open_log(
+    tmp_path: Path, how: str, appended: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     storage = LocalStorage(tmp_path, Descriptors(4))  # so that descriptors are given up, and files opened again by name
     stopped(storage)
     log = reopened(storage)

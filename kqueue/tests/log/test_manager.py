@@ -239,7 +239,9 @@ def test_a_checkpoint_is_written_in_a_job_and_reported_when_it_is_safe() -> None
     assert done == []
     jobs.run_all()
     assert done == [None]
-    assert decode_offsets(storage.read(RECOVERY_POINTS)) == {("t", 0): 1}, "a save costs the same however many logs are open"
+    assert decode_offsets(storage.read(RECOVERY_POINTS)) == {("t", 0): 1}, (
+        "a save costs the same however many logs are open"
+    )
     storage.fail("sync")
     manager.save_recovery_point(("t", 0), done.append)
     assert done == [None, None], "a checkpoint that has nothing new to say can't fail"

@@ -1,4 +1,6 @@
-"""No more files can be opened (EMFILE, ENFILE): nothing goes offline, or is written twice or in part, and it goes on when there is room."""
+"""No more files can be opened (EMFILE, ENFILE): nothing goes offline, or is written twice or in
+part, and it goes on when there is room.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,9 @@ def _run(job: IoJob[None]) -> None:
 
 
 def live(root: Path, *, cleanly: bool) -> None:
-    """Appends with rolls, reads, flushes, aborted transactions, checkpoints, a stop, and a start that finds it all."""
+    """Appends with rolls, reads, flushes, aborted transactions, checkpoints, a stop, and a start
+    that finds it all.
+    """
     manager = again(lambda: start(root))
     logs = [again(lambda index=index: manager.open("t", index, ID, CONFIG)) for index in range(3)]  # type: ignore[misc]
     values: list[list[bytes | None]] = [[] for _ in logs]
@@ -130,7 +134,9 @@ def live(root: Path, *, cleanly: bool) -> None:
 
 
 def stop(manager: LogManager) -> None:
-    """It repeats nothing; where something was refused it is not marked as clean, and the next start checks the logs."""
+    """It repeats nothing; where something was refused it is not marked as clean, and the next start
+    checks the logs.
+    """
     with contextlib.suppress(TooManyOpenFiles):
         manager.close()
 
@@ -150,7 +156,9 @@ def _append(log: Log, value: bytes, sequence: dict[str, int]) -> int:
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
-def test_an_open_that_is_refused_anywhere_costs_a_repetition(tmp_path: Path, system: Callable[[System], None], cleanly: bool) -> None:
+def test_an_open_that_is_refused_anywhere_costs_a_repetition(
+    tmp_path: Path, system: Callable[[System], None], cleanly: bool
+) -> None:
     counting = System(0)
     system(counting)
     live(tmp_path / "0", cleanly=cleanly)
@@ -163,7 +171,9 @@ def test_an_open_that_is_refused_anywhere_costs_a_repetition(tmp_path: Path, sys
 
 @pytest.mark.parametrize("part", [0.05, 0.15])
 @pytest.mark.parametrize("seed", range(3))
-def test_it_goes_on_while_many_opens_are_refused(tmp_path: Path, system: Callable[[System], None], part: float, seed: int) -> None:
+def test_it_goes_on_while_many_opens_are_refused(
+    tmp_path: Path, system: Callable[[System], None], part: float, seed: int
+) -> None:
     refusing = System(0, part, seed)
     system(refusing)
     live(tmp_path, cleanly=True)
@@ -187,7 +197,9 @@ def test_a_flush_that_can_not_open_its_files_is_repeated_whole() -> None:
     flush(log)
     assert heard[-1] == (4, False)
     after = storage.after_cut(Remains.LOST, random.Random(1))
-    assert read_values(open_log(after, segment_bytes=150, recovery_point=4)) == [b"%03d" % number * 10 for number in range(4)]
+    assert read_values(open_log(after, segment_bytes=150, recovery_point=4)) == [
+        b"%03d" % number * 10 for number in range(4)
+    ]
 
 
 @pytest.mark.parametrize("kind", ["create", "append"])

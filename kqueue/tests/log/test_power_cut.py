@@ -1,4 +1,6 @@
-"""The power is cut at every step that a log and its manager make on the disk, in turn; then all is opened again."""
+"""The power is cut at every step that a log and its manager make on the disk, in turn; then all is
+opened again.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,16 @@ from kqueue.log.manager import LogManager
 from kqueue.records.batch import ABORT, COMMIT, Record
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
-from kqueue.tests.log.helpers import START_MS, append, check_log, end_transaction, flush, note_high_watermarks, read_records, run_through
+from kqueue.tests.log.helpers import (
+    START_MS,
+    append,
+    check_log,
+    end_transaction,
+    flush,
+    note_high_watermarks,
+    read_records,
+    run_through,
+)
 
 TOPIC_ID = bytes(range(16))
 CONFIG = LogConfig.of(segment_bytes=1200, index_interval_bytes=150)
@@ -25,8 +36,9 @@ KEY = ("t", 0)
 class World:
     """A broker's logs on a disk that may fail, and what must be true of them.
 
-    `records`: all that was appended and not cut off again; `allowed`: other ends that the log may have, while a truncation is under way;
-    `starts`: the least and the greatest offset at which it may start, while segments are dropped.
+    `records`: all that was appended and not cut off again; `allowed`: other ends that the log may
+    have, while a truncation is under way; `starts`: the least and the greatest offset at which it
+    may start, while segments are dropped.
     """
 
     storage: FaultyStorage
@@ -51,7 +63,8 @@ class World:
         log = self.log
         values = [b"%d-%d;" % (log.end_offset, number) * 12 for number in range(count)]
         time_ms = START_MS + log.end_offset * 10
-        # what a batch is appended as counts from the moment the write begins: any part of it may be on the disk
+        # what a batch is appended as counts from the moment the write begins: any part of it may be
+        # on the disk
         base = log.end_offset
         self.records += [Record(base + number, time_ms + number, None, value) for number, value in enumerate(values)]
         append(log, *values, time_ms=time_ms, **settings)  # type: ignore[arg-type]
@@ -131,7 +144,9 @@ def script(world: World) -> None:
 
 
 def check_reopened(world: World, storage: FaultyStorage) -> World:
-    """Nothing that was flushed is lost, nothing is invented, and all that is derived is right. Returns the world as it goes on."""
+    """Nothing that was flushed is lost, nothing is invented, and all that is derived is right.
+    Returns the world as it goes on.
+    """
     manager = LogManager([storage], clock=ManualClock(START_MS), rng=random.Random(5))
     found = manager.found().get(KEY)
     if found is None:
@@ -165,9 +180,13 @@ def check_goes_on(world: World) -> None:
     world.storage.steps.clear()
     manager = world.start()
     assert not manager.was_unclean
-    assert [record.offset for record in read_records(world.log)] == list(range(world.log.start_offset, len(world.records)))
+    assert [record.offset for record in read_records(world.log)] == list(
+        range(world.log.start_offset, len(world.records))
+    )
     check_log(world.log, forgotten=world.log.start_offset > 0)
-    assert {step.kind for step in world.storage.steps} <= {"remove", "sync_folder"}, "a clean start changes nothing but the marker"
+    assert {step.kind for step in world.storage.steps} <= {"remove", "sync_folder"}, (
+        "a clean start changes nothing but the marker"
+    )
 
 
 def run_until_cut(cut_at: int | None) -> World:
@@ -180,7 +199,13 @@ def run_until_cut(cut_at: int | None) -> World:
 
 
 STEPS = run_until_cut(None).storage.steps
-VARIANTS: list[tuple[Remains, int]] = [(Remains.LOST, 0), (Remains.KEPT, 0), (Remains.TORN, 1), (Remains.TORN, 2), (Remains.TORN, 3)]
+VARIANTS: list[tuple[Remains, int]] = [
+    (Remains.LOST, 0),
+    (Remains.KEPT, 0),
+    (Remains.TORN, 1),
+    (Remains.TORN, 2),
+    (Remains.TORN, 3),
+]
 
 
 def test_the_script_has_every_kind_of_step_on_every_kind_of_file() -> None:
@@ -256,12 +281,13 @@ def test_a_made_partition_is_there_with_its_id_once_it_was_flushed() -> None:
     world = World(FaultyStorage())
     world.start().create(*KEY, TOPIC_ID)
     world.append(1)
-    assert KEY not in LogManager(
-        [world.storage.after_cut(Remains.LOST, random.Random(1))], clock=ManualClock(START_MS), rng=random.Random(1)
-    ).found()
+    assert (
+        KEY
+        not in LogManager(
+            [world.storage.after_cut(Remains.LOST, random.Random(1))], clock=ManualClock(START_MS), rng=random.Random(1)
+        ).found()
+    )
     flush(world.log)
     left = world.storage.after_cut(Remains.LOST, random.Random(1))
     found = LogManager([left], clock=ManualClock(START_MS), rng=random.Random(1)).found()[KEY]
     assert uuid_text(found.topic_id or b"") == uuid_text(TOPIC_ID)
-
-

@@ -30,7 +30,9 @@ class Desk:
     def write(self, producer: int, partition: int = 0, sequence: int = 0, **options: bool) -> bool:
         """Append a batch of one record; returns whether it was a repetition."""
         log = self.log(partition)
-        return append(log, b"x", producer_id=producer, epoch=0, base_sequence=sequence, time_ms=self.clock.wall_ms(), **options).duplicate
+        return append(
+            log, b"x", producer_id=producer, epoch=0, base_sequence=sequence, time_ms=self.clock.wall_ms(), **options
+        ).duplicate
 
     def known(self, partition: int = 0) -> list[int]:
         return sorted(producer_id for producer_id, _ in self.log(partition).producers.items())

@@ -10,9 +10,13 @@ from kqueue.records.batch import ABORT, COMMIT, BatchHeader, Record, control_key
 from kqueue.tests.log.helpers import START_MS, batch
 
 
-def header(sequence: int, count: int = 1, epoch: int = 0, producer_id: int = 1, transactional: bool = False) -> BatchHeader:
+def header(
+    sequence: int, count: int = 1, epoch: int = 0, producer_id: int = 1, transactional: bool = False
+) -> BatchHeader:
     values = [b"x"] * count
-    return read_header(batch(*values, producer_id=producer_id, epoch=epoch, base_sequence=sequence, transactional=transactional))
+    return read_header(
+        batch(*values, producer_id=producer_id, epoch=epoch, base_sequence=sequence, transactional=transactional)
+    )
 
 
 def fed(*headers: BatchHeader) -> Producers:

@@ -98,7 +98,13 @@ def test_nothing_below_the_bound_is_an_empty_answer() -> None:
     append(log, b"a", b"b")
     for offset, bound in ((0, 0), (2, 2), (1, 1), (2, 99)):
         fetched = log.read(offset, 1000, end_offset=bound)
-        assert (len(fetched), fetched.data, fetched.read(), fetched.region, fetched.next_offset) == (0, b"", b"", None, offset)
+        assert (len(fetched), fetched.data, fetched.read(), fetched.region, fetched.next_offset) == (
+            0,
+            b"",
+            b"",
+            None,
+            offset,
+        )
     assert not log.read(0, 1000, end_offset=1), "a batch that reaches the bound is left out"
 
 
@@ -167,7 +173,9 @@ def test_times_within_a_batch_and_below_the_bound_and_the_start() -> None:
 
 
 def test_the_latest_time_is_that_of_a_record_within_the_bounds() -> None:
-    """S4.2: also where a segment's greatest time is that of a record before the log start, or above the bound."""
+    """S4.2: also where a segment's greatest time is that of a record before the log start, or above
+    the bound.
+    """
     times = [90, 10, 70, 20, 70, 30, 80, 5, 60]
     log = open_log(segment_bytes=300)
     for time in times:

@@ -88,7 +88,9 @@ def test_what_a_reader_with_read_committed_sees_and_flags_for_who_wants_all() ->
     log = open_log(segment_bytes=300)
     append(log, b"plain")
     for producer, kind in ((1, COMMIT), (2, ABORT), (3, COMMIT)):
-        append(log, b"of %d" % producer, producer_id=producer, epoch=0, base_sequence=0, transactional=True, client=False)
+        append(
+            log, b"of %d" % producer, producer_id=producer, epoch=0, base_sequence=0, transactional=True, client=False
+        )
         append(log, b"between")
         end_transaction(log, kind, producer)
     append(log, b"of 2 again", producer_id=2, epoch=0, base_sequence=1, transactional=True, client=False)

@@ -74,7 +74,11 @@ def test_policies_see_the_segments() -> None:
     assert views[-1].end_offset == 10
     assert [view.is_active for view in views] == [False] * (len(views) - 1) + [True]
     assert sum(view.size for view in views) == log.size
-    assert [view.max_timestamp for view in views] == [view.time_ms for view in views] == [START_MS + view.end_offset - 1 for view in views]
+    assert (
+        [view.max_timestamp for view in views]
+        == [view.time_ms for view in views]
+        == [START_MS + view.end_offset - 1 for view in views]
+    )
     assert {view.first_timestamp for view in views} == {-1}
     firsts = [view.first_timestamp for view in log.segment_views(first_timestamps_from=views[1].base_offset)]
     assert firsts == [-1] + [START_MS + view.base_offset for view in views[1:]]
@@ -114,7 +118,9 @@ def test_compacted_segments_take_the_place_of_those_that_they_were_made_of() -> 
     assert log.segments()[-1] == active
     records = read_records(log)
     assert [record.offset for record in records] == sorted(record.offset for record in records)
-    assert [record.offset for record in records if record.offset < active.base] == list(range(active.base - 4, active.base))
+    assert [record.offset for record in records if record.offset < active.base] == list(
+        range(active.base - 4, active.base)
+    )
     assert all(storage.exists(path) for path in paths)
     assert sum(path.endswith(".log.deleted") for path in paths) > 3
 
@@ -146,7 +152,11 @@ def test_reads_in_a_gap_go_on_behind_it() -> None:
             fetched = log.read(offset, 1 << 20, end_offset=30)
             assert fetched.next_offset > offset
             offset = fetched.next_offset
-            found = [record.offset for position, _ in iter_batches(fetched.read()) for record in iter_records(fetched.read(), position)]
+            found = [
+                record.offset
+                for position, _ in iter_batches(fetched.read())
+                for record in iter_records(fetched.read(), position)
+            ]
         assert found[0] == first
 
 

@@ -31,7 +31,9 @@ CONFIGS = [
 
 
 class Rows(NamedTuple):
-    """A batch: its offsets, `end` exclusive, and (offset, time, value) of the records that are left in it."""
+    """A batch: its offsets, `end` exclusive, and (offset, time, value) of the records that are left
+    in it.
+    """
 
     base: int
     end: int
@@ -51,8 +53,9 @@ class KeepSome:
 class LogMachine(RuleBasedStateMachine):
     """`batches`: all that is in the log; `flushed` and `start` as the log should have them.
 
-    `cleaned`: all below was in segments that were compacted, or dropped: a log is never truncated to less. `with_transactions`: which
-    compaction treats in ways of its own (see its own tests), so there is either the one or the other.
+    `cleaned`: all below was in segments that were compacted, or dropped: a log is never truncated
+    to less. `with_transactions`: which compaction treats in ways of its own (see its own tests), so
+    there is either the one or the other.
     """
 
     def __init__(self) -> None:
@@ -148,13 +151,20 @@ class LogMachine(RuleBasedStateMachine):
             return
         assert len(buf) <= max_bytes or (min_one and len(list(iter_batches(buf))) == 1)
         assert headers[0].last_offset >= offset
-        assert headers[0].base_offset <= offset or all(batch.end <= offset for batch in self.batches if batch.base < headers[0].base_offset)
+        assert headers[0].base_offset <= offset or all(
+            batch.end <= offset for batch in self.batches if batch.base < headers[0].base_offset
+        )
         assert headers[-1].next_offset <= fetched.next_offset <= bound
         after = [batch.base for batch in self.batches if batch.base >= headers[-1].next_offset]
         assert fetched.next_offset <= min(after, default=self.end)
         rows = {row[0]: row for row in self.rows()}
         for record in found:
-            if record.offset >= self.start and record.offset in rows and record.value is not None and record.key is None:
+            if (
+                record.offset >= self.start
+                and record.offset in rows
+                and record.value is not None
+                and record.key is None
+            ):
                 assert rows[record.offset] == (record.offset, record.timestamp, record.value)
 
     @rule(data=st.data())
@@ -202,11 +212,15 @@ class LogMachine(RuleBasedStateMachine):
         producer = self.log.producers.by_id.get(5)
         self.producer_epoch += 1
         self.sequence = 0
-        self.transaction = producer.transaction_offset if producer is not None and producer.transaction_offset >= 0 else None
+        self.transaction = (
+            producer.transaction_offset if producer is not None and producer.transaction_offset >= 0 else None
+        )
 
     @rule(data=st.data())
     def advance_start(self, data: st.DataObject) -> None:
-        offset = data.draw(st.sampled_from([self.start, *(one.base for one in self.batches if self.start <= one.base <= self.flushed)]))
+        offset = data.draw(
+            st.sampled_from([self.start, *(one.base for one in self.batches if self.start <= one.base <= self.flushed)])
+        )
         self.log.advance_start(offset)
         self.start = max(self.start, offset)
 
@@ -243,10 +257,14 @@ class LogMachine(RuleBasedStateMachine):
             folder="t-0",
             sources=tuple(Source(view.base_offset, view.end_offset, view.size, False) for view in views),
             first_dirty=0,
-            config=compaction_config(segment_bytes=segment_bytes, index_interval_bytes=self.log.config.index_interval_bytes),
+            config=compaction_config(
+                segment_bytes=segment_bytes, index_interval_bytes=self.log.config.index_interval_bytes
+            ),
             start_offset=self.start,
             now_ms=self.clock.wall_ms(),
-            last_batches={id: producer.batches[-1].last_offset for id, producer in self.log.producers.items() if producer.batches},
+            last_batches={
+                id: producer.batches[-1].last_offset for id, producer in self.log.producers.items() if producer.batches
+            },
             keep=keep,
         )
         for group in task().groups:
@@ -264,7 +282,11 @@ class LogMachine(RuleBasedStateMachine):
     def _take_batches(self, rows: list[tuple[int, int, bytes]]) -> None:
         """The batches as the log has them, with those of `rows` that lie in them."""
         self.batches = [
-            Rows(unit.base_offset, unit.next_offset, [row for row in rows if unit.base_offset <= row[0] < unit.next_offset])
+            Rows(
+                unit.base_offset,
+                unit.next_offset,
+                [row for row in rows if unit.base_offset <= row[0] < unit.next_offset],
+            )
             for segment in self.log._segments
             for _, unit in scan(segment.log, 0, segment.size)
             if isinstance(unit, BatchHeader)
@@ -296,7 +318,8 @@ class LogMachine(RuleBasedStateMachine):
         assert flushed <= self.log.end_offset <= before
         lost = self.log.end_offset
         if not self.with_transactions:
-            # where compaction leaves gaps, one that the power cut left among what was not flushed looks no different
+            # where compaction leaves gaps, one that the power cut left among what was not flushed
+            # looks no different
             rows = self.rows()
             self._take_batches(rows)
             assert [row for row in rows if row[0] < flushed] == [row for row in self.rows() if row[0] < flushed]
@@ -306,7 +329,9 @@ class LogMachine(RuleBasedStateMachine):
 
     def _open(self, *, clean: bool, recovery_point: int | None = None) -> None:
         point = self.flushed if recovery_point is None else recovery_point
-        self.log = open_log(self.storage, self.clock, clean=clean, recovery_point=point, start_offset=self.start, **self.config)
+        self.log = open_log(
+            self.storage, self.clock, clean=clean, recovery_point=point, start_offset=self.start, **self.config
+        )
 
     @invariant()
     def indexes_lead_nobody_astray(self) -> None:
@@ -317,8 +342,14 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def offsets_agree(self) -> None:
         if hasattr(self, "log"):
-            assert (self.log.start_offset, self.log.flushed_offset, self.log.end_offset) == (self.start, self.flushed, self.end)
-            assert self.log.last_stable_offset == (self.end if self.transaction is None else max(self.transaction, self.start))
+            assert (self.log.start_offset, self.log.flushed_offset, self.log.end_offset) == (
+                self.start,
+                self.flushed,
+                self.end,
+            )
+            assert self.log.last_stable_offset == (
+                self.end if self.transaction is None else max(self.transaction, self.start)
+            )
 
     def teardown(self) -> None:
         if hasattr(self, "log"):
@@ -328,5 +359,8 @@ class LogMachine(RuleBasedStateMachine):
 
 TestLogMachine = LogMachine.TestCase
 TestLogMachine.settings = settings(
-    max_examples=250, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=250,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -9,7 +9,9 @@ from kqueue.records.record import Record
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 payloads = (
-    st.none() | st.binary(max_size=300) | st.builds(lambda byte, count: bytes([byte]) * count, st.integers(0, 255), st.integers(0, 20_000))
+    st.none()
+    | st.binary(max_size=300)
+    | st.builds(lambda byte, count: bytes([byte]) * count, st.integers(0, 255), st.integers(0, 20_000))
 )
 # in one batch times differ by less than 2**63, or the builder refuses them
 timestamps = st.integers(-1, 2**63 - 2) | st.integers(1_600_000_000_000, 1_600_000_100_000)

@@ -22,7 +22,10 @@ from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder, build_bat
 from kqueue.records.record import Record
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
 
-RECORDS = [Record(5 + number, 1000 + number, b"key %d" % number, b"value " * number, (("h", b"x"), ("n", None))) for number in range(4)]
+RECORDS = [
+    Record(5 + number, 1000 + number, b"key %d" % number, b"value " * number, (("h", b"x"), ("n", None)))
+    for number in range(4)
+]
 CRC_START = 21
 
 
@@ -193,7 +196,11 @@ def test_what_was_built_is_read(codec: str, records: list[Record]) -> None:
     batch = build_batch(records, codec=codec)
     header = read_header(batch)
     check_crc(batch, 0, header)
-    assert (header.base_offset, header.last_offset, header.record_count) == (records[0].offset, records[-1].offset, len(records))
+    assert (header.base_offset, header.last_offset, header.record_count) == (
+        records[0].offset,
+        records[-1].offset,
+        len(records),
+    )
     assert header.max_timestamp == max(record.timestamp for record in records)
     assert list(iter_records(memoryview(batch))) == records
 

@@ -15,7 +15,9 @@ def test_bytes_of_a_small_batch() -> None:
     builder.append(1000, b"k", b"vv", [("h", b"x")])
     builder.append(999, None, None)
     records = "1a 00 00 00 02 6b 04 7676 02 02 68 02 78" + "0c 00 01 02 01 01 00"
-    covered = bytes.fromhex("0000 00000001 00000000000003e8 00000000000003e8 ffffffffffffffff ffff ffffffff 00000002" + records)
+    covered = bytes.fromhex(
+        "0000 00000001 00000000000003e8 00000000000003e8 ffffffffffffffff ffff ffffffff 00000002" + records
+    )
     start = bytes.fromhex("0000000000000000") + (len(covered) + 9).to_bytes(4) + bytes.fromhex("ffffffff 02")
     assert builder.build().hex() == (start + crc32c(covered).to_bytes(4) + covered).hex()
 
@@ -94,7 +96,9 @@ def test_a_marker() -> None:
     assert header.size == len(batch) == 78, "as Kafka's own: see its dumps"
 
 
-@pytest.mark.parametrize(("base", "time"), [(2**63, 2**63), (-(2**63) - 1, -(2**63) - 1), (0, 2**63), (0, -(2**63) - 1), (2**62, -(2**63))])
+@pytest.mark.parametrize(
+    ("base", "time"), [(2**63, 2**63), (-(2**63) - 1, -(2**63) - 1), (0, 2**63), (0, -(2**63) - 1), (2**62, -(2**63))]
+)
 def test_a_time_beyond_64_bits_is_refused(base: int, time: int) -> None:
     def build() -> None:
         builder = BatchBuilder()

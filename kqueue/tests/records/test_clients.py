@@ -23,7 +23,9 @@ from kqueue.records.validate import Level, Rules, check_produced
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
 
 BUILDERS = pytest.mark.parametrize("builder", [KafkaBuilder, AioBuilder], ids=["kafka-python", "aiokafka"])
-LEGACY_BUILDERS = pytest.mark.parametrize("builder", [KafkaLegacyBuilder, AioLegacyBuilder], ids=["kafka-python", "aiokafka"])
+LEGACY_BUILDERS = pytest.mark.parametrize(
+    "builder", [KafkaLegacyBuilder, AioLegacyBuilder], ids=["kafka-python", "aiokafka"]
+)
 READERS = pytest.mark.parametrize("reader", [KafkaRecords, AioRecords], ids=["kafka-python", "aiokafka"])
 CODECS = pytest.mark.parametrize("codec", CODEC_NAMES)
 BIG = 2**62
@@ -38,7 +40,13 @@ RECORDS = [
 
 
 def theirs_built(builder: Any, codec_id: int, records: Iterable[Record], **fields: Any) -> bytes:
-    settings = {"is_transactional": 0, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "batch_size": 2**30} | fields
+    settings = {
+        "is_transactional": 0,
+        "producer_id": -1,
+        "producer_epoch": -1,
+        "base_sequence": -1,
+        "batch_size": 2**30,
+    } | fields
     batch = builder(magic=2, compression_type=codec_id, **settings)
     for record in records:
         assert batch.append(record.offset, record.timestamp, record.key, record.value, list(record.headers)) is not None
@@ -69,9 +77,16 @@ def test_we_read_their_batches(builder: Any, codec: str) -> None:
 
 @BUILDERS
 def test_we_read_their_producer_fields(builder: Any) -> None:
-    batch = theirs_built(builder, 1, RECORDS, is_transactional=1, producer_id=2**40, producer_epoch=7, base_sequence=2**31 - 1)
+    batch = theirs_built(
+        builder, 1, RECORDS, is_transactional=1, producer_id=2**40, producer_epoch=7, base_sequence=2**31 - 1
+    )
     header = read_header(batch)
-    assert (header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional) == (2**40, 7, 2**31 - 1, True)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional) == (
+        2**40,
+        7,
+        2**31 - 1,
+        True,
+    )
     assert [record.sequence for record in iter_records(batch)][:2] == [2**31 - 1, 0]
 
 
@@ -88,7 +103,9 @@ def test_they_read_batches_that_the_broker_has_changed(reader: Any, codec: str) 
     batch = build_batch(RECORDS, codec=codec)
     stamp(batch, 0, 1000, 5)
     set_log_append_time(batch, 0, 99_999)
-    assert theirs_read(reader, bytes(batch)) == [record._replace(offset=1000 + record.offset, timestamp=99_999) for record in RECORDS]
+    assert theirs_read(reader, bytes(batch)) == [
+        record._replace(offset=1000 + record.offset, timestamp=99_999) for record in RECORDS
+    ]
 
 
 @READERS
@@ -106,13 +123,16 @@ def test_they_read_any_batch_of_ours(reader: Any, codec: str, records: list[Reco
 @settings(max_examples=10, deadline=None)
 @given(records=record_lists())
 def test_we_read_any_batch_of_theirs(builder: Any, codec: str, records: list[Record]) -> None:
-    records = [record._replace(offset=offset, timestamp=record.timestamp % 2**62) for offset, record in enumerate(records)]
+    records = [
+        record._replace(offset=offset, timestamp=record.timestamp % 2**62) for offset, record in enumerate(records)
+    ]
     batch = theirs_built(builder, CODEC_NAMES.index(codec), records)
     check_crc(batch, 0, read_header(batch))
     assert list(iter_records(batch)) == records
 
 
-# --- the old formats: kafka-python needs a package more for the lz4 of magic 0, which Kafka's own data covers
+# --- the old formats: kafka-python needs a package more for the lz4 of magic 0, which Kafka's own
+# data covers
 
 
 OLD = [(magic, codec_id) for magic in (0, 1) for codec_id in range(4)]
@@ -144,4 +164,6 @@ def test_we_read_their_message_sets(builder: Any, magic: int, codec_id: int) -> 
 def test_they_read_our_message_sets(reader: Any, magic: int, codec_id: int) -> None:
     shifted = [record._replace(offset=record.offset * 3 + 100) for record in PLAIN]
     assert theirs_read(reader, encode_set(shifted, magic, codec_id)) == timed(shifted, magic)
-    assert theirs_read(reader, down_convert(build_batch(shifted, codec=CODEC_NAMES[codec_id]), magic)) == timed(shifted, magic)
+    assert theirs_read(reader, down_convert(build_batch(shifted, codec=CODEC_NAMES[codec_id]), magic)) == timed(
+        shifted, magic
+    )

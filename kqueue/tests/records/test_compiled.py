@@ -1,4 +1,6 @@
-"""Kept machine code is found by the next process, and not when a file has changed that it was made of."""
+"""Kept machine code is found by the next process, and not when a file has changed that it was made
+of.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def test_a_change_of_what_is_called_is_noticed(tmp_path: Path) -> None:
     env.pop("NUMBA_CACHE_DIR", None)
 
     def ask() -> list[int]:
-        run = subprocess.run([sys.executable, "-c", ASK], env=env, capture_output=True, text=True, timeout=120, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", ASK], env=env, capture_output=True, text=True, timeout=120, check=True
+        )
         return list(map(int, run.stdout.split()))
 
     assert ask() == [11, 0]

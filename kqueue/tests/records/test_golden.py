@@ -1,4 +1,6 @@
-"""Every batch in the log folders that Kafka 2.8 and 4.3 wrote, in every format and codec, against what a client read of them."""
+"""Every batch in the log folders that Kafka 2.8 and 4.3 wrote, in every format and codec, against
+what a client read of them.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.records.batch import BatchHeader, check_crc, iter_batches, iter_records, read_header, set_log_append_time, stamp
+from kqueue.records.batch import (
+    BatchHeader,
+    check_crc,
+    iter_batches,
+    iter_records,
+    read_header,
+    set_log_append_time,
+    stamp,
+)
 from kqueue.records.legacy import LegacyEntry, check_entry, down_convert, iter_any_records, iter_units, up_convert
 from kqueue.records.record import ABORT, COMMIT, Record, decode_control
 from kqueue.tests import golden
 
-TOPICS = [(version, topic) for version in golden.VERSIONS for topic in golden.expected(version) if not topic.endswith(":committed")]
+TOPICS = [
+    (version, topic)
+    for version in golden.VERSIONS
+    for topic in golden.expected(version)
+    if not topic.endswith(":committed")
+]
 Unit = tuple[BatchHeader | LegacyEntry, bytes]
 
 
@@ -21,7 +36,9 @@ def log_files(version: str, folder: str = "*") -> list[Path]:
 
 
 def units(version: str, topic: str, partition: int) -> Iterator[Unit]:
-    """Header or entry, and its bytes, of all that is in the partition's log; checksums checked, files read to their ends."""
+    """Header or entry, and its bytes, of all that is in the partition's log; checksums checked,
+    files read to their ends.
+    """
     for path in log_files(version, f"{topic}-{partition}"):
         data, end = path.read_bytes(), 0
         for pos, unit in iter_units(data):
@@ -70,13 +87,33 @@ def test_the_folders_hold_all_that_this_is_to_show() -> None:
         for partition in golden.expected(version)[topic].watermarks
         for unit, _ in units(version, topic, partition)
     }
-    assert kinds == {(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2), (1, 3), (2, 0), (2, 1), (2, 2), (2, 3), (2, 4)}
+    assert kinds == {
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (1, 0),
+        (1, 1),
+        (1, 2),
+        (1, 3),
+        (2, 0),
+        (2, 1),
+        (2, 2),
+        (2, 3),
+        (2, 4),
+    }
 
 
 @pytest.mark.parametrize("version", golden.VERSIONS)
 def test_every_log_file_is_read_to_its_end(version: str) -> None:
-    """Internal topics, cleaned and uncleaned segments, the metadata log of 4.3 and its snapshot too."""
-    paths = [*log_files(version), *golden.data_folder(version).glob("*/*.log.deleted"), *golden.data_folder(version).glob("*/*.checkpoint")]
+    """Internal topics, cleaned and uncleaned segments, the metadata log of 4.3 and its snapshot
+    too.
+    """
+    paths = [
+        *log_files(version),
+        *golden.data_folder(version).glob("*/*.log.deleted"),
+        *golden.data_folder(version).glob("*/*.checkpoint"),
+    ]
     assert len(paths) > 40
     count = 0
     for path in paths:
@@ -133,7 +170,9 @@ def test_down_and_up(version: str, topic: str) -> None:
 
 @pytest.mark.parametrize("version", golden.VERSIONS)
 def test_we_stamp_and_seal_as_kafka_does(version: str) -> None:
-    """Kafka's LogAppendTime batch, taken back to what a producer sent, comes out the same byte for byte."""
+    """Kafka's LogAppendTime batch, taken back to what a producer sent, comes out the same byte for
+    byte.
+    """
     for unit, data in units(version, "v2-logappend", 0):
         assert isinstance(unit, BatchHeader)
         batch = bytearray(data)

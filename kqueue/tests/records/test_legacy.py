@@ -53,7 +53,9 @@ def test_a_log_of_all_formats() -> None:
     assert list(iter_any_records(log)) == [bare(RECORDS[0], time=-1), bare(RECORDS[1]), RECORDS[2]._replace(sequence=0)]
     ends = [len(parts[0]), len(parts[0] + parts[1]), len(log)]
     for end in range(len(log)):
-        assert len(list(iter_units(log, 0, end))) == len(list(iter_units(log[:end]))) == sum(edge <= end for edge in ends)
+        assert (
+            len(list(iter_units(log, 0, end))) == len(list(iter_units(log[:end]))) == sum(edge <= end for edge in ends)
+        )
 
 
 def test_an_unknown_magic_in_a_log() -> None:
@@ -81,7 +83,16 @@ def test_wrappers_and_runs_of_messages_become_batches_in_their_order() -> None:
     one, two, three = ([Record(0, 5, b"%d" % part, b"%d" % number) for number in range(2)] for part in range(3))
     batches = up_convert(encode_set(one, 1) + encode_set(two, 1, 1) + encode_set(three, 1, 3) + encode_set(one, 1))
     assert [read_header(batch).codec_id for batch in batches] == [0, 1, 3, 0]
-    assert [record.key for batch in batches for record in iter_records(batch)] == [b"0", b"0", b"1", b"1", b"2", b"2", b"0", b"0"]
+    assert [record.key for batch in batches for record in iter_records(batch)] == [
+        b"0",
+        b"0",
+        b"1",
+        b"1",
+        b"2",
+        b"2",
+        b"0",
+        b"0",
+    ]
 
 
 def test_offsets_that_a_producer_gives_mean_nothing() -> None:
@@ -96,7 +107,9 @@ def test_a_run_of_messages_is_split_at_the_largest_batch() -> None:
     assert len(batches) > 3
     assert all(len(batch) <= 500 for batch in batches)
     assert [record.value for batch in batches for record in iter_records(batch)] == [record.value for record in records]
-    assert len(up_convert(encode_set(records[:1], 1), max_batch_bytes=10)) == 1, "too large alone: that is for the check to say"
+    assert len(up_convert(encode_set(records[:1], 1), max_batch_bytes=10)) == 1, (
+        "too large alone: that is for the check to say"
+    )
 
 
 def test_up_of_nothing() -> None:
@@ -186,10 +199,14 @@ def test_what_is_old_enough_stays_as_it_is(magic: int) -> None:
 
 
 def test_where_to_start_and_to_stop() -> None:
-    log = build_batch(RECORDS) + build_batch([record._replace(offset=record.offset + 10) for record in RECORDS], codec="gzip")
+    log = build_batch(RECORDS) + build_batch(
+        [record._replace(offset=record.offset + 10) for record in RECORDS], codec="gzip"
+    )
     offsets = [record.offset for record in iter_any_records(down_convert(log, 1, start_offset=21))]
     assert offsets == [21, 22, 30, 31, 32]
-    assert [record.offset for record in iter_any_records(down_convert(log, 1, start_offset=31))] == [30, 31, 32], "a wrapper stays whole"
+    assert [record.offset for record in iter_any_records(down_convert(log, 1, start_offset=31))] == [30, 31, 32], (
+        "a wrapper stays whole"
+    )
     assert [record.offset for record in iter_any_records(down_convert(log, 1, max_bytes=1))] == [20, 21, 22]
     first = len(down_convert(log, 1, max_bytes=1))
     assert len(down_convert(log, 1, max_bytes=first)) == first

@@ -57,7 +57,12 @@ def test_any_records(magic: int, codec_id: int, records: list[Record]) -> None:
 def test_a_wrapper_has_the_last_offset_and_the_greatest_time() -> None:
     for magic, inner in ((0, [10, 11, 15]), (1, [0, 1, 5])):
         (entry,) = iter_entries(encode_set(RECORDS, magic, 1))
-        assert (entry.last_offset, entry.next_offset, entry.max_timestamp, entry.codec_id) == (15, 16, 1001 if magic else -1, 1)
+        assert (entry.last_offset, entry.next_offset, entry.max_timestamp, entry.codec_id) == (
+            15,
+            16,
+            1001 if magic else -1,
+            1,
+        )
         assert entry.value is not None
         assert [message.offset for message in iter_entries(zlib.decompress(entry.value, 31))] == inner
 
@@ -86,7 +91,11 @@ def test_it_stops_where_the_last_is_cut_off(magic: int) -> None:
     ends = [entry.position + entry.size for entry in iter_entries(data)]
     assert ends[-1] == len(data)
     for end in range(len(data)):
-        assert len(list(iter_entries(data, 0, end))) == len(list(iter_entries(data[:end]))) == sum(edge <= end for edge in ends)
+        assert (
+            len(list(iter_entries(data, 0, end)))
+            == len(list(iter_entries(data[:end])))
+            == sum(edge <= end for edge in ends)
+        )
 
 
 @MAGICS
@@ -106,7 +115,8 @@ def lying(magic: int, place: int, number: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "data", [lying(0, 8, 13), lying(1, 8, 21), lying(0, 8, -1), lying(0, 18, -2), lying(0, 18, 4), lying(0, 18, 2**31 - 1)]
+    "data",
+    [lying(0, 8, 13), lying(1, 8, 21), lying(0, 8, -1), lying(0, 18, -2), lying(0, 18, 4), lying(0, 18, 2**31 - 1)],
 )
 def test_lengths_that_can_not_be(data: bytes) -> None:
     with pytest.raises(CorruptBatch, match=r"bytes at least|length of"):

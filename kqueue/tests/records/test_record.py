@@ -16,7 +16,12 @@ BASE = 1_600_000_000_000
 
 
 def header(
-    count: int = 1, last_delta: int | None = None, *, base_timestamp: int = BASE, attributes: int = 0, base_sequence: int = -1
+    count: int = 1,
+    last_delta: int | None = None,
+    *,
+    base_timestamp: int = BASE,
+    attributes: int = 0,
+    base_sequence: int = -1,
 ) -> BatchHeader:
     last_delta = count - 1 if last_delta is None else last_delta
     return BatchHeader(100, 49, 0, 2, 0, attributes, last_delta, base_timestamp, BASE + 9, -1, -1, base_sequence, count)
@@ -103,7 +108,9 @@ def test_offset_deltas_have_to_rise() -> None:
         decode(raw_record() + raw_record(), header(2))
 
 
-@pytest.mark.parametrize(("base", "time"), [(2**63 - 1, 1), (-(2**63), -1), (BASE, 2**63 - 1), (2**62 + 5, 2**62), (-5, -(2**63))])
+@pytest.mark.parametrize(
+    ("base", "time"), [(2**63 - 1, 1), (-(2**63), -1), (BASE, 2**63 - 1), (2**62 + 5, 2**62), (-5, -(2**63))]
+)
 def test_a_time_beyond_64_bits_is_corrupt(base: int, time: int) -> None:
     with pytest.raises(CorruptBatch, match="64 bits"):
         decode(raw_record(time=time), header(base_timestamp=base))

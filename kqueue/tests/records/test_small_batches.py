@@ -1,4 +1,6 @@
-"""Small batches as compiled code sees them: the header and checksum of `kqueue.records.batch`, or nothing."""
+"""Small batches as compiled code sees them: the header and checksum of `kqueue.records.batch`, or
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -61,4 +63,8 @@ def test_numbers() -> None:
     data = np.zeros(10, np.uint8)
     for size, number in ((1, -1), (2, -300), (4, 2**31 - 1), (8, -(2**63))):
         small_batches.put_number(data, 1, size, number)
-        assert int.from_bytes(data[1 : 1 + size].tobytes(), "big", signed=True) == small_batches.number_at(data, 1, size) == number
+        assert (
+            int.from_bytes(data[1 : 1 + size].tobytes(), "big", signed=True)
+            == small_batches.number_at(data, 1, size)
+            == number
+        )

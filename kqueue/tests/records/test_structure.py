@@ -18,7 +18,9 @@ LIMIT = 1 << 25
 SIZES = {"small": (0, 40), "equal": (100, 100), "kilobyte": (500, 1500), "skewed": (0, 5)}
 
 
-def built(count: int, sizes: tuple[int, int] = (0, 40), codec: str = "none", *, last: int = 0, seed: int = 1) -> bytearray:
+def built(
+    count: int, sizes: tuple[int, int] = (0, 40), codec: str = "none", *, last: int = 0, seed: int = 1
+) -> bytearray:
     rng = random.Random(seed)
     builder = BatchBuilder(codec)
     for number in range(count):
@@ -127,7 +129,9 @@ def test_a_small_batch_that_expands_a_lot_is_left_to_the_full_check() -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data(), codec=st.sampled_from(CODEC_NAMES), count=st.sampled_from([1, 3, 70]))
-def test_any_bytes_raise_only_our_errors_and_small_batches_that_pass_have_the_count(data: st.DataObject, codec: str, count: int) -> None:
+def test_any_bytes_raise_only_our_errors_and_small_batches_that_pass_have_the_count(
+    data: st.DataObject, codec: str, count: int
+) -> None:
     batch = built(count, (0, 10), codec)
     for _ in range(data.draw(st.integers(1, 3))):
         batch[data.draw(st.integers(BATCH_OVERHEAD, len(batch) - 1))] = data.draw(st.integers(0, 255))

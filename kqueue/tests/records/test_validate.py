@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kqueue.base.errors import CorruptBatch, InvalidRecord, InvalidTimestamp, KqueueError, RecordTooLarge, UnsupportedCodec
+from kqueue.base.errors import (
+    CorruptBatch,
+    InvalidRecord,
+    InvalidTimestamp,
+    KqueueError,
+    RecordTooLarge,
+    UnsupportedCodec,
+)
 from kqueue.records.batch import CRC_START, HEADER, check_crc, iter_records, read_header, set_max_timestamp
 from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder, build_batch
 from kqueue.records.legacy import encode_set
@@ -18,7 +25,9 @@ EVERY = Rules(Level.FULL)
 BOTH = pytest.mark.parametrize("rules", [Rules(), EVERY], ids=["header", "records"])
 
 
-def produced(count: int = 3, codec: str = "none", *, time: int = NOW, key: bytes | None = b"k", **settings: object) -> bytearray:
+def produced(
+    count: int = 3, codec: str = "none", *, time: int = NOW, key: bytes | None = b"k", **settings: object
+) -> bytearray:
     records = [Record(offset, time, key, b"value", ()) for offset in range(count)]
     return build_batch(records, codec=codec, **settings)
 
@@ -42,7 +51,10 @@ def check(batch: bytes | bytearray, rules: Rules, *, produce_version: int = 9) -
 @BOTH
 @pytest.mark.parametrize("codec", CODEC_NAMES)
 def test_a_good_batch(rules: Rules, codec: str) -> None:
-    for batch in (produced(codec=codec), produced(1, codec, producer_id=5, epoch=0, base_sequence=0, transactional=True)):
+    for batch in (
+        produced(codec=codec),
+        produced(1, codec, producer_id=5, epoch=0, base_sequence=0, transactional=True),
+    ):
         before = bytes(batch)
         assert check(batch, rules) == read_header(batch)
         assert batch == before
@@ -145,15 +157,26 @@ def test_keys_are_needed_on_a_compacted_topic(codec: str) -> None:
 def test_all_bad_records_are_named_in_the_words_of_kafka() -> None:
     rules = Rules(keys_required=True, before_max_ms=DAY)
     builder = BatchBuilder()
-    for time, key in ((NOW, b"k"), (NOW, None), (NOW - DAY - 1, b"k"), (NOW, None), (-1, b"k"), (NOW + 3_600_001, None)):
+    for time, key in (
+        (NOW, b"k"),
+        (NOW, None),
+        (NOW - DAY - 1, b"k"),
+        (NOW, None),
+        (-1, b"k"),
+        (NOW + 3_600_001, None),
+    ):
         builder.append(time, key, b"v")
-    with pytest.raises(InvalidTimestamp, match="One or more records have been rejected due to invalid timestamp") as caught:
+    with pytest.raises(
+        InvalidTimestamp, match="One or more records have been rejected due to invalid timestamp"
+    ) as caught:
         check(builder.build(), rules)
     no_key = "Compacted topic cannot accept message without key"
     within = f"The timestamp should be within [{NOW - DAY}, {NOW + 3_600_000}]"
     late = f"Timestamp {NOW - DAY - 1} of message with offset 2 is out of range. {within}"
     assert list(caught.value.record_errors) == [(1, no_key), (2, late), (3, no_key), (5, no_key)]
-    with pytest.raises(InvalidRecord, match=r"due to 3 record errors in total, .*: \[RecordError\(batchIndex=0, ") as refused:
+    with pytest.raises(
+        InvalidRecord, match=r"due to 3 record errors in total, .*: \[RecordError\(batchIndex=0, "
+    ) as refused:
         check(produced(key=None), rules)
     assert [one.batch_index for one in refused.value.record_errors] == [0, 1, 2]
 
@@ -186,7 +209,9 @@ def test_a_bound_on_the_past_looks_at_the_oldest_record() -> None:
 
 
 def test_a_record_too_late_under_a_header_that_hides_it() -> None:
-    batch = sealed(build_batch([Record(0, NOW, b"k", b"", ()), Record(1, NOW + 3_600_001, b"k", b"", ())]), max_timestamp=NOW)
+    batch = sealed(
+        build_batch([Record(0, NOW, b"k", b"", ()), Record(1, NOW + 3_600_001, b"k", b"", ())]), max_timestamp=NOW
+    )
     check(batch, Rules())
     with pytest.raises(InvalidTimestamp, match="rejected due to invalid timestamp"):
         check(batch, EVERY)

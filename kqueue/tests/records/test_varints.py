@@ -36,7 +36,13 @@ def test_a_number_beyond_64_bits_is_refused(number: int) -> None:
 
 @pytest.mark.parametrize(
     ("data", "bits"),
-    [("ffffffff1f", 32), ("8080808080", 32), ("808080808000", 32), ("ffffffffffffffffff02", 64), ("8080808080808080808000", 64)],
+    [
+        ("ffffffff1f", 32),
+        ("8080808080", 32),
+        ("808080808000", 32),
+        ("ffffffffffffffffff02", 64),
+        ("8080808080808080808000", 64),
+    ],
 )
 def test_too_many_bits_are_corrupt(data: str, bits: int) -> None:
     with pytest.raises(CorruptBatch, match=f"{bits} bits"):

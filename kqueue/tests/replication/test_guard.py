@@ -41,7 +41,9 @@ def test_a_good_one_works_behind_the_guard() -> None:
         store.read("/")
 
 
-@pytest.mark.parametrize("found", [None, [], {"/b": Entry(b"", 1)}, {"/a": b"1"}, {"/a": Entry("1", 1)}, {"/a": Entry(b"1", "1")}])
+@pytest.mark.parametrize(
+    "found", [None, [], {"/b": Entry(b"", 1)}, {"/a": b"1"}, {"/a": Entry("1", 1)}, {"/a": Entry(b"1", "1")}]
+)
 def test_what_is_no_snapshot_is_refused_with_its_name(found: object) -> None:
     with pytest.raises(StorageFailed, match=f"{TITLE} broke its contract: read"):
         guarded(Returning(found)).read("/a")

@@ -1,4 +1,6 @@
-"""The contract of `MetadataStore`, held against every store; and against a plain dict by a state machine."""
+"""The contract of `MetadataStore`, held against every store; and against a plain dict by a state
+machine.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ STEP = st.tuples(
 
 @settings(max_examples=60, deadline=None)
 @given(steps=st.lists(STEP, max_size=12))
-def test_memory_and_sqlite_both_behave_like_a_dict(steps: list[tuple[dict[str, int], dict[str, bytes], set[str]]]) -> None:
+def test_memory_and_sqlite_both_behave_like_a_dict(
+    steps: list[tuple[dict[str, int], dict[str, bytes], set[str]]],
+) -> None:
     memory, sqlite = MemoryStore(), SqliteStore(":memory:")
     model: dict[str, Entry] = {}
     for choices, puts, deletes in steps:

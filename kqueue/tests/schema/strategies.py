@@ -1,4 +1,6 @@
-"""Hypothesis strategies drawn from schemas: any message at any version, and its values in plain Python for comparisons."""
+"""Hypothesis strategies drawn from schemas: any message at any version, and its values in plain
+Python for comparisons.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def _anything(each: Field) -> st.SearchStrategy[Any] | None:
 
 
 def messages(cls: type[Any], version: int, narrow: Narrow = _anything) -> st.SearchStrategy[Any]:
-    """Objects of a message or struct class with the fields that this version has; all others keep their defaults."""
+    """Objects of a message or struct class with the fields that this version has; all others keep
+    their defaults.
+    """
     schema = schema_of(cls)
     drawn = {each.name: _field(each, version, narrow) for each in schema.fields if version in each.versions}
     return st.builds(cls, **drawn)
@@ -64,7 +68,11 @@ def _fixed(kind: Fixed[Any]) -> st.SearchStrategy[Any]:
 def plain(message: Any, version: int) -> dict[str, Any]:
     """The fields that this version has, by name in wire order; structs as dicts, records as bytes."""
     fields = schema_of(type(message)).fields
-    return {each.name: _plain(getattr(message, each.name), each.kind, version) for each in fields if version in each.versions}
+    return {
+        each.name: _plain(getattr(message, each.name), each.kind, version)
+        for each in fields
+        if version in each.versions
+    }
 
 
 def _plain(value: Any, kind: Kind[Any], version: int) -> Any:
@@ -78,7 +86,9 @@ def _plain(value: Any, kind: Kind[Any], version: int) -> Any:
 
 
 def filled(cls: type[Any], version: int) -> Any:
-    """An object with something in every field that this version has: one element in each list, nothing None."""
+    """An object with something in every field that this version has: one element in each list,
+    nothing None.
+    """
     schema = schema_of(cls)
     values = {each.name: _something(each.kind, version) for each in schema.fields if version in each.versions}
     return cls(**values)

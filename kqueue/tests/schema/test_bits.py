@@ -29,7 +29,9 @@ def test_a_varint_is_read_as_it_was_written(value: int) -> None:
     assert data[-1] < 128
 
 
-@pytest.mark.parametrize(("value", "data"), [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (300, "ac02"), (2**32 - 1, "ffffffff0f")])
+@pytest.mark.parametrize(
+    ("value", "data"), [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (300, "ac02"), (2**32 - 1, "ffffffff0f")]
+)
 def test_varints_written_out(value: int, data: str) -> None:
     assert bits.uvarint(value).hex() == data
 
@@ -65,13 +67,17 @@ def test_a_string_too_long_is_not_written() -> None:
 
 @given(st.lists(st.tuples(values, st.binary(max_size=200)), max_size=200))
 def test_tags_are_skipped_whole(tags: list[tuple[int, bytes]]) -> None:
-    data = bits.uvarint(len(tags)) + b"".join(bits.uvarint(tag) + bits.uvarint(len(value)) + value for tag, value in tags)
+    data = bits.uvarint(len(tags)) + b"".join(
+        bits.uvarint(tag) + bits.uvarint(len(value)) + value for tag, value in tags
+    )
     assert bits.skip_tags(memoryview(data + b"rest"), 1, data[0], len(data) + 4) == len(data)
 
 
 def test_a_tag_that_reaches_beyond_the_end_is_malformed() -> None:
     data = memoryview(b"\x01\x07\x05abcd")
-    with pytest.raises(MalformedMessage, match=r"tag 7: expected a length from 0 to 4 \(bytes left\), found 5, at byte 3 of 7"):
+    with pytest.raises(
+        MalformedMessage, match=r"tag 7: expected a length from 0 to 4 \(bytes left\), found 5, at byte 3 of 7"
+    ):
         bits.skip_tags(data, 1, 1, len(data))
 
 
@@ -84,15 +90,22 @@ def test_the_text_tables_take_out_what_their_index_says() -> None:
 
 
 def test_failures_say_what_was_expected_what_was_found_and_where() -> None:
-    with pytest.raises(MalformedMessage, match=r"^A\.b: expected a length from 0 to 6 \(bytes left\), found null, at byte 4 of 10$"):
+    with pytest.raises(
+        MalformedMessage, match=r"^A\.b: expected a length from 0 to 6 \(bytes left\), found null, at byte 4 of 10$"
+    ):
         bits.fail_size("A", "b", -1, 4, 10)
     with pytest.raises(
-        MalformedMessage, match=r"^A\.b: expected a count from 0 to 2 \(what fits .*6 bytes left\), found 9, at byte 4 of 10$"
+        MalformedMessage,
+        match=r"^A\.b: expected a count from 0 to 2 \(what fits .*6 bytes left\), found 9, at byte 4 of 10$",
     ):
         bits.fail_count("A", "b", 9, 3, 4, 10)
-    with pytest.raises(MalformedMessage, match=r"^A\.b: expected 1 \(present\) or -1 \(null\), found 4, at byte 2 of 3$"):
+    with pytest.raises(
+        MalformedMessage, match=r"^A\.b: expected 1 \(present\) or -1 \(null\), found 4, at byte 2 of 3$"
+    ):
         bits.fail_marker("A", "b", 4, 2, 3)
-    with pytest.raises(MalformedMessage, match=r"^A: expected the field of tag 3 to end at byte 9, it ended at byte 7$"):
+    with pytest.raises(
+        MalformedMessage, match=r"^A: expected the field of tag 3 to end at byte 9, it ended at byte 7$"
+    ):
         bits.fail_tag_size("A", 3, 7, 9)
 
 

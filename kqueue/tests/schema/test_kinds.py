@@ -4,7 +4,21 @@ import struct
 
 import pytest
 
-from kqueue.schema import RegionLike, array, boolean, bytes_, field, float64, int8, int16, int32, int64, string, uint16, uuid
+from kqueue.schema import (
+    RegionLike,
+    array,
+    boolean,
+    bytes_,
+    field,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uint16,
+    uuid,
+)
 from kqueue.schema import struct as a_struct
 from kqueue.schema.kinds import Array, Fixed, StructKind, kind_of
 

@@ -6,7 +6,20 @@ from typing import Any
 
 import pytest
 
-from kqueue.schema import array, decode, encode, field, int32, message, message_schema_of, record_data, schema_of, string, struct, uuid
+from kqueue.schema import (
+    array,
+    decode,
+    encode,
+    field,
+    int32,
+    message,
+    message_schema_of,
+    record_data,
+    schema_of,
+    string,
+    struct,
+    uuid,
+)
 
 
 @struct
@@ -41,7 +54,14 @@ class Order:
 
 def test_an_object_is_built_by_keywords_over_the_defaults() -> None:
     order = Order(count=2, items=[Item(name="a")])
-    assert (order.count, order.text, order.id, order.records, order.never, order.maybe) == (2, None, bytes(16), None, None, [])
+    assert (order.count, order.text, order.id, order.records, order.never, order.maybe) == (
+        2,
+        None,
+        bytes(16),
+        None,
+        None,
+        [],
+    )
     assert order.items[0].numbers == []
     assert order.doubled == 4
     assert Order.__doc__

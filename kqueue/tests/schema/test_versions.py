@@ -6,7 +6,8 @@ from kqueue.schema.versions import NO_VERSIONS, VERSION_MAX, Versions, parse_ver
 
 
 @pytest.mark.parametrize(
-    ("text", "low", "high"), [("3+", 3, VERSION_MAX), ("0-12", 0, 12), ("8", 8, 8), ("0+", 0, VERSION_MAX), ("2-2", 2, 2)]
+    ("text", "low", "high"),
+    [("3+", 3, VERSION_MAX), ("0-12", 0, 12), ("8", 8, 8), ("0+", 0, VERSION_MAX), ("2-2", 2, 2)],
 )
 def test_a_range_holds_what_it_names_and_nothing_beside(text: str, low: int, high: int) -> None:
     versions = parse_versions(text)

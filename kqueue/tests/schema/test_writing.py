@@ -56,13 +56,17 @@ def hexed(message: Any, version: int) -> str:
 
 
 def test_the_old_layout() -> None:
-    sample = Sample(flag=True, name="hi", real=1.5, parts=[Part(number=1, note="n")], maybe=Part(number=2), words=["w", ""])
+    sample = Sample(
+        flag=True, name="hi", real=1.5, parts=[Part(number=1, note="n")], maybe=Part(number=2), words=["w", ""]
+    )
     expected = "01 0002 6869 3ff8000000000000 00000001 0001 0001 6e 01 0002 ffff 00000002 0001 77 0000"
     assert hexed(sample, 0) == expected.replace(" ", "")
 
 
 def test_the_flexible_layout() -> None:
-    sample = Sample(name="hi", ids=[b"\x11" * 16], parts=[Part(number=1, note="n", extra=[5]), Part(extra=None)], words=None)
+    sample = Sample(
+        name="hi", ids=[b"\x11" * 16], parts=[Part(number=1, note="n", extra=[5]), Part(extra=None)], words=None
+    )
     parts = "03 0001 02 6e 02 05 00 0000 00 00 00"
     assert hexed(sample, 2) == f"00 03 6869 02 {'11' * 16} {parts} ff 00 00".replace(" ", "")
 

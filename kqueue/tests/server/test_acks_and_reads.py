@@ -1,4 +1,6 @@
-"""ARCHITECTURE, "What acks and reads promise": each mode with each acks, on one connection that does not wait for answers."""
+"""ARCHITECTURE, "What acks and reads promise": each mode with each acks, on one connection that
+does not wait for answers.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ async def topic_of(server: Server) -> Client:
 
 def produce(client: Client, acks: int, number: int = 0) -> None:
     data = PartitionProduceData(index=0, records=bytes(build_batch([Record(0, TIME_MS + number, None, b"x")])))
-    client.send("Produce", 9, acks=acks, timeout_ms=30_000, topic_data=[TopicProduceData(name="t", partition_data=[data])])
+    client.send(
+        "Produce", 9, acks=acks, timeout_ms=30_000, topic_data=[TopicProduceData(name="t", partition_data=[data])]
+    )
 
 
 def list_offset(client: Client, timestamp: int) -> None:
@@ -84,7 +88,9 @@ def test_delete_records_deletes_each_record_that_was_sent_before(tmp_path: Path,
             found = []
             for _ in range(10):
                 produce(client, acks)
-                topics = [DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=-1)])]
+                topics = [
+                    DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=-1)])
+                ]
                 client.send("DeleteRecords", 2, topics=topics, timeout_ms=30_000)
                 if acks:
                     await received(client, "Produce", 9)
@@ -104,7 +110,9 @@ def test_a_fetch_that_may_wait_returns_each_record_that_was_sent_before(tmp_path
                 produce(client, acks)
                 partition = FetchPartition(partition=0, fetch_offset=number, partition_max_bytes=1 << 20)
                 topics = [FetchTopic(topic="t", partitions=[partition])]
-                client.send("Fetch", 4, replica_id=-1, max_wait_ms=30_000, min_bytes=1, max_bytes=1 << 20, topics=topics)
+                client.send(
+                    "Fetch", 4, replica_id=-1, max_wait_ms=30_000, min_bytes=1, max_bytes=1 << 20, topics=topics
+                )
                 if acks:
                     await received(client, "Produce", 9)
                 data = (await received(client, "Fetch", 4)).responses[0].partitions[0]

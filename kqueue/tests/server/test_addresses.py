@@ -48,7 +48,15 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("host", "loopback"),
-    [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True), ("", False), ("0.0.0.0", False), ("broker", False)],
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("", False),
+        ("0.0.0.0", False),
+        ("broker", False),
+    ],
 )
 def test_who_can_reach_an_address(host: str, loopback: bool) -> None:
     assert Address("PLAINTEXT", host, 1).is_loopback == loopback
@@ -83,7 +91,10 @@ def test_an_empty_host_tells_the_name_of_this_machine() -> None:
         ({"listeners": "INSIDE://h:1"}, "INSIDE has no entry in listener.security.protocol.map"),
         ({"listeners": "A://h:1", "listener_security_protocol_map": "A:TELNET"}, "found 'A:TELNET'"),
         ({"listeners": "A://h:1", "listener_security_protocol_map": "A"}, "found 'A'"),
-        ({"listeners": "A://h:1,B://h:1", "listener_security_protocol_map": "A:PLAINTEXT,B:PLAINTEXT"}, "A and B ask for the same address"),
+        (
+            {"listeners": "A://h:1,B://h:1", "listener_security_protocol_map": "A:PLAINTEXT,B:PLAINTEXT"},
+            "A and B ask for the same address",
+        ),
         ({"advertised_listeners": "OTHER://h:1"}, "names OTHER, which is none of the listeners"),
         ({"advertised_listeners": "PLAINTEXT://0.0.0.0:1"}, "no client can connect to 0.0.0.0"),
         ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners must say"),

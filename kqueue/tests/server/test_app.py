@@ -40,7 +40,11 @@ async def create_topic(client: Client, name: str, partitions: int = 1) -> None:
 
 def send_produce(client: Client, topic: str, *values: bytes, acks: int = -1, correlation_id: int = 1) -> None:
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch(*values))])
-    client.send_raw(request_bytes(API["Produce"], 8, ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[data]), correlation_id))
+    client.send_raw(
+        request_bytes(
+            API["Produce"], 8, ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[data]), correlation_id
+        )
+    )
 
 
 async def produce(client: Client, topic: str, *values: bytes, acks: int = -1) -> Any:
@@ -57,7 +61,10 @@ def send_fetch(client: Client, topic: str, offset: int = 0, max_wait_ms: int = 0
             API["Fetch"],
             11,
             FetchRequest(
-                max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=1 << 20, topics=[FetchTopic(topic=topic, partitions=[partition])]
+                max_wait_ms=max_wait_ms,
+                min_bytes=min_bytes,
+                max_bytes=1 << 20,
+                topics=[FetchTopic(topic=topic, partitions=[partition])],
             ),
         )
     )
@@ -89,7 +96,9 @@ def test_records_come_back_as_they_were_sent(storage: str, tmp_path: Path) -> No
                 for position, _ in iter_batches(partition.records)
                 for record in iter_records(partition.records, position, limit_bytes=1 << 20)
             ]
-            assert [(record.offset, record.value) for record in records] == list(enumerate([b"one", b"two", b"three", b"x" * 40_000]))
+            assert [(record.offset, record.value) for record in records] == list(
+                enumerate([b"one", b"two", b"three", b"x" * 40_000])
+            )
             assert partition.high_watermark == 4
 
     asyncio.run(test())
@@ -129,7 +138,9 @@ def test_requests_under_way_are_answered_before_a_stop(tmp_path: Path) -> None:
             for number in range(5):
                 correlation_id, response = await producer.receive("Produce", 8)
                 assert (correlation_id, response.responses[0].partition_responses[0].error_code) == (number, 0)
-            assert (await fetched(consumer)).error_code == 0, "a fetch that waits for more is answered with what there is"
+            assert (await fetched(consumer)).error_code == 0, (
+                "a fetch that waits for more is answered with what there is"
+            )
             assert await producer.closed() == b""
             await stopping
 
@@ -219,7 +230,9 @@ def taken_port(folder: Path) -> Iterator[dict[str, object]]:
 
 @pytest.mark.parametrize(("trouble", "error"), [(broken_store, StorageFailed), (taken_port, ListenFailed)])
 def test_a_start_that_fails_leaves_nothing_behind(
-    trouble: Callable[[Path], contextlib.AbstractContextManager[dict[str, object]]], error: type[Exception], tmp_path: Path
+    trouble: Callable[[Path], contextlib.AbstractContextManager[dict[str, object]]],
+    error: type[Exception],
+    tmp_path: Path,
 ) -> None:
     folder = tmp_path / "data"
     before = set(threading.enumerate())
@@ -254,7 +267,10 @@ def test_each_listener_tells_its_own_address() -> None:
         ) as server:
             inside, outside = await connect(server, "INSIDE"), await connect(server, "OUTSIDE")
             told = [(await client.ask("Metadata", 1, topics=[])).brokers[0] for client in (inside, outside)]
-            assert [(broker.host, broker.port) for broker in told] == [server.bound("INSIDE"), ("broker.example.com", 9999)]
+            assert [(broker.host, broker.port) for broker in told] == [
+                server.bound("INSIDE"),
+                ("broker.example.com", 9999),
+            ]
             assert server.listener_names == ["INSIDE", "OUTSIDE"]
 
     asyncio.run(test())

@@ -23,11 +23,15 @@ SEGMENT = {"segment.bytes": "2000", "file.delete.delay.ms": "50"}
 
 
 async def topic(server: Server, name: str, **configs: str) -> Partition:
-    return (await server.result(server.broker.topics.create(NewTopic(name, 1, configs={**SEGMENT, **configs})))).partition(0)
+    return (
+        await server.result(server.broker.topics.create(NewTopic(name, 1, configs={**SEGMENT, **configs})))
+    ).partition(0)
 
 
 async def fill(server: Server, partition: Partition, count: int) -> None:
-    """Each record is flushed before the next one comes, so that segments are no larger than they are set to be."""
+    """Each record is flushed before the next one comes, so that segments are no larger than they
+    are set to be.
+    """
     for _ in range(count):
         number = partition.log_end_offset
         data = build_batch([Record(0, server.clock.wall_ms(), b"key-%d" % (number % 10), b"%d" % number + b"." * 300)])
@@ -49,7 +53,9 @@ def records(partition: Partition) -> list[Record]:
 
 
 def test_segments_of_an_earlier_start_are_compacted(tmp_path: Path) -> None:
-    """Nothing of such a segment is in memory: what compaction needs to know of it has to be read before its files are renamed."""
+    """Nothing of such a segment is in memory: what compaction needs to know of it has to be read
+    before its files are renamed.
+    """
 
     async def test() -> None:
         async with serving(tmp_path, **{"log.cleaner.enable": "false"}) as server:
@@ -61,7 +67,9 @@ def test_segments_of_an_earlier_start_are_compacted(tmp_path: Path) -> None:
             partition = server.broker.topics.partition("t", 0)
             partition.log  # noqa: B018  only open logs are compacted
             cleaner = server.broker.cleaning.cleaner
-            await until(lambda: (server.broker.logs.cleaner_offset(("t", 0)) or 0) > 80 and not cleaner.is_busy(("t", 0)))
+            await until(
+                lambda: (server.broker.logs.cleaner_offset(("t", 0)) or 0) > 80 and not cleaner.is_busy(("t", 0))
+            )
             assert len(records(partition)) < 30
             assert (partition.log.offline, cleaner.uncleanable) == (None, {})
 
@@ -69,7 +77,9 @@ def test_segments_of_an_earlier_start_are_compacted(tmp_path: Path) -> None:
 
 
 def test_segments_go_and_keys_keep_their_last_values_beside_a_reader(tmp_path: Path) -> None:
-    """S5.1, S5.2: compaction in a process of its own; a fetch that is under way keeps what it reads."""
+    """S5.1, S5.2: compaction in a process of its own; a fetch that is under way keeps what it
+    reads.
+    """
 
     async def test() -> None:
         async with serving(tmp_path, **SETTINGS) as server:
@@ -81,7 +91,12 @@ def test_segments_go_and_keys_keep_their_last_values_beside_a_reader(tmp_path: P
             under_way = compacted.read_now(0, 1 << 20)
             before = under_way.read()
             cleaner = server.broker.cleaning.cleaner
-            await until(lambda: (server.broker.logs.cleaner_offset(("compacted", 0)) or 0) > 80 and not cleaner.is_busy(("compacted", 0)))
+            await until(
+                lambda: (
+                    (server.broker.logs.cleaner_offset(("compacted", 0)) or 0) > 80
+                    and not cleaner.is_busy(("compacted", 0))
+                )
+            )
             await until(lambda: kept.log_start_offset > 80)
             latest = {record.key: (record.value or b"")[:2] for record in records(compacted)}
             assert latest == {b"key-%d" % number: b"9%d" % number for number in range(10)}
@@ -119,7 +134,9 @@ def test_a_plugins_filter_goes_to_the_process(tmp_path: Path) -> None:
             await fill(server, partition, 21)
             await until(lambda: (server.broker.logs.cleaner_offset(("t", 0)) or 0) == partition.log.segments()[-1].base)
             active = partition.log.segments()[-1].base
-            assert [record.offset for record in records(partition) if record.offset < active] == list(range(0, active, 2))
+            assert [record.offset for record in records(partition) if record.offset < active] == list(
+                range(0, active, 2)
+            )
 
     with POLICIES.added("even-only", EvenOnly(), "a test"):
         asyncio.run(test())
@@ -127,7 +144,9 @@ def test_a_plugins_filter_goes_to_the_process(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class CopyTo:
-    """Work before a drop, as a plugin would bring it: offsets go to a file in `folder`, with the process that wrote it."""
+    """Work before a drop, as a plugin would bring it: offsets go to a file in `folder`, with the
+    process that wrote it.
+    """
 
     folder: Path
 
@@ -201,15 +220,24 @@ def test_a_broker_that_stops_does_not_wait_for_work_before_a_drop(tmp_path: Path
 
 
 def test_codecs_that_settings_bring_go_to_the_process(tmp_path: Path) -> None:
-    """A codec of an id that Kafka has not, and one that serves gzip's: both compress what compaction leaves of a batch."""
+    """A codec of an id that Kafka has not, and one that serves gzip's: both compress what
+    compaction leaves of a batch.
+    """
 
     async def test() -> None:
-        async with serving(tmp_path, kqueue_codecs="kqueue.tests.plugged:MARKED,kqueue.tests.plugged:NAMED_GZIP", **SETTINGS) as server:
+        async with serving(
+            tmp_path, kqueue_codecs="kqueue.tests.plugged:MARKED,kqueue.tests.plugged:NAMED_GZIP", **SETTINGS
+        ) as server:
             for name, codec, mark in (("mine", "marked", b"mine:"), ("zipped", "gzip", b"kq\0")):
-                partition = await topic(server, name, **{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
+                partition = await topic(
+                    server, name, **{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+                )
                 for turn in range(40):
                     keys = (b"key", b"once-%d" % turn)
-                    data = build_batch([Record(at, server.clock.wall_ms(), key, b"." * 300) for at, key in enumerate(keys)], codec=codec)
+                    data = build_batch(
+                        [Record(at, server.clock.wall_ms(), key, b"." * 300) for at, key in enumerate(keys)],
+                        codec=codec,
+                    )
                     assert mark in data
                     await append(partition, data)
                 active = partition.log.segments()[-1].base

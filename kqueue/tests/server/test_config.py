@@ -15,7 +15,9 @@ def test_every_default_of_the_server_is_valid_and_explained() -> None:
 
 
 def test_the_catalog_holds_the_rows_of_every_floor() -> None:
-    assert {"listeners", "log.dirs", "num.partitions", "group.initial.rebalance.delay.ms", "log.segment.bytes"} <= set(CATALOG.broker)
+    assert {"listeners", "log.dirs", "num.partitions", "group.initial.rebalance.delay.ms", "log.segment.bytes"} <= set(
+        CATALOG.broker
+    )
     assert "segment.bytes" in CATALOG.topic
 
 

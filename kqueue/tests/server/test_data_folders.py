@@ -24,7 +24,9 @@ STORAGE_ERROR = 56
 
 
 def test_a_folder_that_is_gone_is_offline_and_the_others_serve(tmp_path: Path) -> None:
-    """S3.1: its partitions answer KAFKA_STORAGE_ERROR, new ones go elsewhere, and all is back once it is."""
+    """S3.1: its partitions answer KAFKA_STORAGE_ERROR, new ones go elsewhere, and all is back once
+    it is.
+    """
     folders = [str(tmp_path / name) for name in ("one", "two")]
 
     async def test() -> None:
@@ -45,7 +47,10 @@ def test_a_folder_that_is_gone_is_offline_and_the_others_serve(tmp_path: Path) -
             await create_topic(client, "new")
             await produce(client, "new", b"z")
             told = await client.ask("DescribeLogDirs", 1)
-            assert [(Path(one.log_dir).name, one.error_code) for one in told.results] == [("one", 0), ("two", STORAGE_ERROR)]
+            assert [(Path(one.log_dir).name, one.error_code) for one in told.results] == [
+                ("one", 0),
+                ("two", STORAGE_ERROR),
+            ]
         (tmp_path / "two").unlink()
         (tmp_path / "elsewhere").rename(tmp_path / "two")
         async with serving(tmp_path, log_dirs=folders) as server:
@@ -72,7 +77,9 @@ def test_without_the_folder_of_the_metadata_store_nothing_starts(tmp_path: Path)
             assert server.broker.topics.names() == ["a"], "the order of the folders may change"
         (tmp_path / "one").rename(tmp_path / "elsewhere")
         (tmp_path / "one").write_bytes(b"no folder")
-        with pytest.raises(StorageFailed, match=r"\(kqueue.db\) is in no data folder, and may be in one that can't be used"):
+        with pytest.raises(
+            StorageFailed, match=r"\(kqueue.db\) is in no data folder, and may be in one that can't be used"
+        ):
             async with serving(tmp_path, log_dirs=folders):
                 pass
         with pytest.raises(StorageFailed, match="can't make data folder"):
@@ -90,7 +97,9 @@ def test_the_store_of_a_folder_that_is_offline_is_not_used(tmp_path: Path) -> No
 
 
 def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:
-    """Thirteen partitions wait for the slow disk, more than it has threads; all else on the other one goes on."""
+    """Thirteen partitions wait for the slow disk, more than it has threads; all else on the other
+    one goes on.
+    """
     answer, hooks = threading.Event(), StorageHooks()
 
     def hold(kind: str, path: str, size: int) -> Failure | None:
@@ -101,7 +110,9 @@ def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:
     async def test() -> None:
         storages = [LocalStorage(tmp_path / "one"), HookedStorage(LocalStorage(tmp_path / "two"), hooks)]
         settings = {"listeners": FREE_PORT, "log.dirs": [str(tmp_path / "one")]}
-        server = Server(make_config({name: Given(value, "test") for name, value in settings.items()}), storages=storages)
+        server = Server(
+            make_config({name: Given(value, "test") for name, value in settings.items()}), storages=storages
+        )
         await server.start()
         try:
             clients = [await connect(server) for _ in range(14)]
@@ -119,10 +130,16 @@ def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:
             async with asyncio.timeout(30):
                 for name in healthy:
                     await produce(client, name, b"x")
-                topics = [DeleteRecordsTopic(name=healthy[0], partitions=[DeleteRecordsPartition(partition_index=0, offset=-1)])]
+                topics = [
+                    DeleteRecordsTopic(
+                        name=healthy[0], partitions=[DeleteRecordsPartition(partition_index=0, offset=-1)]
+                    )
+                ]
                 deleted = await client.ask("DeleteRecords", 2, topics=topics, timeout_ms=30_000)
                 assert deleted.topics[0].partitions[0].error_code == 0
-                assert (await client.ask("DeleteTopics", 5, topic_names=[healthy[1]], timeout_ms=30_000)).responses[0].error_code == 0
+                assert (await client.ask("DeleteTopics", 5, topic_names=[healthy[1]], timeout_ms=30_000)).responses[
+                    0
+                ].error_code == 0
             assert not any(task.done() for task in waiting)
             answer.set()
             assert [one.error_code for one in await asyncio.gather(*waiting)] == [0] * 13

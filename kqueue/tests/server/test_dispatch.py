@@ -115,7 +115,11 @@ def test_a_cancelled_wait_is_never_answered() -> None:
 
 @pytest.mark.parametrize("deadline_ms", [None, 1e18])
 def test_only_a_wait_with_a_deadline_can_be_expired(deadline_ms: float | None) -> None:
-    desk = Desk(lambda request, call: Wait(("k",), deadline_ms, lambda expired: HeartbeatResponse(error_code=7 if expired else 0)))
+    desk = Desk(
+        lambda request, call: Wait(
+            ("k",), deadline_ms, lambda expired: HeartbeatResponse(error_code=7 if expired else 0)
+        )
+    )
     later = desk.start(version=0)
     later.expire()
     later.expire()
@@ -173,7 +177,11 @@ def test_versions_that_a_client_makes_up_are_not_remembered() -> None:
 @given(st.binary(max_size=60))
 def test_any_bytes_are_answered_or_refused(data: bytes) -> None:
     desk = Desk(lambda request, call: HeartbeatResponse())
-    for frame in (data, b"\0\x0c\0\4" + data, request_bytes(API["Heartbeat"], 4, HeartbeatRequest(group_id="g"))[4:] + data):
+    for frame in (
+        data,
+        b"\0\x0c\0\4" + data,
+        request_bytes(API["Heartbeat"], 4, HeartbeatRequest(group_id="g"))[4:] + data,
+    ):
         try:
             answer = desk.dispatcher.start(memoryview(bytearray(frame)), desk.caller)
         except (MalformedMessage, UnsupportedVersion):
@@ -212,7 +220,10 @@ def test_regions_go_out_as_they_are_between_what_is_joined() -> None:
     file.append(b"0123456789")
     regions = [file.region(0, 4), file.region(4, 6)]
     partitions = [PartitionData(partition_index=number, records=region) for number, region in enumerate(regions)]
-    desk = Desk(lambda request, call: FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=partitions)]), "Fetch")
+    desk = Desk(
+        lambda request, call: FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=partitions)]),
+        "Fetch",
+    )
     frame = bytearray(request_bytes(API["Fetch"], 4, API["Fetch"].request_class(), 5)[4:])
     chunks = desk.dispatcher.start(memoryview(frame), desk.caller)
     assert isinstance(chunks, list)
@@ -226,7 +237,9 @@ def test_regions_go_out_as_they_are_between_what_is_joined() -> None:
 
 @pytest.mark.parametrize("end", ["answered", "cancelled"])
 def test_nothing_of_a_request_is_kept_after_its_answer(end: str) -> None:
-    """Without a collection: reference cycles would hold requests of up to 100 MiB until the next full one."""
+    """Without a collection: reference cycles would hold requests of up to 100 MiB until the next
+    full one.
+    """
     requests = list[weakref.ref[Any]]()
 
     class Body:

@@ -1,4 +1,6 @@
-"""A disk that is really full: a small tmpfs, where this machine lets a test mount one; a broker over sockets, killed and started again."""
+"""A disk that is really full: a small tmpfs, where this machine lets a test mount one; a broker
+over sockets, killed and started again.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A tmpfs of 8 MiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], check=False, capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], check=False, capture_output=True
+    )
     if mounted.returncode:
         pytest.skip("a tmpfs can't be mounted here")
     yield folder
@@ -77,7 +81,9 @@ async def numbers(client: Client, start: int, end: int) -> list[int]:
         answer = await client.ask("Fetch", 4, replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=MIB, topics=topics)
         data = answer.responses[0].partitions[0]
         assert data.error_code == 0
-        batches = [record for position, _ in iter_batches(data.records) for record in iter_records(data.records, position)]
+        batches = [
+            record for position, _ in iter_batches(data.records) for record in iter_records(data.records, position)
+        ]
         found += [int((record.value or b"")[:6]) for record in batches if record.offset >= start + len(found)]
     return found
 
@@ -90,7 +96,9 @@ async def delete_before(client: Client, offset: int) -> Any:
 async def commit(client: Client, offset: int) -> int:
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     topics = [OffsetCommitRequestTopic(name="t", partitions=[partition])]
-    response = await client.ask("OffsetCommit", 2, group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=topics)
+    response = await client.ask(
+        "OffsetCommit", 2, group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=topics
+    )
     return int(response.topics[0].partitions[0].error_code)
 
 
@@ -148,7 +156,9 @@ def test_a_broker_on_a_disk_that_something_else_filled_starts_serves_and_deletes
             assert await put(client, 60) == STORAGE_ERROR
             assert (await delete_before(client, 40)).low_watermark == 40
             await until(lambda: len(server.broker.topics.partition("t", 0).log.segments()) < 3)
-            assert (await client.ask("DeleteTopics", 4, topic_names=["t"], timeout_ms=30_000)).responses[0].error_code == 0
+            assert (await client.ask("DeleteTopics", 4, topic_names=["t"], timeout_ms=30_000)).responses[
+                0
+            ].error_code == 0
             (small_disk / "other").unlink()
             await create_topic(client, "t")
             await served_again(client, 0)

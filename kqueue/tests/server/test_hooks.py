@@ -108,7 +108,9 @@ async def test_what_is_held_when_its_connection_ends_is_never_begun() -> None:
 
 
 @on_loop
-async def test_a_held_request_that_must_fail_without_an_answer_ends_its_connection(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_held_request_that_must_fail_without_an_answer_ends_its_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     held: list[Held] = []
 
     def hook(asked: Asked) -> None:

@@ -1,7 +1,7 @@
 """Clients that are up to no good, at the socket of a whole broker.
 
-Whatever they send, they get the protocol's error or a closed connection, one line in the log, and a second client beside them
-notices nothing.
+Whatever they send, they get the protocol's error or a closed connection, one line in the log, and a
+second client beside them notices nothing.
 """
 
 from __future__ import annotations
@@ -88,7 +88,11 @@ def recorded() -> dict[tuple[int, int], bytes]:
 
 
 def broker_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "kqueue.server" and record.levelno >= logging.INFO]
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "kqueue.server" and record.levelno >= logging.INFO
+    ]
 
 
 def client_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -153,7 +157,8 @@ def test_recorded_requests_with_bytes_changed(seed: int, caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize(
-    "length", [b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\x7f\xff\xff\xff", (LIMIT + 1).to_bytes(4, "big"), b"\0\0\0\0", b"\0\0\0\7"]
+    "length",
+    [b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\x7f\xff\xff\xff", (LIMIT + 1).to_bytes(4, "big"), b"\0\0\0\0", b"\0\0\0\7"],
 )
 def test_lengths_that_can_not_be(length: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async def test(room: Room) -> None:
@@ -189,12 +194,21 @@ def counts_that_lie() -> list[Any]:
     return [
         pytest.param(b"\0\3\0\1" + header + huge, id="Metadata: topics"),
         pytest.param(b"\0\0\0\x07" + header + b"\xff\xff\0\1\0\0\0\1" + huge, id="Produce: topics"),
-        pytest.param(b"\0\0\0\x07" + header + b"\xff\xff\0\1\0\0\0\1" + b"\0\0\0\1\0\1t" + huge, id="Produce: partitions"),
-        pytest.param(b"\0\0\0\x07" + header + b"\xff\xff\0\1\0\0\0\1" + b"\0\0\0\1\0\1t\0\0\0\1\0\0\0\0" + huge, id="Produce: records"),
+        pytest.param(
+            b"\0\0\0\x07" + header + b"\xff\xff\0\1\0\0\0\1" + b"\0\0\0\1\0\1t" + huge, id="Produce: partitions"
+        ),
+        pytest.param(
+            b"\0\0\0\x07" + header + b"\xff\xff\0\1\0\0\0\1" + b"\0\0\0\1\0\1t\0\0\0\1\0\0\0\0" + huge,
+            id="Produce: records",
+        ),
         pytest.param(b"\0\x13\0\2" + header + huge, id="CreateTopics: topics"),
-        pytest.param(b"\0\x0b\0\2" + header + b"\0\1g\0\0\x27\x10\0\0\x27\x10\0\0\0\1c" + huge, id="JoinGroup: protocols"),
+        pytest.param(
+            b"\0\x0b\0\2" + header + b"\0\1g\0\0\x27\x10\0\0\x27\x10\0\0\0\1c" + huge, id="JoinGroup: protocols"
+        ),
         pytest.param(b"\0\x12\0\3" + header + b"\0" + b"\xff\xff\xff\xff\x0f", id="ApiVersions: compact string"),
-        pytest.param(b"\0\x12\0\3" + header + b"\xff\xff\xff\xff\xff\xff\xff\xff", id="ApiVersions: varint without end"),
+        pytest.param(
+            b"\0\x12\0\3" + header + b"\xff\xff\xff\xff\xff\xff\xff\xff", id="ApiVersions: varint without end"
+        ),
     ]
 
 
@@ -224,7 +238,9 @@ def test_apis_and_versions_that_are_not_served(key: int, version: int) -> None:
     hostile(test)
 
 
-def test_each_unserved_version_of_each_api_closes_the_connection_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_unserved_version_of_each_api_closes_the_connection_with_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     unserved = [(key, version) for key, (low, high) in SERVED.items() if key != 18 for version in (low - 1, high + 1)]
 
     async def test(room: Room) -> None:
@@ -261,7 +277,9 @@ def test_a_flood_of_bad_clients_does_not_flood_the_log(caplog: pytest.LogCapture
 def test_requests_that_never_end_one_byte_at_a_time() -> None:
     async def test(room: Room) -> None:
         request = framed(recorded()[18, 3])
-        answers = await asyncio.gather(*(room.send(*[request[at : at + 1] for at in range(len(request))]) for _ in range(5)))
+        answers = await asyncio.gather(
+            *(room.send(*[request[at : at + 1] for at in range(len(request))]) for _ in range(5))
+        )
         assert all(answer[4:8] == request[8:12] for answer in answers)
 
     hostile(test)

@@ -1,4 +1,6 @@
-"""Clients that hold memory, against a whole server on the machine's own clock, with limits that are small."""
+"""Clients that hold memory, against a whole server on the machine's own clock, with limits that are
+small.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ SOON_S = 30
 
 
 async def make_topics(server: Server, count: int) -> None:
-    topics = [CreatableTopic(name=f"topic-{number:04}", num_partitions=1, replication_factor=1) for number in range(count)]
+    topics = [
+        CreatableTopic(name=f"topic-{number:04}", num_partitions=1, replication_factor=1) for number in range(count)
+    ]
     await (await connect(server)).ask("CreateTopics", 4, topics=topics, timeout_ms=30_000)
 
 
@@ -36,7 +40,9 @@ def test_clients_that_do_not_take_their_answers_share_one_limit_and_give_way(cap
 
     async def test() -> None:
         async with serving(
-            kqueue_queued_max_response_bytes_total=limit, socket_send_buffer_bytes=4 * KiB, kqueue_slow_holder_timeout_ms=1000
+            kqueue_queued_max_response_bytes_total=limit,
+            socket_send_buffer_bytes=4 * KiB,
+            kqueue_slow_holder_timeout_ms=1000,
         ) as server:
             await make_topics(server, 200)
             for _ in range(30):

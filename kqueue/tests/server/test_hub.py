@@ -14,7 +14,9 @@ def test_the_bounds_are_those_of_the_settings() -> None:
     from kqueue.base.settings import Config
     from kqueue.server.config import CATALOG
 
-    bounds = Bounds.of(Config(CATALOG, {"socket.request.max.bytes": 2048, "queued.max.requests": 7, "connections.max.idle.ms": -1}))
+    bounds = Bounds.of(
+        Config(CATALOG, {"socket.request.max.bytes": 2048, "queued.max.requests": 7, "connections.max.idle.ms": -1})
+    )
     assert bounds == Bounds(2048, 7, 100_000, 64 << 20, None, 30_000, 30_000, 10_000)
     assert Bounds.of(Config(CATALOG)).idle_ms == 600_000
 

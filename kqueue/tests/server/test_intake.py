@@ -16,8 +16,12 @@ class Nobody:
     def go_on(self) -> None: ...
 
 
-def make_intake(shared: bytearray | None = None, budget: Budget | None = None, buffers: Buffers | None = None) -> Intake:
-    return Intake(memoryview(shared or bytearray(RECEIVE_BYTES)), buffers or Buffers(), budget or Budget(None), Nobody(), LIMIT)
+def make_intake(
+    shared: bytearray | None = None, budget: Budget | None = None, buffers: Buffers | None = None
+) -> Intake:
+    return Intake(
+        memoryview(shared or bytearray(RECEIVE_BYTES)), buffers or Buffers(), budget or Budget(None), Nobody(), LIMIT
+    )
 
 
 def receive(intake: Intake, data: memoryview) -> int:
@@ -43,13 +47,23 @@ def drain(intake: Intake, count_max: int = 10**9) -> list[bytes]:
 SIZES = st.one_of(
     st.integers(0, 40),
     st.sampled_from(
-        [HELD_BYTES_MAX - 1, HELD_BYTES_MAX, HELD_BYTES_MAX + 1, RECEIVE_BYTES - 4, RECEIVE_BYTES, RECEIVE_BYTES + 1, 300 * KiB]
+        [
+            HELD_BYTES_MAX - 1,
+            HELD_BYTES_MAX,
+            HELD_BYTES_MAX + 1,
+            RECEIVE_BYTES - 4,
+            RECEIVE_BYTES,
+            RECEIVE_BYTES + 1,
+            300 * KiB,
+        ]
     ),
 )
 
 
 @given(sizes=st.lists(SIZES, max_size=12), cuts=st.lists(st.integers(1, 200 * KiB), max_size=60), data=st.data())
-def test_however_the_bytes_arrive_the_requests_are_the_same(sizes: list[int], cuts: list[int], data: st.DataObject) -> None:
+def test_however_the_bytes_arrive_the_requests_are_the_same(
+    sizes: list[int], cuts: list[int], data: st.DataObject
+) -> None:
     requests = [bytes([number % 251]) * size for number, size in enumerate(sizes)]
     stream = memoryview(b"".join(len(request).to_bytes(4, "big") + request for request in requests))
     shared, budget, buffers = bytearray(RECEIVE_BYTES), Budget(None), Buffers()
@@ -60,7 +74,8 @@ def test_however_the_bytes_arrive_the_requests_are_the_same(sizes: list[int], cu
         if position < len(stream):
             cut = position + (cuts.pop() if cuts else len(stream))
             position += receive(intake, stream[position:cut])
-        # a pause after some requests: the rest is kept, and looked at again before anything more is received
+        # a pause after some requests: the rest is kept, and looked at again before anything more is
+        # received
         at_most = data.draw(st.integers(0, 3)) if len(found) < 20 else 100
         found += drain(intake, at_most)
         receive(other, memoryview(b"\0\0\1\0" + b"other connection"))

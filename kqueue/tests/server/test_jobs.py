@@ -37,7 +37,9 @@ def test_a_job_runs_in_a_thread_and_ends_on_the_owner_thread() -> None:
             where.append(threading.current_thread())
             return 42
 
-        jobs.submit(IoJob("work", work, lambda result, error: ended.append((result, error, threading.current_thread()))))
+        jobs.submit(
+            IoJob("work", work, lambda result, error: ended.append((result, error, threading.current_thread())))
+        )
         assert ended == [], "never from within submit"
         await jobs.drain()
         assert where[0] is not threading.current_thread()
@@ -184,7 +186,9 @@ def test_jobs_of_one_queue_never_wait_for_those_of_another() -> None:
     async def test(jobs: ThreadJobs) -> None:
         slow, ended = threading.Event(), list[str]()
         for number in range(20):  # more than there are threads, on a disk that does not answer
-            jobs.submit(IoJob(f"slow {number}", lambda: slow.wait(30), lambda result, error: ended.append("slow"), "/slow"))
+            jobs.submit(
+                IoJob(f"slow {number}", lambda: slow.wait(30), lambda result, error: ended.append("slow"), "/slow")
+            )
         for queue in ("/healthy", "metadata", ""):
             jobs.submit(IoJob("quick", lambda: None, lambda result, error, queue=queue: ended.append(queue), queue))  # type: ignore[misc]
         await until(lambda: len(ended) == 3)
@@ -237,6 +241,8 @@ def test_many_jobs_that_end_at_once_let_the_loop_poll_in_between() -> None:
             ended.acquire()
         poll()
         await jobs.drain()
-        assert max(later - earlier for earlier, later in itertools.pairwise([*finished_at_poll, 20])) <= 2 * 5, "two passes"
+        assert max(later - earlier for earlier, later in itertools.pairwise([*finished_at_poll, 20])) <= 2 * 5, (
+            "two passes"
+        )
 
     with_jobs(test)

@@ -41,7 +41,9 @@ BY_THEIR_RULE = {
 
 
 def test_no_setting_that_a_layer_reads_is_called_meaningless() -> None:
-    assert sorted(name for name in CATALOG.broker if has_no_meaning(name)) == [], "it has a meaning now: take it out of the table"
+    assert sorted(name for name in CATALOG.broker if has_no_meaning(name)) == [], (
+        "it has a meaning now: take it out of the table"
+    )
 
 
 def test_the_two_tables_share_no_name() -> None:
@@ -50,7 +52,13 @@ def test_the_two_tables_share_no_name() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["num.network.threads", "process.roles", "zookeeper.connect", "listener.name.internal.ssl.keystore.location", "ssl.keystore.type"],
+    [
+        "num.network.threads",
+        "process.roles",
+        "zookeeper.connect",
+        "listener.name.internal.ssl.keystore.location",
+        "ssl.keystore.type",
+    ],
 )
 def test_settings_of_kafka_are_known(name: str) -> None:
     assert has_no_meaning(name)
@@ -132,7 +140,9 @@ def test_guards_and_limits_are_refused_unless_they_ask_for_nothing(pair: str, re
 
 
 def strings_read() -> tuple[set[str], list[re.Pattern[str]]]:
-    """The texts in the source that may name a setting to read: all but those in declarations; and those that are put together."""
+    """The texts in the source that may name a setting to read: all but those in declarations; and
+    those that are put together.
+    """
     plain: set[str] = set()
     patterns: list[re.Pattern[str]] = []
     for path in SOURCE.rglob("*.py"):
@@ -143,14 +153,20 @@ def strings_read() -> tuple[set[str], list[re.Pattern[str]]]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 plain.add(node.value)
             elif isinstance(node, ast.JoinedStr) and len(node.values) > 1:
-                parts = [re.escape(str(one.value)) if isinstance(one, ast.Constant) else "[a-z0-9]+" for one in node.values]
+                parts = [
+                    re.escape(str(one.value)) if isinstance(one, ast.Constant) else "[a-z0-9]+" for one in node.values
+                ]
                 if parts[0] != "[a-z0-9]+" and "\\." in parts[0]:
                     patterns.append(re.compile("".join(parts)))
     return plain, patterns
 
 
 def _without_declarations(node: ast.AST) -> Iterator[ast.AST]:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Setting", "_row", "Synonym"):
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("Setting", "_row", "Synonym")
+    ):
         return
     yield node
     for child in ast.iter_child_nodes(node):
@@ -164,7 +180,9 @@ def test_every_declared_setting_is_read_somewhere_or_says_that_it_has_no_effect(
     unread = {
         row.name
         for row in rows
-        if row.name not in plain and not any(one.fullmatch(row.name) for one in patterns) and row.name not in BY_THEIR_RULE
+        if row.name not in plain
+        and not any(one.fullmatch(row.name) for one in patterns)
+        and row.name not in BY_THEIR_RULE
     }
     assert unread == {row.name for row in rows if row.without_effect}
     assert not unread & BY_THEIR_RULE.keys()
@@ -177,12 +195,16 @@ def test_a_setting_without_effect_says_so_and_its_broker_level_name_too() -> Non
             assert all(CATALOG.broker[synonym.name].without_effect for synonym in row.synonyms)
 
 
-def test_a_broker_setting_without_effect_is_warned_of_unless_it_is_the_default(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_setting_without_effect_is_warned_of_unless_it_is_the_default(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     read_config(pairs=["min.insync.replicas=1", "log.preallocate=false"])
     assert caplog.messages == []
     read_config(pairs=["min.insync.replicas=2"])
     assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith("--set min.insync.replicas: min.insync.replicas has no effect: Default of the topics'")
+    assert caplog.messages[0].startswith(
+        "--set min.insync.replicas: min.insync.replicas has no effect: Default of the topics'"
+    )
 
 
 def test_a_topics_setting_without_effect_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -192,7 +214,11 @@ def test_a_topics_setting_without_effect_is_warned_of_once(caplog: pytest.LogCap
             broker.create_topic(f"t{number}", min_insync_replicas=2)
         with pytest.raises(InvalidConfig, match="there is no remote tier"):
             broker.create_topic("tiered", remote_storage_enable=True)
-    warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING and "no effect" in record.getMessage()]
+    warned = [
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno == logging.WARNING and "no effect" in record.getMessage()
+    ]
     assert len(warned) == 1
     assert warned[0].startswith("topic t0: min.insync.replicas has no effect: ")
 
@@ -202,7 +228,9 @@ def test_a_topics_setting_without_effect_is_warned_of_once(caplog: pytest.LogCap
 
 def test_no_connections_per_address_admits_only_the_overrides(tmp_path: Path) -> None:
     async def test() -> None:
-        async with serving(tmp_path, max_connections_per_ip=0, max_connections_per_ip_overrides="127.0.0.1:1") as server:
+        async with serving(
+            tmp_path, max_connections_per_ip=0, max_connections_per_ip_overrides="127.0.0.1:1"
+        ) as server:
             client = await connect(server)
             assert (await client.ask("ApiVersions", 0)).error_code == 0
         async with serving(tmp_path, max_connections_per_ip=0, max_connections_per_ip_overrides="10.9.8.7:5") as server:

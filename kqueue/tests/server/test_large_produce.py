@@ -1,4 +1,6 @@
-"""A Produce of very many partitions is appended over several turns, at the socket of a whole broker whose buffer is overwritten."""
+"""A Produce of very many partitions is appended over several turns, at the socket of a whole broker
+whose buffer is overwritten.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def test_appends_all_of_it_and_begins_the_next_one_after_it(monkeypatch: pytest.
             assert number == expected
             assert {one.error_code for one in response.responses[0].partition_responses} == {0}
         assert stored(server, 0) == [b"a0", b"b0", b"c0"]
-        assert [stored(server, index) for index in range(1, COUNT)] == [[b"a%d" % index, b"c%d" % index] for index in range(1, COUNT)]
+        assert [stored(server, index) for index in range(1, COUNT)] == [
+            [b"a%d" % index, b"c%d" % index] for index in range(1, COUNT)
+        ]
         assert server.broker.kept_record_bytes == 0
 
     large(monkeypatch, test)

@@ -12,7 +12,8 @@ from kqueue.testing.clock import ManualClock
 
 
 @pytest.mark.parametrize(
-    ("wanted", "files", "allowed"), [(10_000, None, 10_000), (10_000, 1024, 768), (100, 1024, 100), (10_000, 128, 64), (10, 20, 1)]
+    ("wanted", "files", "allowed"),
+    [(10_000, None, 10_000), (10_000, 1024, 768), (100, 1024, 100), (10_000, 128, 64), (10, 20, 1)],
 )
 def test_connections_leave_room_for_the_files_of_logs(wanted: int, files: int | None, allowed: int) -> None:
     assert connections_within(wanted, files) == allowed
@@ -32,7 +33,9 @@ def test_connections_are_limited_in_all_and_by_address() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60), st.integers(0, 5), st.integers(0, 3))
-def test_connection_counts_are_those_of_a_plain_list(steps: list[tuple[str, bool]], total_max: int, each_max: int) -> None:
+def test_connection_counts_are_those_of_a_plain_list(
+    steps: list[tuple[str, bool]], total_max: int, each_max: int
+) -> None:
     limits = ConnectionLimits(total_max, each_max, {})
     there: list[str] = []
     for address, comes in steps:
@@ -65,7 +68,9 @@ def test_a_rate_allows_a_second_at_once_and_then_its_pace() -> None:
     assert rate.wait_ms() > 0
 
 
-def test_lines_of_one_noisy_client_are_left_out_and_counted_and_others_still_heard(caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_of_one_noisy_client_are_left_out_and_counted_and_others_still_heard(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     clock = ManualClock()
     client_log = ClientLog(logging.getLogger("kqueue.server"), clock, per_second=1, burst=3)
     for number in range(10):
@@ -101,7 +106,9 @@ class Someone:
 
 
 class BudgetMachine(RuleBasedStateMachine):
-    """Connections that read pieces of large requests; at no time may all that could go on be paused."""
+    """Connections that read pieces of large requests; at no time may all that could go on be
+    paused.
+    """
 
     @initialize(limit=st.one_of(st.none(), st.integers(1, 100)))
     def begin(self, limit: int | None) -> None:

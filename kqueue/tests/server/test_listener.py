@@ -33,7 +33,9 @@ def test_one_connection_too_many_is_closed_at_once_with_one_line(caplog: pytest.
     assert len(lines(caplog, "there are 2 connections already (max.connections)")) == 1
 
 
-def test_connections_from_one_address_are_limited_and_some_addresses_have_limits_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
+def test_connections_from_one_address_are_limited_and_some_addresses_have_limits_of_their_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def test() -> None:
         async with serving(max_connections_per_ip=1) as server:
             first, second = await connect(server), await connect(server)
@@ -83,7 +85,8 @@ def test_an_address_that_is_not_ours_is_refused() -> None:
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
 @pytest.mark.parametrize(
-    ("listen", "via", "host"), [("[::1]", "::1", "::1"), ("", "127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1", "127.0.0.1")]
+    ("listen", "via", "host"),
+    [("[::1]", "::1", "::1"), ("", "127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1", "127.0.0.1")],
 )
 def test_hosts_of_every_kind_can_be_listened_on(listen: str, via: str, host: str) -> None:
     async def test() -> None:
@@ -98,7 +101,9 @@ def test_hosts_of_every_kind_can_be_listened_on(listen: str, via: str, host: str
     asyncio.run(test())
 
 
-def test_a_system_without_descriptors_left_is_waited_for(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_system_without_descriptors_left_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     async def test() -> None:
         async with serving() as server:
             listener = server._listeners["PLAINTEXT"]

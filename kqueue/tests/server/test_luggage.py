@@ -76,14 +76,21 @@ def test_what_can_not_be_pickled_fails_the_job_that_needs_it_with_its_name(broke
     assert Processes().run(Compress(2))[0] == "snappy", "others need it not"
 
 
-def test_what_another_process_does_not_find_fails_the_job_that_needs_it(brokers: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_process_does_not_find_fails_the_job_that_needs_it(
+    brokers: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Local(MarkedCodec):
-        """Found here, under the name of the module, and nowhere else: as a class of the script that is run."""
+        """Found here, under the name of the module, and nowhere else: as a class of the script that
+        is run.
+        """
 
     Local.__qualname__ = "Local"
     monkeypatch.setitem(globals(), "Local", Local)
     there(brokers, Local("local", 6))
-    with pytest.raises(PluginError, match=r"codec 'local' of Broker\(...\) can't go along .*AttributeError: Can't get attribute 'Local'"):
+    with pytest.raises(
+        PluginError,
+        match=r"codec 'local' of Broker\(...\) can't go along .*AttributeError: Can't get attribute 'Local'",
+    ):
         Processes().run(Compress(6))
 
 

@@ -26,7 +26,9 @@ class Waits:
         self.calls += 1
 
 
-def test_each_connection_may_be_owed_a_part_of_what_is_free_and_who_is_owed_nothing_may_begin_while_anything_is() -> None:
+def test_each_connection_may_be_owed_a_part_of_what_is_free_and_who_is_owed_nothing_may_begin_while_anything_is() -> (
+    None
+):
     later: list[Callable[[], None]] = []
     budget = AnswerBudget(1000, later.append)
     owed = [0] * 40
@@ -139,7 +141,9 @@ async def take(client: Client, count: int) -> None:
     client.writer.transport.pause_reading()  # type: ignore[attr-defined]
 
 
-def test_answers_that_many_clients_do_not_take_stay_within_the_limit_and_the_slowest_go(caplog: pytest.LogCaptureFixture) -> None:
+def test_answers_that_many_clients_do_not_take_stay_within_the_limit_and_the_slowest_go(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     limit, answer = 8 * MiB, 256 * KiB
 
     async def test() -> None:
@@ -168,7 +172,9 @@ def test_answers_that_many_clients_do_not_take_stay_within_the_limit_and_the_slo
 
     run(test)
     assert caplog.records
-    assert all("slow to take its answers while memory for them is short" in record.getMessage() for record in caplog.records)
+    assert all(
+        "slow to take its answers while memory for them is short" in record.getMessage() for record in caplog.records
+    )
     assert all("kqueue.queued.max.response.bytes.total" in record.getMessage() for record in caplog.records)
 
 
@@ -243,7 +249,9 @@ def test_a_fast_sender_gets_through_beside_slow_ones_that_hold_the_memory(caplog
         assert wiring.budget.used == 0
 
     run(test)
-    assert all("it is slow to send its request while others wait for room" in record.getMessage() for record in caplog.records)
+    assert all(
+        "it is slow to send its request while others wait for room" in record.getMessage() for record in caplog.records
+    )
 
 
 def test_a_sender_that_waits_for_room_itself_is_not_slow() -> None:

@@ -1,4 +1,6 @@
-"""Many files at once, a disk that fails one of them, and clients that do not read: over real connections and on a real disk."""
+"""Many files at once, a disk that fails one of them, and clients that do not read: over real
+connections and on a real disk.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Files (folder and name) whose next fdatasync fails, once, as the kernel reports such an error. Other syncs cost no time."""
+    """Files (folder and name) whose next fdatasync fails, once, as the kernel reports such an
+    error. Other syncs cost no time.
+    """
     names: set[str] = set()
 
     def fdatasync(fd: int) -> None:
@@ -53,14 +57,18 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 async def produce_to(client: Client, topic: str, indexes: list[int], value: bytes = b"x") -> dict[int, int]:
     """One request with a record for each of these partitions; their error codes."""
-    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=index, records=batch(value)) for index in indexes])
+    data = TopicProduceData(
+        name=topic, partition_data=[PartitionProduceData(index=index, records=batch(value)) for index in indexes]
+    )
     client.send_raw(request_bytes(API["Produce"], 8, ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[data])))
     response = (await client.receive("Produce", 8))[1]
     return {one.index: one.error_code for one in response.responses[0].partition_responses}
 
 
 def offline(server: Server, topic: str) -> list[int]:
-    return [one.index for one in server.broker.topics.get(topic).partitions if one.is_open and one.log.offline is not None]
+    return [
+        one.index for one in server.broker.topics.get(topic).partitions if one.is_open and one.log.offline is not None
+    ]
 
 
 @needs_proc
@@ -68,7 +76,9 @@ def offline(server: Server, topic: str) -> list[int]:
 def test_a_failed_fsync_stops_its_own_partition_and_no_other(
     tmp_path: Path, failing: set[str], bound: Callable[[int], None], open_files: int | None
 ) -> None:
-    """One request to 1,500 partitions. With few open files some are refused, and succeed when the request is repeated."""
+    """One request to 1,500 partitions. With few open files some are refused, and succeed when the
+    request is repeated.
+    """
     if open_files is not None:
         bound(open_files)
     indexes = list(range(1500))
@@ -139,7 +149,9 @@ def test_in_kafka_mode_the_error_of_write_back_reaches_its_own_partition(
 
 def fetch_bytes(topic: str, indexes: list[int]) -> bytes:
     partitions = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20) for index in indexes]
-    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 30, topics=[FetchTopic(topic=topic, partitions=partitions)])
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=1, max_bytes=1 << 30, topics=[FetchTopic(topic=topic, partitions=partitions)]
+    )
     return request_bytes(API["Fetch"], 11, request)
 
 
@@ -156,7 +168,9 @@ def silent_client(server: Server) -> socket.socket:
 def test_clients_that_do_not_read_take_no_partition_offline(
     tmp_path: Path, failing: set[str], bound: Callable[[int], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Twelve unread Fetches of 400 partitions, while another client goes on with a topic of its own, which it has not used before."""
+    """Twelve unread Fetches of 400 partitions, while another client goes on with a topic of its
+    own, which it has not used before.
+    """
     indexes = list(range(400))
     bound(300)
     silent: list[socket.socket] = []
@@ -172,7 +186,9 @@ def test_clients_that_do_not_read_take_no_partition_offline(
             for number in range(12):
                 silent.append(silent_client(server))
                 start = number * 100 % 400  # so that they do not share their files
-                await asyncio.get_running_loop().sock_sendall(silent[-1], fetch_bytes("t", indexes[start:] + indexes[:start]))
+                await asyncio.get_running_loop().sock_sendall(
+                    silent[-1], fetch_bytes("t", indexes[start:] + indexes[:start])
+                )
                 for index in range(number * 4, number * 4 + 4):
                     assert (await produce_to(client, "other", [index])) == {index: 0}
                     client.send_raw(fetch_bytes("other", [index]))

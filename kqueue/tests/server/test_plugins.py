@@ -27,7 +27,14 @@ def config(**values: object) -> Config:
 
 
 def test_every_contract_has_its_registry_setting_and_checker() -> None:
-    assert [row.kind for row in CONTRACTS] == ["codec", "partitioner", "cleanup-policy", "storage", "metadata-store", "command"]
+    assert [row.kind for row in CONTRACTS] == [
+        "codec",
+        "partitioner",
+        "cleanup-policy",
+        "storage",
+        "metadata-store",
+        "command",
+    ]
     for row in CONTRACTS[:-1]:
         assert row.registry is not None
         assert row.registry.group == row.group
@@ -69,7 +76,10 @@ def test_objects_come_and_go_likewise() -> None:
 
 def test_what_fails_takes_back_what_came_before_it() -> None:
     objects = Objects(codecs=[MARKED], partitioners={"last": LastPartition, "murmur2": LastPartition})
-    with pytest.raises(PluginError, match="'murmur2' .* is already held by 'murmur2' of kqueue"), use(config(), objects):
+    with (
+        pytest.raises(PluginError, match="'murmur2' .* is already held by 'murmur2' of kqueue"),
+        use(config(), objects),
+    ):
         pass
     assert CODECS.by_id(5) is None
     assert "last" not in PARTITIONERS.names()
@@ -79,7 +89,11 @@ def test_what_fails_takes_back_what_came_before_it() -> None:
     ("setting", "value", "words"),
     [
         ("kqueue.codecs", "gzp", "kqueue.codecs=gzp: no codec is called 'gzp'; did you mean 'gzip'?"),
-        ("kqueue.codecs", "no_module:X", "kqueue.codecs=no_module:X: codec 'no_module:X': module 'no_module' can't be imported: Module"),
+        (
+            "kqueue.codecs",
+            "no_module:X",
+            "kqueue.codecs=no_module:X: codec 'no_module:X': module 'no_module' can't be imported: Module",
+        ),
         ("kqueue.codecs", f"{HERE}:MARKD", f"kqueue.codecs={HERE}:MARKD: .* has no 'MARKD'; did you mean 'MARK"),
         ("kqueue.codecs", f"{HERE}:NO_CODEC", "expected an id from 1 to 7, found None"),
         ("kqueue.partitioners", f"{HERE}:LastPartition", "expected name=module:Class"),
@@ -99,7 +113,11 @@ def test_what_can_not_be_used_is_told_with_its_setting(setting: str, value: str,
     [
         ("kqueue.storage", "lokal", "kqueue.storage=lokal: no storage is called 'lokal'; did you mean 'local'?"),
         ("kqueue.storage", "", "expected text, local, memory"),
-        ("kqueue.metadata", "sqlit", "kqueue.metadata=sqlit: no metadata store is called 'sqlit'; did you mean 'sqlite'?"),
+        (
+            "kqueue.metadata",
+            "sqlit",
+            "kqueue.metadata=sqlit: no metadata store is called 'sqlit'; did you mean 'sqlite'?",
+        ),
     ],
 )
 def test_names_are_known_when_the_settings_are_read(setting: str, value: str, words: str) -> None:
@@ -116,7 +134,10 @@ def test_storages_and_stores_are_made_by_name_path_or_callable(tmp_path: Path) -
     assert store_opener(config(), given)("").read("/") == {}
     assert store_opener(config(kqueue_metadata=f"{HERE}:open_store"))("a folder of a test").read("/") == {}
     for setting, ask in (("kqueue.storage", storage_maker), ("kqueue.metadata", store_opener)):
-        for path, words in ((f"{HERE}:make_nothing", "found NoneType without the method"), ("no_module:x", "can't be imported")):
+        for path, words in (
+            (f"{HERE}:make_nothing", "found NoneType without the method"),
+            ("no_module:x", "can't be imported"),
+        ):
             with pytest.raises(SettingError, match=f"{setting}={path}: .*{words}"):
                 ask(Config(CATALOG, {setting: path}))("")  # type: ignore[operator]
 

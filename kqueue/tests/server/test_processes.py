@@ -130,13 +130,17 @@ HOSTILE = "raise SystemExit('a module of the current folder was imported')"
 
 
 @pytest.mark.parametrize("name", ["pickle", "sys", "struct", "threading", "kqueue"])
-def test_modules_in_the_current_folder_are_not_imported(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_in_the_current_folder_are_not_imported(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / f"{name}.py").write_text(HOSTILE)
     monkeypatch.chdir(tmp_path)
     assert Processes().run(Where("x"))[1] == "xx"
 
 
-def test_a_module_where_this_process_finds_its_modules_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_where_this_process_finds_its_modules_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "of_the_user.py").write_text("def task():\n    return 5\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert Processes().run(importlib.import_module("of_the_user").task) == 5

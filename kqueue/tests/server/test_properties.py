@@ -68,7 +68,12 @@ def test_later_sources_win(tmp_path: Path) -> None:
         ["log.segment.bytes=4000", "node.id = 7"],
         {"node.id": 8},
     )
-    assert (config["log.dirs"], config["num.partitions"], config["log.segment.bytes"], config["node.id"]) == (["/a", "/b"], 3, 4000, 8)
+    assert (config["log.dirs"], config["num.partitions"], config["log.segment.bytes"], config["node.id"]) == (
+        ["/a", "/b"],
+        3,
+        4000,
+        8,
+    )
 
 
 def test_no_source_gives_the_defaults() -> None:
@@ -79,7 +84,10 @@ def test_no_source_gives_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("\nlog.dir=/x\nlog.segment.byte=3", r"line 3: no setting is called 'log.segment.byte'; did you mean 'log.segment.bytes'\?"),
+        (
+            "\nlog.dir=/x\nlog.segment.byte=3",
+            r"line 3: no setting is called 'log.segment.byte'; did you mean 'log.segment.bytes'\?",
+        ),
         ("num.network.thread=3", "did you mean 'num.network.threads'"),
         ("num.partitions=0", "line 1: num.partitions='0': expected a 32-bit number, at least 1"),
         ("segment.bytes=100", "segment.bytes is a setting of topics.*log.segment.bytes"),
@@ -98,15 +106,22 @@ def test_mistakes_are_refused_with_their_line_and_what_would_be_right(content: s
 def test_mistakes_in_other_places_name_the_place() -> None:
     with pytest.raises(SettingError, match="--set num.partitions: num.partitions='x'"):
         read_config(pairs=["num.partitions=x"])
-    with pytest.raises(SettingError, match="environment variable KQUEUE_NUM_PARTITION: no setting is called 'num.partition'; did you mean"):
+    with pytest.raises(
+        SettingError,
+        match="environment variable KQUEUE_NUM_PARTITION: no setting is called 'num.partition'; did you mean",
+    ):
         read_config(environment={"KQUEUE_NUM_PARTITION": "1"})
     with pytest.raises(SettingError, match="expected name=value, found 'log.dirs'"):
         read_config(pairs=["log.dirs"])
 
 
-def test_settings_of_kafka_that_mean_nothing_are_warned_of_one_line_each(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_settings_of_kafka_that_mean_nothing_are_warned_of_one_line_each(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "server.properties"
-    file.write_text("authorizer.class.name=\nprocess.roles=broker,controller\nnum.io.threads=8\nnode.id=3\nnum.io.threads=4\n")
+    file.write_text(
+        "authorizer.class.name=\nprocess.roles=broker,controller\nnum.io.threads=8\nnode.id=3\nnum.io.threads=4\n"
+    )
     with caplog.at_level(logging.WARNING, "kqueue"):
         assert read_config(file)["node.id"] == 3
     assert [record.getMessage() for record in caplog.records] == [
@@ -128,7 +143,9 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_names_with_underscores_in_the_environment_are_found_by_their_own_spelling() -> None:
-    found = from_environment({"KQUEUE_ADVERTISED_LISTENERS": "A", "KQUEUE_KQUEUE_FLUSH": "kafka", "KQUEUE_ZOOKEEPER_CONNECT": "z"})
+    found = from_environment(
+        {"KQUEUE_ADVERTISED_LISTENERS": "A", "KQUEUE_KQUEUE_FLUSH": "kafka", "KQUEUE_ZOOKEEPER_CONNECT": "z"}
+    )
     assert {name: given.value for name, given in found.items()} == {
         "advertised.listeners": "A",
         "kqueue.flush": "kafka",
@@ -137,7 +154,14 @@ def test_names_with_underscores_in_the_environment_are_found_by_their_own_spelli
 
 
 def test_variables_that_others_set_are_left_alone() -> None:
-    others = ["KQUEUE_BOOTSTRAP", "KQUEUE_SERVICE_HOST", "KQUEUE_SERVICE_PORT_KAFKA", "KQUEUE_PORT", "KQUEUE_PORT_9092_TCP_ADDR", "HOME"]
+    others = [
+        "KQUEUE_BOOTSTRAP",
+        "KQUEUE_SERVICE_HOST",
+        "KQUEUE_SERVICE_PORT_KAFKA",
+        "KQUEUE_PORT",
+        "KQUEUE_PORT_9092_TCP_ADDR",
+        "HOME",
+    ]
     assert from_environment(dict.fromkeys(others, "x")) == {}
 
 
@@ -167,13 +191,17 @@ KAFKAS_PASSWORDS = [
 SECRET = "hunter2"
 
 
-@pytest.mark.parametrize("name", [*KAFKAS_PASSWORDS, "listener.name.internal.ssl.key.password", "listener.name.a.plain.sasl.jaas.config"])
+@pytest.mark.parametrize(
+    "name", [*KAFKAS_PASSWORDS, "listener.name.internal.ssl.key.password", "listener.name.a.plain.sasl.jaas.config"]
+)
 def test_kafkas_settings_of_type_password_are_secret(name: str) -> None:
     """Source: the type PASSWORD in Kafka 4.3's and 3.9's broker configuration."""
     assert is_secret(name)
 
 
-@pytest.mark.parametrize("name", ["log.dirs", "kqueue.flush", "compression.type", "max.connections.per.ip", "kqueue.partitioner"])
+@pytest.mark.parametrize(
+    "name", ["log.dirs", "kqueue.flush", "compression.type", "max.connections.per.ip", "kqueue.partitioner"]
+)
 def test_settings_of_ours_are_shown(name: str) -> None:
     assert not is_secret(name)
 
@@ -184,7 +212,14 @@ def test_no_setting_of_ours_is_hidden_by_accident() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [*KAFKAS_PASSWORDS, "ssl.keystore.pasword", "my.own.setting", "num.partition", "authorizer.class.name", "sasl.enabled.mechanisms"],
+    [
+        *KAFKAS_PASSWORDS,
+        "ssl.keystore.pasword",
+        "my.own.setting",
+        "num.partition",
+        "authorizer.class.name",
+        "sasl.enabled.mechanisms",
+    ],
 )
 @pytest.mark.parametrize("source", ["file", "environment", "pairs", "keywords"])
 def test_values_of_secrets_and_of_unknown_settings_are_never_shown(

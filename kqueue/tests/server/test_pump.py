@@ -31,7 +31,9 @@ class Pipe:
         self.jobs = jobs or SteppedJobs()
         self.failures: list[str] = []
         self.drains = 0
-        self.pump = Pump(self.near, asyncio.get_running_loop(), self.jobs, failed=self.failures.append, drained=self._drained)
+        self.pump = Pump(
+            self.near, asyncio.get_running_loop(), self.jobs, failed=self.failures.append, drained=self._drained
+        )
 
     def _drained(self) -> None:
         self.drains += 1
@@ -93,7 +95,10 @@ class ColdSource:
 CHUNKS = st.lists(
     st.tuples(
         st.sampled_from(["bytes", "bytearray", "memoryview", "local", "memory", "cold"]),
-        st.one_of(st.integers(0, 64), st.sampled_from([READ_BYTES_MAX, READ_BYTES_MAX + 1, JOIN_BYTES_MAX + 1, STEP_BYTES + 5])),
+        st.one_of(
+            st.integers(0, 64),
+            st.sampled_from([READ_BYTES_MAX, READ_BYTES_MAX + 1, JOIN_BYTES_MAX + 1, STEP_BYTES + 5]),
+        ),
     ),
     max_size=8,
 )
@@ -102,7 +107,9 @@ CHUNKS = st.lists(
 @settings(max_examples=25, deadline=None)
 @given(answers=st.lists(CHUNKS, max_size=4))
 @example(answers=[[("cold", 0), ("bytes", 3)]])
-@example(answers=[[("bytes", 0)], [("bytes", JOIN_BYTES_MAX + 1), ("bytes", 0), ("local", STEP_BYTES + 5), ("memory", 0)]])
+@example(
+    answers=[[("bytes", 0)], [("bytes", JOIN_BYTES_MAX + 1), ("bytes", 0), ("local", STEP_BYTES + 5), ("memory", 0)]]
+)
 def test_whatever_the_chunks_are_the_client_reads_their_bytes_in_order(
     answers: list[list[tuple[str, int]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -169,6 +176,7 @@ def test_a_full_socket_is_waited_for_and_everything_arrives() -> None:
 
 def test_a_file_is_sent_without_being_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """S4.4"""
+
     async def test(pipe: Pipe) -> None:
         storage = LocalStorage(str(tmp_path))
         file = storage.open("log", create=True)

@@ -160,7 +160,11 @@ def test_a_timer_that_fails_is_logged_and_time_goes_on(caplog: pytest.LogCapture
 
     in_room(test)
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert told == ["a timer failed", "work that was put off failed", "job a job ended, but its result could not be taken in"]
+    assert told == [
+        "a timer failed",
+        "work that was put off failed",
+        "job a job ended, but its result could not be taken in",
+    ]
 
 
 def test_a_job_that_takes_long_is_named(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,9 @@ def many(row: table.Served, version: int) -> Iterator[Case]:
 
 
 @pytest.mark.parametrize(("row", "version"), SERVED, ids=name_of)
-def test_more_items_than_allowed_never_reach_the_handler(row: table.Served, version: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_more_items_than_allowed_never_reach_the_handler(
+    row: table.Served, version: int, caplog: pytest.LogCaptureFixture
+) -> None:
     def handle(request: Any, call: Any) -> Any:
         raise AssertionError(f"{case} was handled")
 
@@ -67,7 +69,9 @@ def test_more_items_than_allowed_never_reach_the_handler(row: table.Served, vers
             assert response.error_code == ErrorCode.INVALID_REQUEST
             assert f"kqueue.request.max.items={ITEMS}" in caplog.text
         else:
-            with pytest.raises(TooManyItems, match=f"at most {ITEMS} list entries in one {row.api.name} .kqueue.request.max.items"):
+            with pytest.raises(
+                TooManyItems, match=f"at most {ITEMS} list entries in one {row.api.name} .kqueue.request.max.items"
+            ):
                 asked.start(frame(row, version, case, None), Caller())  # type: ignore[arg-type]
 
 
@@ -84,7 +88,9 @@ def test_as_many_items_as_allowed_are_handled(row: table.Served, version: int) -
 
 @pytest.mark.parametrize(("row", "version"), SERVED, ids=name_of)
 def test_no_item_is_without_bytes(row: table.Served, version: int) -> None:
-    """Else a few bytes could hold a billion of them; and a request could hold more items than bytes, which is not counted."""
+    """Else a few bytes could hold a billion of them; and a request could hold more items than
+    bytes, which is not counted.
+    """
     schema = message_schema_of(row.api.request_class)
 
     def check(part: Schema) -> None:

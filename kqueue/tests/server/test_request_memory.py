@@ -1,4 +1,6 @@
-"""The costliest requests of every served API, sent to a broker in a process of its own: its resident memory grows by less than 256 MiB."""
+"""The costliest requests of every served API, sent to a broker in a process of its own: its
+resident memory grows by less than 256 MiB.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ class Broker:
     def send(self, payload: bytes) -> None:
         """Send one request and read its answer, or the end of the connection."""
         host, _, port = self.bootstrap.rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT_S) as sock, contextlib.suppress(ConnectionError):
+        with (
+            socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT_S) as sock,
+            contextlib.suppress(ConnectionError),
+        ):
             sock.sendall(len(payload).to_bytes(4, "big") + payload)
             left = int.from_bytes(sock.recv(4, socket.MSG_WAITALL), "big")
             while left:
@@ -56,7 +61,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         bootstrap = f"127.0.0.1:{probe.getsockname()[1]}"
     settings = {"listeners": f"PLAINTEXT://{bootstrap}", "log.dirs": str(folder / "data")}
-    command = [sys.executable, "-m", "kqueue.cli", "serve", *(part for pair in settings.items() for part in ("--set", "=".join(pair)))]
+    command = [
+        sys.executable,
+        "-m",
+        "kqueue.cli",
+        "serve",
+        *(part for pair in settings.items() for part in ("--set", "=".join(pair))),
+    ]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             with Client(bootstrap, timeout_ms=30_000) as client:
@@ -67,10 +78,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def costliest(row: table.Served, version: int) -> Iterator[tuple[Case, int | None]]:
-    """For each list, with the limit of its entries: those that cost most, as many as are allowed; and as many as a request has bytes."""
+    """For each list, with the limit of its entries: those that cost most, as many as are allowed;
+    and as many as a request has bytes.
+    """
     for path in dict.fromkeys(case.path for case in cases(row.api.request_class, version) if case.path):
         modes = [case.mode for case in cases(row.api.request_class, version) if case.path == path]
-        yield Case(path, next(mode for mode in (DISTINCT, KNOWN, SAME) if mode in modes)), ITEMS_MAX_DEFAULT // row.item_weight - 8
+        yield (
+            Case(path, next(mode for mode in (DISTINCT, KNOWN, SAME) if mode in modes)),
+            ITEMS_MAX_DEFAULT // row.item_weight - 8,
+        )
         yield Case(path, SAME), None
 
 
@@ -80,7 +96,14 @@ def test_resident_memory_grows_within_its_bound(broker: Broker, row: table.Serve
     size = (100 if row.api.key == PRODUCE_KEY else 16) * MiB - 1024
     header = request_header(row.api.key, version, 1, "costly")
     for case, items_max in costliest(row, version):
-        body = Body(row.api.request_class, version, case, size_max=size - len(header), items_max=items_max, topic_id=broker.topic_id)
+        body = Body(
+            row.api.request_class,
+            version,
+            case,
+            size_max=size - len(header),
+            items_max=items_max,
+            topic_id=broker.topic_id,
+        )
         Path(f"/proc/{broker.pid}/clear_refs").write_text("5")  # the peak begins here
         before = broker.memory("VmRSS")
         broker.send(header + body.bytes())

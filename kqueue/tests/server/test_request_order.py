@@ -1,7 +1,9 @@
-"""Pipelined requests of one connection get the answers that they get one by one, whatever their APIs, on a disk that is slow.
+"""Pipelined requests of one connection get the answers that they get one by one, whatever their
+APIs, on a disk that is slow.
 
-For each pair there are two worlds of the same content: in one the requests are sent together, in the other each waits for the answer
-of the one before. The answers must be equal but for the worlds' names.
+For each pair there are two worlds of the same content: in one the requests are sent together, in
+the other each waits for the answer of the one before. The answers must be equal but for the worlds'
+names.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ SYNC_S = 0.05
 
 
 class World:
-    """One topic, one that does not exist yet, a group with a member, and one that has only committed. Names begin with `name`."""
+    """One topic, one that does not exist yet, a group with a member, and one that has only
+    committed. Names begin with `name`.
+    """
 
     def __init__(self, name: str, client: Client) -> None:
         self.name = name
@@ -54,7 +58,9 @@ class World:
         self.member_id = ""
 
     async def prepare(self) -> None:
-        await self.ask(Step("CreateTopics", 4, lambda world: {"topics": [creatable(world.topic)], "timeout_ms": 10_000}))
+        await self.ask(
+            Step("CreateTopics", 4, lambda world: {"topics": [creatable(world.topic)], "timeout_ms": 10_000})
+        )
         await self.ask(produce(b"first", b"second", b"third"))
         await self.ask(commit("offsets", 1))
         joined = await self.ask(STEPS["JoinGroup"])
@@ -81,7 +87,8 @@ class World:
             answer.producer_id = 0
         if hasattr(answer, "groups") and answer.groups and hasattr(answer.groups[0], "group_type"):
             answer.groups = sorted(
-                (group for group in answer.groups if group.group_id.startswith(self.name)), key=lambda group: group.group_id
+                (group for group in answer.groups if group.group_id.startswith(self.name)),
+                key=lambda group: group.group_id,
             )
         for topic in getattr(answer, "responses", ()):
             for partition in getattr(topic, "partitions", ()):  # of a Fetch
@@ -99,7 +106,10 @@ class Step(NamedTuple):
 
 def creatable(name: str) -> CreatableTopic:
     return CreatableTopic(
-        name=name, num_partitions=1, replication_factor=1, configs=[CreatableTopicConfig(name="retention.ms", value="7777777")]
+        name=name,
+        num_partitions=1,
+        replication_factor=1,
+        configs=[CreatableTopicConfig(name="retention.ms", value="7777777")],
     )
 
 
@@ -110,7 +120,11 @@ def three_partitions(name: str) -> CreatePartitionsTopic:
 def produce(*values: bytes, topic: str = "topic") -> Step:
     def fields(world: World) -> Mapping[str, Any]:
         partitions = [PartitionProduceData(index=0, records=batch(*values))]
-        return {"acks": -1, "timeout_ms": 10_000, "topic_data": [TopicProduceData(name=getattr(world, topic), partition_data=partitions)]}
+        return {
+            "acks": -1,
+            "timeout_ms": 10_000,
+            "topic_data": [TopicProduceData(name=getattr(world, topic), partition_data=partitions)],
+        }
 
     return Step("Produce", 7, fields)
 
@@ -233,7 +247,10 @@ STEPS = {
 
 def list_offsets(world: World, timestamp: int) -> Mapping[str, Any]:
     partitions = [ListOffsetsPartition(partition_index=0, timestamp=timestamp)]
-    return {"replica_id": -1, "topics": [ListOffsetsTopic(name=name, partitions=partitions) for name in topics_named(world)]}
+    return {
+        "replica_id": -1,
+        "topics": [ListOffsetsTopic(name=name, partitions=partitions) for name in topics_named(world)],
+    }
 
 
 CHANGES = (
@@ -243,7 +260,9 @@ CHANGES = (
 
 
 class Disk:
-    """Where syncs and commits take long once `is_slow`; no sync is expected on the broker's own thread."""
+    """Where syncs and commits take long once `is_slow`; no sync is expected on the broker's own
+    thread.
+    """
 
     def __init__(self) -> None:
         self.is_slow = False

@@ -35,13 +35,16 @@ def waits(wiring: Wiring) -> Callable[[HeartbeatRequest, Call], Any]:
             return heartbeat(request, call)
         woken = HeartbeatResponse(throttle_time_ms=request.generation_id)
         deadline_ms = None if request.member_id == "no deadline" else wiring.clock.monotonic_ms() + 500
-        return Wait((request.group_id,), deadline_ms, lambda expired: HeartbeatResponse(error_code=1) if expired else woken)
+        return Wait(
+            (request.group_id,), deadline_ms, lambda expired: HeartbeatResponse(error_code=1) if expired else woken
+        )
 
     return handle
 
 
 def produce_waits(wiring: Wiring, started: list[int] | None = None) -> None:
-    """Serve Produce: the topic's name is the key that it waits for ("": none), `timeout_ms` its number.
+    """Serve Produce: the topic's name is the key that it waits for ("": none), `timeout_ms` its
+    number.
 
     A key with a "!" has no deadline.
     """
@@ -59,7 +62,9 @@ def produce_waits(wiring: Wiring, started: list[int] | None = None) -> None:
 
 def send_produce(client: Client, key: str, number: int = 0) -> None:
     """Send what `produce_waits` serves; its correlation id is `number`."""
-    client.send("Produce", 9, number, acks=-1, timeout_ms=number, topic_data=[TopicProduceData(name=key, partition_data=[])])
+    client.send(
+        "Produce", 9, number, acks=-1, timeout_ms=number, topic_data=[TopicProduceData(name=key, partition_data=[])]
+    )
 
 
 @pytest.mark.parametrize("version", [0, 1, 4])
@@ -73,7 +78,12 @@ def test_a_request_is_answered(version: int) -> None:
             assert response == HeartbeatResponse(throttle_time_ms=9 if version >= 1 else 0)
             [(request, call)] = seen
             assert (request.group_id, request.generation_id) == ("g", 9)
-            assert (call.api_version, call.client_id, call.client_host, call.listener) == (version, "test", "/127.0.0.1", "PLAINTEXT")
+            assert (call.api_version, call.client_id, call.client_host, call.listener) == (
+                version,
+                "test",
+                "/127.0.0.1",
+                "PLAINTEXT",
+            )
 
     run(test)
 
@@ -97,7 +107,9 @@ def test_a_request_cut_at_any_byte_is_answered_when_the_rest_comes() -> None:
         async with wired() as wiring:
             wiring.serve("Heartbeat", heartbeat)
             client, _ = await wiring.connect()
-            for cut in range(1, len(data := request_bytes(API["Heartbeat"], 4, HeartbeatRequest(group_id="g", generation_id=3)))):
+            for cut in range(
+                1, len(data := request_bytes(API["Heartbeat"], 4, HeartbeatRequest(group_id="g", generation_id=3)))
+            ):
                 client.send_raw(data[:cut])
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
@@ -113,7 +125,10 @@ def test_a_request_larger_than_the_receive_buffer_arrives_whole_and_those_after_
             names: list[str] = []
             wiring.serve("Heartbeat", lambda request, call: names.append(request.member_id) or heartbeat(request, call))
             wiring.serve(
-                "Produce", lambda request, call: names.append(bytes(request.topic_data[0].partition_data[0].records)) or ProduceResponse()
+                "Produce",
+                lambda request, call: (
+                    names.append(bytes(request.topic_data[0].partition_data[0].records)) or ProduceResponse()
+                ),
             )
             records = bytes(range(256)) * (3 * MiB // 256)
             client, _ = await wiring.connect()
@@ -183,7 +198,12 @@ def test_a_produce_that_follows_only_produces_begins_at_once_and_answers_keep_th
             assert not client.reader._buffer  # type: ignore[attr-defined]
             wiring.waiting.wake("a")
             answers = [await client.receive("Produce", 9) for _ in range(4)]
-            assert [(number, response.throttle_time_ms) for number, response in answers] == [(0, 0), (1, 1), (2, 2), (3, 3)]
+            assert [(number, response.throttle_time_ms) for number, response in answers] == [
+                (0, 0),
+                (1, 1),
+                (2, 2),
+                (3, 3),
+            ]
 
     run(test)
 
@@ -200,7 +220,9 @@ def test_a_request_begins_when_all_before_it_are_answered(first: tuple[str, ...]
             started: list[int] = []
             produce_waits(wiring, started)
             handle = waits(wiring)
-            wiring.serve("Heartbeat", lambda request, call: started.append(request.generation_id) or handle(request, call))
+            wiring.serve(
+                "Heartbeat", lambda request, call: started.append(request.generation_id) or handle(request, call)
+            )
             client, session = await wiring.connect()
             kinds = [*first, second]
             for number, kind in enumerate(kinds):
@@ -219,7 +241,8 @@ def test_a_request_begins_when_all_before_it_are_answered(first: tuple[str, ...]
                 assert len(started) == (len(kinds) if overlaps else len(first)), "the rule"
                 wiring.waiting.wake(f"k{number}")
                 await client.receive(
-                    "Produce" if kinds[number] == PRODUCE_WAITS else "Heartbeat", 9 if kinds[number] == PRODUCE_WAITS else 4
+                    "Produce" if kinds[number] == PRODUCE_WAITS else "Heartbeat",
+                    9 if kinds[number] == PRODUCE_WAITS else 4,
                 )
             await until(lambda: len(started) == len(kinds))
             wiring.waiting.wake(f"k{len(first)}")
@@ -239,7 +262,9 @@ def test_of_a_large_request_that_may_not_begin_yet_no_more_is_read_than_one_rece
             sizes: list[int] = []
             wiring.serve(
                 "Produce",
-                lambda request, call: sizes.append(len(request.topic_data[0].partition_data[0].records)) or ProduceResponse(),
+                lambda request, call: (
+                    sizes.append(len(request.topic_data[0].partition_data[0].records)) or ProduceResponse()
+                ),
             )
             client, session = await wiring.connect()
             client.send("Heartbeat", 4, 1, group_id="a", member_id="no deadline")
@@ -258,7 +283,9 @@ def test_of_a_large_request_that_may_not_begin_yet_no_more_is_read_than_one_rece
     run(test)
 
 
-@pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="the system can't say whether the peer has closed without reading")
+@pytest.mark.skipif(
+    not hasattr(select, "POLLRDHUP"), reason="the system can't say whether the peer has closed without reading"
+)
 def test_a_client_that_left_behind_a_held_back_request_does_not_stay_for_as_long_as_the_first_one_waits() -> None:
     async def test() -> None:
         async with wired() as wiring:
@@ -373,7 +400,9 @@ def test_when_all_connections_together_wait_too_much_each_may_have_one_request()
         (request_bytes(API["Heartbeat"], 4, HeartbeatRequest())[:3] + b"\x00" + b"\x00" * 20, ""),
     ],
 )
-def test_what_is_no_request_closes_the_connection_with_one_line(data: bytes, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_no_request_closes_the_connection_with_one_line(
+    data: bytes, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def test() -> None:
         async with wired() as wiring:
             wiring.serve("Heartbeat", heartbeat)
@@ -412,7 +441,9 @@ def test_bytes_left_over_after_a_request_are_ignored() -> None:
         async with wired() as wiring:
             wiring.serve("Heartbeat", heartbeat)
             client, _ = await wiring.connect()
-            client.send_raw(framed(request_bytes(API["Heartbeat"], 4, HeartbeatRequest(generation_id=7))[4:] + b"\1\0\0"))
+            client.send_raw(
+                framed(request_bytes(API["Heartbeat"], 4, HeartbeatRequest(generation_id=7))[4:] + b"\1\0\0")
+            )
             assert (await client.receive("Heartbeat", 4))[1].throttle_time_ms == 7
 
     run(test)
@@ -433,7 +464,9 @@ def test_an_error_that_a_handler_did_not_catch_is_told_to_the_client() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_an_unexpected_error_is_logged_once_with_its_traceback_and_the_client_is_told(late: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_error_is_logged_once_with_its_traceback_and_the_client_is_told(
+    late: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     async def test() -> None:
         async with wired() as wiring:
 
@@ -459,7 +492,10 @@ def test_an_api_versions_request_from_the_future_is_handed_on_with_its_version()
     async def test() -> None:
         async with wired() as wiring:
             versions = []
-            wiring.serve("ApiVersions", lambda request, call: versions.append(call.api_version) or ApiVersionsResponse(error_code=35))
+            wiring.serve(
+                "ApiVersions",
+                lambda request, call: versions.append(call.api_version) or ApiVersionsResponse(error_code=35),
+            )
             client, _ = await wiring.connect()
             client.send_raw(framed(b"\x00\x12\x00\x09\x00\x00\x00\x05\xff\xff\x00" + b"who knows"))
             assert await client.receive("ApiVersions", 0) == (5, ApiVersionsResponse(error_code=35))

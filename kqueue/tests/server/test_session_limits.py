@@ -16,7 +16,9 @@ from kqueue.wire.messages.produce import ProduceRequest, ProduceResponse, TopicP
 
 
 def big_answers(wiring: Wiring, size: int) -> list[int]:
-    """Let DescribeGroups answer with about `size` bytes; returns the list of requests that were started."""
+    """Let DescribeGroups answer with about `size` bytes; returns the list of requests that were
+    started.
+    """
     started: list[int] = []
 
     def handle(request: Any, call: Call) -> DescribeGroupsResponse:
@@ -27,7 +29,9 @@ def big_answers(wiring: Wiring, size: int) -> list[int]:
     return started
 
 
-def test_a_client_that_does_not_read_its_answers_is_not_read_from_and_then_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_does_not_read_its_answers_is_not_read_from_and_then_cut_off(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def test() -> None:
         async with wired() as wiring:
             started = big_answers(wiring, 1 * MiB)
@@ -65,7 +69,9 @@ def test_a_client_that_reads_late_gets_everything() -> None:
 
 
 def big_produce_answers(wiring: Wiring, size: int) -> list[int]:
-    """Let Produce answer with about `size` bytes, at once or, with a topic's name, when this key is woken; returns what was started."""
+    """Let Produce answer with about `size` bytes, at once or, with a topic's name, when this key is
+    woken; returns what was started.
+    """
     started: list[int] = []
     response = ProduceResponse(responses=[TopicProduceResponse(name="t" * 1000)] * (size // 1000))
 
@@ -170,7 +176,9 @@ def test_large_requests_wait_for_room_and_a_stalled_one_gives_way(caplog: pytest
     assert all("slow to send its request while others wait" in record.getMessage() for record in caplog.records)
 
 
-def test_an_answer_beyond_the_limit_of_one_that_is_not_read_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_answer_beyond_the_limit_of_one_that_is_not_read_ends_the_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def test() -> None:
         async with wired(BOUNDS._replace(response_bytes=1 * MiB)) as wiring:
             started = big_produce_answers(wiring, 3 * MiB)

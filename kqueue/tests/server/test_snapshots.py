@@ -128,7 +128,10 @@ def test_a_stopped_kafkas_folder_is_a_snapshot(version: str) -> None:
 
 
 def test_a_running_brokers_folder_is_refused(tmp_path: Path) -> None:
-    with kqueue.Broker(tmp_path), pytest.raises(SnapshotRefused, match=f"{tmp_path}: it has no {MARK}, so a broker is using it"):
+    with (
+        kqueue.Broker(tmp_path),
+        pytest.raises(SnapshotRefused, match=f"{tmp_path}: it has no {MARK}, so a broker is using it"),
+    ):
         kqueue.Broker(snapshot=tmp_path).start()
     with kqueue.Broker(snapshot=tmp_path):
         pass

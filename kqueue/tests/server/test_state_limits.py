@@ -1,4 +1,6 @@
-"""Bounds on what the broker keeps, and topics whose folders are made in jobs, as a client over a socket sees them."""
+"""Bounds on what the broker keeps, and topics whose folders are made in jobs, as a client over a
+socket sees them.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,17 @@ async def sync(client: Client, group: str, joined: Any, size: int) -> int:
 async def commit(client: Client, group: str, metadata: str = "") -> int:
     one = OffsetCommitRequestPartition(partition_index=0, committed_offset=0, committed_metadata=metadata)
     topics = [OffsetCommitRequestTopic(name="t", partitions=[one])]
-    answer = await client.ask("OffsetCommit", 6, group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics)
+    answer = await client.ask(
+        "OffsetCommit", 6, group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics
+    )
     return int(answer.topics[0].partitions[0].error_code)
 
 
 async def produce(client: Client, topic: str, partition: int) -> int:
     data = PartitionProduceData(index=partition, records=bytes(build_batch([Record(0, 1_000, None, b"x")])))
-    answer = await client.ask("Produce", 9, acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
+    answer = await client.ask(
+        "Produce", 9, acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+    )
     found = answer.responses[0].partition_responses[0]
     assert found.error_code == 0, found
     return int(found.base_offset)

@@ -1,4 +1,6 @@
-"""ARCHITECTURE: whatever waits for a disk is an IoJob. While a broker serves, its own thread syncs nothing."""
+"""ARCHITECTURE: whatever waits for a disk is an IoJob. While a broker serves, its own thread syncs
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,12 @@ def test_no_request_and_no_upkeep_syncs_on_the_thread_of_the_loop(tmp_path: Path
         hooks.storage.each = (watch,)
         try:
             for policy in ("delete", "compact"):
-                configs = {"segment.bytes": "1000", "cleanup.policy": policy, "retention.bytes": "3000", "retention.ms": "-1"}
+                configs = {
+                    "segment.bytes": "1000",
+                    "cleanup.policy": policy,
+                    "retention.bytes": "3000",
+                    "retention.ms": "-1",
+                }
                 configs["file.delete.delay.ms"] = "20"
                 topic = CreatableTopic(
                     name=policy,
@@ -84,15 +91,23 @@ def test_no_request_and_no_upkeep_syncs_on_the_thread_of_the_loop(tmp_path: Path
             deleted, compacted = broker.topics.partition("delete", 0), broker.topics.partition("compact", 0)
             await until(lambda: deleted.log_start_offset > 20, 60)
             await until(lambda: (broker.logs.cleaner_offset(("compact", 0)) or 0) > 20, 60)
-            topics = [DeleteRecordsTopic(name="delete", partitions=[DeleteRecordsPartition(partition_index=0, offset=-1)])]
-            assert (await client.ask("DeleteRecords", 2, topics=topics, timeout_ms=10_000)).topics[0].partitions[0].error_code == 0
+            topics = [
+                DeleteRecordsTopic(name="delete", partitions=[DeleteRecordsPartition(partition_index=0, offset=-1)])
+            ]
+            assert (await client.ask("DeleteRecords", 2, topics=topics, timeout_ms=10_000)).topics[0].partitions[
+                0
+            ].error_code == 0
             grown = [CreatePartitionsTopic(name="compact", count=3, assignments=None)]
             assert (await client.ask("CreatePartitions", 1, topics=grown, timeout_ms=10_000)).results[0].error_code == 0
             offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=3)
             committed = [OffsetCommitRequestTopic(name="delete", partitions=[offset])]
-            response = await client.ask("OffsetCommit", 2, group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=committed)
+            response = await client.ask(
+                "OffsetCommit", 2, group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=committed
+            )
             assert response.topics[0].partitions[0].error_code == 0
-            assert (await client.ask("DeleteTopics", 4, topic_names=["gone"], timeout_ms=10_000)).responses[0].error_code == 0
+            assert (await client.ask("DeleteTopics", 4, topic_names=["gone"], timeout_ms=10_000)).responses[
+                0
+            ].error_code == 0
             await create_topic(client, "gone")  # checkpoints still name the one before
             await until(lambda: broker.logs.has("gone", 0))
             await put(client, "gone", 0, acks=-1)

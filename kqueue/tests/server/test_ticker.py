@@ -133,7 +133,10 @@ def test_what_fails_is_logged_and_the_rest_still_runs(caplog: pytest.LogCaptureF
 
     with caplog.at_level(logging.ERROR, "kqueue"):
         ticking(test)
-    assert sorted(record.getMessage() for record in caplog.records) == ["a timer failed", "work that was put off failed"]
+    assert sorted(record.getMessage() for record in caplog.records) == [
+        "a timer failed",
+        "work that was put off failed",
+    ]
 
 
 def test_after_stop_nothing_runs() -> None:

@@ -73,7 +73,9 @@ class Busy:
 
 
 @pytest.mark.parametrize(("count", "requests"), [(10, 100), (40, 450), (450, 1)])
-def test_a_quiet_connection_waits_for_two_passes_at_most_however_many_busy_ones_there_are(count: int, requests: int) -> None:
+def test_a_quiet_connection_waits_for_two_passes_at_most_however_many_busy_ones_there_are(
+    count: int, requests: int
+) -> None:
     world = World()
     quiet = Busy(world, "quiet", 0.0002, 0)
     quiet.arrives(1)
@@ -134,7 +136,9 @@ def test_while_nobody_queues_a_connection_has_its_turn_at_once_and_a_pass_lets_t
 
 
 async def with_heavy_requests(test: Callable[[Wiring, list[str]], Any]) -> None:
-    """Heartbeats take 15 ms of the turns' clock, where `member_id` says so; the list has all that were handled."""
+    """Heartbeats take 15 ms of the turns' clock, where `member_id` says so; the list has all that
+    were handled.
+    """
     async with wired() as wiring:
         now_s = 0.0
         wiring.hub.turns.now = lambda: now_s
@@ -156,7 +160,9 @@ def test_pipelined_requests_of_one_connection_do_not_hold_up_another() -> None:
         await good.ask("Heartbeat", 4, group_id="good")
         heavy = [(await wiring.connect())[0] for _ in range(10)]
         for client in heavy:
-            client.send_raw(request_bytes(API["Heartbeat"], 4, HeartbeatRequest(group_id="heavy", member_id="heavy")) * 100)
+            client.send_raw(
+                request_bytes(API["Heartbeat"], 4, HeartbeatRequest(group_id="heavy", member_id="heavy")) * 100
+            )
         await until(lambda: "heavy" in order)
         for _ in range(20):
             before = order.count("heavy")

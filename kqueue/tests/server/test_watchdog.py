@@ -37,7 +37,9 @@ class Lines(logging.Handler):
 
     def wait(self, count: int) -> list[tuple[str, str]]:
         with self._came:
-            assert self._came.wait_for(lambda: len(self.said) >= count, PATIENCE_S), f"expected {count} lines, found {self.said}"
+            assert self._came.wait_for(lambda: len(self.said) >= count, PATIENCE_S), (
+                f"expected {count} lines, found {self.said}"
+            )
             return list(self.said)
 
 

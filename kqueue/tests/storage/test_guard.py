@@ -147,7 +147,9 @@ def test_what_the_contract_lets_it_raise_passes(tmp_path: Path) -> None:
 
 
 def test_what_makes_no_storage_is_told() -> None:
-    with pytest.raises(PluginError, match="storage 'odd' of a test: expected a Storage, found NoneType without the method open"):
+    with pytest.raises(
+        PluginError, match="storage 'odd' of a test: expected a Storage, found NoneType without the method open"
+    ):
         STORAGES.guarded("odd", make_nothing, "a test")("")  # type: ignore[arg-type]
     with pytest.raises(PluginError, match="expected a callable that takes a data folder's path, found 5"):
         STORAGES.guarded("odd", 5, "a test")  # type: ignore[arg-type]

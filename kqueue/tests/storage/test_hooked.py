@@ -21,7 +21,9 @@ def nothing(kind: str, path: str, size: int) -> None:
 def test_it_keeps_the_contract(memory: bool, hooks: tuple[Callable[..., None], ...]) -> None:
     all_hooks = StorageHooks()
     all_hooks.each = hooks
-    check_storage(lambda folder: HookedStorage(MemoryStorage() if memory else LocalStorage(folder), all_hooks), isolated=False)
+    check_storage(
+        lambda folder: HookedStorage(MemoryStorage() if memory else LocalStorage(folder), all_hooks), isolated=False
+    )
 
 
 def changes(storage: Storage) -> dict[str, Callable[[], object]]:

@@ -248,7 +248,9 @@ def test_regions_leave_a_quarter_of_the_descriptors_to_writers(tmp_path: Path) -
     assert storage.open("58").region(0, 1).read() == b"x"
 
 
-def test_at_the_bound_nothing_is_opened_and_the_log_says_so_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_at_the_bound_nothing_is_opened_and_the_log_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     now = [0.0]
     cache = Descriptors(4, OpenFiles(bound=8, clock=lambda: now[0]))
     cache.sync_with(lambda run: None)  # jobs that are not run yet
@@ -272,7 +274,9 @@ def test_at_the_bound_nothing_is_opened_and_the_log_says_so_once(tmp_path: Path,
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
-def test_where_the_system_refuses_it_is_no_fault_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_where_the_system_refuses_it_is_no_fault_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     storage = LocalStorage(tmp_path, Descriptors(4, OpenFiles(bound=100)))
     file = storage.open("a", create=True)
     (tmp_path / "folder").mkdir()
@@ -362,7 +366,9 @@ def test_a_short_read_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("call", ["pwrite", "fdatasync", "ftruncate", "pread"])
-def test_a_disk_that_fails_is_named_with_file_and_reason(call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_is_named_with_file_and_reason(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not hasattr(os, call):
         pytest.skip(f"no os.{call} here")
     file = LocalStorage(tmp_path).open("a", create=True)
@@ -425,7 +431,10 @@ def test_another_process_holding_the_lock_is_noticed(tmp_path: Path) -> None:
         "sys.stdin.read()\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / ".lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, str(tmp_path / ".lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"

@@ -45,7 +45,9 @@ sys.stdin.read()
 
 
 def other_process(folder: Path, script: str = TRY) -> str:
-    done = subprocess.run([sys.executable, "-c", script, str(folder)], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, timeout=60, check=True
+    )
     return done.stdout.strip()
 
 
@@ -83,7 +85,9 @@ def link_to(folder: Path) -> Path:
     return link
 
 
-def test_closing_another_descriptor_of_the_file_leaves_kqueue_excluded_and_the_check_locks_again(lock: LocalLock, tmp_path: Path) -> None:
+def test_closing_another_descriptor_of_the_file_leaves_kqueue_excluded_and_the_check_locks_again(
+    lock: LocalLock, tmp_path: Path
+) -> None:
     (tmp_path / ".lock").read_bytes()  # e.g. a copy of the folder that the user's program makes
     assert other_process(tmp_path).endswith("is locked by another process")
     assert other_process(tmp_path, TRY_AS_KAFKA) == "free"
@@ -92,12 +96,17 @@ def test_closing_another_descriptor_of_the_file_leaves_kqueue_excluded_and_the_c
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_lock_file_that_was_removed_or_replaced_is_locked_again(lock: LocalLock, tmp_path: Path, replaced: bool) -> None:
+def test_a_lock_file_that_was_removed_or_replaced_is_locked_again(
+    lock: LocalLock, tmp_path: Path, replaced: bool
+) -> None:
     (tmp_path / ".lock").unlink()
     if replaced:
         (tmp_path / ".lock").write_bytes(b"")
     assert other_process(tmp_path).endswith("is locked by another process")
-    assert lock.check() == f"{tmp_path}/.lock was {'replaced' if replaced else 'removed'} while it was locked; it is locked again"
+    assert (
+        lock.check()
+        == f"{tmp_path}/.lock was {'replaced' if replaced else 'removed'} while it was locked; it is locked again"
+    )
     assert lock.check() is None
     assert other_process(tmp_path, TRY_AS_KAFKA) == "locked"
     with pytest.raises(FolderInUse):
@@ -159,7 +168,9 @@ def test_a_forked_process_neither_keeps_nor_gives_up_the_lock(lock: LocalLock, t
             os.close(fd)
 
 
-def test_where_folders_have_no_flock_the_file_and_the_table_exclude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_folders_have_no_flock_the_file_and_the_table_exclude(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def unsupported(fd: int, operation: int) -> None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
@@ -203,7 +214,9 @@ def test_a_lock_file_that_is_a_symbolic_link_is_refused_and_its_target_left_alon
     assert not (tmp_path / "target").exists()
 
 
-def test_a_disk_that_fails_does_not_count_as_a_lost_lock(lock: LocalLock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_does_not_count_as_a_lost_lock(
+    lock: LocalLock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(path: str) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 

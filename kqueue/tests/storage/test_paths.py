@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from kqueue.storage.paths import check_path, parent_of
 
 
-@pytest.mark.parametrize("path", ["", "a", "a/b", "orders-0/00000000000000000000.log", "..a", "a..", "...", "-", ".lock"])
+@pytest.mark.parametrize(
+    "path", ["", "a", "a/b", "orders-0/00000000000000000000.log", "..a", "a..", "...", "-", ".lock"]
+)
 def test_names_under_the_root_are_taken_as_they_are(path: str) -> None:
     assert check_path(path) == path
 

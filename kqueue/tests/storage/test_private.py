@@ -1,4 +1,6 @@
-"""What a data folder keeps to itself: modes of what is created, and symbolic links that lead out of it."""
+"""What a data folder keeps to itself: modes of what is created, and symbolic links that lead out of
+it.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,12 @@ def linked(tmp_path: Path) -> tuple[LocalStorage, Path]:
     (outside / "sub" / "log").write_bytes(b"precious too")
     data = tmp_path / "data"
     (data / "real").mkdir(parents=True)
-    for name, target in (("folder", outside), ("file", outside / "log"), ("made.tmp", outside / "log"), ("nowhere", outside / "new")):
+    for name, target in (
+        ("folder", outside),
+        ("file", outside / "log"),
+        ("made.tmp", outside / "log"),
+        ("nowhere", outside / "new"),
+    ):
         (data / name).symlink_to(target)
     (data / "real" / "sub").symlink_to(outside)
     return LocalStorage(data), outside
@@ -154,5 +161,3 @@ def test_a_metadata_store_that_is_a_link_is_refused(suffix: str, tmp_path: Path)
     with pytest.raises(StorageFailed, match="is a symbolic link"):
         SqliteStore(tmp_path / "kqueue.db")
     assert not (tmp_path / "target").exists()
-
-

@@ -1,4 +1,6 @@
-"""Plugins that do harm to their process: of each contract one that is sound but for the way in which it is told to fail."""
+"""Plugins that do harm to their process: of each contract one that is sound but for the way in
+which it is told to fail.
+"""
 
 from __future__ import annotations
 

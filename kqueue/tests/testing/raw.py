@@ -1,4 +1,6 @@
-"""A client that shows every field: blocking, and one request may be sent before the last is answered."""
+"""A client that shows every field: blocking, and one request may be sent before the last is
+answered.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, T
 
 
 class Raw:
-    """One connection; used in a `with`. Nothing is waited for longer than `timeout_s`: then TimeoutError."""
+    """One connection; used in a `with`. Nothing is waited for longer than `timeout_s`: then
+    TimeoutError.
+    """
 
     def __init__(self, bootstrap: str, client_id: str = "raw", timeout_s: float = 10) -> None:
         host, port = bootstrap.rsplit(":", 1)
@@ -28,17 +32,23 @@ class Raw:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._stream.close()
         self.sock.close()
 
     def send(self, name: str, version: int, request: Any = None, **fields: Any) -> None:
         api = API[name]
-        self.sock.sendall(request_bytes(api, version, request or api.request_class(**fields), len(self._asked), self.client_id))
+        self.sock.sendall(
+            request_bytes(api, version, request or api.request_class(**fields), len(self._asked), self.client_id)
+        )
         self._asked.append((name, version))
 
     def receive(self) -> Any:
-        """The answer to the first request that has none yet. Raises EOFError: the connection was closed instead."""
+        """The answer to the first request that has none yet. Raises EOFError: the connection was
+        closed instead.
+        """
         try:
             size = int.from_bytes(self._stream.read(4), "big")
         except ConnectionResetError:
@@ -64,14 +74,20 @@ def produce(*places: tuple[str, int], acks: int = -1, value: bytes = b"a") -> Pr
         acks=acks,
         timeout_ms=5_000,
         topic_data=[
-            TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=index, records=batch) for index in indexes])
+            TopicProduceData(
+                name=topic, partition_data=[PartitionProduceData(index=index, records=batch) for index in indexes]
+            )
             for topic, indexes in topics.items()
         ],
     )
 
 
-def fetch(*places: tuple[str, int], offset: int = 0, max_wait_ms: int = 5_000, session_id: int = 0, epoch: int = -1) -> FetchRequest:
-    """From each topic and partition, version 12 and before; without a session unless `epoch` asks for one."""
+def fetch(
+    *places: tuple[str, int], offset: int = 0, max_wait_ms: int = 5_000, session_id: int = 0, epoch: int = -1
+) -> FetchRequest:
+    """From each topic and partition, version 12 and before; without a session unless `epoch` asks
+    for one.
+    """
     topics = {topic: [index for name, index in places if name == topic] for topic, _ in places}
     return FetchRequest(
         max_wait_ms=max_wait_ms,
@@ -80,7 +96,10 @@ def fetch(*places: tuple[str, int], offset: int = 0, max_wait_ms: int = 5_000, s
         session_epoch=epoch,
         topics=[
             FetchTopic(
-                topic=topic, partitions=[FetchPartition(partition=each, fetch_offset=offset, partition_max_bytes=1 << 20) for each in all]
+                topic=topic,
+                partitions=[
+                    FetchPartition(partition=each, fetch_offset=offset, partition_max_bytes=1 << 20) for each in all
+                ],
             )
             for topic, all in topics.items()
         ],

@@ -1,4 +1,6 @@
-"""Each fault as kafka-python and aiokafka meet it: what they see, what they do about it, and that it ends."""
+"""Each fault as kafka-python and aiokafka meet it: what they see, what they do about it, and that
+it ends.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def error_of(run: Callable[[], Any]) -> str:
 
 
 def gives_up_soon(client: Clients) -> None:
-    """Let its producer try for less than a second; an idempotent one of kafka-python would be stuck with what it could not send."""
+    """Let its producer try for less than a second; an idempotent one of kafka-python would be stuck
+    with what it could not send.
+    """
     client.producer_options |= {"request_timeout_ms": 200, "enable_idempotence": False}
     if isinstance(client, PythonClients):
         client.producer_options |= {"delivery_timeout_ms": 200, "request_timeout_ms": 100}
@@ -204,7 +208,11 @@ GROUP = {"group_id": "g", "session_timeout_ms": 500, "heartbeat_interval_ms": 50
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_who_is_cut_off_is_put_out_of_its_group_and_comes_back(kind: str) -> None:
-    with kqueue.Broker(group_min_session_timeout_ms=100) as broker, clients(kind, broker) as client, faults(broker) as made:
+    with (
+        kqueue.Broker(group_min_session_timeout_ms=100) as broker,
+        clients(kind, broker) as client,
+        faults(broker) as made,
+    ):
         broker.create_topic("t")
         client.send("t", b"a")
         consumer = client.consumer("t", **GROUP)
@@ -224,7 +232,9 @@ def test_who_is_cut_off_is_put_out_of_its_group_and_comes_back(kind: str) -> Non
 
 
 def test_packets_to_nowhere_close_nothing(client: Clients, made: Faults) -> None:
-    """A request under way and a new connection wait until the network is whole again; then both go on."""
+    """A request under way and a new connection wait until the network is whole again; then both go
+    on.
+    """
     client.send("t", b"a")
     addresses = {request.address for request in client.broker.requests("Produce")}
     fault = made.partition_network()

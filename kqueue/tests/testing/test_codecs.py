@@ -119,7 +119,9 @@ def raw_errors(self: Good, data: Buffer, limit: int) -> bytes:
 
 
 def zlib_says(data: Buffer) -> str:
-    """What is wrong in the middle of the data; "" where it is long, cut off alone, or no zlib data at all."""
+    """What is wrong in the middle of the data; "" where it is long, cut off alone, or no zlib data
+    at all.
+    """
     if len(data) > 500:
         return ""
     try:
@@ -142,8 +144,12 @@ BROKEN = {
     'it has a name, a number and perhaps levels": .*raised AttributeError': Nameless(),
     "levels are None or of kqueue's Levels": broken(levels=(1, 9, 6)),
     "a name is text": broken(name=5),
-    r"70000 bytes at level None: a round trip changed the data \(given as bytes\): byte 60000 is 0, was": broken(decompress=loses_big_ones),
-    "the same data was compressed to something else the second time|a memoryview compresses to something": broken(compress=never_the_same),
+    r"70000 bytes at level None: a round trip changed the data \(given as bytes\): byte 60000 is 0, was": broken(
+        decompress=loses_big_ones
+    ),
+    "the same data was compressed to something else the second time|a memoryview compresses to something": broken(
+        compress=never_the_same
+    ),
     r"compress\(200000 bytes, level=9\) raised MemoryError: too much": broken(compress=raises_on_long),
     "a memoryview compresses to something else": broken(compress=minds_the_kind),
     "id must be": broken(id=8),
@@ -152,7 +158,9 @@ BROKEN = {
     "small letters": broken(name="ZLib"),
     "have no order": broken(levels=Levels(9, 1, 6)),
     "compress must return bytes": broken(compress=lambda self, data, level=None: bytearray(zlib.compress(data))),
-    "decompress must return bytes": broken(decompress=lambda self, data, limit: bytearray(Good.decompress(self, data, limit))),
+    "decompress must return bytes": broken(
+        decompress=lambda self, data, limit: bytearray(Good.decompress(self, data, limit))
+    ),
     "changed the data": broken(compress=lambda self, data, level=None: zlib.compress(bytes(data)[::-1])),
     "came out under a limit": broken(decompress=no_limit),
     "a bomb under a limit": broken(decompress=limit_afterwards),
@@ -163,7 +171,7 @@ BROKEN = {
 
 @pytest.mark.parametrize(("words", "codec"), BROKEN.items(), ids=BROKEN.keys())
 def test_what_is_broken_is_named(words: str, codec: Good) -> None:
-    with pytest.raises(AssertionError, match=f"^codec .* does not keep its promise \".*{words}"):
+    with pytest.raises(AssertionError, match=f'^codec .* does not keep its promise ".*{words}'):
         check_codec(codec, isolated=False)
 
 

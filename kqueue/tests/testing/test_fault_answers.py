@@ -61,7 +61,12 @@ def count(broker: kqueue.Broker, topic: str, partition: int) -> int:
 @pytest.mark.parametrize("version", [3, 9, 12])
 @pytest.mark.parametrize(
     ("which", "hit"),
-    [({"topic": "t"}, ALL[:2]), ({"topic": "t", "partition": 1}, ALL[1:2]), ({"partition": 0}, (ALL[0], ALL[2])), ({}, ALL)],
+    [
+        ({"topic": "t"}, ALL[:2]),
+        ({"topic": "t", "partition": 1}, ALL[1:2]),
+        ({"partition": 0}, (ALL[0], ALL[2])),
+        ({}, ALL),
+    ],
 )
 def test_a_part_of_a_produce_fails_and_the_rest_is_written(
     broker: kqueue.Broker, made: Faults, version: int, which: dict[str, Any], hit: tuple[tuple[str, int], ...]
@@ -81,12 +86,17 @@ def test_a_topic_is_known_by_its_id_too(broker: kqueue.Broker, made: Faults, raw
         topic.topic_id = ids[topic.name]
     made.fail("Produce", topic="t")
     answer = raw.ask("Produce", 13, request)
-    assert {one.topic_id: one.partition_responses[0].error_code for one in answer.responses} == {ids["t"]: ERROR, ids["u"]: 0}
+    assert {one.topic_id: one.partition_responses[0].error_code for one in answer.responses} == {
+        ids["t"]: ERROR,
+        ids["u"]: 0,
+    }
     assert made.fired[0].topics == ("t", "u")
     assert broker.requests("Produce")[0].topics == ("t", "u")
 
 
-def test_nobody_reads_an_answer_without_acks_so_the_connection_ends(broker: kqueue.Broker, made: Faults, raw: Raw) -> None:
+def test_nobody_reads_an_answer_without_acks_so_the_connection_ends(
+    broker: kqueue.Broker, made: Faults, raw: Raw
+) -> None:
     """As in Kafka. What else was in the request is written."""
     made.fail("Produce", topic="t")
     raw.send("Produce", 9, produce(("t", 0), ("u", 0), acks=0))
@@ -115,7 +125,9 @@ def test_what_a_session_remembers_is_meant_too(made: Faults, raw: Raw) -> None:
     session_id = raw.ask("Fetch", 12, fetch(("t", 0), ("u", 0), max_wait_ms=0, epoch=0)).session_id
     assert session_id
     fault = made.fail("Fetch", topic="t")
-    assert codes(raw.ask("Fetch", 12, fetch(session_id=session_id, epoch=1, max_wait_ms=600_000)).responses) == {("t", 0): ERROR}
+    assert codes(raw.ask("Fetch", 12, fetch(session_id=session_id, epoch=1, max_wait_ms=600_000)).responses) == {
+        ("t", 0): ERROR
+    }
     other = made.fail("Fetch", topic="v")
     assert codes(raw.ask("Fetch", 12, fetch(session_id=session_id, epoch=2, max_wait_ms=0)).responses) == {}
     assert (fault.count, other.count) == (1, 0)
@@ -135,7 +147,9 @@ def test_metadata_names_brokers_beside_the_error(
     made.fail("Metadata", "LEADER_NOT_AVAILABLE", times=None, **which)
     answer = raw.ask("Metadata", version, topics=[MetadataRequestTopic(name="t")])
     assert [one.port for one in answer.brokers] == [broker.port]
-    assert [(one.name, one.error_code, one.partitions) for one in answer.topics] == [("t", ErrorCode.LEADER_NOT_AVAILABLE, [])]
+    assert [(one.name, one.error_code, one.partitions) for one in answer.topics] == [
+        ("t", ErrorCode.LEADER_NOT_AVAILABLE, [])
+    ]
     found = {one.name: one.error_code for one in raw.ask("Metadata", version, topics=None if version else []).topics}
     assert found == {"t": ErrorCode.LEADER_NOT_AVAILABLE, "u": 0 if which else ErrorCode.LEADER_NOT_AVAILABLE}
 
@@ -147,7 +161,9 @@ def test_metadata_of_one_partition(made: Faults, raw: Raw) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 4, 12])
-def test_a_topic_that_metadata_fails_for_is_not_made(broker: kqueue.Broker, made: Faults, raw: Raw, version: int) -> None:
+def test_a_topic_that_metadata_fails_for_is_not_made(
+    broker: kqueue.Broker, made: Faults, raw: Raw, version: int
+) -> None:
     made.fail("Metadata", "UNKNOWN_TOPIC_OR_PARTITION", topic="new")
     asked = [MetadataRequestTopic(name="new"), MetadataRequestTopic(name="u")]
     answer = raw.ask("Metadata", version, topics=asked, **({"allow_auto_topic_creation": True} if version >= 4 else {}))
@@ -157,7 +173,10 @@ def test_a_topic_that_metadata_fails_for_is_not_made(broker: kqueue.Broker, made
 
 def test_places_are_looked_up_for_the_other_topics(made: Faults, raw: Raw) -> None:
     made.fail("ListOffsets", topic="t", partition=0)
-    asked = [ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=index, timestamp=-1)]) for name, index in ALL]
+    asked = [
+        ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=index, timestamp=-1)])
+        for name, index in ALL
+    ]
     answer = raw.ask("ListOffsets", 4, replica_id=-1, topics=asked)
     assert codes(answer.topics) == {("t", 0): ERROR, ("t", 1): 0, ("u", 0): 0}
 
@@ -165,7 +184,9 @@ def test_places_are_looked_up_for_the_other_topics(made: Faults, raw: Raw) -> No
 def test_the_other_topics_are_committed(broker: kqueue.Broker, made: Faults, raw: Raw) -> None:
     made.fail("OffsetCommit", "UNKNOWN_TOPIC_OR_PARTITION", topic="t")
     asked = [
-        OffsetCommitRequestTopic(name=name, partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=7)])
+        OffsetCommitRequestTopic(
+            name=name, partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=7)]
+        )
         for name in ("t", "u")
     ]
     answer = raw.ask("OffsetCommit", 8, group_id="g", topics=asked)
@@ -181,12 +202,16 @@ def test_other_requests_fail_as_a_whole(made: Faults, raw: Raw) -> None:
 
 @pytest.mark.parametrize("module", table.MODULES)
 def test_every_api_can_fail_at_every_version(module: str, made: Faults, raw: Raw) -> None:
-    """Requests that ask for nothing; the error stands at the top, where the response has such a place."""
+    """Requests that ask for nothing; the error stands at the top, where the response has such a
+    place.
+    """
     served = table.served(module)
     made.fail(served.api.name, "UNKNOWN_SERVER_ERROR", times=None)
     low, high = served.versions
     for version in range(low, high + 1):
-        answer = raw.ask(served.api.name, version, served.api.request_class(**({"acks": 1} if module == "produce" else {})))
+        answer = raw.ask(
+            served.api.name, version, served.api.request_class(**({"acks": 1} if module == "produce" else {}))
+        )
         fields = [field.name for field in schema_of(type(answer)).fields_at(version)]
         if "error_code" in fields:
             assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

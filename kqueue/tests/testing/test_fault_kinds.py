@@ -55,7 +55,10 @@ def is_whole(broker: kqueue.Broker) -> bool:
     ("make", "words"),
     [
         (lambda made: made.fail("Prodduce"), "no API 'Prodduce'; did you mean 'Produce'"),
-        (lambda made: made.fail("Produce", "NOT_LEADER"), "no error 'NOT_LEADER'; did you mean 'NOT_LEADER_OR_FOLLOWER'"),
+        (
+            lambda made: made.fail("Produce", "NOT_LEADER"),
+            "no error 'NOT_LEADER'; did you mean 'NOT_LEADER_OR_FOLLOWER'",
+        ),
         (lambda made: made.fail("Produce", "none"), "NONE is not an error"),
         (lambda made: made.fail("Heartbeat", topic="t"), "Heartbeat requests name no topics"),
         (lambda made: made.fail("Produce", times=0), "times=0"),
@@ -90,12 +93,20 @@ def test_faults_are_made_inside_of_their_with(broker: kqueue.Broker) -> None:
 
 def test_a_row_of_faults_is_a_script(made: Faults, raw: Raw, broker: kqueue.Broker) -> None:
     first, second, third = made.script(
-        [{"fail": "Produce", "times": 2}, {"fail": "Produce", "error": "CORRUPT_MESSAGE"}, {"delay": "Produce", "ms": 5, "times": 1}]
+        [
+            {"fail": "Produce", "times": 2},
+            {"fail": "Produce", "error": "CORRUPT_MESSAGE"},
+            {"delay": "Produce", "ms": 5, "times": 1},
+        ]
     )
     assert [code(raw) for _ in range(5)] == [6, 6, 2, 0, 0]
     assert (first.count, second.count, third.count) == (2, 1, 1)
     assert [fired.fault for fired in made.fired] == [first.what, first.what, second.what, third.what]
-    assert repr(made).splitlines()[1].endswith(f"fail Produce with NOT_LEADER_OR_FOLLOWER -> Produce v9 of raw ({_address(raw)}) about t")
+    assert (
+        repr(made)
+        .splitlines()[1]
+        .endswith(f"fail Produce with NOT_LEADER_OR_FOLLOWER -> Produce v9 of raw ({_address(raw)}) about t")
+    )
 
 
 def _address(raw: Raw) -> str:
@@ -104,10 +115,17 @@ def _address(raw: Raw) -> str:
 
 
 def test_a_request_meets_one_end(made: Faults, broker: kqueue.Broker) -> None:
-    """A dropped reply is that of a request which was carried out; the faults behind it are for the requests behind it."""
+    """A dropped reply is that of a request which was carried out; the faults behind it are for the
+    requests behind it.
+    """
     before = len(list(broker.topics["t"].records()))
     script = made.script(
-        [{"drop_reply": "Produce"}, {"disconnect": "Produce"}, {"delay": "Produce", "ms": 5, "times": 1}, {"fail": "Produce"}]
+        [
+            {"drop_reply": "Produce"},
+            {"disconnect": "Produce"},
+            {"delay": "Produce", "ms": 5, "times": 1},
+            {"fail": "Produce"},
+        ]
     )
     for after in (1, 1):
         with Raw(broker.bootstrap) as raw, pytest.raises(EOFError):
@@ -208,13 +226,19 @@ def test_a_delayed_request_is_carried_out_though_its_client_gave_up(made: Faults
     assert len(list(broker.topics["t"].records())) == before + 1
 
 
-def test_requests_of_one_connection_keep_their_order_through_a_delay(made: Faults, broker: kqueue.Broker, raw: Raw) -> None:
-    """Of several that are sent at once the first is held; an idempotent producer would otherwise see its sequence broken."""
+def test_requests_of_one_connection_keep_their_order_through_a_delay(
+    made: Faults, broker: kqueue.Broker, raw: Raw
+) -> None:
+    """Of several that are sent at once the first is held; an idempotent producer would otherwise
+    see its sequence broken.
+    """
     made.delay("Produce", ms=30, times=1)
     before = len(list(broker.topics["t"].records()))
     for number in range(5):
         raw.send("Produce", 9, produce(T, value=b"%d" % number))
-    assert [raw.receive().responses[0].partition_responses[0].base_offset for _ in range(5)] == list(range(before, before + 5))
+    assert [raw.receive().responses[0].partition_responses[0].base_offset for _ in range(5)] == list(
+        range(before, before + 5)
+    )
     assert [record.value for record in broker.topics["t"].records()][before:] == [b"0", b"1", b"2", b"3", b"4"]
 
 
@@ -331,7 +355,10 @@ def test_a_hook_that_raises_harms_nobody(broker: kqueue.Broker, raw: Raw, caplog
 
 
 def test_waiting_for_a_fault_has_an_end(made: Faults) -> None:
-    with pytest.raises(TimeoutError, match="fail Produce with NOT_LEADER_OR_FOLLOWER: expected to strike 1 times within 0.01 s, it did 0"):
+    with pytest.raises(
+        TimeoutError,
+        match="fail Produce with NOT_LEADER_OR_FOLLOWER: expected to strike 1 times within 0.01 s, it did 0",
+    ):
         made.fail("Produce").wait(timeout_s=0.01)
 
 
@@ -373,7 +400,9 @@ def test_a_full_disk_has_a_little_room_first() -> None:
             assert fault.count == 0
             answer = raw.ask("Produce", 9, produce(T)).responses[0].partition_responses[0]
             assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-            assert answer.error_message == "can't write to t-0/00000000000000000000.log: ENOSPC, No space left on device"
+            assert (
+                answer.error_message == "can't write to t-0/00000000000000000000.log: ENOSPC, No space left on device"
+            )
             assert raw.ask("Produce", 9, produce(("u", 0))).responses[0].partition_responses[0].error_code == 0
             made.disk_full()
             answer = raw.ask("Produce", 9, produce(("u", 0))).responses[0].partition_responses[0]
@@ -383,7 +412,9 @@ def test_a_full_disk_has_a_little_room_first() -> None:
 @pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "disk"])
 @pytest.mark.parametrize("seed", range(6))
 def test_a_write_may_tear_anywhere(seed: int, on_disk: bool, tmp_path: Path) -> None:
-    """What was answered is there after the restart, nothing of the torn batch is, and the log goes on behind."""
+    """What was answered is there after the restart, nothing of the torn batch is, and the log goes
+    on behind.
+    """
     with kqueue.Broker(tmp_path if on_disk else None) as broker, faults(broker, seed) as made:
         broker.create_topic("t")
         with Raw(broker.bootstrap) as raw:
@@ -393,12 +424,20 @@ def test_a_write_may_tear_anywhere(seed: int, on_disk: bool, tmp_path: Path) -> 
         broker.restart()
         with Raw(broker.bootstrap) as raw:
             assert code(raw) == 0
-        assert [(record.offset, record.value) for record in broker.topics["t"].records()] == [(0, b"a"), (1, b"a"), (2, b"a")]
+        assert [(record.offset, record.value) for record in broker.topics["t"].records()] == [
+            (0, b"a"),
+            (1, b"a"),
+            (2, b"a"),
+        ]
 
 
 @pytest.mark.parametrize("fault", ["torn_write", "disk_full"])
 def test_a_commit_that_was_not_written_is_not_confirmed(fault: str) -> None:
-    asked = [OffsetCommitRequestTopic(name="t", partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=7)])]
+    asked = [
+        OffsetCommitRequestTopic(
+            name="t", partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=7)]
+        )
+    ]
     with kqueue.Broker() as broker, faults(broker) as made:
         broker.create_topic("t")
 

@@ -20,17 +20,43 @@ import pytest
 import kqueue.testing
 from kqueue.records.codecs import CODECS
 from kqueue.server.plugins import CONTRACTS as CONTRACTS_OF_PLUGINS
-from kqueue.testing import check_cleanup_policy, check_codec, check_metadata_store, check_partitioner, check_storage, isolation
+from kqueue.testing import (
+    check_cleanup_policy,
+    check_codec,
+    check_metadata_store,
+    check_partitioner,
+    check_storage,
+    isolation,
+)
 from kqueue.tests.testing import bad_plugins
 from kqueue.tests.testing.bad_plugins import Codec, Factory, Policy, StorageOpener, StoreOpener
 
-# of each contract: its checker, a plugin that can be told how to fail, what it is called, and the check and the call in which it fails
+# of each contract: its checker, a plugin that can be told how to fail, what it is called, and the
+# check and the call in which it fails
 CONTRACTS: dict[str, tuple[Callable[..., None], Any, str, str, str]] = {
     "codec": (check_codec, Codec, "codec 'bad'", "what was compressed comes back", r"compress\(1 bytes, level=None\)"),
-    "partitioner": (check_partitioner, Factory, "partitioner 'bad'", "one of the topic's partitions", r"partition\(key=b'', count="),
-    "policy": (check_cleanup_policy, Policy, "cleanup policy 'bad'", "plans drops and compactions", r"plan for LogView\(topic='t'"),
+    "partitioner": (
+        check_partitioner,
+        Factory,
+        "partitioner 'bad'",
+        "one of the topic's partitions",
+        r"partition\(key=b'', count=",
+    ),
+    "policy": (
+        check_cleanup_policy,
+        Policy,
+        "cleanup policy 'bad'",
+        "plans drops and compactions",
+        r"plan for LogView\(topic='t'",
+    ),
     "storage": (check_storage, StorageOpener, "storage 'bad'", "appends go to the end", r"storage\.read\('a\.log'\)"),
-    "store": (check_metadata_store, StoreOpener, "metadata store 'bad'", "what was committed is read back", r"read\('/topics/b'\)"),
+    "store": (
+        check_metadata_store,
+        StoreOpener,
+        "metadata store 'bad'",
+        "what was committed is read back",
+        r"read\('/topics/b'\)",
+    ),
 }
 
 
@@ -62,7 +88,9 @@ def test_one_that_hangs_is_named_with_the_check_the_call_and_where_it_stood(cont
 def test_one_that_ends_its_process_is_named_with_the_check_the_call_and_the_status(contract: str) -> None:
     check, plugin, name, promise, call = CONTRACTS[contract]
     said = told(check, plugin(bad_plugins.leave))
-    assert said.startswith(f"{name} (kqueue.tests.testing.bad_plugins.{plugin.__name__}) ended its process in the check ")
+    assert said.startswith(
+        f"{name} (kqueue.tests.testing.bad_plugins.{plugin.__name__}) ended its process in the check "
+    )
     assert re.search(rf"{promise}.*, asked for {call}.*: exit status 3$", said)
 
 
@@ -76,12 +104,17 @@ def test_one_that_prints_is_named_with_what_it_printed(contract: str) -> None:
 
 
 def test_one_that_is_killed_is_named_with_the_signal() -> None:
-    assert told(check_codec, Codec(bad_plugins.be_killed)).endswith("asked for compress(1 bytes, level=None): killed by SIGKILL")
+    assert told(check_codec, Codec(bad_plugins.be_killed)).endswith(
+        "asked for compress(1 bytes, level=None): killed by SIGKILL"
+    )
 
 
 def test_one_that_crashes_is_named_with_the_calls_that_led_there() -> None:
     said = told(check_codec, Codec(bad_plugins.crash))
-    assert "asked for compress(1 bytes, level=None): killed by SIGSEGV\nIt wrote:\nFatal Python error: Segmentation fault\n" in said
+    assert (
+        "asked for compress(1 bytes, level=None): killed by SIGSEGV\nIt wrote:\nFatal Python error: Segmentation fault\n"
+        in said
+    )
     assert re.search(r"line \d+ in crash\n.* in compress$", said)
 
 
@@ -89,7 +122,7 @@ def test_one_that_crashes_is_named_with_the_calls_that_led_there() -> None:
 def test_one_that_raises_is_named_with_the_call_and_the_traceback(isolated: bool) -> None:
     """SystemExit is no less an error of its than another."""
     said = told(check_codec, Codec(bad_plugins.quit_politely), isolated=isolated)
-    promise = "does not keep its promise \"what was compressed comes back, byte for byte\""
+    promise = 'does not keep its promise "what was compressed comes back, byte for byte"'
     assert f"{promise}: compress(1 bytes, level=None) raised SystemExit: 5\n" in said
     assert "in quit_politely\n    raise SystemExit(5)" in said
     assert "kqueue/testing" not in said
@@ -113,15 +146,20 @@ def test_a_path_is_taken_too() -> None:
 
 
 def test_modules_are_found_where_this_process_finds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "quick_codec.py").write_text("from kqueue.records.codecs import CODECS\nprint('loaded')\nCODEC = CODECS.get('none')\n")
+    (tmp_path / "quick_codec.py").write_text(
+        "from kqueue.records.codecs import CODECS\nprint('loaded')\nCODEC = CODECS.get('none')\n"
+    )
     (tmp_path / "stillborn.py").write_text("import os\nos._exit(4)\n")
     (tmp_path / "broken.py").write_text("raise KeyError('no such thing')\n")
     monkeypatch.syspath_prepend(tmp_path)
     check_codec("quick_codec:CODEC")
     assert "quick_codec" not in sys.modules, "a path is imported in the other process alone"
-    assert told(check_codec, "stillborn:CODEC") == "codec stillborn:CODEC ended its process while it was loaded: exit status 4"
+    assert (
+        told(check_codec, "stillborn:CODEC")
+        == "codec stillborn:CODEC ended its process while it was loaded: exit status 4"
+    )
     said = told(check_codec, "broken:CODEC")
-    assert said.startswith("codec broken:CODEC does not keep its promise \"it can be loaded\": ")
+    assert said.startswith('codec broken:CODEC does not keep its promise "it can be loaded": ')
     assert "KeyError: 'no such thing'" in said
     assert re.search(r"broken.py\", line 1, in <module>\n    raise KeyError\('no such thing'\)$", said)
     assert "'quick_codec' has no 'OTHER'" in told(check_codec, "quick_codec:OTHER")
@@ -133,7 +171,9 @@ def test_a_module_whose_import_does_not_end_is_named(tmp_path: Path, monkeypatch
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(isolation, "LOAD_LIMIT_S", 0.5)
     said = told(check_codec, "endless:CODEC", time_limit_s=0.1)
-    assert said.startswith("codec endless:CODEC did not come to an end within 0.5 s while it was loaded. It stood at:\n")
+    assert said.startswith(
+        "codec endless:CODEC did not come to an end within 0.5 s while it was loaded. It stood at:\n"
+    )
     assert re.search(r"endless.py\", line 2 in f\n", said)
 
 
@@ -193,7 +233,9 @@ def test_its_process_ends_with_ours(tmp_path: Path) -> None:
     )
     program = "from kqueue.testing import check_codec; check_codec('waiting:CODEC')"
     where = os.pathsep.join([str(tmp_path), *sys.path])
-    with subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": where}) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": where}
+    ) as process:
         wait_until((tmp_path / "pid").exists)
         other = int((tmp_path / "pid").read_text())
         assert psutil.pid_exists(other)
@@ -203,7 +245,9 @@ def test_its_process_ends_with_ours(tmp_path: Path) -> None:
 
 def test_importing_the_package_imports_none_of_it() -> None:
     code = "import sys, kqueue.testing; print([name for name in sys.modules if name.startswith('kqueue.') and name != 'kqueue.testing'])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ})
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ}
+    )
     assert result.stdout.strip() == "[]"
 
 

@@ -108,7 +108,11 @@ class Folders(Broken):
     """Takes a prefix for a folder."""
 
     def read(self, prefix: str) -> Snapshot:
-        return {key: entry for key, entry in super().read(prefix).items() if key == prefix or key.startswith(prefix.rstrip("/") + "/")}
+        return {
+            key: entry
+            for key, entry in super().read(prefix).items()
+            if key == prefix or key.startswith(prefix.rstrip("/") + "/")
+        }
 
 
 class CaseBlind(Broken):
@@ -126,7 +130,9 @@ class HalfGuarded(Broken):
 
     def commit(self, guards: Guards, puts: Mapping[str, bytes], deletes: Iterable[str]) -> Any:
         deletes = list(deletes)
-        return super().commit({key: guard for key, guard in guards.items() if key in puts or key in deletes}, puts, deletes)
+        return super().commit(
+            {key: guard for key, guard in guards.items() if key in puts or key in deletes}, puts, deletes
+        )
 
 
 class HalfDone(Broken):
@@ -230,17 +236,33 @@ class InMemoryFirst(SqliteStore):
 BROKEN: list[tuple[Callable[[str], MetadataStore], str, str]] = [
     (lambda folder: Listing(), "what was committed is read back", "gave list, expected a mapping"),
     (lambda folder: Tuples(), "what was committed is read back", "expected an Entry"),
-    (lambda folder: Arrays(), "what was committed is read back", "gave a bytearray as value of /topics/b, expected bytes"),
+    (
+        lambda folder: Arrays(),
+        "what was committed is read back",
+        "gave a bytearray as value of /topics/b, expected bytes",
+    ),
     (lambda folder: Silent(), "what was committed is read back", "gave NoneType, expected a mapping of versions"),
-    (lambda folder: Guessing(), "what was committed is read back", r"read\('/topics/b'\) after another put gave .*version=2"),
+    (
+        lambda folder: Guessing(),
+        "what was committed is read back",
+        r"read\('/topics/b'\) after another put gave .*version=2",
+    ),
     (lambda folder: Losing(), "what was committed is read back", "values after a commit gave"),
-    (lambda folder: Raising(), "what was committed is read back", r"commit\(guards=\{\}, puts=.* raised OverflowError: too many"),
+    (
+        lambda folder: Raising(),
+        "what was committed is read back",
+        r"commit\(guards=\{\}, puts=.* raised OverflowError: too many",
+    ),
     (lambda folder: Lending(), "what was committed is read back", "once the caller has changed the bytearray"),
     (lambda folder: TwiceOver(), "what was committed is read back", "given as an iterator, gave"),
     (lambda folder: Unordered(), "a prefix finds all keys", r"keys of read\(''\), in order, gave"),
     (lambda folder: Folders(), "a prefix finds all keys", r"keys of read\('/a'\), in order, gave"),
     (lambda folder: CaseBlind(), "a prefix finds all keys", r"keys of read\('/a'\), in order, gave"),
-    (lambda folder: Unguarded(), "whose guards do not hold", r"commit\(guards=\{'/a': None\}.*\) gave .*, expected Conflict"),
+    (
+        lambda folder: Unguarded(),
+        "whose guards do not hold",
+        r"commit\(guards=\{'/a': None\}.*\) gave .*, expected Conflict",
+    ),
     (lambda folder: HalfGuarded(), "whose guards do not hold", "expected Conflict"),
     (lambda folder: HalfDone(), "whose guards do not hold", "after a Conflict of the guards"),
     (lambda folder: OtherError(), "whose guards do not hold", r"raised RuntimeError\('no'\), expected Conflict"),
@@ -248,15 +270,25 @@ BROKEN: list[tuple[Callable[[str], MetadataStore], str, str]] = [
     (lambda folder: Generous(), "what breaks the limits", "puts=.*'1048577 bytes'.* gave .*, expected ValueError"),
     (lambda folder: Stingy(), "what breaks the limits", "raised ValueError: too long"),
     (lambda folder: Live(), "a snapshot stays as it was read", "after a later commit, gave"),
-    (lambda folder: Racing(), "several threads may use it at once", "half of a commit|that four threads raised ten times each"),
-    (lambda folder: Reopening(), "a closed store raises StorageFailed", r"read\('/'\) of a closed store gave \{\}, expected StorageFailed"),
+    (
+        lambda folder: Racing(),
+        "several threads may use it at once",
+        "half of a commit|that four threads raised ten times each",
+    ),
+    (
+        lambda folder: Reopening(),
+        "a closed store raises StorageFailed",
+        r"read\('/'\) of a closed store gave \{\}, expected StorageFailed",
+    ),
     (lambda folder: OnceOnly(), "closing twice is harmless", r"close\(\) raised RuntimeError: it is closed already"),
 ]
 
 
 @pytest.mark.parametrize(("make", "promise", "words"), BROKEN, ids=[words for _, _, words in BROKEN])
 def test_what_is_broken_is_named(make: Callable[[str], MetadataStore], promise: str, words: str) -> None:
-    with pytest.raises(AssertionError, match=f"(?s)^metadata store .* does not keep its promise \".*{promise}.*\": .*{words}"):
+    with pytest.raises(
+        AssertionError, match=f'(?s)^metadata store .* does not keep its promise ".*{promise}.*": .*{words}'
+    ):
         check_metadata_store(make, durable=False, isolated=False)
 
 

@@ -19,7 +19,9 @@ def made(choose: Callable[..., Any]) -> Callable[[random.Random], Any]:
         def __init__(self, rng: random.Random) -> None:
             self.rng = rng
 
-        def partition(self, key: bytes | None, count: int, *, available: Any = None, value: Any = None, topic: str = "") -> Any:
+        def partition(
+            self, key: bytes | None, count: int, *, available: Any = None, value: Any = None, topic: str = ""
+        ) -> Any:
             return choose(self.rng, key, count, available)
 
     return Partitioner
@@ -27,7 +29,9 @@ def made(choose: Callable[..., Any]) -> Callable[[random.Random], Any]:
 
 def test_good_ones_pass() -> None:
     check_partitioner(made(lambda rng, key, count, available: rng.randrange(count)), isolated=False)
-    check_partitioner(made(lambda rng, key, count, available: zlib.crc32(key or b"") % count), keyed=True, isolated=False)
+    check_partitioner(
+        made(lambda rng, key, count, available: zlib.crc32(key or b"") % count), keyed=True, isolated=False
+    )
 
 
 def clear(rng: random.Random, key: bytes | None, count: int, available: list[int] | None) -> int:
@@ -54,7 +58,9 @@ BROKEN = {
 
 @pytest.mark.parametrize(("words", "choose"), BROKEN.items(), ids=BROKEN.keys())
 def test_what_is_broken_is_named(words: str, choose: Callable[..., Any]) -> None:
-    with pytest.raises(AssertionError, match=f"(?s)^partitioner '.*Partitioner' .* does not keep its promise \".*{words}"):
+    with pytest.raises(
+        AssertionError, match=f"(?s)^partitioner '.*Partitioner' .* does not keep its promise \".*{words}"
+    ):
         check_partitioner(made(choose), isolated=False)
 
 
@@ -64,13 +70,18 @@ class ByHash:
     def __init__(self, rng: random.Random) -> None:
         pass
 
-    def partition(self, key: bytes | None, count: int, *, available: Any = None, value: Any = None, topic: str = "") -> int:
+    def partition(
+        self, key: bytes | None, count: int, *, available: Any = None, value: Any = None, topic: str = ""
+    ) -> int:
         return hash(key) % count
 
 
 def test_one_that_leans_on_the_hashes_of_its_process_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "5")  # as some test runners set it: that must not hide it
-    with pytest.raises(AssertionError, match=r"from one process to the next.*: key b'\d+' of 97 went to \d+ in one process, and to \d+ in"):
+    with pytest.raises(
+        AssertionError,
+        match=r"from one process to the next.*: key b'\d+' of 97 went to \d+ in one process, and to \d+ in",
+    ):
         check_partitioner(ByHash, keyed=True)
     check_partitioner(ByHash)
 
@@ -81,19 +92,25 @@ class ByTopic:
     def __init__(self, rng: random.Random) -> None:
         pass
 
-    def partition(self, key: bytes | None, count: int, *, available: Any = None, value: Any = None, topic: str = "") -> int:
+    def partition(
+        self, key: bytes | None, count: int, *, available: Any = None, value: Any = None, topic: str = ""
+    ) -> int:
         return len(topic) // len(topic) - 1
 
 
 def test_one_that_stock_clients_cant_use_is_named() -> None:
-    with pytest.raises(AssertionError, match=r'"stock clients can use it": as a client.s partitioner, \(.*\) raised ZeroDivisionError'):
+    with pytest.raises(
+        AssertionError, match=r'"stock clients can use it": as a client.s partitioner, \(.*\) raised ZeroDivisionError'
+    ):
         check_partitioner(ByTopic, isolated=False)
 
 
 def test_a_factory_that_makes_none_is_named() -> None:
     with pytest.raises(AssertionError, match=r"partitioner 'int' .*called with a random.Random, raised TypeError"):
         check_partitioner(int)  # type: ignore[arg-type]
-    with pytest.raises(AssertionError, match=r"partitioner 'id' .*called with a random.Random, gave \d+, which has no partition\(\)"):
+    with pytest.raises(
+        AssertionError, match=r"partitioner 'id' .*called with a random.Random, gave \d+, which has no partition\(\)"
+    ):
         check_partitioner(id)  # type: ignore[arg-type]
 
 

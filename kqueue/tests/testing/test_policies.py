@@ -40,7 +40,9 @@ def drop_first(log: LogView) -> Drop:
     return Drop(log.segments[0].end_offset, "one at a time", roll_active=True)
 
 
-@pytest.mark.parametrize("plan", [lambda log: None, lambda log: Compact(keep=has_value), drop_first, lambda log: Drop(10**9, "all")])
+@pytest.mark.parametrize(
+    "plan", [lambda log: None, lambda log: Compact(keep=has_value), drop_first, lambda log: Drop(10**9, "all")]
+)
 def test_other_policies_that_keep_it(plan: Any) -> None:
     check_cleanup_policy(Policy(plan), isolated=False)
 
@@ -90,7 +92,10 @@ COUNT = iter(range(10**9))
         (lambda log: Compact(keep=Counting()), "the filter says True here and False elsewhere"),
         (lambda log: Drop(5, "x", first=lambda segments: None), "its work before a drop can't go to another process"),
         (lambda log: Drop(5, "x", first="later"), "is called with the segments, found 'later'"),  # type: ignore[arg-type]
-        (drop_all_then_fail, "for what its drops leave.: plan for LogView.*active=True.* raised LookupError: nothing is left"),
+        (
+            drop_all_then_fail,
+            "for what its drops leave.: plan for LogView.*active=True.* raised LookupError: nothing is left",
+        ),
         (lambda log: Compact(upto_offset="5"), "upto_offset is an int"),  # type: ignore[arg-type]
     ],
 )

@@ -1,4 +1,6 @@
-"""The plugin as users have it: found by pytest in a process of its own, with kafka-python as the client."""
+"""The plugin as users have it: found by pytest in a process of its own, with kafka-python as the
+client.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,18 @@ def read(bootstrap, topic, count):
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
-    """Run these tests with what follows as options; the plugin comes as an installed one does, or by name where it was left out."""
+    """Run these tests with what follows as options; the plugin comes as an installed one does, or
+    by name where it was left out.
+    """
     pytester.makepyfile(client=CLIENT)
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
     def run(tests: str, *options: str, conftest: str = "") -> pytest.RunResult:
         pytester.makepyfile(test_it=tests)
         pytester.makeconftest(conftest)
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *options, timeout=60)
+        return pytester.runpytest_subprocess(
+            "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *options, timeout=60
+        )
 
     return run
 
@@ -167,7 +173,12 @@ def test_a_failure_shows_the_brokers_side(run) -> None:
     """
     result = run(tests)
     result.assert_outcomes(passed=1, failed=1)
-    lines = ["*a line of the broker", "*- kqueue broker call -*", "*kqueue.Broker on 127.0.0.1:* had * requests*", "*Produce*test-it-2*"]
+    lines = [
+        "*a line of the broker",
+        "*- kqueue broker call -*",
+        "*kqueue.Broker on 127.0.0.1:* had * requests*",
+        "*Produce*test-it-2*",
+    ]
     result.stdout.fnmatch_lines(lines)
     result.stdout.no_fnmatch_line("*test-before-1*")
 
@@ -190,7 +201,9 @@ def test_workers_have_brokers_of_their_own(run, pytester: pytest.Pytester) -> No
 
 
 def test_the_broker_is_imported_as_it_was_compiled(run) -> None:
-    """Or every first broker would wait until pytest has rewritten the assertions of two hundred modules."""
+    """Or every first broker would wait until pytest has rewritten the assertions of two hundred
+    modules.
+    """
     tests = """
         def test_it(kafka_broker):
             import kqueue.log.log

@@ -145,25 +145,81 @@ def remove_all(self: MemoryStorage, path: str) -> None:
 
 
 BROKEN: list[tuple[Any, str, str]] = [
-    (with_files(append=lambda self, data: len(data)), "appends go to the end", r"append\(b'abc'\) to an empty file gave 3, expected 0"),
-    (with_files(append=lambda self, data: str(self.file.append(data))), "appends go to the end", "gave '0', expected 0"),
+    (
+        with_files(append=lambda self, data: len(data)),
+        "appends go to the end",
+        r"append\(b'abc'\) to an empty file gave 3, expected 0",
+    ),
+    (
+        with_files(append=lambda self, data: str(self.file.append(data))),
+        "appends go to the end",
+        "gave '0', expected 0",
+    ),
     (with_files(size=True), "appends go to the end", "size of a new file gave True"),
-    (with_files(read_at=lambda self, at, size: self.file.read_at(at, size) or None), "reads end where", r"read_at\(10, 1\).* gave None"),
-    (broken(read=lambda self, path: bytearray(MemoryStorage.read(self, path))), "appends go to the end", "gave bytearray .*expected bytes"),
-    (with_files(append=lambda self, data: self.file.append(data[: 1 << 20])), "big appends arrive whole", "other bytes than were appended"),
-    (with_files(close=lambda self: self.file.truncate(0)), "files stay after they were closed", "size of a closed file of 3 bytes gave 0"),
+    (
+        with_files(read_at=lambda self, at, size: self.file.read_at(at, size) or None),
+        "reads end where",
+        r"read_at\(10, 1\).* gave None",
+    ),
+    (
+        broken(read=lambda self, path: bytearray(MemoryStorage.read(self, path))),
+        "appends go to the end",
+        "gave bytearray .*expected bytes",
+    ),
+    (
+        with_files(append=lambda self, data: self.file.append(data[: 1 << 20])),
+        "big appends arrive whole",
+        "other bytes than were appended",
+    ),
+    (
+        with_files(close=lambda self: self.file.truncate(0)),
+        "files stay after they were closed",
+        "size of a closed file of 3 bytes gave 0",
+    ),
     (with_files(truncate=lambda self, size: None), "truncation cuts the end", r"size after truncate\(4\) gave 10"),
-    (type("Broken", (Storage,), {"kind": Blocks}), "no byte is lost", r"step \d+, after append at \d+ bytes: read_at\(.* gave other bytes"),
-    (type("Broken", (Storage,), {"kind": Flushing}), "no byte is lost", r"step \d+, after (close|reopen) at \d+ bytes: size gave"),
+    (
+        type("Broken", (Storage,), {"kind": Blocks}),
+        "no byte is lost",
+        r"step \d+, after append at \d+ bytes: read_at\(.* gave other bytes",
+    ),
+    (
+        type("Broken", (Storage,), {"kind": Flushing}),
+        "no byte is lost",
+        r"step \d+, after (close|reopen) at \d+ bytes: size gave",
+    ),
     (type("Broken", (Storage,), {"kind": Wandering}), "big appends|no byte is lost", "gave other bytes"),
-    (with_files(sync=lambda self: 1 / 0), "truncation cuts the end", r"open\('a.log', create=True\).sync\(\) raised ZeroDivisionError"),
-    (with_files(region=lambda self, at, size: self.file.region(0, size)), "no byte is lost", r"region\(.* gave other bytes"),
+    (
+        with_files(sync=lambda self: 1 / 0),
+        "truncation cuts the end",
+        r"open\('a.log', create=True\).sync\(\) raised ZeroDivisionError",
+    ),
+    (
+        with_files(region=lambda self, at, size: self.file.region(0, size)),
+        "no byte is lost",
+        r"region\(.* gave other bytes",
+    ),
     (ByName, "regions outlive their file", "raised FileNotFoundError: a.log"),
-    (broken(remove=lambda self, path: None), "regions outlive|missing files", r"remove\('none'\) gave None, expected FileNotFoundError"),
+    (
+        broken(remove=lambda self, path: None),
+        "regions outlive|missing files",
+        r"remove\('none'\) gave None, expected FileNotFoundError",
+    ),
     (broken(exists=lambda self, path: 0), "missing files", r"exists\('none'\) gave int 0, expected bool"),
-    (broken(list=lambda self, path: [tuple(one) for one in MemoryStorage.list(self, path)]), "folders hold names", "expected Entry"),
-    (broken(list=lambda self, path: MemoryStorage.list(self, path)[::-1]), "folders hold names", r"list\('b'\) .*sorted, gave"),
-    (broken(remove=remove_all), "folders hold names", "remove of a folder that is not empty gave None, expected StorageFailed"),
+    (
+        broken(list=lambda self, path: [tuple(one) for one in MemoryStorage.list(self, path)]),
+        "folders hold names",
+        "expected Entry",
+    ),
+    (
+        broken(list=lambda self, path: MemoryStorage.list(self, path)[::-1]),
+        "folders hold names",
+        r"list\('b'\) .*sorted, gave",
+    ),
+    (
+        broken(remove=remove_all),
+        "folders hold names",
+        "remove of a folder that is not empty gave None, expected StorageFailed",
+    ),
     (broken(rename=rename_slowly), "renaming replaces", r"storage.rename\('f/a', 'f/b'\) raised StorageFailed"),
     (broken(write_atomic=write_in_place), "atomic writes replace", r"gave \['checkpoint', 'checkpoint.new'\]"),
     (broken(lock=lambda self, name: MemoryLock(set(), name)), "locks exclude", "lock of a name that is locked gave"),
@@ -179,7 +235,9 @@ BROKEN: list[tuple[Any, str, str]] = [
 
 @pytest.mark.parametrize(("kind", "promise", "words"), BROKEN, ids=[words for _, _, words in BROKEN])
 def test_what_is_broken_is_named(kind: Any, promise: str, words: str) -> None:
-    with pytest.raises(AssertionError, match=f"(?s)^storage .* does not keep its promise \".*({promise}).*\": .*({words})"):
+    with pytest.raises(
+        AssertionError, match=f'(?s)^storage .* does not keep its promise ".*({promise}).*": .*({words})'
+    ):
         check_storage(lambda folder: kind(), isolated=False)
 
 
@@ -203,5 +261,8 @@ def test_what_cant_be_made_is_told() -> None:
     def make(folder: str) -> LocalStorage:
         raise StorageFailed("no disk")
 
-    with pytest.raises(AssertionError, match=r'"appends go to the end": making a storage of the folder .* raised StorageFailed: no disk'):
+    with pytest.raises(
+        AssertionError,
+        match=r'"appends go to the end": making a storage of the folder .* raised StorageFailed: no disk',
+    ):
         check_storage(make, isolated=False)

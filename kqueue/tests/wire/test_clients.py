@@ -1,4 +1,6 @@
-"""Against the encoders and decoders of two stock clients: kafka-python (any version of a message) and aiokafka (old ones)."""
+"""Against the encoders and decoders of two stock clients: kafka-python (any version of a message)
+and aiokafka (old ones).
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def of_kafka_python(value: Any, name: str = "") -> Any:
 
 
 def renamed(value: Any) -> Any:
-    """Values as kafka-python has them: it shortens one name in some messages, and a zero uuid is None there."""
+    """Values as kafka-python has them: it shortens one name in some messages, and a zero uuid is
+    None there.
+    """
     if isinstance(value, dict):
         long = ("cluster_authorized_operations", "topic_authorized_operations")
         return {"authorized_operations" if name in long else name: renamed(item) for name, item in value.items()}
@@ -104,7 +108,9 @@ def aiokafka_classes() -> list[type[Any]]:
 
 
 def by_place(value: Any) -> Any:
-    """Values without names: a struct is a tuple, and one in another or of one field alone is no struct of its own."""
+    """Values without names: a struct is a tuple, and one in another or of one field alone is no
+    struct of its own.
+    """
     if isinstance(value, list):
         return [by_place(item) for item in value]
     if not isinstance(value, (dict, tuple)):

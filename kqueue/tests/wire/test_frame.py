@@ -13,7 +13,9 @@ def framed(frame: bytes) -> bytes:
 
 
 @given(st.lists(st.binary(max_size=20), max_size=8), st.lists(st.integers(0, 100), max_size=6))
-def test_a_stream_is_cut_into_the_frames_it_was_made_of_however_it_arrives(frames: list[bytes], cuts: list[int]) -> None:
+def test_a_stream_is_cut_into_the_frames_it_was_made_of_however_it_arrives(
+    frames: list[bytes], cuts: list[int]
+) -> None:
     stream = b"".join(map(framed, frames))
     cutter, found, start = Cutter(size_max=20), [], 0
     for end in [*sorted(cuts), len(stream)]:
@@ -31,7 +33,12 @@ def test_a_part_of_a_frame_waits() -> None:
     assert cutter.pending == 1
 
 
-LIES = [(b"\xff\xff\xff\xff", "-1"), (b"\x80\0\0\0", "-2147483648"), (b"\0\0\0\x0b", "11"), (b"\x7f\xff\xff\xff", "2147483647")]
+LIES = [
+    (b"\xff\xff\xff\xff", "-1"),
+    (b"\x80\0\0\0", "-2147483648"),
+    (b"\0\0\0\x0b", "11"),
+    (b"\x7f\xff\xff\xff", "2147483647"),
+]
 
 
 @pytest.mark.parametrize(("data", "found"), LIES)

@@ -1,4 +1,6 @@
-"""Frames that stock clients exchanged with Apache Kafka 4.3: each is read, and written again to the identical bytes."""
+"""Frames that stock clients exchanged with Apache Kafka 4.3: each is read, and written again to the
+identical bytes.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ class Exchange(NamedTuple):
 def _exchanges() -> list[Exchange]:
     lines = lzma.decompress((FOLDER / "frames.jsonl.xz").read_bytes()).splitlines()
     rows = map(json.loads, lines)
-    return [Exchange(row["api"], row["version"], bytes.fromhex(row["request"]), bytes.fromhex(row["response"])) for row in rows]
+    return [
+        Exchange(row["api"], row["version"], bytes.fromhex(row["request"]), bytes.fromhex(row["response"]))
+        for row in rows
+    ]
 
 
 EXCHANGES = _exchanges()

@@ -46,10 +46,15 @@ def test_response_headers_written_out(key: int, version: int, expected: str) -> 
 
 
 @given(st.sampled_from(ALL), st.data(), st.integers(-(2**31), 2**31 - 1), st.none() | st.text(max_size=10))
-def test_headers_are_read_as_they_were_written(api: Api, data: st.DataObject, correlation_id: int, client_id: str | None) -> None:
+def test_headers_are_read_as_they_were_written(
+    api: Api, data: st.DataObject, correlation_id: int, client_id: str | None
+) -> None:
     version = data.draw(st.integers(*api.versions))
     request = request_header(api.key, version, correlation_id, client_id)
-    assert read_request_header(memoryview(request)) == (header(api.key, version, correlation_id, client_id), len(request))
+    assert read_request_header(memoryview(request)) == (
+        header(api.key, version, correlation_id, client_id),
+        len(request),
+    )
     response = response_header(api.key, version, correlation_id)
     assert read_response_header(memoryview(response), api.key, version) == (correlation_id, len(response))
     for size in range(len(request)):
@@ -72,7 +77,9 @@ def test_an_unknown_key_is_refused() -> None:
         response_header(999, 0, 1)
 
 
-@pytest.mark.parametrize("data", ["0000 0003 00000007 fffe", "0000 0003 00000007 0005 6162", "0000 0003 00000007 0001 ff", "0000"])
+@pytest.mark.parametrize(
+    "data", ["0000 0003 00000007 fffe", "0000 0003 00000007 0005 6162", "0000 0003 00000007 0001 ff", "0000"]
+)
 def test_malformed_headers(data: str) -> None:
     with pytest.raises(MalformedMessage, match="expected"):
         read_request_header(memoryview(bytes.fromhex(data)))

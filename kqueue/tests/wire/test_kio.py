@@ -1,7 +1,8 @@
-"""Against kio, an implementation generated from Kafka's own definitions: every message and version that both have.
+"""Against kio, an implementation generated from Kafka's own definitions: every message and version
+that both have.
 
-Ours writes, kio reads: field by field the same names, in the same order, with the same values. kio writes that again: the
-same bytes, which ours reads to the same message.
+Ours writes, kio reads: field by field the same names, in the same order, with the same values. kio
+writes that again: the same bytes, which ours reads to the same message.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ TIMES = (
 
 
 def narrow(each: Field) -> st.SearchStrategy[Any] | None:
-    """kio makes objects of some numbers, which hold less: known error codes, whole seconds, finite floats."""
+    """kio makes objects of some numbers, which hold less: known error codes, whole seconds, finite
+    floats.
+    """
     if each.name.endswith("error_code"):
         return st.sampled_from([int(code) for code in ErrorCode])
     if each.name in TIMES:
@@ -72,7 +75,9 @@ def of_kio(value: Any) -> Any:
 
 
 def renamed(value: Any) -> Any:
-    """Our values as kio has them: its names lack the unit; zero uuids and times of -1 are None there."""
+    """Our values as kio has them: its names lack the unit; zero uuids and times of -1 are None
+    there.
+    """
     if isinstance(value, dict):
         return {name.removesuffix("_ms"): renamed(item) for name, item in value.items()}
     if isinstance(value, list):

@@ -18,7 +18,9 @@ from kqueue.wire.messages import fetch, metadata, produce
 
 CLASSES = [cls for api in ALL for cls in (api.request_class, api.response_class)]
 each_message = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-LIES = [bytes.fromhex(text) for text in ("00", "80", "7fff", "8000", "7fffffff", "80000000", "ffffffff0f", "ffffffff10")]
+LIES = [
+    bytes.fromhex(text) for text in ("00", "80", "7fff", "8000", "7fffffff", "80000000", "ffffffff0f", "ffffffff10")
+]
 
 
 def versions_of(cls: type[Any]) -> range:
@@ -97,7 +99,9 @@ def test_a_produce_request_of_the_newest_string_version_byte_by_byte() -> None:
         acks=-1,
         timeout_ms=30_000,
         topic_data=[
-            produce.TopicProduceData(name="orders", partition_data=[produce.PartitionProduceData(index=3, records=memoryview(b"batch"))])
+            produce.TopicProduceData(
+                name="orders", partition_data=[produce.PartitionProduceData(index=3, records=memoryview(b"batch"))]
+            )
         ],
     )
     expected = "00 ffff 00007530 02 07 6f7264657273 02 00000003 06 6261746368 00 00 00"
@@ -106,7 +110,9 @@ def test_a_produce_request_of_the_newest_string_version_byte_by_byte() -> None:
 
 def test_a_produce_request_of_version_0_byte_by_byte() -> None:
     request = produce.ProduceRequest(
-        acks=1, timeout_ms=5, topic_data=[produce.TopicProduceData(name="a", partition_data=[produce.PartitionProduceData(records=None)])]
+        acks=1,
+        timeout_ms=5,
+        topic_data=[produce.TopicProduceData(name="a", partition_data=[produce.PartitionProduceData(records=None)])],
     )
     expected = "0001 00000005 00000001 0001 61 00000001 00000000 ffffffff"
     assert encode(request, 0).hex() == expected.replace(" ", "")
@@ -119,7 +125,19 @@ def test_tagged_fields_are_written_in_order_of_tags_and_only_where_not_default()
     response = fetch.FetchResponse(responses=[fetch.FetchableTopicResponse(topic="t", partitions=[partition])])
     data = encode(response, 12).hex()
     assert data.endswith(
-        "01" + "02" + "00" + "0d" + "00000004" + "0000000000000009" + "00" + "02" + "0d" + "0000000000000005" + "00000002" + "00" + "0000"
+        "01"
+        + "02"
+        + "00"
+        + "0d"
+        + "00000004"
+        + "0000000000000009"
+        + "00"
+        + "02"
+        + "0d"
+        + "0000000000000005"
+        + "00000002"
+        + "00"
+        + "0000"
     )
     assert decode(fetch.FetchResponse, 12, bytes.fromhex(data)) == response
 
@@ -143,7 +161,9 @@ def test_null_and_empty_lists_are_told_apart() -> None:
 def test_null_at_a_version_that_cannot_say_it_is_refused() -> None:
     with pytest.raises(MalformedMessage, match="found null"):
         decode(metadata.MetadataRequest, 0, b"\xff\xff\xff\xff")
-    with pytest.raises(UnsupportedVersion, match=r"MetadataRequest\.topics is None, which only versions 1\+ can say, not 0"):
+    with pytest.raises(
+        UnsupportedVersion, match=r"MetadataRequest\.topics is None, which only versions 1\+ can say, not 0"
+    ):
         encode(metadata.MetadataRequest(topics=None), 0)
 
 
@@ -152,14 +172,18 @@ def test_a_value_that_the_version_lacks_is_dropped_if_ignorable_and_refused_if_n
     response = produce.ProduceResponse(responses=[produce.TopicProduceResponse(partition_responses=[partition])])
     again = decode(produce.ProduceResponse, 1, encode(response, 1))
     assert again.responses[0].partition_responses[0].log_append_time_ms == -1
-    with pytest.raises(UnsupportedVersion, match=r"ProduceRequest\.transactional_id is 'x', which only versions 3\+ carry, not 2"):
+    with pytest.raises(
+        UnsupportedVersion, match=r"ProduceRequest\.transactional_id is 'x', which only versions 3\+ carry, not 2"
+    ):
         encode(produce.ProduceRequest(transactional_id="x"), 2)
 
 
 def test_records_are_views_of_the_frame() -> None:
     frame = encode(
         produce.ProduceRequest(
-            topic_data=[produce.TopicProduceData(partition_data=[produce.PartitionProduceData(records=memoryview(b"abc"))])]
+            topic_data=[
+                produce.TopicProduceData(partition_data=[produce.PartitionProduceData(records=memoryview(b"abc"))])
+            ]
         ),
         9,
     )

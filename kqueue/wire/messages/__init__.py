@@ -1,4 +1,5 @@
 """The messages of the protocol: one module per API, named as the API in snake case.
 
-Nothing is imported here: `kqueue.wire.apis` finds a module by its key and imports it when it is first needed.
+Nothing is imported here: `kqueue.wire.apis` finds a module by its key and imports it when it is
+first needed.
 """

@@ -52,4 +52,6 @@ class AddPartitionsToTxnResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16, "4+", ignorable=True)
     results_by_transaction: list[AddPartitionsToTxnResult] = field(array(AddPartitionsToTxnResult), "4+")
-    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field(array(AddPartitionsToTxnTopicResult), "0-3")
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field(
+        array(AddPartitionsToTxnTopicResult), "0-3"
+    )

@@ -1,4 +1,6 @@
-"""ConsumerGroupHeartbeat (key 68): join, stay in and leave a group of the newer protocol, where the broker assigns (KIP-848)."""
+"""ConsumerGroupHeartbeat (key 68): join, stay in and leave a group of the newer protocol, where the
+broker assigns (KIP-848).
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,9 @@ class CreatableTopicResult:
     topic_config_error_code: int = field(int16, "5+", tag=0, ignorable=True)
     num_partitions: int = field(int32, "5+", default=-1, ignorable=True)
     replication_factor: int = field(int16, "5+", default=-1, ignorable=True)
-    configs: list[CreatableTopicConfigs] | None = field(array(CreatableTopicConfigs), "5+", nullable="5+", ignorable=True)
+    configs: list[CreatableTopicConfigs] | None = field(
+        array(CreatableTopicConfigs), "5+", nullable="5+", ignorable=True
+    )
 
 
 @message(api_key=19, versions="0-7", flexible="5+")

@@ -14,7 +14,9 @@ class DescribeShareGroupOffsetsRequestTopic:
 @struct
 class DescribeShareGroupOffsetsRequestGroup:
     group_id: str = field(string)
-    topics: list[DescribeShareGroupOffsetsRequestTopic] | None = field(array(DescribeShareGroupOffsetsRequestTopic), nullable="0+")
+    topics: list[DescribeShareGroupOffsetsRequestTopic] | None = field(
+        array(DescribeShareGroupOffsetsRequestTopic), nullable="0+"
+    )
 
 
 @message(api_key=90, versions="0-1", flexible="0+")
@@ -36,7 +38,9 @@ class DescribeShareGroupOffsetsResponsePartition:
 class DescribeShareGroupOffsetsResponseTopic:
     topic_name: str = field(string)
     topic_id: bytes = field(uuid)
-    partitions: list[DescribeShareGroupOffsetsResponsePartition] = field(array(DescribeShareGroupOffsetsResponsePartition))
+    partitions: list[DescribeShareGroupOffsetsResponsePartition] = field(
+        array(DescribeShareGroupOffsetsResponsePartition)
+    )
 
 
 @struct

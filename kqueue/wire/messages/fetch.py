@@ -87,7 +87,9 @@ class PartitionData:
     diverging_epoch: EpochEndOffset = field(EpochEndOffset, "12+", tag=0)
     current_leader: LeaderIdAndEpoch = field(LeaderIdAndEpoch, "12+", tag=1)
     snapshot_id: SnapshotId = field(SnapshotId, "12+", tag=2)
-    aborted_transactions: list[AbortedTransaction] | None = field(array(AbortedTransaction), "4+", nullable="4+", ignorable=True)
+    aborted_transactions: list[AbortedTransaction] | None = field(
+        array(AbortedTransaction), "4+", nullable="4+", ignorable=True
+    )
     preferred_read_replica: int = field(int32, "11+", default=-1)
     records: Chunk | None = field(record_data, nullable="0+")
 

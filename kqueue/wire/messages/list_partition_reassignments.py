@@ -14,7 +14,9 @@ class ListPartitionReassignmentsTopics:
 @message(api_key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsRequest:
     timeout_ms: int = field(int32, default=60000)
-    topics: list[ListPartitionReassignmentsTopics] | None = field(array(ListPartitionReassignmentsTopics), nullable="0+", default=None)
+    topics: list[ListPartitionReassignmentsTopics] | None = field(
+        array(ListPartitionReassignmentsTopics), nullable="0+", default=None
+    )
 
 
 @struct

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from kqueue.schema import Chunk, array, boolean, field, int8, int16, int32, int64, message, record_data, string, struct, uuid
+from kqueue.schema import (
+    Chunk,
+    array,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    message,
+    record_data,
+    string,
+    struct,
+    uuid,
+)
 
 
 @struct

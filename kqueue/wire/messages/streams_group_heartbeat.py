@@ -117,4 +117,6 @@ class StreamsGroupHeartbeatResponse:
     standby_tasks: list[TaskIds] | None = field(array(TaskIds), nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = field(array(TaskIds), nullable="0+", default=None)
     endpoint_information_epoch: int = field(int32)
-    partitions_by_user_endpoint: list[EndpointToPartitions] | None = field(array(EndpointToPartitions), nullable="0+", default=None)
+    partitions_by_user_endpoint: list[EndpointToPartitions] | None = field(
+        array(EndpointToPartitions), nullable="0+", default=None
+    )

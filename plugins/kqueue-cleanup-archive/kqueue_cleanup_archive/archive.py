@@ -1,9 +1,12 @@
-"""Writes sealed segments to Parquet, and returns only when all of it was read back and is what the log says.
+"""Writes sealed segments to Parquet, and returns only when all of it was read back and is what the
+log says.
 
-Two passes over the segments, each with all checksums compared. The first writes the rows under names that readers of Parquet pass over
-(``_…``); the second goes through the log again and compares every column of every row with what the files give back. Then the files get
-their names. Rows that a file has already (the process was killed before the segments were deleted) are compared, and not written again:
-so each is there once, wherever segments begin and end the next time. Nothing that has its name is ever changed or removed.
+Two passes over the segments, each with all checksums compared. The first writes the rows under
+names that readers of Parquet pass over (``_…``); the second goes through the log again and compares
+every column of every row with what the files give back. Then the files get their names. Rows that a
+file has already (the process was killed before the segments were deleted) are compared, and not
+written again: so each is there once, wherever segments begin and end the next time. Nothing that
+has its name is ever changed or removed.
 """
 
 from __future__ import annotations
@@ -38,17 +41,21 @@ class ArchiveFailed(KqueueError):
 
 @dataclass(frozen=True)
 class Archive:
-    """The work that `policies.Drop.first` asks for. `uri`, `filesystem`: see `ArchivePolicy`; the former may hold a password."""
+    """The work that `policies.Drop.first` asks for. `uri`, `filesystem`: see `ArchivePolicy`; the
+    former may hold a password.
+    """
 
     uri: str = field(repr=False)
     filesystem: FileSystem | None = field(default=None, repr=False)
 
     def __call__(self, segments: SealedSegments) -> None:
-        """Durability: on return the rows are in the archive for good, as far as its filesystem can promise that.
+        """Durability: on return the rows are in the archive for good, as far as its filesystem can
+        promise that.
 
-        Crash: whole files, or none; files called ``_….partial`` are left at most, and go the next time. Memory: some 150 MiB.
-        Raises: ArchiveFailed; OSError: the archive can't be written or read; what `SealedSegments.batches` raises. No new file has its
-        name then, unless it was verified.
+        Crash: whole files, or none; files called ``_….partial`` are left at most, and go the next
+        time. Memory: some 150 MiB. Raises: ArchiveFailed; OSError: the archive can't be written or
+        read; what `SealedSegments.batches` raises. No new file has its name then, unless it was
+        verified.
         """
         filesystem, root = self._open()
         days = Days(filesystem, root, segments)
@@ -72,7 +79,9 @@ class Archive:
         try:
             filesystem, root = FileSystem.from_uri(uri)
         except (ValueError, ImportError) as error:
-            raise ArchiveFailed(f"the archive ({scheme}://...) can't be opened: {str(error).replace(uri, '...')}") from None
+            raise ArchiveFailed(
+                f"the archive ({scheme}://...) can't be opened: {str(error).replace(uri, '...')}"
+            ) from None
         return filesystem, root.rstrip("/")
 
 
@@ -101,7 +110,9 @@ def _verify(day: Day, chunk: pa.RecordBatch) -> None:
 
 
 def _chunks(segments: SealedSegments) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """All rows that consumers are given, in chunks of one day each; those of a day in order of offset."""
+    """All rows that consumers are given, in chunks of one day each; those of a day in order of
+    offset.
+    """
     held: dict[str, list[Row]] = {}
     size = 0
     names: dict[int, str] = {}
@@ -126,7 +137,9 @@ def _batches(name: str, chunk: list[Row]) -> Iterator[tuple[str, pa.RecordBatch]
 
 
 def day_of(number: int) -> str:
-    """The day of this number since 1970, in UTC, as ISO 8601 has it; `NO_DAY` before (there is no time), and after the year 9999."""
+    """The day of this number since 1970, in UTC, as ISO 8601 has it; `NO_DAY` before (there is no
+    time), and after the year 9999.
+    """
     return date.fromordinal(EPOCH + number).isoformat() if 0 <= number <= date.max.toordinal() - EPOCH else NO_DAY
 
 
@@ -141,6 +154,11 @@ class _Handed:
         self._segments = segments
 
     def batches(
-        self, *, start_offset: int | None = None, end_offset: int | None = None, check: bool = True, on_damage: OnDamage = "raise"
+        self,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        check: bool = True,
+        on_damage: OnDamage = "raise",
     ) -> Iterator[Readable]:
         return (batch for batch in self._segments.batches() if not batch.is_aborted)

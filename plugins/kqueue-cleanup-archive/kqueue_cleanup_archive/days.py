@@ -2,8 +2,8 @@
 
     <root>/topic=<topic>/date=<YYYY-MM-DD>/<partition>-<first offset>-<last offset>-<topic id>.parquet
 
-A file has all rows of its day between its first and its last offset. The id is in the name because a topic that is deleted and made again
-begins at offset 0 again.
+A file has all rows of its day between its first and its last offset. The id is in the name because
+a topic that is deleted and made again begins at offset 0 again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _NAME = re.compile(r"(\d+)-(\d+)-(\d+)-([0-9a-f]{32})\.parquet")
 
 @dataclass(slots=True)
 class File:
-    """One file. `path`: where it is now; `to`: where it is to be, None: there already. `row_count`: of those that were written here."""
+    """One file. `path`: where it is now; `to`: where it is to be, None: there already. `row_count`:
+    of those that were written here.
+    """
 
     path: str
     first_offset: int
@@ -109,7 +111,9 @@ class Day:
         self.files.sort(key=lambda file: file.first_offset)
 
     def parts(self, chunk: pa.RecordBatch) -> Iterator[tuple[File | None, pa.RecordBatch]]:
-        """The rows of a chunk, cut where another file begins or ends; with the file that has them, None: no file does."""
+        """The rows of a chunk, cut where another file begins or ends; with the file that has them,
+        None: no file does.
+        """
         offsets = chunk.column("offset").to_pylist()
         at = 0
         while at < len(offsets):

@@ -1,4 +1,6 @@
-"""Makes what was written survive a power cut. Object stores promise that by themselves; a local disk has to be told."""
+"""Makes what was written survive a power cut. Object stores promise that by themselves; a local
+disk has to be told.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def sync_file(filesystem: FileSystem, path: str) -> None:
 
 
 def sync_folders(filesystem: FileSystem, path: str) -> None:
-    """The names in a folder, and those of the folder and all above it, which may be as new. Raises OSError."""
+    """The names in a folder, and those of the folder and all above it, which may be as new. Raises
+    OSError.
+    """
     local = _local(filesystem, path)
     if local is not None and os.name != "nt":  # Windows has no descriptors of folders
         _sync(local)

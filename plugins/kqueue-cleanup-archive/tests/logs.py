@@ -42,18 +42,28 @@ def put(sim: Simulation, partition: Partition, records: Sequence[Record], **fact
     sim.settle()
 
 
-def fill(sim: Simulation, partition: Partition, count: int, times: Sequence[int] = (START_MS,), *, keys: int = 7) -> None:
+def fill(
+    sim: Simulation, partition: Partition, count: int, times: Sequence[int] = (START_MS,), *, keys: int = 7
+) -> None:
     """`count` records of about 200 bytes, two to a batch; their times are `times` over and over."""
     number = partition.log_end_offset
     for first in range(number, number + count, 2):
         records = [
-            Record(at - first, times[at % len(times)], b"key-%d" % (at % keys), b"%d" % at + b"." * 150, (("number", b"%d" % at),))
+            Record(
+                at - first,
+                times[at % len(times)],
+                b"key-%d" % (at % keys),
+                b"%d" % at + b"." * 150,
+                (("number", b"%d" % at),),
+            )
             for at in range(first, min(first + 2, number + count))
         ]
         put(sim, partition, records)
 
 
-def sealed(partition: Partition, count: int | None = None, skip: int = 0, *, start_offset: int | None = None) -> SealedSegments:
+def sealed(
+    partition: Partition, count: int | None = None, skip: int = 0, *, start_offset: int | None = None
+) -> SealedSegments:
     """`count` of the sealed segments (None: all), as the broker would hand them over."""
     log: Log = partition.log
     views = log.segment_views()[:-1][skip:][:count]
@@ -75,7 +85,9 @@ def archived(root: Path | str, filesystem: FileSystem | None = None, topic: str 
     """All rows of a topic that readers of the archive see, by partition and offset."""
     if isinstance(root, Path) and not whole_files(root):
         return pa.table({"offset": pa.array([], pa.int64())})
-    table = ds.dataset(str(root), format="parquet", partitioning=FOLDERS, filesystem=filesystem).to_table(filter=ds.field("topic") == topic)
+    table = ds.dataset(str(root), format="parquet", partitioning=FOLDERS, filesystem=filesystem).to_table(
+        filter=ds.field("topic") == topic
+    )
     return table.sort_by([("partition", "ascending"), ("offset", "ascending")]) if table.num_rows else table
 
 
@@ -95,7 +107,8 @@ def whole_files(root: Path) -> list[Path]:
 class Broken(FileSystemHandler):  # type: ignore[misc]
     """A local filesystem of which operation `at` fails, and every later one where `for_good`.
 
-    `counted`: how many there were; `open_streams`, `open_streams_max`: of those that write; `change`: what becomes of bytes on the way.
+    `counted`: how many there were; `open_streams`, `open_streams_max`: of those that write;
+    `change`: what becomes of bytes on the way.
     """
 
     def __init__(self, at: int | None = None, *, for_good: bool = True, kill: bool = False) -> None:

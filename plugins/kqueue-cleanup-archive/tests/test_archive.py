@@ -16,7 +16,21 @@ from hypothesis import strategies as st
 from kqueue_cleanup_archive import Archive, ArchiveFailed
 from kqueue_cleanup_archive.archive import NO_DAY, day_of
 from kqueue_cleanup_archive.days import OPEN_MAX
-from logs import DAY_MS, START_MS, Broken, archived, broken, files, fill, offsets, partition_of, put, sealed, simulation, whole_files
+from logs import (
+    DAY_MS,
+    START_MS,
+    Broken,
+    archived,
+    broken,
+    files,
+    fill,
+    offsets,
+    partition_of,
+    put,
+    sealed,
+    simulation,
+    whole_files,
+)
 from pyarrow.fs import FileSystem
 
 import kqueue
@@ -54,7 +68,14 @@ def test_what_was_aborted_is_not_in_it_nor_are_control_records(tmp_path: Path) -
 def test_a_day_is_that_of_the_record_and_what_has_none_is_null(tmp_path: Path) -> None:
     sim = simulation(tmp_path / "data")
     partition = partition_of(sim)
-    times = [START_MS, START_MS + DAY_MS - 1, START_MS + DAY_MS, -1, 253_402_300_800_000, 2**62]  # the last ones lie beyond 9999
+    times = [
+        START_MS,
+        START_MS + DAY_MS - 1,
+        START_MS + DAY_MS,
+        -1,
+        253_402_300_800_000,
+        2**62,
+    ]  # the last ones lie beyond 9999
     fill(sim, partition, 36, times)
     partition.log.roll()
     Archive(str(tmp_path / "archive"))(sealed(partition))
@@ -155,7 +176,9 @@ def test_done_again_nothing_is_written_again(tmp_path: Path) -> None:
 def test_any_parts_in_any_order_give_each_record_once(
     tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[int, int]], days: list[int]
 ) -> None:
-    """Segments may begin and end elsewhere after a crash, and what is handed over may overlap what was before."""
+    """Segments may begin and end elsewhere after a crash, and what is handed over may overlap what
+    was before.
+    """
     folder = tmp_path_factory.mktemp("parts")
     sim = Simulation({"kqueue.storage": "memory"}, storage=MemoryStorage())
     partition = partition_of(sim)
@@ -197,7 +220,13 @@ def test_a_topic_made_again_is_another(tmp_path: Path) -> None:
 def test_other_partitions_and_topics_are_left_alone(tmp_path: Path) -> None:
     sim = simulation(tmp_path / "data")
     topic = sim.topic("orders", 2, segment_bytes="1000", cleanup_policy="archive")
-    theirs = tmp_path / "archive" / "topic=orders" / "date=2023-12-09" / f"_1-{1:020}-{1:020}-{topic.id.hex()}.parquet.partial"
+    theirs = (
+        tmp_path
+        / "archive"
+        / "topic=orders"
+        / "date=2023-12-09"
+        / f"_1-{1:020}-{1:020}-{topic.id.hex()}.parquet.partial"
+    )
     theirs.parent.mkdir(parents=True)
     theirs.write_bytes(b"is being written")
     for partition in topic.partitions:
@@ -222,7 +251,9 @@ def test_a_store_that_fails_at_any_operation_has_whole_files_or_none_and_the_nex
     Archive(str(tmp_path / "whole"), broken(counter))(segments)
     assert counter.counted > 20
     for at in range(1, counter.counted + 1):
-        for for_good in (False, True) if at % 3 else (True,):  # the latter is what a killed process leaves: nobody tidies up
+        for for_good in (
+            (False, True) if at % 3 else (True,)
+        ):  # the latter is what a killed process leaves: nobody tidies up
             root = tmp_path / f"{at}-{for_good}"
             with pytest.raises(OSError, match="No space left"):
                 Archive(str(root), broken(Broken(at, for_good=for_good)))(segments)
@@ -250,7 +281,9 @@ def test_a_killed_process_leaves_what_the_next_one_can_go_on_from(tmp_path: Path
     )
     root = tmp_path / "archive"
     arguments = [str(tmp_path / "task"), str(root), str(int(counter.counted * share))]
-    ended = subprocess.run([sys.executable, "-c", script, *arguments], cwd=Path(__file__).parent, timeout=60, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *arguments], cwd=Path(__file__).parent, timeout=60, check=False
+    )
     assert ended.returncode == -signal.SIGKILL
     Archive(str(root))(segments)
     assert offsets(root) == list(range(segments.end_offset))
@@ -282,7 +315,12 @@ def test_a_file_that_does_not_say_what_the_log_says_is_named_and_kept(tmp_path: 
     if what == "value":
         values = table["value"].to_pylist()
         values[5] = b"another"
-        rewritten(file, table.set_column(table.schema.get_field_index("value"), table.schema.field("value"), pa.array(values, pa.binary())))
+        rewritten(
+            file,
+            table.set_column(
+                table.schema.get_field_index("value"), table.schema.field("value"), pa.array(values, pa.binary())
+            ),
+        )
     elif what == "missing row":
         rewritten(file, pa.concat_tables([table.slice(0, 5), table.slice(6)]))
     else:

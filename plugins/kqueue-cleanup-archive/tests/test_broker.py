@@ -16,7 +16,12 @@ from pyarrow.fs import FileSystem
 import kqueue
 
 SETTINGS = {"log.retention.check.interval.ms": 2 * 86_400_000}
-WEEK = {"cleanup_policy": "archive", "retention_ms": 7 * 86_400_000, "message_timestamp_type": "LogAppendTime", "segment_bytes": 20_000}
+WEEK = {
+    "cleanup_policy": "archive",
+    "retention_ms": 7 * 86_400_000,
+    "message_timestamp_type": "LogAppendTime",
+    "segment_bytes": 20_000,
+}
 
 
 def produce(broker: kqueue.Broker, count: int, *, first: int = 0) -> None:

@@ -10,7 +10,9 @@ from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 
 
 @pytest.mark.parametrize("through", ["local", "subtree"])
-def test_on_return_files_and_names_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: str) -> None:
+def test_on_return_files_and_names_are_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: str
+) -> None:
     """The segments are deleted then: what a power cut took from the archive would be gone for good."""
     sim = simulation(tmp_path / "data")
     partition = partition_of(sim)

@@ -40,7 +40,9 @@ def test_records_are_in_the_bucket_once_and_objects_have_their_names_when_they_a
     assert table["offset"].to_pylist() == list(range(sealed(partition).end_offset))
     objects = [info.path for info in filesystem.get_file_info(FileSelector(root, recursive=True)) if info.is_file]
     assert len(objects) == 4
-    assert all(path.endswith(".parquet") and path.startswith("bucket/archive/topic=orders/date=2023-12-") for path in objects)
+    assert all(
+        path.endswith(".parquet") and path.startswith("bucket/archive/topic=orders/date=2023-12-") for path in objects
+    )
 
 
 def test_a_bucket_that_is_not_there_is_told(store: str) -> None:

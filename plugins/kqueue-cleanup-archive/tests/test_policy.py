@@ -23,7 +23,9 @@ ROUND = {"log_retention_check_interval_ms": 10_000}
 
 
 def config(**values: str) -> TopicConfig:
-    return Config(Catalog(log_config.SETTINGS)).for_topic({name.replace("_", "."): value for name, value in values.items()})
+    return Config(Catalog(log_config.SETTINGS)).for_topic(
+        {name.replace("_", "."): value for name, value in values.items()}
+    )
 
 
 def test_it_keeps_the_contract() -> None:
@@ -34,7 +36,9 @@ def test_it_is_found_by_name() -> None:
     assert POLICIES.get("archive") is ARCHIVE
 
 
-@pytest.mark.parametrize("values", [{"retention_ms": "5000"}, {"retention_ms": "-1", "retention_bytes": "100"}, {"retention_ms": "20000"}])
+@pytest.mark.parametrize(
+    "values", [{"retention_ms": "5000"}, {"retention_ms": "-1", "retention_bytes": "100"}, {"retention_ms": "20000"}]
+)
 def test_it_lets_go_of_what_delete_does(values: dict[str, str]) -> None:
     theirs = DeletePolicy().plan(LOG, _Nobody(), config(**values), NOW_MS)
     ours = ArchivePolicy("archive").plan(LOG, _Nobody(), config(**values), NOW_MS)

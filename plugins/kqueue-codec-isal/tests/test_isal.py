@@ -17,7 +17,9 @@ from kqueue.records.codecs.gzip import GzipCodec
 from kqueue.testing.codecs import check_codec
 
 LEVELS = st.sampled_from([None, 0, 1, 2, 3])
-BUFFERS = st.binary(max_size=3000) | st.builds(lambda piece, times: piece * times, st.binary(min_size=1, max_size=40), st.integers(0, 2000))
+BUFFERS = st.binary(max_size=3000) | st.builds(
+    lambda piece, times: piece * times, st.binary(min_size=1, max_size=40), st.integers(0, 2000)
+)
 
 
 def test_it_keeps_the_contract() -> None:

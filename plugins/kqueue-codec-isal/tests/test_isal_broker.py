@@ -41,7 +41,9 @@ def send(broker: kqueue.Broker, compression: str | None) -> None:
 
 
 def read(broker: kqueue.Broker) -> list[bytes]:
-    consumer = KafkaConsumer("orders", bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=DEADLINE_MS)
+    consumer = KafkaConsumer(
+        "orders", bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=DEADLINE_MS
+    )
     try:
         return [record.value for _, record in zip(VALUES, consumer, strict=False)]
     finally:
@@ -49,7 +51,9 @@ def read(broker: kqueue.Broker) -> list[bytes]:
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "lz4"])
-def test_a_topic_of_gzip_is_compressed_by_it_and_read_by_all(compression: str | None, packed: list[int], tmp_path: Path) -> None:
+def test_a_topic_of_gzip_is_compressed_by_it_and_read_by_all(
+    compression: str | None, packed: list[int], tmp_path: Path
+) -> None:
     with kqueue.Broker(path=tmp_path, settings={"kqueue.codecs": "isal"}) as broker:
         broker.create_topic("orders", compression_type="gzip", compression_gzip_level=6)
         send(broker, compression)

@@ -21,7 +21,9 @@ def test_it_keeps_the_contract() -> None:
 
 def test_it_is_found_by_name() -> None:
     found = PARTITIONERS.get("rendezvous")(random.Random(1))
-    assert [found.partition(b"key-%d" % number, 9) for number in range(50)] == [rendezvous(b"key-%d" % number, 9) for number in range(50)]
+    assert [found.partition(b"key-%d" % number, 9) for number in range(50)] == [
+        rendezvous(b"key-%d" % number, 9) for number in range(50)
+    ]
 
 
 @given(key=KEYS, count=st.integers(1, 200), added=st.integers(1, 200))
@@ -33,10 +35,14 @@ def test_a_key_moves_only_to_an_added_partition(key: bytes, count: int, added: i
 @given(key=KEYS, count=st.integers(1, 60))
 def test_the_choice_is_the_formula_of_the_module(key: bytes, count: int) -> None:
     digest = xxh3_64_intdigest(key).to_bytes(8, "big")
-    assert rendezvous(key, count) == max(range(count), key=lambda partition: (xxh3_64_intdigest(digest, partition), -partition))
+    assert rendezvous(key, count) == max(
+        range(count), key=lambda partition: (xxh3_64_intdigest(digest, partition), -partition)
+    )
 
 
-@pytest.mark.parametrize(("key", "places"), [(b"", [0, 1, 2, 2]), (b"customer-17", [0, 1, 1, 1]), (b"k" * 500, [0, 0, 0, 0])])
+@pytest.mark.parametrize(
+    ("key", "places"), [(b"", [0, 1, 2, 2]), (b"customer-17", [0, 1, 1, 1]), (b"k" * 500, [0, 0, 0, 0])]
+)
 def test_choices_never_change(key: bytes, places: list[int]) -> None:
     assert [rendezvous(key, count) for count in (1, 2, 3, 8)] == places
 

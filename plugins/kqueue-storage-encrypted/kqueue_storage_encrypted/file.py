@@ -5,7 +5,18 @@ from __future__ import annotations
 from kqueue.base.errors import StorageFailed
 from kqueue.storage import File, Region
 from kqueue.storage.contract import Source
-from kqueue_storage_encrypted.format import BLOCK_BYTES, CHUNK_BYTES, CUT, DATA, HEADER, OVERHEAD, Buffer, FileKey, padding, room
+from kqueue_storage_encrypted.format import (
+    BLOCK_BYTES,
+    CHUNK_BYTES,
+    CUT,
+    DATA,
+    HEADER,
+    OVERHEAD,
+    Buffer,
+    FileKey,
+    padding,
+    room,
+)
 from kqueue_storage_encrypted.keys import FolderKey
 from kqueue_storage_encrypted.layout import CutLost, Run, Table, cut_runs, find_runs
 from kqueue_storage_encrypted.reading import FILL, Known, Reader
@@ -14,7 +25,9 @@ _NO_RUNS = (Run(0, 0, HEADER.size, HEADER.size, 0),)
 
 
 def pack(key: FileKey, place: int, position: int, cut: int, data: Buffer) -> tuple[bytes, list[tuple[int, int, int]]]:
-    """The frames of `data`, to be written at `place`, with zeros where a block ends; and of each its start, end and place."""
+    """The frames of `data`, to be written at `place`, with zeros where a block ends; and of each
+    its start, end and place.
+    """
     parts: list[bytes] = []
     frames: list[tuple[int, int, int]] = []
     view = memoryview(data)
@@ -33,9 +46,11 @@ def pack(key: FileKey, place: int, position: int, cut: int, data: Buffer) -> tup
 
 
 class State:
-    """A file as its one writer knows it. `key` None: it is empty, and gets a key with its first bytes. The last run ends where it does.
+    """A file as its one writer knows it. `key` None: it is empty, and gets a key with its first
+    bytes. The last run ends where it does.
 
-    `broken`: what is wrong with header or cuts; then nothing of the file can be told, and it counts as damaged bytes, as many as it has.
+    `broken`: what is wrong with header or cuts; then nothing of the file can be told, and it counts
+    as damaged bytes, as many as it has.
     """
 
     __slots__ = ("broken", "key", "known", "runs")
@@ -180,7 +195,9 @@ class EncryptedFile:
 
     @staticmethod
     def _note(state: State, run: Run, frame: tuple[int, int, int]) -> None:
-        """Add a frame that was just written to what is known, if all before it in its unit is known."""
+        """Add a frame that was just written to what is known, if all before it in its unit is
+        known.
+        """
         known, place = state.known, frame[2]
         begin = max(place // BLOCK_BYTES * BLOCK_BYTES, run.place)
         if known.tail is None or known.tail.begin != begin:

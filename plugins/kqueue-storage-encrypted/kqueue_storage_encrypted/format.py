@@ -4,23 +4,27 @@
 
     frame:  kind uint8 | size uint24 | position uint64 | last cut uint64 | nonce 12 bytes | ciphertext: size bytes | tag 16 bytes
 
-All numbers are big-endian. `position` is where the frame's bytes begin in the plain file; size is 1 to 65,536 in a DATA frame. A CUT
-frame has size 0 and says that the plain file was cut to `position`; `last cut` is where the last CUT frame before this one begins in the
-encrypted file, 0 if there is none. Nothing is ever written but at the end, and nothing that was synced is rewritten; a cut at the end of
-a frame just takes the frames behind it away.
+All numbers are big-endian. `position` is where the frame's bytes begin in the plain file; size is 1
+to 65,536 in a DATA frame. A CUT frame has size 0 and says that the plain file was cut to
+`position`; `last cut` is where the last CUT frame before this one begins in the encrypted file, 0
+if there is none. Nothing is ever written but at the end, and nothing that was synced is rewritten;
+a cut at the end of a frame just takes the frames behind it away.
 
-No frame crosses a boundary of blocks of 128 KiB, and where fewer than 49 bytes are left before one there are zeros. So a frame begins at
-each boundary, and neither opening a file nor finding a position in it takes more than a few of its blocks.
+No frame crosses a boundary of blocks of 128 KiB, and where fewer than 49 bytes are left before one
+there are zeros. So a frame begins at each boundary, and neither opening a file nor finding a
+position in it takes more than a few of its blocks.
 
 Encrypted with AES-256-GCM under the file's own key. The tag covers the ciphertext and
 
     associated: where the frame begins in the encrypted file uint64 | kind uint8 | size uint24 | position uint64 | last cut uint64
 
-so a frame that was moved, swapped, cut out or taken from another file (other salt, other key) does not pass.
+so a frame that was moved, swapped, cut out or taken from another file (other salt, other key) does
+not pass.
 
-Nonces are drawn at random, for each frame anew. So they depend on nothing that a crash could take back: a counter, or the place in the
-file, would come again after a power cut that lost the last frames, with the same key and other bytes. A file of 2^25 frames (a GiB of
-the smallest batches) meets one nonce twice with a probability of 2^-47.
+Nonces are drawn at random, for each frame anew. So they depend on nothing that a crash could take
+back: a counter, or the place in the file, would come again after a power cut that lost the last
+frames, with the same key and other bytes. A file of 2^25 frames (a GiB of the smallest batches)
+meets one nonce twice with a probability of 2^-47.
 """
 
 from __future__ import annotations
@@ -46,14 +50,17 @@ DATA, CUT = 1, 2
 CHUNK_BYTES = 64 * 1024
 BLOCK_BYTES = 128 * 1024
 POSITION_MAX = 2**48
-# How a frame begins: kind, size, and two numbers below 2^48. Ciphertext looks like it once in 2^46 positions, and then has no tag.
+# How a frame begins: kind, size, and two numbers below 2^48. Ciphertext looks like it once in 2^46
+# positions, and then has no tag.
 _BEGIN = re.compile(rb"(?s)(?=[\x01\x02][\x00\x01]..\0\0.{6}\0\0)")
 
 Buffer = bytes | bytearray | memoryview
 
 
 class Head(NamedTuple):
-    """A frame's header. `position`: in the plain file; `cut`: where the last CUT frame before it begins, 0 if there is none."""
+    """A frame's header. `position`: in the plain file; `cut`: where the last CUT frame before it
+    begins, 0 if there is none.
+    """
 
     kind: int
     size: int
@@ -92,7 +99,9 @@ class FileKey:
 
     @classmethod
     def read(cls, folder: FolderKey, header: bytes) -> FileKey | None:
-        """The key of the file with this header; None: it is no header of a file of this folder, or damaged."""
+        """The key of the file with this header; None: it is no header of a file of this folder, or
+        damaged.
+        """
         if len(header) < HEADER.size:
             return None
         magic, version, salt, check = HEADER.unpack_from(header)
@@ -108,15 +117,21 @@ class FileKey:
         """A whole frame, to be written at `place`."""
         nonce = os.urandom(12)
         word = kind << 24 | len(data)
-        return FRAME.pack(word, position, cut, nonce) + self._cipher.encrypt(nonce, data, ASSOCIATED.pack(place, word, position, cut))
+        return FRAME.pack(word, position, cut, nonce) + self._cipher.encrypt(
+            nonce, data, ASSOCIATED.pack(place, word, position, cut)
+        )
 
     def unseal(self, frame: Frame, sealed: Buffer) -> bytes | None:
         """What a frame holds, of its ciphertext and tag; None: it is damaged."""
         head = frame.head
-        return self._decrypt(head.nonce, sealed, ASSOCIATED.pack(frame.place, head.kind << 24 | head.size, head.position, head.cut))
+        return self._decrypt(
+            head.nonce, sealed, ASSOCIATED.pack(frame.place, head.kind << 24 | head.size, head.position, head.cut)
+        )
 
     def unseal_at(self, raw: memoryview, at: int, place: int, position: int, size: int, cut: int) -> bytes | None:
-        """What the DATA frame at `at` holds, which begins at `place` in the file; None: it is damaged, or not the one that was expected."""
+        """What the DATA frame at `at` holds, which begins at `place` in the file; None: it is
+        damaged, or not the one that was expected.
+        """
         end = at + OVERHEAD + size
         if len(raw) < end:
             return None

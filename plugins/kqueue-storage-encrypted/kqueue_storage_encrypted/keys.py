@@ -4,7 +4,8 @@
       + folder salt   -> key of the folder, and a check value that tells another key          (file KEY_CHECK of the folder)
         + file salt   -> AES-256-GCM key of one file, and a check value of its header         (header of each file, see `format`)
 
-Each arrow is HKDF-SHA256 (RFC 5869). So no two files share a key, and a file of another folder is no file of this one.
+Each arrow is HKDF-SHA256 (RFC 5869). So no two files share a key, and a file of another folder is
+no file of this one.
 """
 
 from __future__ import annotations
@@ -41,13 +42,17 @@ class KeyRefused(StorageFailed):
 
 @dataclass(frozen=True)
 class KeySource:
-    """Where the master key is: in the file of this path, or in the environment variable of this name. Holds no key, so it may be sent."""
+    """Where the master key is: in the file of this path, or in the environment variable of this
+    name. Holds no key, so it may be sent.
+    """
 
     file: str | None = None
     variable: str | None = None
 
     def load(self) -> bytes:
-        """The master key. Raises KeyRefused: it is not there, or malformed; the message does not repeat it."""
+        """The master key. Raises KeyRefused: it is not there, or malformed; the message does not
+        repeat it.
+        """
         if self.file is not None:
             return _decode(self._read(self.file), f"the key file {self.file}")
         assert self.variable is not None, "a key is in a file or in a variable"
@@ -66,18 +71,26 @@ class KeySource:
 
 
 def key_source(environment: Mapping[str, str]) -> KeySource:
-    """What `KQUEUE_ENCRYPTION_KEY_FILE` or `KQUEUE_ENCRYPTION_KEY` says. Raises KeyRefused: neither of them is there, or both."""
+    """What `KQUEUE_ENCRYPTION_KEY_FILE` or `KQUEUE_ENCRYPTION_KEY` says. Raises KeyRefused: neither
+    of them is there, or both.
+    """
     file, named = environment.get(KEY_FILE_VARIABLE), KEY_VARIABLE in environment
     if bool(file) == named:
         found = "both" if named else "neither"
-        raise KeyRefused(f"encrypted storage needs its key: set {KEY_FILE_VARIABLE} (a path) or {KEY_VARIABLE}; {found} of them is set")
+        raise KeyRefused(
+            f"encrypted storage needs its key: set {KEY_FILE_VARIABLE} (a path) or {KEY_VARIABLE}; {found} of them is set"
+        )
     return KeySource(file=str(Path(file).absolute())) if file else KeySource(variable=KEY_VARIABLE)
 
 
 def _decode(text: str, place: str) -> bytes:
     text = text.strip()
     try:
-        key = bytes.fromhex(text) if len(text) == 2 * KEY_BYTES else base64.b64decode(text.translate({45: "+", 95: "/"}), validate=True)
+        key = (
+            bytes.fromhex(text)
+            if len(text) == 2 * KEY_BYTES
+            else base64.b64decode(text.translate({45: "+", 95: "/"}), validate=True)
+        )
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != KEY_BYTES:
@@ -103,13 +116,17 @@ class FolderKey:
 
 
 def open_folder(storage: Storage, source: KeySource) -> FolderKey:
-    """The key of the folder that `storage` is; a new, empty folder is given its salt and check value, durably.
+    """The key of the folder that `storage` is; a new, empty folder is given its salt and check
+    value, durably.
 
-    Raises KeyRefused: it is another folder's key, or the folder holds files and was not made with one. StorageFailed.
+    Raises KeyRefused: it is another folder's key, or the folder holds files and was not made with
+    one. StorageFailed.
     """
     master = source.load()
     if not storage.exists(KEY_CHECK):
-        there = [entry.name for entry in storage.list("") if (entry.size or entry.is_folder) and entry.name != "lost+found"]
+        there = [
+            entry.name for entry in storage.list("") if (entry.size or entry.is_folder) and entry.name != "lost+found"
+        ]
         if there:
             raise KeyRefused(
                 f"{storage.place} holds {there[0]!r} but no {KEY_CHECK}: it was not made with encryption, or has lost that file; "
@@ -141,4 +158,6 @@ def _read_check(storage: Storage) -> tuple[bytes, bytes]:
                 return found
     except ValueError:
         pass
-    raise KeyRefused(f"{storage.place}/{KEY_CHECK} is damaged, or of a newer version: expected {_TITLE!r} with a salt and a check value")
+    raise KeyRefused(
+        f"{storage.place}/{KEY_CHECK} is damaged, or of a newer version: expected {_TITLE!r} with a salt and a check value"
+    )

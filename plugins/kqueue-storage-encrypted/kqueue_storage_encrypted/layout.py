@@ -1,13 +1,14 @@
 """Where the bytes of a plain file stand in its encrypted one.
 
-The file is a row of runs: each begins behind a CUT frame (the first at the file's start), and within one positions rise with places, so
-what holds a position is found by bisection over blocks. A unit is what one block holds of one run; its frames are walked, and kept as a
-`Table`.
+The file is a row of runs: each begins behind a CUT frame (the first at the file's start), and
+within one positions rise with places, so what holds a position is found by bisection over blocks. A
+unit is what one block holds of one run; its frames are walked, and kept as a `Table`.
 
-Frames are found by their headers, each of which says where it belongs, and must be the one that follows. Where it is not, the rest of the
-block is searched for the next that passes its tag, and what lies between counts as damaged bytes. So do bytes behind the last frame: a
-power cut left them, or damage did, which nobody can tell apart. Whoever keeps logs cuts them off after a crash, as on any disk; and
-nothing that was whole ever gets shorter unseen.
+Frames are found by their headers, each of which says where it belongs, and must be the one that
+follows. Where it is not, the rest of the block is searched for the next that passes its tag, and
+what lies between counts as damaged bytes. So do bytes behind the last frame: a power cut left them,
+or damage did, which nobody can tell apart. Whoever keeps logs cuts them off after a crash, as on
+any disk; and nothing that was whole ever gets shorter unseen.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class CutLost(Exception):
 
 
 class Run(NamedTuple):
-    """Positions `start` to `end` (exclusive) stand in frames between `place` and `place_end`, all with this `cut`."""
+    """Positions `start` to `end` (exclusive) stand in frames between `place` and `place_end`, all
+    with this `cut`.
+    """
 
     start: int
     end: int
@@ -52,7 +55,9 @@ class Run(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """What the last frame tells: where it ends, where the plain file ends, and the last CUT frame's place."""
+    """What the last frame tells: where it ends, where the plain file ends, and the last CUT frame's
+    place.
+    """
 
     place: int
     size: int
@@ -60,7 +65,9 @@ class Tail(NamedTuple):
 
 
 class Table:
-    """The frames of one unit, in order. One thread adds, others may look meanwhile: `starts` grows last."""
+    """The frames of one unit, in order. One thread adds, others may look meanwhile: `starts` grows
+    last.
+    """
 
     __slots__ = ("begin", "ends", "places", "starts")
 
@@ -84,7 +91,9 @@ class Table:
 
 
 def find_runs(read: Read, file_size: int, key: FileKey, name: str) -> tuple[Run, ...]:
-    """Look where a file ends, and where it was cut; reads its last block, and one for each cut. Raises CutLost, what `read` raises."""
+    """Look where a file ends, and where it was cut; reads its last block, and one for each cut.
+    Raises CutLost, what `read` raises.
+    """
     tail = find_tail(read, file_size, key)
     runs: tuple[Run, ...] = (Run(0, 0, HEADER.size, 0, 0),)
     for place, position in find_cuts(read, tail.cut, key, name):
@@ -95,7 +104,9 @@ def find_runs(read: Read, file_size: int, key: FileKey, name: str) -> tuple[Run,
 def _room_for(place: int, end: int) -> int:
     """How many bytes of one append stand between these places."""
     held = 0
-    while (size := min(CHUNK_BYTES, room(place + padding(place)) - OVERHEAD, end - place - padding(place) - OVERHEAD)) > 0:
+    while (
+        size := min(CHUNK_BYTES, room(place + padding(place)) - OVERHEAD, end - place - padding(place) - OVERHEAD)
+    ) > 0:
         held += size
         place += padding(place) + OVERHEAD + size
     return held
@@ -124,7 +135,9 @@ def find_tail(read: Read, file_size: int, key: FileKey) -> Tail:
 
 
 def find_cuts(read: Read, place: int, key: FileKey, name: str) -> list[tuple[int, int]]:
-    """The CUT frames, from the first to the one at `place`: their places, and the positions to which they cut."""
+    """The CUT frames, from the first to the one at `place`: their places, and the positions to
+    which they cut.
+    """
     cuts: list[tuple[int, int]] = []
     while place:
         frame = _frame_at(read, place, key)
@@ -149,7 +162,9 @@ def _frame_at(read: Read, place: int, key: FileKey) -> Frame | None:
     if head is None:
         return None
     frame = Frame(head, place)
-    return frame if key.unseal(frame, read(place + FRAME.size, frame.place_end - place - FRAME.size)) is not None else None
+    return (
+        frame if key.unseal(frame, read(place + FRAME.size, frame.place_end - place - FRAME.size)) is not None else None
+    )
 
 
 def first_start(read: Read, begin: int, end: int, key: FileKey) -> int | None:
@@ -172,9 +187,9 @@ def read_table(read: Read, begin: int, end: int, key: FileKey) -> Table:
 def walk(data: bytes, base: int, key: FileKey) -> Iterator[Frame]:
     """The frames in `data`, which stands in one block from place `base` on.
 
-    The first is compared with its tag, since nothing tells what it should be, and so are CUT frames and those behind damage. Each further
-    one has to follow the one before, and either be followed, or end where the data does, or fit its tag. It may reach into one that is
-    found later.
+    The first is compared with its tag, since nothing tells what it should be, and so are CUT frames
+    and those behind damage. Each further one has to follow the one before, and either be followed,
+    or end where the data does, or fit its tag. It may reach into one that is found later.
     """
     frame = _compared(data, 0, base, key) or _search(data, 0, base, key)
     while frame is not None:

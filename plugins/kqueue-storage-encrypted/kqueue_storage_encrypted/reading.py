@@ -1,4 +1,6 @@
-"""Reads a plain file out of its encrypted one. Bytes that are damaged are told once in the log, and read as 0xFF."""
+"""Reads a plain file out of its encrypted one. Bytes that are damaged are told once in the log, and
+read as 0xFF.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,19 @@ from kqueue.base.errors import StorageFailed
 from kqueue_storage_encrypted.format import BLOCK_BYTES, OVERHEAD, FileKey
 from kqueue_storage_encrypted.layout import Read, Run, Table, first_start, read_table
 
-FILL = b"\xff"  # what no format of kqueue takes for anything good: lengths, offsets and versions below zero, and no UTF-8
+FILL = (
+    b"\xff"  # what no format of kqueue takes for anything good: lengths, offsets and versions below zero, and no UTF-8
+)
 TABLES_MAX = 4
 logger = logging.getLogger("kqueue.storage.encrypted")
 
 
 class Known:
-    """What is known of one file's frames, shared by all who read it, in any thread. `tail`: the unit that grows; its owner's alone to set.
+    """What is known of one file's frames, shared by all who read it, in any thread. `tail`: the
+    unit that grows; its owner's alone to set.
 
-    `is_cut` once frames were taken away: then others may stand in their places. `told`: places of damage that stands in the log already.
+    `is_cut` once frames were taken away: then others may stand in their places. `told`: places of
+    damage that stands in the log already.
     """
 
     def __init__(self) -> None:
@@ -58,11 +64,15 @@ class Known:
 
 
 class Reader:
-    """The plain file as it is when this is made. `owns_tail`: for the one thread that writes; it alone learns the unit that grows."""
+    """The plain file as it is when this is made. `owns_tail`: for the one thread that writes; it
+    alone learns the unit that grows.
+    """
 
     __slots__ = ("_key", "_known", "_last", "_name", "_owns_tail", "_read", "_runs")
 
-    def __init__(self, read: Read, key: FileKey, runs: Sequence[Run], known: Known, name: str, *, owns_tail: bool) -> None:
+    def __init__(
+        self, read: Read, key: FileKey, runs: Sequence[Run], known: Known, name: str, *, owns_tail: bool
+    ) -> None:
         self._read = read
         self._key = key
         self._runs = runs
@@ -88,7 +98,9 @@ class Reader:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def ends_frame(self, position: int) -> int | None:
-        """The place behind the frame of the last run with which the plain file up to `position` ends; None: no frame ends there."""
+        """The place behind the frame of the last run with which the plain file up to `position`
+        ends; None: no frame ends there.
+        """
         run = self._runs[-1]
         if position == run.start:
             return run.place
@@ -117,14 +129,20 @@ class Reader:
             upto = min(end, after if after is not None and after > position else end)
             return self._damaged(upto - position, table.begin, "frames that can't be found", strict)
         last = index
-        while last + 1 < len(table.starts) and table.starts[last + 1] < end and table.starts[last + 1] == table.ends[last]:
+        while (
+            last + 1 < len(table.starts) and table.starts[last + 1] < end and table.starts[last + 1] == table.ends[last]
+        ):
             last += 1
         place = table.places[index]
-        raw = memoryview(self._read(place, table.places[last] + OVERHEAD + table.ends[last] - table.starts[last] - place))
+        raw = memoryview(
+            self._read(place, table.places[last] + OVERHEAD + table.ends[last] - table.starts[last] - place)
+        )
         parts = []
         for number in range(index, last + 1):
             start, stop = table.starts[number], table.ends[number]
-            plain = self._key.unseal_at(raw, table.places[number] - place, table.places[number], start, stop - start, run.cut)
+            plain = self._key.unseal_at(
+                raw, table.places[number] - place, table.places[number], start, stop - start, run.cut
+            )
             if plain is None:
                 plain = self._damaged(stop - start, table.places[number], "a frame that its tag does not fit", strict)
                 if not plain:
@@ -145,7 +163,9 @@ class Reader:
         return FILL * size
 
     def _locate(self, run: Run, position: int) -> tuple[Table, int | None]:
-        """The unit of `run` in which `position` stands or would stand, and the first position of the next unit that has a sound frame."""
+        """The unit of `run` in which `position` stands or would stand, and the first position of
+        the next unit that has a sound frame.
+        """
         low, high = run.place // BLOCK_BYTES, max(run.place_end - 1, run.place) // BLOCK_BYTES
         next_start = None
         while low < high:

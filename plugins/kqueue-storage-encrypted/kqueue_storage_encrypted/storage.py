@@ -13,10 +13,11 @@ from kqueue_storage_encrypted.keys import KEY_CHECK, KeySource, key_source, open
 
 
 def open_encrypted(path: str) -> EncryptedStorage:
-    """The encrypted storage in the folder at `path`, made if it is not there: what `kqueue.storage=encrypted` means.
+    """The encrypted storage in the folder at `path`, made if it is not there: what
+    `kqueue.storage=encrypted` means.
 
-    The key comes from the environment: `KQUEUE_ENCRYPTION_KEY_FILE` or `KQUEUE_ENCRYPTION_KEY`; see `keys`.
-    Raises KeyRefused: no key, no good one, or not this folder's. StorageFailed.
+    The key comes from the environment: `KQUEUE_ENCRYPTION_KEY_FILE` or `KQUEUE_ENCRYPTION_KEY`; see
+    `keys`. Raises KeyRefused: no key, no good one, or not this folder's. StorageFailed.
     """
     return EncryptedStorage(LocalStorage(path), key_source(os.environ))
 
@@ -28,7 +29,8 @@ def _open_again(inner: Callable[[], Storage], source: KeySource) -> EncryptedSto
 class EncryptedStorage:
     """Encrypts what `inner` keeps. `source`: where the key is.
 
-    Raises KeyRefused: no key, no good one, or not this folder's; the folder holds what was not encrypted. StorageFailed.
+    Raises KeyRefused: no key, no good one, or not this folder's; the folder holds what was not
+    encrypted. StorageFailed.
     """
 
     def __init__(self, inner: Storage, source: KeySource) -> None:
@@ -42,7 +44,9 @@ class EncryptedStorage:
 
     @property
     def opener(self) -> Callable[[], Storage] | None:
-        """Names where the key is, and does not hold it: the other process needs the same file or environment."""
+        """Names where the key is, and does not hold it: the other process needs the same file or
+        environment.
+        """
         inner = self._inner.opener
         return None if inner is None else partial(_open_again, inner, self._source)
 
@@ -52,7 +56,9 @@ class EncryptedStorage:
         return EncryptedFile(inner, self._folder, name, None if create else size)
 
     def read(self, path: str) -> bytes:
-        """All bytes of a file. Raises FileNotFoundError. StorageFailed: also where some are damaged."""
+        """All bytes of a file. Raises FileNotFoundError. StorageFailed: also where some are
+        damaged.
+        """
         file = self.open(path)
         try:
             return file.read_all()

@@ -24,7 +24,12 @@ from kqueue.files.folder import LogFolder
 from kqueue.server.processes import Processes
 
 DEADLINE_S = 20
-SECRETS = {"value": b"two-coffees-for-table", "key": b"customer-of-today", "group": b"the-kitchen-group", "header": b"waiter-of-today"}
+SECRETS = {
+    "value": b"two-coffees-for-table",
+    "key": b"customer-of-today",
+    "group": b"the-kitchen-group",
+    "header": b"waiter-of-today",
+}
 LISTENS = re.compile(r"serves PLAINTEXT://(127\.0\.0\.1:\d+)")
 
 
@@ -48,7 +53,9 @@ def produce(bootstrap: str, topic: str, count: int, *, first: int = 0, keys: int
     try:
         for number in range(first, first + count):
             key = b"%s-%d" % (SECRETS["key"], number % keys)
-            producer.send(topic, b"%s-%d" % (SECRETS["value"], number), key=key, headers=[("who", SECRETS["header"])], partition=0)
+            producer.send(
+                topic, b"%s-%d" % (SECRETS["value"], number), key=key, headers=[("who", SECRETS["header"])], partition=0
+            )
             if number % 10 == 9:
                 producer.flush(timeout=DEADLINE_S)
         producer.flush(timeout=DEADLINE_S)
@@ -59,7 +66,9 @@ def produce(bootstrap: str, topic: str, count: int, *, first: int = 0, keys: int
 def consume(bootstrap: str, topic: str, *, offset: int | None = None, group: str | None = None) -> list[int]:
     """The numbers of all records, or those from `offset` on."""
     partition = TopicPartition(topic, 0)
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest")
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest"
+    )
     found: list[int] = []
     try:
         consumer.assign([partition])
@@ -124,7 +133,9 @@ def test_compaction_runs_in_a_process_of_its_own(folder: Path, monkeypatch: pyte
 
 def test_retention_takes_old_segments(folder: Path) -> None:
     with broker_over(folder) as broker:
-        broker.create_topic("orders", segment_bytes=4000, retention_ms=3_600_000, message_timestamp_type="LogAppendTime")
+        broker.create_topic(
+            "orders", segment_bytes=4000, retention_ms=3_600_000, message_timestamp_type="LogAppendTime"
+        )
         produce(broker.bootstrap, "orders", 300)
         segments = len(list(folder.glob("orders-0/*.log")))
         broker.clock.advance(days=1)
@@ -137,9 +148,20 @@ def test_retention_takes_old_segments(folder: Path) -> None:
 @pytest.fixture
 def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`kqueue serve` in a process of its own, and where it listens."""
-    command = [sys.executable, "-m", "kqueue.cli", "serve", "--set", "kqueue.storage=encrypted", "--set", f"log.dirs={folder}"]
+    command = [
+        sys.executable,
+        "-m",
+        "kqueue.cli",
+        "serve",
+        "--set",
+        "kqueue.storage=encrypted",
+        "--set",
+        f"log.dirs={folder}",
+    ]
     command += ["--set", "listeners=PLAINTEXT://127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ
+    ) as process:
         try:
             assert process.stderr is not None
             told = ""
@@ -197,5 +219,9 @@ def test_damage_costs_its_records_and_is_named(folder: Path, caplog: pytest.LogC
         finally:
             consumer.close()
     told = [record.getMessage() for record in caplog.records if record.name == "kqueue.storage.encrypted"]
-    assert any(re.search(r"orders-0/0+\.log: damaged at position 58 of the encrypted file", line) for line in told), told
-    assert any("00000000000000000000.log" in record.getMessage() for record in caplog.records if record.name == "kqueue.log")
+    assert any(re.search(r"orders-0/0+\.log: damaged at position 58 of the encrypted file", line) for line in told), (
+        told
+    )
+    assert any(
+        "00000000000000000000.log" in record.getMessage() for record in caplog.records if record.name == "kqueue.log"
+    )

@@ -235,7 +235,9 @@ def test_frames_that_are_moved_swapped_repeated_or_left_out_are_damage(seed: int
         bounds.append(inner.open("a").size)
     sealed = inner.read("a")
     frames = [sealed[start:end] for start, end in pairwise(bounds)]
-    order = data.draw(st.lists(st.integers(0, len(frames) - 1), max_size=12).filter(lambda order: order != list(range(len(order)))))
+    order = data.draw(
+        st.lists(st.integers(0, len(frames) - 1), max_size=12).filter(lambda order: order != list(range(len(order))))
+    )
     set_bytes(inner, sealed[: HEADER.size] + b"".join(frames[number] for number in order))
     with pytest.raises(StorageFailed, match="damaged"):
         storage.read("a")

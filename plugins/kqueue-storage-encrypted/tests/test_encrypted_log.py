@@ -1,4 +1,6 @@
-"""kqueue's log over it: the power is cut at every step that reaches the disk, in turn; then all is opened again."""
+"""kqueue's log over it: the power is cut at every step that reaches the disk, in turn; then all is
+opened again.
+"""
 
 from __future__ import annotations
 

@@ -49,12 +49,19 @@ def test_it_is_found_by_name(tmp_path: Path) -> None:
     assert b"secret" not in (tmp_path / "a").read_bytes()
 
 
-GOOD = [KEY.hex(), KEY.hex().upper() + "\n", base64.b64encode(KEY).decode(), base64.urlsafe_b64encode(KEY).decode() + "\n"]
+GOOD = [
+    KEY.hex(),
+    KEY.hex().upper() + "\n",
+    base64.b64encode(KEY).decode(),
+    base64.urlsafe_b64encode(KEY).decode() + "\n",
+]
 BAD = ["", "secret", KEY.hex()[:-1], KEY.hex() + "00", "g" * 64, base64.b64encode(KEY + b"x").decode(), "a" * 9000]
 
 
 @pytest.mark.parametrize("text", GOOD)
-def test_a_key_is_hexadecimal_or_base64_in_a_file_or_the_environment(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_hexadecimal_or_base64_in_a_file_or_the_environment(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     open_encrypted(str(tmp_path / "data")).write_atomic("a", b"secret")
     monkeypatch.setenv("KQUEUE_ENCRYPTION_KEY", text)
     assert open_encrypted(str(tmp_path / "data")).read("a") == b"secret"
@@ -65,7 +72,9 @@ def test_a_key_is_hexadecimal_or_base64_in_a_file_or_the_environment(text: str, 
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_a_malformed_key_is_refused_and_not_repeated(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_malformed_key_is_refused_and_not_repeated(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KQUEUE_ENCRYPTION_KEY", text)
     with pytest.raises(KeyRefused, match="KQUEUE_ENCRYPTION_KEY holds no key: expected 32 random bytes") as caught:
         open_encrypted(str(tmp_path))
@@ -119,7 +128,9 @@ def test_a_file_of_another_folder_is_none_of_this_one_even_with_the_same_key(tmp
         ours.read("a")
 
 
-def test_what_opens_it_elsewhere_names_the_key_and_does_not_hold_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_opens_it_elsewhere_names_the_key_and_does_not_hold_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     storage = open_encrypted(str(tmp_path))
     storage.write_atomic("a", b"secret")
     assert storage.opener is not None

@@ -24,22 +24,29 @@ INTERRUPTED = 130  # what a shell shows after Ctrl-C
     "--picture", type=click.Path(dir_okay=False, path_type=Path), default=Path("kqueue-pipeline.png"), show_default=True, metavar="FILE",
     help="Where the picture goes, as PNG.",
 )  # fmt: skip
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep the data in this folder (new or empty).")
+@click.option(
+    "--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep the data in this folder (new or empty)."
+)
 @click.option("--keep", is_flag=True, help="Keep the temporary folder with the data, and say where it is.")
 @click.option("--flights", "limit", type=click.IntRange(min=1), help="Take only the first N flights.", metavar="N")
 @click.option(
     "--speed", type=click.FloatRange(min=0, min_open=True), metavar="HOURS",
     help="Hours of 2013 that pass in a second  [default: as fast as it goes]",
 )  # fmt: skip
-@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs: local[*], local[2], spark://HOST:PORT, …")
-def pipeline(picture: Path, folder: Path | None, keep: bool, limit: int | None, speed: float | None, master: str) -> None:
+@click.option(
+    "--master", default="local[*]", show_default=True, help="Where Spark runs: local[*], local[2], spark://HOST:PORT, …"
+)
+def pipeline(
+    picture: Path, folder: Path | None, keep: bool, limit: int | None, speed: float | None, master: str
+) -> None:
     """Find the delays of 2013 with Spark while the flights are told, and check every sum.
 
-    Starts a broker on local disk. A kafka-python producer tells the flights that left New York in 2013 in the order of
-    time, as JSON; some much later than they left, some broken. Meanwhile Spark reads them with a watermark and counts
-    flights, cancellations and delays by airport and hour. What is late or broken goes to quarantine, with the reason.
-    At the end all of it is compared with what plain Python makes of the same flights; the exit status is 1 if
-    anything differs. A picture shows the year.
+    Starts a broker on local disk. A kafka-python producer tells the flights that left New York in
+    2013 in the order of time, as JSON; some much later than they left, some broken. Meanwhile Spark
+    reads them with a watermark and counts flights, cancellations and delays by airport and hour.
+    What is late or broken goes to quarantine, with the reason. At the end all of it is compared
+    with what plain Python makes of the same flights; the exit status is 1 if anything differs. A
+    picture shows the year.
 
     \b
       kqueue demo pipeline
@@ -53,7 +60,9 @@ def pipeline(picture: Path, folder: Path | None, keep: bool, limit: int | None, 
     if folder is not None and folder.is_dir() and any(folder.iterdir()):
         raise click.ClickException(f"the folder {folder} is not empty; name a new one")
     if not os.access(picture.absolute().parent, os.W_OK):
-        raise click.ClickException(f"the picture {picture} can't be written: there is no folder {picture.absolute().parent} to write to")
+        raise click.ClickException(
+            f"the picture {picture} can't be written: there is no folder {picture.absolute().parent} to write to"
+        )
     try:
         find_java()
         with interrupting() as take_signals, ExitStack() as stack:
@@ -71,7 +80,9 @@ def pipeline(picture: Path, folder: Path | None, keep: bool, limit: int | None, 
 
 
 def _play(folder: Path, file: Path, take_signals: Callable[[], None], **how: Any) -> None:
-    """Run the demo, draw, and show its result. Raises ClickException: one sentence on what is missing or different."""
+    """Run the demo, draw, and show its result. Raises ClickException: one sentence on what is
+    missing or different.
+    """
     from kafka.errors import KafkaError
     from rich.console import Console
 
@@ -98,4 +109,6 @@ def _play(folder: Path, file: Path, take_signals: Callable[[], None], **how: Any
     if complaints:
         raise click.ClickException(f"this is not what should come out: {'; '.join(complaints)}.")
     aside = len(result.quarantine)
-    click.echo(f"All {result.truth.flights:,} flights were counted once, and the {aside:,} late and broken ones put aside.")
+    click.echo(
+        f"All {result.truth.flights:,} flights were counted once, and the {aside:,} late and broken ones put aside."
+    )

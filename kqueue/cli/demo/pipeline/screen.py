@@ -1,4 +1,6 @@
-"""What is seen while it runs: the bars of `kqueue demo`, and below them the facts of the stream; plain lines where there is no terminal."""
+"""What is seen while it runs: the bars of `kqueue demo`, and below them the facts of the stream;
+plain lines where there is no terminal.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ VALUE_WIDTH = len("2013-01-01 00:00")
 class Facts(NamedTuple):
     """One moment of the stream.
 
-    now_ms: the time of the last event sent. sent: of `expected` events. sent_s, read_s: records in a second, of late.
+    now_ms: the time of the last event sent. sent: of `expected` events. sent_s, read_s: records in
+    a second, of late.
     """
 
     now_ms: int | None
@@ -77,7 +80,9 @@ class StreamScreen(Screen):
         table = Table.grid(padding=(0, 2))
         table.add_column(no_wrap=True)
         table.add_column(justify="right", no_wrap=True, min_width=VALUE_WIDTH)
-        table.add_column(style="dim")  # its cells can't wrap, but it can, so that it alone gives way where there is no room
+        table.add_column(
+            style="dim"
+        )  # its cells can't wrap, but it can, so that it alone gives way where there is no room
         for row in self._facts.rows():
             table.add_row(*(Text(cell, overflow="ellipsis", no_wrap=True) for cell in row))
         return Padding(table, (1, 0, 0, 2))
@@ -109,5 +114,7 @@ def reasons_text(quarantined: Mapping[str, int]) -> str:
 
 
 def short(reason: str) -> str:
-    """A reason without what it explains: ``late: told more than …`` is ``late``, ``origin: missing`` stays."""
+    """A reason without what it explains: ``late: told more than …`` is ``late``, ``origin:
+    missing`` stays.
+    """
     return "late" if reason.startswith("late:") else reason

@@ -1,4 +1,6 @@
-"""Tells the flights in a thread of its own, through kafka-python, as any program would; and knows what must come of them."""
+"""Tells the flights in a thread of its own, through kafka-python, as any program would; and knows
+what must come of them.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,13 @@ JOIN_S = 10.0
 
 
 class Sender:
-    """Use as a context manager; `start` begins. What others read of it is set by the thread, whole at each moment.
+    """Use as a context manager; `start` begins. What others read of it is set by the thread, whole
+    at each moment.
 
-    count: events that there will be, the last one included. sent: how many have been handed to the client; all of them have been taken once
-    `confirmed`. now_ms: the time of the last one (ms since 1970). closing_ms: that of the one that closes. truth: what must come out.
-    error: why it ended early.
+    count: events that there will be, the last one included. sent: how many have been handed to the
+    client; all of them have been taken once `confirmed`. now_ms: the time of the last one (ms since
+    1970). closing_ms: that of the one that closes. truth: what must come out. error: why it ended
+    early.
     """
 
     def __init__(self, flights: Flights, limit: int | None, hours_per_s: float | None) -> None:
@@ -90,9 +94,11 @@ class Sender:
 
 
 def closing_event(told: Iterable[Event]) -> Event:
-    """A last event, so long after all others that every hour of theirs is done once it has been read; its own never is.
+    """A last event, so long after all others that every hour of theirs is done once it has been
+    read; its own never is.
 
-    A stream's time goes by its events alone: without one more the last hours would stay open for ever.
+    A stream's time goes by its events alone: without one more the last hours would stay open for
+    ever.
     """
     last_ms = max((event.told_ms for event in told), default=0)
     told_ms = (last_ms // HOUR_MS + 1) * HOUR_MS + LATENESS_MS

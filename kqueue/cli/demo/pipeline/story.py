@@ -1,4 +1,6 @@
-"""The demo from beginning to end: a broker, a sender and Spark side by side; then the sums, and the picture."""
+"""The demo from beginning to end: a broker, a sender and Spark side by side; then the sums, and the
+picture.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
     from kqueue import Broker
     from kqueue.spark.jobs.delays import Delays
 
-# One partition, so that Spark reads the events in the order in which they are told, however far it is behind: a watermark goes by the
-# latest event of all partitions, and would leave the others' behind.
+# One partition, so that Spark reads the events in the order in which they are told, however far it
+# is behind: a watermark goes by the latest event of all partitions, and would leave the others'
+# behind.
 PARTITIONS = 1
 SPARK_LOG = "spark.log"
 WORDS_MAX = 300
@@ -37,7 +40,9 @@ RATE_OVER_S = 5.0
 
 @dataclass(slots=True)
 class Result:
-    """What happened, for the table, the verdict and the picture. stored: records in the topic. stream_s: how long the queries ran."""
+    """What happened, for the table, the verdict and the picture. stored: records in the topic.
+    stream_s: how long the queries ran.
+    """
 
     sent: int
     stored: int
@@ -63,7 +68,9 @@ class Result:
     def rows(self) -> list[tuple[str, str, str]]:
         """The table: what, how much, and how fast or where."""
         gold, seen = self.gold, self.seen
-        flights, cancelled, delayed = (sum(getattr(row, name) for row in gold) for name in ("flights", "cancelled", "delayed"))
+        flights, cancelled, delayed = (
+            sum(getattr(row, name) for row in gold) for name in ("flights", "cancelled", "delayed")
+        )
         left = flights - cancelled
         minutes = sum((row.flights - row.cancelled) * (row.delay_avg_min or 0.0) for row in gold)
         rate = self.sent / self.stream_s if self.stream_s else 0.0
@@ -79,7 +86,10 @@ class Result:
             ("Average delay", f"{minutes / left:.1f} min" if left else "–", "of those that left"),
             ("In quarantine", f"{len(self.quarantine):,}", ""),
         ]
-        rows += [(f"  {short(reason)}", f"{count:,}", "") for reason, count in sorted(seen.quarantined.items(), key=lambda item: -item[1])]
+        rows += [
+            (f"  {short(reason)}", f"{count:,}", "")
+            for reason, count in sorted(seen.quarantined.items(), key=lambda item: -item[1])
+        ]
         return [*rows, ("Time, all in all", f"{self.total_s:.1f} s", "")]
 
 
@@ -94,9 +104,9 @@ def run(
 ) -> Result:
     """Play the demo in an empty `folder`, with the first `limit` flights (None: all of them).
 
-    Args: master: where Spark runs. hours_per_s: hours of 2013 in a second; None: as fast as it goes. take_signals: called once Spark is
-    there, which takes Ctrl-C for itself.
-    Raises: Refused, KafkaError, KqueueError, OSError: it could not be played to its end.
+    Args: master: where Spark runs. hours_per_s: hours of 2013 in a second; None: as fast as it
+    goes. take_signals: called once Spark is there, which takes Ctrl-C for itself. Raises: Refused,
+    KafkaError, KqueueError, OSError: it could not be played to its end.
     """
     from kqueue import Broker
 
@@ -116,7 +126,9 @@ def run(
     finally:
         broker.stop()
     disk_bytes = sum(file.stat().st_size for file in folder.glob(f"broker/**/{TOPIC}-*/*.log"))
-    return Result(sender.sent, stored, truth, seen, gold, quarantine, stream_s, time.monotonic() - started_s, disk_bytes)
+    return Result(
+        sender.sent, stored, truth, seen, gold, quarantine, stream_s, time.monotonic() - started_s, disk_bytes
+    )
 
 
 def _process(
@@ -154,7 +166,9 @@ def _stored(broker: Broker) -> int:
 
 
 def _watch(delays: Delays, sender: Sender, screen: StreamScreen, stored: Callable[[], int]) -> Seen:
-    """Look until all that was `stored` is done. Raises Refused: nothing moves any more; PipelineFailed; what the sender met with."""
+    """Look until all that was `stored` is done. Raises Refused: nothing moves any more;
+    PipelineFailed; what the sender met with.
+    """
     sent_rate, read_rate = Rate(), Rate()
     moved_s, before = time.monotonic(), (0, Seen())
     with screen.step("Finding delays with Spark", sender.count) as step:
@@ -163,13 +177,24 @@ def _watch(delays: Delays, sender: Sender, screen: StreamScreen, stored: Callabl
             step.show(seen.records)
             if sender.error is not None:
                 raise sender.error
-            screen.show(Facts(sender.now_ms, sender.sent, sender.count, sent_rate.of(sender.sent), read_rate.of(seen.records), seen))
+            screen.show(
+                Facts(
+                    sender.now_ms,
+                    sender.sent,
+                    sender.count,
+                    sent_rate.of(sender.sent),
+                    read_rate.of(seen.records),
+                    seen,
+                )
+            )
             if sender.confirmed and delays.has_done(stored(), (sender.closing_ms or 0) - LATENESS_MS):
                 return seen
             if (sender.sent, seen) != before:
                 moved_s, before = time.monotonic(), (sender.sent, seen)
             elif time.monotonic() - moved_s > SILENCE_S:
-                raise Refused(f"nothing has moved for {SILENCE_S:.0f} s, after {seen.records:,} of {sender.sent:,} records")
+                raise Refused(
+                    f"nothing has moved for {SILENCE_S:.0f} s, after {seen.records:,} of {sender.sent:,} records"
+                )
             time.sleep(LOOK_EVERY_S)
 
 

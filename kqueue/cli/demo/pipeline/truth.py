@@ -1,4 +1,6 @@
-"""What has to come out, reckoned in plain Python from the flights themselves, and in which ways what came out differs from it."""
+"""What has to come out, reckoned in plain Python from the flights themselves, and in which ways
+what came out differs from it.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,8 @@ REASONS: dict[Harm, str] = {
 class Truth:
     """What gold and quarantine must hold.
 
-    hours: by airport and start of the hour, ms since 1970. aside: records by their time and value -> how their reason begins, one text for
-    each record. flights: how many are in `hours`.
+    hours: by airport and start of the hour, ms since 1970. aside: records by their time and value
+    -> how their reason begins, one text for each record. flights: how many are in `hours`.
     """
 
     hours: dict[Hour, AirportHour]
@@ -50,7 +52,9 @@ class Truth:
 
 
 def truth_of(flights: Iterable[Flight], told: Iterable[Event], going: Callable[[], bool] = lambda: True) -> Truth:
-    """What must come of `flights` when they are told as `told`. going: asked now and then; once it says no, the truth stays unfinished."""
+    """What must come of `flights` when they are told as `told`. going: asked now and then; once it
+    says no, the truth stays unfinished.
+    """
     fine: set[int] = set()
     aside: dict[Record, list[str]] = {}
     for event in told:
@@ -70,7 +74,9 @@ def truth_of(flights: Iterable[Flight], told: Iterable[Event], going: Callable[[
 
 
 def _departure(row: dict[str, object]) -> tuple[Hour, int | None]:
-    """The airport and the hour in which a flight left, or should have, and its delay. Whole minutes alone are reckoned with."""
+    """The airport and the hour in which a flight left, or should have, and its delay. Whole minutes
+    alone are reckoned with.
+    """
     begun = datetime.fromisoformat(str(row["time_hour"])).astimezone(UTC)
     minutes, delay_min = row["minute"], row["dep_delay"]
     assert isinstance(minutes, int)
@@ -92,7 +98,9 @@ def _summed(hour: Hour, delays: list[int | None]) -> AirportHour:
 
 
 def complaints(truth: Truth, gold: Iterable[AirportHour], quarantine: Iterable[Quarantined]) -> list[str]:
-    """Half sentences, one for each way in which what came out differs from what has to; empty when all is well."""
+    """Half sentences, one for each way in which what came out differs from what has to; empty when
+    all is well.
+    """
     return [*_about_gold(truth, list(gold)), *_about_quarantine(truth, list(quarantine))]
 
 
@@ -107,8 +115,14 @@ def _about_gold(truth: Truth, gold: list[AirportHour]) -> list[str]:
     missing = sorted(truth.hours.keys() - rows.keys(), key=_by_time)
     strange = sorted(rows.keys() - truth.hours.keys(), key=_by_time)
     twice = sorted((hour for hour, those in rows.items() if len(those) > 1), key=_by_time)
-    wrong = sorted((hour for hour in truth.hours.keys() & rows.keys() if not _same(truth.hours[hour], rows[hour][0])), key=_by_time)
-    for hours, words in ((missing, "missing in gold"), (strange, "in gold that had no flights"), (twice, "in gold more than once")):
+    wrong = sorted(
+        (hour for hour in truth.hours.keys() & rows.keys() if not _same(truth.hours[hour], rows[hour][0])), key=_by_time
+    )
+    for hours, words in (
+        (missing, "missing in gold"),
+        (strange, "in gold that had no flights"),
+        (twice, "in gold more than once"),
+    ):
         if hours:
             found.append(f"hours of an airport {words}: {len(hours):,}, the first of {_shown(hours[0])}")
     if wrong:
@@ -136,7 +150,9 @@ def _about_quarantine(truth: Truth, quarantine: list[Quarantined]) -> list[str]:
 
 
 def _same(one: AirportHour, other: AirportHour) -> bool:
-    return one._replace(delay_avg_min=None) == other._replace(delay_avg_min=None) and _close(one.delay_avg_min, other.delay_avg_min)
+    return one._replace(delay_avg_min=None) == other._replace(delay_avg_min=None) and _close(
+        one.delay_avg_min, other.delay_avg_min
+    )
 
 
 def _close(one: float | None, other: float | None) -> bool:

@@ -1,7 +1,8 @@
 """What topics hold, and what is missing or repeated, in one pass over all records.
 
-`stretch` sums up what goes by, `counting` has Spark do it, `gaps` finds out from the batches' headers why offsets are missing, `lags` how
-far groups are behind; `facts` is what comes of it, `pictures` and `report` show it. Only `counting` knows Spark.
+`stretch` sums up what goes by, `counting` has Spark do it, `gaps` finds out from the batches'
+headers why offsets are missing, `lags` how far groups are behind; `facts` is what comes of it,
+`pictures` and `report` show it. Only `counting` knows Spark.
 """
 
 from __future__ import annotations
@@ -35,19 +36,33 @@ if TYPE_CHECKING:
 
 __all__ = ["Audited", "Gap", "Lag", "Report", "audit"]
 OWN = r"(?!__cluster_metadata$|_kqueue-sink-).*"
-"""All topics but Kafka's own, which the source leaves out, those of its controllers, and what our sink stages."""
+"""All topics but Kafka's own, which the source leaves out, those of its controllers, and what our
+sink stages.
+"""
 TASK_ROWS, TASKS_MAX = 1_000_000, 2_000
-"""Offsets that one task reads: few enough to see progress, and to share out what one partition has; each makes a summary."""
+"""Offsets that one task reads: few enough to see progress, and to share out what one partition has;
+each makes a summary.
+"""
 _CHOOSING = ("subscribe", "subscribepattern", "assign")
-_PLANNED = (*_CHOOSING, "startingoffsets", "endingoffsets", "failondataloss", "includeheaders", "minpartitions", "maxrecordsperpartition")
+_PLANNED = (
+    *_CHOOSING,
+    "startingoffsets",
+    "endingoffsets",
+    "failondataloss",
+    "includeheaders",
+    "minpartitions",
+    "maxrecordsperpartition",
+)
 
 
-def audit(spark: SparkSession, source: Mapping[str, str], *, groups: Sequence[str] = (), tell: TellOf = silent) -> Report:
+def audit(
+    spark: SparkSession, source: Mapping[str, str], *, groups: Sequence[str] = (), tell: TellOf = silent
+) -> Report:
     """Look at every record of topics.
 
-    Args: source: options of the kqueue source for batches that say where to read, and which topics: none: all but internal ones.
-    groups: whose lag to tell; none: of all groups.
-    Raises: OptionError, ClientError, StorageFailed, CorruptBatch.
+    Args: source: options of the kqueue source for batches that say where to read, and which topics:
+    none: all but internal ones. groups: whose lag to tell; none: of all groups. Raises:
+    OptionError, ClientError, StorageFailed, CorruptBatch.
     """
     chosen = dict(source) if any(name.lower() in _CHOOSING for name in source) else {**source, "subscribePattern": OWN}
     options = parse_options(chosen, streaming=False)
@@ -68,7 +83,11 @@ def audit(spark: SparkSession, source: Mapping[str, str], *, groups: Sequence[st
 
 
 def _note(options: SourceOptions, way: Way) -> str:
-    if not isinstance(way, FolderWay) or options["includeActiveSegment"] != "auto" or way.storage.exists(CLEAN_SHUTDOWN):
+    if (
+        not isinstance(way, FolderWay)
+        or options["includeActiveSegment"] != "auto"
+        or way.storage.exists(CLEAN_SHUTDOWN)
+    ):
         return ""
     return f"{way.storage.place} is in use, or was not stopped cleanly: the last segment of each partition was not looked at."
 
@@ -80,7 +99,9 @@ def _ranges(options: SourceOptions, way: Way) -> list[Range]:
 
 
 def _lags(way: Way, groups: Sequence[str], ranges: Sequence[Range]) -> tuple[list[Lag], str]:
-    if isinstance(way, FolderWay) and not any(way.storage.exists(f"{OFFSETS_TOPIC}-{number}") for number in range(1000)):
+    if isinstance(way, FolderWay) and not any(
+        way.storage.exists(f"{OFFSETS_TOPIC}-{number}") for number in range(1000)
+    ):
         return [], f"{way.storage.place} has no {OFFSETS_TOPIC}, where groups leave their offsets; ask a broker for lag"
     return lags(way, groups, {one.place: one.start for one in ranges}, {one.place: one.end for one in ranges}), ""
 
@@ -145,7 +166,9 @@ def _facts(one: Range, start: int, seen: Stretch | None, policy: str | None) -> 
 
 
 def _missing(row: Audited, seen: Stretch | None) -> tuple[Ranges, int, int]:
-    """The first ranges from the start of the log to its end that have no record, how many ranges, and how many offsets."""
+    """The first ranges from the start of the log to its end that have no record, how many ranges,
+    and how many offsets.
+    """
     if seen is None:
         return ([(row.start, row.end)], 1, row.end - row.start) if row.end > row.start else ([], 0, 0)
     first, last = max(seen.first, row.start), seen.last + 1
@@ -156,7 +179,9 @@ def _missing(row: Audited, seen: Stretch | None) -> tuple[Ranges, int, int]:
     return [*head, *inside, *tail], count, sum(end - begin for begin, end in (*head, *tail)) + seen.missing
 
 
-def _explained(row: Audited, one: Range, seen: Stretch | None, options: SourceOptions, way: Way, why: Compaction) -> Audited:
+def _explained(
+    row: Audited, one: Range, seen: Stretch | None, options: SourceOptions, way: Way, why: Compaction
+) -> Audited:
     ranges, count, missing = _missing(row, seen)
     if not missing:
         return row

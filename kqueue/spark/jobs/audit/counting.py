@@ -3,7 +3,8 @@
     records -> slim: place, offset, time, hash of the content, … -> seen: the same rows, and between them summaries of what went by
             -> groups of rows that are equal in place, time and hash -> summaries, and how many are repeated
 
-Hashes are grouped by Spark, which spills what does not fit into memory; nothing else grows with the number of records.
+Hashes are grouped by Spark, which spills what does not fit into memory; nothing else grows with the
+number of records.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ ROWS = "topic string, partition int, offset bigint, ms bigint, content bigint, k
 
 
 class Repeated(NamedTuple):
-    """rows: records that are equal to an earlier one. first, again: offsets of the first that has equals, and of the last of these."""
+    """rows: records that are equal to an earlier one. first, again: offsets of the first that has
+    equals, and of the last of these.
+    """
 
     rows: int
     first: int
@@ -35,7 +38,9 @@ class Repeated(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """By partition: what went by, in stretches, and what is repeated; those without records, or without repeated ones, are left out."""
+    """By partition: what went by, in stretches, and what is repeated; those without records, or
+    without repeated ones, are left out.
+    """
 
     stretches: Mapping[TopicPartition, list[Stretch]]
     repeated: Mapping[TopicPartition, Repeated]
@@ -52,7 +57,8 @@ class Planned(NamedTuple):
 def counted(records: DataFrame, ranges: Sequence[Range], rows_max: int) -> Counted:
     """Look at records.
 
-    Args: records: with headers. ranges: what they were read from, one of each partition. rows_max: the maxRecordsPerPartition with which.
+    Args: records: with headers. ranges: what they were read from, one of each partition. rows_max:
+    the maxRecordsPerPartition with which.
     """
     plan = {one.place: Planned(number, one, _edges(one, rows_max)) for number, one in enumerate(ranges)}
     places = [one.place for one in ranges]
@@ -68,7 +74,9 @@ def counted(records: DataFrame, ranges: Sequence[Range], rows_max: int) -> Count
 
 
 def slim(records: DataFrame) -> DataFrame:
-    """Records with numbers alone, as `ROWS`; `content` is a hash of key, value, headers and time, and null is no empty text."""
+    """Records with numbers alone, as `ROWS`; `content` is a hash of key, value, headers and time,
+    and null is no empty text.
+    """
     nulls = [F.col(name).isNull() for name in ("key", "value")]
     return records.select(
         "topic",
@@ -83,13 +91,17 @@ def slim(records: DataFrame) -> DataFrame:
 
 
 def _edges(one: Range, rows_max: int) -> tuple[int, ...]:
-    """As the source cuts a partition (`planning`): what lies between two pieces is another task's, and not missing."""
+    """As the source cuts a partition (`planning`): what lies between two pieces is another task's,
+    and not missing.
+    """
     pieces = -(-one.size // rows_max)
     return tuple(one.start + one.size * number // pieces for number in range(1, pieces))
 
 
 def watch(plan: Mapping[TopicPartition, Planned]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow`: rows as `SEEN` out of `ROWS`. After the rows of a task comes a summary for each piece of a partition."""
+    """For `mapInArrow`: rows as `SEEN` out of `ROWS`. After the rows of a task comes a summary for
+    each piece of a partition.
+    """
 
     def seen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         now: tuple[tuple[TopicPartition, int], Stretch] | None = None
@@ -111,7 +123,9 @@ def watch(plan: Mapping[TopicPartition, Planned]) -> Callable[[Iterable[pa.Recor
 
 
 def equal(seen: DataFrame) -> DataFrame:
-    """place, summary; or, with a summary of null, repeated (how many records of the place are) and an example of two equal offsets."""
+    """place, summary; or, with a summary of null, repeated (how many records of the place are) and
+    an example of two equal offsets.
+    """
     groups = seen.groupBy("place", "ms", "content", "summary").agg(
         F.count("*").alias("rows"), F.min("offset").alias("first"), F.max("offset").alias("again")
     )
@@ -119,7 +133,9 @@ def equal(seen: DataFrame) -> DataFrame:
     return told.agg(F.sum(F.col("rows") - 1).alias("repeated"), F.min(F.struct("first", "again")).alias("example"))
 
 
-def _runs(batch: pa.RecordBatch, plan: Mapping[TopicPartition, Planned]) -> Iterator[tuple[tuple[TopicPartition, int], pa.RecordBatch]]:
+def _runs(
+    batch: pa.RecordBatch, plan: Mapping[TopicPartition, Planned]
+) -> Iterator[tuple[tuple[TopicPartition, int], pa.RecordBatch]]:
     """The rows of each partition, and of each piece of it, where they follow each other."""
     import numpy as np
     import pyarrow.compute as pc
@@ -143,7 +159,9 @@ def _columns(rows: pa.RecordBatch) -> Columns:
     import pyarrow.compute as pc
 
     def whole(name: str) -> np.ndarray:
-        found: np.ndarray = pc.fill_null(rows.column(name), 0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        found: np.ndarray = (
+            pc.fill_null(rows.column(name), 0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        )
         return found
 
     def there(name: str) -> np.ndarray:
@@ -176,4 +194,6 @@ def _summary(number: int, stretch: Stretch) -> pa.RecordBatch:
 
     row = {"place": number, "ms": None, "content": stretch.first, "offset": stretch.first, "summary": stretch.to_json()}
     types = (pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.string())
-    return pa.RecordBatch.from_arrays([pa.array([value], kind) for value, kind in zip(row.values(), types, strict=True)], names=list(row))
+    return pa.RecordBatch.from_arrays(
+        [pa.array([value], kind) for value, kind in zip(row.values(), types, strict=True)], names=list(row)
+    )

@@ -17,15 +17,17 @@ NO_TIMES = Times()
 class Audited:
     """What a partition holds.
 
-    start, end: where its log begins, and how far it can be read; first, last: of the offsets that have a record, None: there are none.
-    Each offset from 0 to `end` is counted once: `deleted` lie before the start, `records` have a record, `markers` end transactions,
-    `compacted` were taken by compaction, and `missing` has what nothing explains.
-    gaps: the first `GAPS_NAMED` ranges of the last three kinds; gap_count: how many there are.
-    repeated: records that have key, value, headers and time in common with an earlier one; example: two such offsets.
-    aborted, open: records of transactions that were aborted, or are open; None: it has no markers, so nobody looked.
-    keys: how many different ones, exact below 1,024, else within 3 %. largest: bytes of key and value, at `largest_offset`.
-    first_ms, last_ms: least and greatest time; backward: records that are older than the one before, backward_ms: by how much at most.
-    cells: records in equal parts of the offsets from `start` to `end`; times: records over time.
+    start, end: where its log begins, and how far it can be read; first, last: of the offsets that
+    have a record, None: there are none. Each offset from 0 to `end` is counted once: `deleted` lie
+    before the start, `records` have a record, `markers` end transactions, `compacted` were taken by
+    compaction, and `missing` has what nothing explains. gaps: the first `GAPS_NAMED` ranges of the
+    last three kinds; gap_count: how many there are. repeated: records that have key, value, headers
+    and time in common with an earlier one; example: two such offsets. aborted, open: records of
+    transactions that were aborted, or are open; None: it has no markers, so nobody looked. keys:
+    how many different ones, exact below 1,024, else within 3 %. largest: bytes of key and value, at
+    `largest_offset`. first_ms, last_ms: least and greatest time; backward: records that are older
+    than the one before, backward_ms: by how much at most. cells: records in equal parts of the
+    offsets from `start` to `end`; times: records over time.
     """
 
     topic: str
@@ -73,7 +75,9 @@ class Audited:
 
     def as_json(self) -> dict[str, Any]:
         """All but what is for pictures only."""
-        found: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__ if name not in ("cells", "times", "holes")}
+        found: dict[str, Any] = {
+            name: getattr(self, name) for name in self.__slots__ if name not in ("cells", "times", "holes")
+        }
         found["gaps"] = [gap._asdict() for gap in self.gaps[:GAPS_NAMED]]
         return found
 
@@ -82,7 +86,8 @@ class Audited:
 class Report:
     """partitions, lags: sorted. taken_ms: when; place: the broker or folder.
 
-    lag_unknown: why nothing is known of groups, "": all is. note: what else to know, as a sentence, "": nothing.
+    lag_unknown: why nothing is known of groups, "": all is. note: what else to know, as a sentence,
+    "": nothing.
     """
 
     place: str

@@ -1,7 +1,9 @@
-"""Why offsets have no record: the headers of the batches around them say it, as far as it can be known. Knows no Spark.
+"""Why offsets have no record: the headers of the batches around them say it, as far as it can be
+known. Knows no Spark.
 
-A marker that ends a transaction takes an offset that no reader sees. A batch that spans more offsets than it has records was compacted.
-Where no batch is at all, compaction may have taken it whole; where nothing was ever compacted, records are missing.
+A marker that ends a transaction takes an offset that no reader sees. A batch that spans more
+offsets than it has records was compacted. Where no batch is at all, compaction may have taken it
+whole; where nothing was ever compacted, records are missing.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ GAPS_NAMED = 5
 
 
 class Gap(NamedTuple):
-    """Offsets from `first` to before `end` without a record. why: DELETED, MARKER, COMPACTED or MISSING; the worst of what holds."""
+    """Offsets from `first` to before `end` without a record. why: DELETED, MARKER, COMPACTED or
+    MISSING; the worst of what holds.
+    """
 
     first: int
     end: int
@@ -37,7 +41,8 @@ class Gap(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A batch: its offsets, and how many records. control: ABORT, COMMIT or another number of a control batch, None: it has data.
+    """A batch: its offsets, and how many records. control: ABORT, COMMIT or another number of a
+    control batch, None: it has data.
 
     producer: the id of the producer of a transaction's batch, None: it belongs to none.
     """
@@ -53,8 +58,9 @@ class Span(NamedTuple):
 class Holes:
     """What batches say of offsets that have no record.
 
-    markers, compacted, between: how many offsets are control batches', are missing inside of batches, and lie in no batch. aborted,
-    open: records of transactions that were aborted, or that have no end yet. named: `Gap`s of MARKER and, where no batch is, MISSING.
+    markers, compacted, between: how many offsets are control batches', are missing inside of
+    batches, and lie in no batch. aborted, open: records of transactions that were aborted, or that
+    have no end yet. named: `Gap`s of MARKER and, where no batch is, MISSING.
     """
 
     markers: int = 0
@@ -66,7 +72,9 @@ class Holes:
 
 
 def holes(spans: Iterable[Span], start: int, end: int, near: Ranges) -> Holes:
-    """Go through batches between two offsets. Args: near: only ranges that touch one of these, rising, are kept."""
+    """Go through batches between two offsets. Args: near: only ranges that touch one of these,
+    rising, are kept.
+    """
     found, at, number = Holes(), start, 0
     begun: dict[int, int] = {}
 
@@ -136,7 +144,8 @@ def named(gaps: Ranges, found: Holes, *, is_compacted: bool) -> list[Gap]:
 
 
 def spans_of(way: Way, options: SourceOptions, place: TopicPartition, start: int, end: int) -> Iterator[Span]:
-    """The batches of a partition from the one with `start` to the last that begins before `end`; checksums are not looked at.
+    """The batches of a partition from the one with `start` to the last that begins before `end`;
+    checksums are not looked at.
 
     Raises: CorruptBatch, ClientError, StorageFailed.
     """
@@ -158,7 +167,9 @@ def _in_folder(way: FolderWay, place: TopicPartition, start: int, end: int) -> I
 def _on_wire(way: WireWay, place: TopicPartition, start: int, end: int) -> Iterator[Span]:
     at = start
     while at < end:
-        records = way.client.fetch({place: at}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=1)[place].records
+        records = way.client.fetch({place: at}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=1)[
+            place
+        ].records
         begin = at
         for position, unit in iter_units(records):
             if isinstance(unit, BatchHeader):

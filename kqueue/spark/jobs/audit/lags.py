@@ -1,4 +1,6 @@
-"""How far consumer groups are behind: from a broker, or from the offsets in a folder. Knows no Spark."""
+"""How far consumer groups are behind: from a broker, or from the offsets in a folder. Knows no
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,10 @@ Committed = dict[str, Offsets]
 
 
 class Lag(NamedTuple):
-    """A group in a partition. lag: offsets that it has not committed, deleted ones left out. deleted: offsets that were deleted before it
-    got to them. ahead: how far it is beyond the end (the topic was made anew). oldest_ms: the time of the first record that it has not
-    committed; None: there is none, or it has no time.
+    """A group in a partition. lag: offsets that it has not committed, deleted ones left out.
+    deleted: offsets that were deleted before it got to them. ahead: how far it is beyond the end
+    (the topic was made anew). oldest_ms: the time of the first record that it has not committed;
+    None: there is none, or it has no time.
     """
 
     group: str
@@ -43,15 +46,19 @@ class Lag(NamedTuple):
     oldest_ms: int | None
 
     def age_ms(self, now_ms: int) -> int | None:
-        """How long the first record that is not committed has been waiting; None: there is none, or it has no time."""
+        """How long the first record that is not committed has been waiting; None: there is none, or
+        it has no time.
+        """
         return None if self.oldest_ms is None else max(now_ms - self.oldest_ms, 0)
 
 
-def lags(way: Way, groups: Sequence[str], earliest: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[Lag]:
+def lags(
+    way: Way, groups: Sequence[str], earliest: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> list[Lag]:
     """Of each group in each of these partitions that it has committed anything for; sorted.
 
-    Args: groups: None named: all that have.
-    Raises: OptionError: a group was named that has committed nothing, for any topic. ClientError, StorageFailed.
+    Args: groups: None named: all that have. Raises: OptionError: a group was named that has
+    committed nothing, for any topic. ClientError, StorageFailed.
     """
     committed = _of_broker(way, groups) if isinstance(way, WireWay) else _of_folder(way, groups)
     found = []
@@ -63,18 +70,25 @@ def lags(way: Way, groups: Sequence[str], earliest: Mapping[TopicPartition, int]
 
 
 def _lag(way: Way, group: str, place: TopicPartition, offset: int, start: int, end: int) -> Lag:
-    if isinstance(way, FolderWay) and offset > end:  # groups of a broker at work are in its last segment, which we leave alone
+    if (
+        isinstance(way, FolderWay) and offset > end
+    ):  # groups of a broker at work are in its last segment, which we leave alone
         with contextlib.suppress(NotALogFolder, StorageFailed, FileNotFoundError):
             end = max(end, LogFolder(way.storage, f"{place.topic}-{place.partition}").end_offset)
     next_offset = max(offset, start)
     oldest = _first_time(way, place, next_offset, end) if next_offset < end else None
-    return Lag(group, *place, offset, end, max(end - next_offset, 0), max(start - offset, 0), max(offset - end, 0), oldest)
+    return Lag(
+        group, *place, offset, end, max(end - next_offset, 0), max(start - offset, 0), max(offset - end, 0), oldest
+    )
 
 
 def _of_broker(way: WireWay, groups: Sequence[str]) -> Committed:
     there = way.client.groups()
     _check(groups, there, f"on {way.client.options.bootstrap}")
-    return {name: {place: one.offset for place, one in way.client.committed(name, stable=False).items()} for name in groups or there}
+    return {
+        name: {place: one.offset for place, one in way.client.committed(name, stable=False).items()}
+        for name in groups or there
+    }
 
 
 def _check(groups: Iterable[str], there: Iterable[str], where: str) -> None:
@@ -113,7 +127,9 @@ def _read_into(found: Committed, log: LogFolder) -> None:
 def _first_time(way: Way, place: TopicPartition, offset: int, end: int) -> int | None:
     """The time of the first record from an offset on; a look that fails says nothing."""
     try:
-        record = _in_folder(way, place, offset, end) if isinstance(way, FolderWay) else _on_wire(way, place, offset, end)
+        record = (
+            _in_folder(way, place, offset, end) if isinstance(way, FolderWay) else _on_wire(way, place, offset, end)
+        )
     except (KqueueError, FileNotFoundError):
         return None
     return None if record is None or record.timestamp < 0 else record.timestamp
@@ -127,7 +143,9 @@ def _in_folder(way: FolderWay, place: TopicPartition, offset: int, end: int) -> 
 def _on_wire(way: Way, place: TopicPartition, offset: int, end: int) -> Record | None:
     assert isinstance(way, WireWay)
     while offset < end:
-        records = way.client.fetch({place: offset}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=1)[place].records
+        records = way.client.fetch(
+            {place: offset}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=1
+        )[place].records
         begin = offset
         for position, unit in iter_units(records):
             if not (isinstance(unit, BatchHeader) and unit.is_control):
@@ -141,4 +159,8 @@ def _on_wire(way: Way, place: TopicPartition, offset: int, end: int) -> Record |
 
 
 def _records(buf: memoryview, position: int, unit: Unit) -> Iterator[Record]:
-    return iter_records(buf, position) if isinstance(unit, BatchHeader) else iter(entry_records(unit, DECOMPRESSED_BYTES_MAX))
+    return (
+        iter_records(buf, position)
+        if isinstance(unit, BatchHeader)
+        else iter(entry_records(unit, DECOMPRESSED_BYTES_MAX))
+    )

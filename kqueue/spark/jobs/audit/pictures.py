@@ -21,9 +21,21 @@ STRIPS_MAX = 8
 SPANS_MAX = 200
 OUTSIDE_MAX = 0.01
 ROW_PX, STRIP_PX, FRAME_PX = 34, 130, 180
-SPANS = {1_000: "second", 10_000: "10 seconds", 60_000: "minute", 600_000: "10 minutes", 3_600_000: "hour", 86_400_000: "day"}
+SPANS = {
+    1_000: "second",
+    10_000: "10 seconds",
+    60_000: "minute",
+    600_000: "10 minutes",
+    3_600_000: "hour",
+    86_400_000: "day",
+}
 WHY_COLOURS = {DELETED: EMPTY, MARKER: COLOURS["sky"], COMPACTED: COLOURS["orange"], MISSING: COLOURS["red"]}
-WHY_WORDS = {DELETED: "before the log start", MARKER: "ends of transactions", COMPACTED: "compacted", MISSING: "missing"}
+WHY_WORDS = {
+    DELETED: "before the log start",
+    MARKER: "ends of transactions",
+    COMPACTED: "compacted",
+    MISSING: "missing",
+}
 
 
 class Picture(NamedTuple):
@@ -59,19 +71,29 @@ def _pictures(report: Report) -> list[tuple[Picture, bool, int, Drawing]]:
             _over_time,
         ),
         (
-            Picture("skew.png", "How evenly partitions are filled", "Records, bytes of keys and values, and different keys."),
+            Picture(
+                "skew.png", "How evenly partitions are filled", "Records, bytes of keys and values, and different keys."
+            ),
             bool(full),
             FRAME_PX + ROW_PX * min(len(full), ROWS_MAX),
             _skew,
         ),
         (
-            Picture("gaps.png", "Where offsets have no record", "Each line is a partition, from its first offset to its end."),
+            Picture(
+                "gaps.png",
+                "Where offsets have no record",
+                "Each line is a partition, from its first offset to its end.",
+            ),
             any(row.end for row in report.partitions),
             FRAME_PX + ROW_PX * min(sum(row.end > 0 for row in report.partitions), ROWS_MAX),
             _gaps,
         ),
         (
-            Picture("lag.png", "How far groups are behind", "Offsets that are not committed; beside them how long the oldest has waited."),
+            Picture(
+                "lag.png",
+                "How far groups are behind",
+                "Offsets that are not committed; beside them how long the oldest has waited.",
+            ),
             bool(lagging),
             FRAME_PX + ROW_PX * min(lagging, ROWS_MAX),
             _lag,
@@ -91,7 +113,9 @@ def _cut(what: str, count: int) -> str:
 
 
 def _over_time(figure: Figure, report: Report) -> None:
-    """A strip for each of the partitions with the most records, and one for the others; all in spans of the same length."""
+    """A strip for each of the partitions with the most records, and one for the others; all in
+    spans of the same length.
+    """
     rows = _timed(report)
     level = max(row.times.level for row in rows)
     shown = [(_name(row), row.times) for row in rows[:STRIPS_MAX]]
@@ -184,7 +208,9 @@ def _skew(figure: Figure, report: Report) -> None:
 
 
 def _gaps(figure: Figure, report: Report) -> None:
-    """Grey where a log was deleted, blue where records are, and marks of the same width at least, so that one offset can be seen."""
+    """Grey where a log was deleted, blue where records are, and marks of the same width at least,
+    so that one offset can be seen.
+    """
     from matplotlib.patches import Patch
 
     there = [row for row in report.partitions if row.end > 0]
@@ -235,7 +261,10 @@ def _lag(figure: Figure, report: Report) -> None:
     names = [f"{_short(plain(lag.group))}  {lag.topic}-{lag.partition}" for lag in rows]
     made = axes.barh(range(len(rows)), [lag.lag for lag in rows], color=COLOURS["blue"], height=0.7)
     ages = [lag.age_ms(report.taken_ms) for lag in rows]
-    labels = [f"{lag.lag:,}" + (f"   oldest waits {age_text(age)}" if age is not None else "") for lag, age in zip(rows, ages, strict=True)]
+    labels = [
+        f"{lag.lag:,}" + (f"   oldest waits {age_text(age)}" if age is not None else "")
+        for lag, age in zip(rows, ages, strict=True)
+    ]
     axes.bar_label(made, labels=labels, padding=6)
     axes.set_yticks(range(len(rows)), names)
     axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -249,5 +278,3 @@ def _lag(figure: Figure, report: Report) -> None:
 
 def _short(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
-
-

@@ -1,4 +1,6 @@
-"""The report of an audit as a page that stands alone: its pictures are in it, and nothing is loaded from anywhere. Knows no Spark."""
+"""The report of an audit as a page that stands alone: its pictures are in it, and nothing is loaded
+from anywhere. Knows no Spark.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def write_report(report: Report, folder: Path) -> Path:
-    """Write report.html and the pictures to a folder, which is made if it is not there; returns the page's path.
+    """Write report.html and the pictures to a folder, which is made if it is not there; returns the
+    page's path.
 
     What is there of these names is replaced. Raises: ExtraNeeded: matplotlib is missing. OSError.
     """
@@ -60,7 +63,13 @@ def _figure(one: Picture, data: bytes) -> str:
 
 
 def _table(
-    title: str, text: str, head: Sequence[str], rows: Iterable[Sequence[str | int]], *, names: int, bad: Sequence[int] = ()
+    title: str,
+    text: str,
+    head: Sequence[str],
+    rows: Iterable[Sequence[str | int]],
+    *,
+    names: int,
+    bad: Sequence[int] = (),
 ) -> str:
     """names: how many columns at the left are names. bad: columns whose numbers are to be zero."""
     lines = []
@@ -72,7 +81,9 @@ def _table(
         lines.append(f"<tr>{''.join(cells)}</tr>\n")
     if not lines:
         return ""
-    titles = "".join(f"<th{' class=name' if number < names else ''}>{html.escape(name)}</th>" for number, name in enumerate(head))
+    titles = "".join(
+        f"<th{' class=name' if number < names else ''}>{html.escape(name)}</th>" for number, name in enumerate(head)
+    )
     note = f"<p>{html.escape(text)}</p>" if text else ""
     return f'<h2>{html.escape(title)}</h2>{note}<div class="wide"><table><tr>{titles}</tr>\n{"".join(lines)}</table></div>\n'
 
@@ -99,7 +110,14 @@ def _records(report: Report) -> str:
 
 def _gaps(report: Report) -> str:
     rows = [
-        (row.topic, str(row.partition), offsets_text(gap.first, gap.end), gap.end - gap.first, gap.why, row.gap_count if not number else "")
+        (
+            row.topic,
+            str(row.partition),
+            offsets_text(gap.first, gap.end),
+            gap.end - gap.first,
+            gap.why,
+            row.gap_count if not number else "",
+        )
         for row in report.partitions
         for number, gap in enumerate(row.gaps)
     ]
@@ -121,7 +139,9 @@ def _shapes(report: Report) -> str:
         for row in report.partitions
         if row.records
     ]  # fmt: skip
-    text = "Bytes of keys and values. Late: records whose time lies before that of the one before them. Times are in UTC."
+    text = (
+        "Bytes of keys and values. Late: records whose time lies before that of the one before them. Times are in UTC."
+    )
     return _table("Contents", text, head, rows, names=1)
 
 

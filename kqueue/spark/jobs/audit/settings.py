@@ -1,4 +1,6 @@
-"""What is known of topics beside their records: whether compaction may have taken some. Knows no Spark."""
+"""What is known of topics beside their records: whether compaction may have taken some. Knows no
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ DEFAULT = "delete"
 
 
 class Compaction:
-    """policies: the cleanup.policy of each topic, where it is known. cleaned: how far compaction has come in each partition."""
+    """policies: the cleanup.policy of each topic, where it is known. cleaned: how far compaction
+    has come in each partition.
+    """
 
     def __init__(self, policies: dict[str, str], cleaned: dict[TopicPartition, int]) -> None:
         self.policies = policies
@@ -35,7 +39,9 @@ class Compaction:
 
 
 def compaction(way: Way, topics: Collection[str]) -> Compaction:
-    """Ask the brokers, or the folder: its metadata (kqueue's or Kafka's own) and the checkpoint of Kafka's cleaner."""
+    """Ask the brokers, or the folder: its metadata (kqueue's or Kafka's own) and the checkpoint of
+    Kafka's cleaner.
+    """
     if isinstance(way, WireWay):
         return Compaction(_of_brokers(way, topics), {})
     assert isinstance(way, FolderWay)
@@ -63,7 +69,9 @@ def _of_folder(way: FolderWay) -> dict[str, str]:
 
 
 def _stored(path: Path) -> list[tuple[str, bytes]]:
-    """The topics in the metadata store of kqueue, opened to be read only: it may be a running broker's. None where it can't be."""
+    """The topics in the metadata store of kqueue, opened to be read only: it may be a running
+    broker's. None where it can't be.
+    """
     if not path.is_file():
         return []
     try:
@@ -76,6 +84,9 @@ def _stored(path: Path) -> list[tuple[str, bytes]]:
 
 def _cleaned(way: FolderWay) -> dict[TopicPartition, int]:
     try:
-        return {TopicPartition(*place): offset for place, offset in decode_offsets(way.storage.read(CLEANER_OFFSETS)).items()}
+        return {
+            TopicPartition(*place): offset
+            for place, offset in decode_offsets(way.storage.read(CLEANER_OFFSETS)).items()
+        }
     except (FileNotFoundError, CorruptIndex, StorageFailed):
         return {}

@@ -1,7 +1,9 @@
-"""What is seen of a partition while its records go by: sums that are small however many there are, and can be put together.
+"""What is seen of a partition while its records go by: sums that are small however many there are,
+and can be put together.
 
-A task sees records in the order of their offsets, some thousand at a time. Of each such piece comes a `Stretch`, two that follow each
-other make one, and the driver puts together what the tasks have. Knows no Spark; needs NumPy.
+A task sees records in the order of their offsets, some thousand at a time. Of each such piece comes
+a `Stretch`, two that follow each other make one, and the driver puts together what the tasks have.
+Knows no Spark; needs NumPy.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ WIDTHS_MS = (1_000, 10_000, 60_000, 600_000, 3_600_000, _DAY_MS, 7 * _DAY_MS, 28
 class Columns(NamedTuple):
     """Records of one partition, rising by offset, at least one; arrays of the same length.
 
-    offset: int64. ms: int64, anything where `has_time` is false. key: 64-bit hashes of keys, anything where `has_key` is false.
-    key_bytes, value_bytes: int64, 0 where there is none. has_time, has_key, has_value: bool.
+    offset: int64. ms: int64, anything where `has_time` is false. key: 64-bit hashes of keys,
+    anything where `has_key` is false. key_bytes, value_bytes: int64, 0 where there is none.
+    has_time, has_key, has_value: bool.
     """
 
     offset: np.ndarray
@@ -45,13 +48,17 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True)
 class Times:
-    """How many records lie in each `WIDTHS_MS[level]` of time; by the number of that span since 1970."""
+    """How many records lie in each `WIDTHS_MS[level]` of time; by the number of that span since
+    1970.
+    """
 
     level: int = 0
     counts: dict[int, int] = field(default_factory=dict)
 
     def coarser(self, level: int) -> Times:
-        """The same, at this level or the first after it at which there are no more than `TIMES_MAX` counts."""
+        """The same, at this level or the first after it at which there are no more than `TIMES_MAX`
+        counts.
+        """
         found = self
         while found.level < level or len(found.counts) > TIMES_MAX:
             ratio = WIDTHS_MS[found.level + 1] // WIDTHS_MS[found.level]
@@ -76,11 +83,13 @@ class Times:
 class Stretch:
     """Records of a partition, from the offset `first` to `last`.
 
-    gaps: the first `RANGES_KEPT` ranges of offsets between them that are missing; gap_count: how many ranges there are; missing: how many
-    offsets. first_ms, last_ms: of the first and the last record with a time; least_ms, most_ms: of all; None: none has one. backward:
-    records whose time is before that of the one before; backward_ms: the farthest that one lies behind any before it. timeless: records
-    without a time. largest: bytes of key and value, and the offset. cells: records in each of `CELLS` equal parts of the partition's
-    offsets. keys: the `KEYS_KEPT` least hashes of keys, each once, rising.
+    gaps: the first `RANGES_KEPT` ranges of offsets between them that are missing; gap_count: how
+    many ranges there are; missing: how many offsets. first_ms, last_ms: of the first and the last
+    record with a time; least_ms, most_ms: of all; None: none has one. backward: records whose time
+    is before that of the one before; backward_ms: the farthest that one lies behind any before it.
+    timeless: records without a time. largest: bytes of key and value, and the offset. cells:
+    records in each of `CELLS` equal parts of the partition's offsets. keys: the `KEYS_KEPT` least
+    hashes of keys, each once, rising.
     """
 
     first: int
@@ -196,7 +205,9 @@ def stretch_of(columns: Columns, start: int, end: int) -> Stretch:
 
 
 def joined(stretches: Iterable[Stretch]) -> Stretch | None:
-    """All of a partition's, in whatever order they come; one that comes twice counts once. None: there are none."""
+    """All of a partition's, in whatever order they come; one that comes twice counts once. None:
+    there are none.
+    """
     found: Stretch | None = None
     for one in sorted(stretches, key=lambda one: one.first):
         if found is None:

@@ -38,7 +38,9 @@ def age_text(ms: int | None) -> str:
 
 
 def plain(text: str) -> str:
-    """What somebody else has named, without what a terminal would take for an order; as it is where it is plain."""
+    """What somebody else has named, without what a terminal would take for an order; as it is where
+    it is plain.
+    """
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 

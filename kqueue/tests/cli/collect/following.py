@@ -1,4 +1,6 @@
-"""A folder with a log that is written and rotated, and a follower on it: no broker, and a clock that stands."""
+"""A folder with a log that is written and rotated, and a follower on it: no broker, and a clock
+that stands.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class UnsyncedState(StateFile):
 
 
 class Desk:
-    """What an agent is without its broker: `look` gives what it would send, and keeps the position as it would."""
+    """What an agent is without its broker: `look` gives what it would send, and keeps the position
+    as it would.
+    """
 
     def __init__(self, folder: Path, *patterns: str, from_end: bool = False) -> None:
         self.folder = folder

@@ -1,4 +1,6 @@
-"""The command with real files and a broker: rotated under way, killed, truncated, without its broker for a while."""
+"""The command with real files and a broker: rotated under way, killed, truncated, without its
+broker for a while.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ DEADLINE_S = 20.0
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(settings={"group.initial.rebalance.delay.ms": 0, "num.partitions": 2, "auto.create.topics.enable": "false"}) as running:
+    with Broker(
+        settings={"group.initial.rebalance.delay.ms": 0, "num.partitions": 2, "auto.create.topics.enable": "false"}
+    ) as running:
         yield running
 
 
@@ -103,7 +107,12 @@ def test_once(kq: Kq, broker: Broker, logs: str, log: Path) -> None:
     assert (first.key, first.value, second.value) == (str(log).encode(), b"a", b"b")
     headers = dict(second.headers)
     assert len(headers["source"] or b"") == 16
-    assert headers == {"host": b"here", "file": str(log).encode(), "source": dict(first.headers)["source"], "offset": b"2"}
+    assert headers == {
+        "host": b"here",
+        "file": str(log).encode(),
+        "source": dict(first.headers)["source"],
+        "offset": b"2",
+    }
     write(log, b"c\n")
     assert kq("collect", "app.log", "--topic", logs, "--once").stderr == f"Sent 1 line to {logs}.\n"
     assert values(broker, logs) == [b"a", b"b", b"c"]

@@ -28,7 +28,12 @@ def text(*lines: bytes) -> bytes:
 def test_lines_say_where_they_stood(desk: Desk, log: Path) -> None:
     write(log, b"a\r\nbc\n\nd\n")
     lines = desk.look()
-    assert [(line.value, line.offset, line.part) for line in lines] == [(b"a", 0, None), (b"bc", 3, None), (b"", 6, None), (b"d", 7, None)]
+    assert [(line.value, line.offset, line.part) for line in lines] == [
+        (b"a", 0, None),
+        (b"bc", 3, None),
+        (b"", 6, None),
+        (b"d", 7, None),
+    ]
     assert {(line.name, line.source) for line in lines} == {(str(log), "s1")}
 
 
@@ -86,7 +91,12 @@ def test_the_bare_end_of_a_line_that_was_given_is_no_line(desk: Desk, log: Path)
 def test_a_long_line_comes_in_parts(desk: Desk, log: Path) -> None:
     write(log, b"x" * (2 * LINE_BYTES_MAX + 1) + b"\ny\n")
     lines = desk.look()
-    assert [(len(line.value), line.part) for line in lines] == [(LINE_BYTES_MAX, 0), (LINE_BYTES_MAX, 1), (1, 2), (1, None)]
+    assert [(len(line.value), line.part) for line in lines] == [
+        (LINE_BYTES_MAX, 0),
+        (LINE_BYTES_MAX, 1),
+        (1, 2),
+        (1, None),
+    ]
 
 
 def test_rotation_with_a_new_file(desk: Desk, log: Path) -> None:
@@ -245,7 +255,9 @@ def test_files_take_turns(tmp_path: Path) -> None:
     assert len({Path(line.name).name for _ in range(2) for line in desk.look(10)}) == 2
 
 
-def test_a_file_that_can_t_be_read_is_told_once_and_read_later(desk: Desk, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_can_t_be_read_is_told_once_and_read_later(
+    desk: Desk, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(log, b"a\n")
     real = os.open
 

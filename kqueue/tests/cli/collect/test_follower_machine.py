@@ -1,4 +1,6 @@
-"""Whatever is done to a log, each whole line comes once its file is read, in order, and none is invented."""
+"""Whatever is done to a log, each whole line comes once its file is read, in order, and none is
+invented.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from kqueue.tests.cli.collect.following import LINE_BYTES_MAX, Desk, copy_and_tr
 class FollowerMachine(RuleBasedStateMachine):
     """The model is the list of lines that were ended, in the order of the writing.
 
-    After a kill lines come again that had come and were not confirmed; they bear the same source and offset.
+    After a kill lines come again that had come and were not confirmed; they bear the same source
+    and offset.
     """
 
     def __init__(self) -> None:

@@ -32,7 +32,11 @@ def options(broker: Broker) -> dict[str, Any]:
 
 def test_what_is_ours_behind_a_place(broker: Broker) -> None:
     found = look_back(options(broker), "logs", {0: 1, 1: 0}, ["mine"])
-    assert found == ({Arrived("mine", 1, 1), Arrived("mine", 2, 2), Arrived("mine", 3, 3), Arrived("mine", 4, 4)}, {0: 8, 1: 2}, True)
+    assert found == (
+        {Arrived("mine", 1, 1), Arrived("mine", 2, 2), Arrived("mine", 3, 3), Arrived("mine", 4, 4)},
+        {0: 8, 1: 2},
+        True,
+    )
     assert look_back(options(broker), "logs", {0: 1}, ["mine"]).arrived == found.arrived  # the other one came later
     assert look_back(options(broker), "logs", {0: 99, 1: 2}, ["mine"]).arrived == frozenset()
 

@@ -57,7 +57,9 @@ def test_short_contents_tell_nothing(file: int) -> None:
     assert mark_at(file, TELLING_BYTES).is_telling
 
 
-@pytest.mark.parametrize(("text", "back", "end"), [(b"", 9, 0), (b"a\nb", 9, 2), (b"abc", 9, 0), (b"a\nbcdef", 3, 7), (b"a\n", 9, 2)])
+@pytest.mark.parametrize(
+    ("text", "back", "end"), [(b"", 9, 0), (b"a\nb", 9, 2), (b"abc", 9, 0), (b"a\nbcdef", 3, 7), (b"a\n", 9, 2)]
+)
 def test_where_the_last_line_ends(file: int, text: bytes, back: int, end: int) -> None:
     os.pwrite(file, text, 0)
     assert last_line_end(file, len(text), back) == end

@@ -9,7 +9,12 @@ import pytest
 from kqueue.cli.collect.marks import FingerPrint
 from kqueue.cli.collect.positions import Position, State, StateFile, StateUnusable
 
-STATE = State(("/a/*.log",), (Position("/a/x.log", "/a/x.log", "s1", (1, 2), FingerPrint(3, "00", "11"), 0),), ((0, 7), (2, 9)), False)
+STATE = State(
+    ("/a/*.log",),
+    (Position("/a/x.log", "/a/x.log", "s1", (1, 2), FingerPrint(3, "00", "11"), 0),),
+    ((0, 7), (2, 9)),
+    False,
+)
 
 
 @pytest.fixture
@@ -49,7 +54,9 @@ NO_PATTERNS = {"version": 1, "topic": "logs", "patterns": 3, "files": [], "ends"
 NO_OFFSET = {**NO_PATTERNS, "patterns": [], "ends": [[0, -1]]}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"version": 2, "topic": "logs"}', json.dumps(NO_PATTERNS), json.dumps(NO_OFFSET)])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"version": 2, "topic": "logs"}', json.dumps(NO_PATTERNS), json.dumps(NO_OFFSET)]
+)
 def test_what_is_no_state_is_refused(file: StateFile, text: str) -> None:
     file.path.write_text(text)
     with pytest.raises(StateUnusable, match="holds no positions"):

@@ -26,7 +26,9 @@ def ms(text: str) -> int:
 
 def test_an_event_is_told_when_the_flight_leaves() -> None:
     fine = {"late_share": 0.0, "broken_share": 0.0}
-    (early, left, cancelled) = events([flight(0), flight(1, delay=None), flight(2, hour=9, minute=58, delay=-5)], **fine)  # type: ignore[arg-type]
+    (early, left, cancelled) = events(
+        [flight(0), flight(1, delay=None), flight(2, hour=9, minute=58, delay=-5)], **fine
+    )  # type: ignore[arg-type]
     assert (early.key, early.told_ms, early.kind) == (b"EWR", ms("2013-01-01T09:53:00Z"), Kind.FINE)
     assert json.loads(cancelled.value) == {
         "id": 0, "flight": "UA1545", "origin": "EWR", "dest": "IAH", "scheduled": "2013-01-01T10:15:00Z",
@@ -53,8 +55,12 @@ def test_late_ones_and_broken_ones_come_as_seeded() -> None:
 
 
 def test_all_of_them_in_order() -> None:
-    assert [event.kind for event in events([flight(row) for row in range(3)], late_share=0, broken_share=0)] == [Kind.FINE] * 3
-    assert all(event.kind is Kind.BROKEN for event in events([flight(row) for row in range(50)], late_share=1, broken_share=1))
+    assert [event.kind for event in events([flight(row) for row in range(3)], late_share=0, broken_share=0)] == [
+        Kind.FINE
+    ] * 3
+    assert all(
+        event.kind is Kind.BROKEN for event in events([flight(row) for row in range(50)], late_share=1, broken_share=1)
+    )
 
 
 def test_a_share_is_a_share() -> None:
@@ -72,11 +78,22 @@ class Clock:
 
 
 def test_replayed_in_step_and_counted() -> None:
-    told = [Event(hour * 3_600_000, b"EWR", b"%d" % hour, kind) for hour, kind in enumerate([Kind.FINE, Kind.LATE, Kind.FINE])]
+    told = [
+        Event(hour * 3_600_000, b"EWR", b"%d" % hour, kind)
+        for hour, kind in enumerate([Kind.FINE, Kind.LATE, Kind.FINE])
+    ]
     clock, seen = Clock(), []
     with Broker() as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks="all")
-        counts = replay(producer, "events", told, hours_per_s=0.5, progress=seen.append, sleep=clock.sleep, now_s=lambda: clock.now_s)
+        counts = replay(
+            producer,
+            "events",
+            told,
+            hours_per_s=0.5,
+            progress=seen.append,
+            sleep=clock.sleep,
+            now_s=lambda: clock.now_s,
+        )
         records = broker.topics["events"].records()
         producer.close()
     assert counts == {Kind.FINE: 2, Kind.LATE: 1, Kind.BROKEN: 0}

@@ -18,9 +18,10 @@ SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 def told() -> dict[str, bytes]:
     """The files in data/golden/dump/dumps.tar.xz, by name.
 
-    What DumpLogSegments of Kafka 4.3 printed for single files (``<version>-<file>.txt``, both streams), for all files of a golden
-    data folder (``<version>-all-<run>.out`` and ``.err``), for files that kqueue made (``own-<name>.log`` and ``.out``), and for
-    damaged files (``damaged-<name>.out`` and ``.err``).
+    What DumpLogSegments of Kafka 4.3 printed for single files (``<version>-<file>.txt``, both
+    streams), for all files of a golden data folder (``<version>-all-<run>.out`` and ``.err``), for
+    files that kqueue made (``own-<name>.log`` and ``.out``), and for damaged files
+    (``damaged-<name>.out`` and ``.err``).
     """
     with tarfile.open(FOLDER / "dump" / "dumps.tar.xz") as tar:
         files = [(member.name, tar.extractfile(member)) for member in tar]

@@ -27,7 +27,9 @@ def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, done: int = 2_50
     return stream.getvalue()
 
 
-def test_nothing_is_shown_without_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_shown_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert shown(monkeypatch, io.StringIO()) == ""
     assert capsys.readouterr().out == ""
 

@@ -1,4 +1,6 @@
-"""S7.2, S3.6: `kqueue log dump` prints what Kafka 4.3's own tool printed, byte for byte, for all that Kafka 2.8 and 4.3 wrote."""
+"""S7.2, S3.6: `kqueue log dump` prints what Kafka 4.3's own tool printed, byte for byte, for all
+that Kafka 2.8 and 4.3 wrote.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from kqueue.tests.cli.log.dumping import SUFFIXES, ZERO, dump, told
 from kqueue.tests.golden import data_folder
 
 SINGLE = {  # the name of the golden dump -> version, file, options
-    **{f"2.8-{topic}": ("2.8", f"{topic}-0/{ZERO}.log", "--print-data-log") for topic in ("v0-gzip", "v0-none", "v1-lz4", "v1-none")},
+    **{
+        f"2.8-{topic}": ("2.8", f"{topic}-0/{ZERO}.log", "--print-data-log")
+        for topic in ("v0-gzip", "v0-none", "v1-lz4", "v1-none")
+    },
     **{
         f"4.3-{topic}-{ZERO}.log": ("4.3", f"{topic}-0/{ZERO}.log", "--print-data-log")
         for topic in ("v2-gzip", "v2-logappend", "v2-none", "v2-zstd")
@@ -47,7 +52,11 @@ RUNS = {
 
 def blocks(text: str) -> list[str]:
     """The lists at the end, in an order of their own: Kafka's tool has none among files."""
-    return sorted(re.findall(r"^(?:Mismatches|Found|The following|Non-consecutive).*\n(?:(?:  |Indexed offset).*\n)*", text, re.MULTILINE))
+    return sorted(
+        re.findall(
+            r"^(?:Mismatches|Found|The following|Non-consecutive).*\n(?:(?:  |Indexed offset).*\n)*", text, re.MULTILINE
+        )
+    )
 
 
 def test_all_golden_dumps_are_compared() -> None:

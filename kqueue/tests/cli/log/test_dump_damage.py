@@ -23,7 +23,12 @@ def put(path: Path, *changes: tuple[int, bytes]) -> None:
 @pytest.fixture
 def damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Copies of golden folders with damage, as Kafka's tool was shown them; the working folder."""
-    for version, topic, name in (("4.3", "txn", "idx"), ("4.3", "txn", "tim"), ("4.3", "v2-none", "crc"), ("2.8", "v1-none", "old")):
+    for version, topic, name in (
+        ("4.3", "txn", "idx"),
+        ("4.3", "txn", "tim"),
+        ("4.3", "v2-none", "crc"),
+        ("2.8", "v1-none", "old"),
+    ):
         shutil.copytree(data_folder(version) / f"{topic}-0", tmp_path / f"{name}-0")
     index = tmp_path / "idx-0" / "00000000000000000025.index"
     put(index, (0, pack(">i", 22)), (16, pack(">i", 70)))
@@ -81,10 +86,15 @@ def test_indexes_are_checked_against_the_log(damaged: Path, name: str, args: lis
         ),
     ],
 )
-def test_a_damaged_log_is_shown_as_kafka_does_and_what_is_wrong_is_told_besides(damaged: Path, name: str, wrong: list[str]) -> None:
+def test_a_damaged_log_is_shown_as_kafka_does_and_what_is_wrong_is_told_besides(
+    damaged: Path, name: str, wrong: list[str]
+) -> None:
     result = dump("--files", f"{name}-0/{ZERO}.log", "--print-data-log")
     assert result.stdout_bytes == told()[f"damaged-{name}.out"]
-    assert (result.stderr.splitlines(), result.exit_code) == ([f"{name}-0/{ZERO}.log, {sentence}" for sentence in wrong], 1)
+    assert (result.stderr.splitlines(), result.exit_code) == (
+        [f"{name}-0/{ZERO}.log, {sentence}" for sentence in wrong],
+        1,
+    )
 
 
 def test_records_that_can_not_be_read_do_not_end_the_dump(damaged: Path) -> None:
@@ -97,7 +107,9 @@ def test_records_that_can_not_be_read_do_not_end_the_dump(damaged: Path) -> None
     assert result.exit_code == 1
 
 
-@pytest.mark.parametrize(("position", "new"), [(8, b"\xff\xff\xff\xff"), (8, b"\x7f\xff\xff\xff"), (16, b"\x07"), (8, bytes(4))])
+@pytest.mark.parametrize(
+    ("position", "new"), [(8, b"\xff\xff\xff\xff"), (8, b"\x7f\xff\xff\xff"), (16, b"\x07"), (8, bytes(4))]
+)
 def test_a_hostile_length_or_magic_ends_the_log_there(damaged: Path, position: int, new: bytes) -> None:
     path = damaged / "crc-0" / f"{ZERO}.log"
     path.write_bytes((data_folder("4.3") / "v2-none-0" / f"{ZERO}.log").read_bytes())
@@ -132,7 +144,9 @@ def test_an_index_without_its_log_or_beyond_it(damaged: Path) -> None:
     index = damaged / "idx-0" / "00000000000000000025.index"
     put(index, (4, pack(">i", 2**31 - 1)))
     result = dump(index)
-    assert f"{index}: offset 47 at position 2147483647: no batch of at most 5242880 bytes begins there\n" in result.stderr
+    assert (
+        f"{index}: offset 47 at position 2147483647: no batch of at most 5242880 bytes begins there\n" in result.stderr
+    )
     assert dump(index, "--max-message-size", 70).stderr.count("no batch of at most 70 bytes begins there") == 11
     index.with_suffix(".log").unlink()
     result = dump(index, index.with_suffix(".timeindex"))

@@ -25,7 +25,9 @@ from kqueue.tests.golden import expected as expected_of
 def test_a_folder_stands_for_its_files() -> None:
     folder = data_folder("4.3") / "txn-0"
     result = dump(folder)
-    titles = [line.removeprefix(f"Dumping {folder}/") for line in result.stdout.splitlines() if line.startswith("Dumping")]
+    titles = [
+        line.removeprefix(f"Dumping {folder}/") for line in result.stdout.splitlines() if line.startswith("Dumping")
+    ]
     assert titles == sorted(path.name for path in folder.iterdir() if path.suffix in SUFFIXES)
     assert {Path(name).suffix for name in titles} == set(SUFFIXES)
     assert result.exit_code == 0
@@ -36,16 +38,32 @@ def test_a_folder_stands_for_its_files() -> None:
     [
         (["nowhere"], 1, "Error: there is no file or folder nowhere\n"),
         (["--files", "here/notes.txt,nowhere.log"], 1, "Error: there is no file or folder nowhere.log\n"),
-        (["here"], 1, "Error: here holds no log, index or snapshot files; name a partition's folder, such as orders-0\n"),
+        (
+            ["here"],
+            1,
+            "Error: here holds no log, index or snapshot files; name a partition's folder, such as orders-0\n",
+        ),
         (["here/notes.txt"], 1, "Ignoring unknown file here/notes.txt\n"),
         (["here/plain"], 1, "Ignoring unknown file here/plain\n"),
-        (["here/x.log"], 1, "here/x.log: expected a name that begins with an offset, such as 00000000000000000000.log\n"),
-        (["here/x.checkpoint"], 1, "here/x.checkpoint: expected a name such as 00000000000000000000-0000000000.checkpoint\n"),
+        (
+            ["here/x.log"],
+            1,
+            "here/x.log: expected a name that begins with an offset, such as 00000000000000000000.log\n",
+        ),
+        (
+            ["here/x.checkpoint"],
+            1,
+            "here/x.checkpoint: expected a name such as 00000000000000000000-0000000000.checkpoint\n",
+        ),
         ([], 2, "Error: name a file or a folder: kqueue log dump orders-0\n"),
         (["--files", ","], 2, "Error: name a file or a folder: kqueue log dump orders-0\n"),
         (["here", "--offsets-decoder", "--transaction-log-decoder"], 2, "Error: choose one of --offsets-decoder and"),
         (["here", "--value-decoder", "strnig"], 2, "Error: there is no decoder 'strnig'; did you mean 'string'?"),
-        (["here", "--cluster-metadata-decoder"], 2, "Error: --cluster-metadata-decoder is not served: kqueue can't read the records"),
+        (
+            ["here", "--cluster-metadata-decoder"],
+            2,
+            "Error: --cluster-metadata-decoder is not served: kqueue can't read the records",
+        ),
         (["here", "--remote-log-metadata-decoder"], 2, "Error: --remote-log-metadata-decoder is not served"),
         (["here", "--share-group-state-decoder"], 2, "Error: --share-group-state-decoder is not served"),
         (["here", "--format", "new"], 2, "Error: Invalid value for '--format'"),
@@ -74,7 +92,8 @@ def test_metadata_snapshots_are_dumped_as_logs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("decoder", "shown"), [("hex", "payload: 76616c7565"), ("builtins:len", "payload: 57\n"), ("string", "payload: value 0 of v2-none")]
+    ("decoder", "shown"),
+    [("hex", "payload: 76616c7565"), ("builtins:len", "payload: 57\n"), ("string", "payload: value 0 of v2-none")],
 )
 def test_decoders_of_values(decoder: str, shown: str) -> None:
     path = data_folder("4.3") / "v2-none-0" / f"{ZERO}.log"
@@ -94,14 +113,20 @@ def test_what_a_decoder_can_not_read_is_told_and_the_rest_shown() -> None:
 
 
 def test_defaults_are_those_of_kafka() -> None:
-    assert (MAX_BYTES, MAX_MESSAGE_SIZE) == (dump_options.MAX_BYTES, dump_options.MAX_MESSAGE_SIZE) == (2147483647, 5242880)
+    assert (
+        (MAX_BYTES, MAX_MESSAGE_SIZE)
+        == (dump_options.MAX_BYTES, dump_options.MAX_MESSAGE_SIZE)
+        == (2147483647, 5242880)
+    )
 
 
 # --- the legacy lines
 
 
 def test_the_line_that_the_documents_show(tmp_path: Path) -> None:
-    """S7.2: offset, position, isvalid, payload size, magic, codec, crc; the bytes and the line are of a Kafka 0.8."""
+    """S7.2: offset, position, isvalid, payload size, magic, codec, crc; the bytes and the line are
+    of a Kafka 0.8.
+    """
     path = tmp_path / f"{ZERO}.log"
     path.write_bytes(bytes.fromhex("0000000000000000 00000016 e97538bc 00 00 ffffffff 00000008") + b"message1")
     shown = "isvalid: true payloadsize: 8 magic: 0 compresscodec: NoCompressionCodec crc: 3916773564"
@@ -135,7 +160,9 @@ CODECS = {
     + [("4.3", "v2-logappend"), ("4.3", "txn"), ("4.3", "compacted")],
 )
 def test_legacy_lines_of_all_that_a_client_read(version: str, topic: str) -> None:
-    """S7.2: for each message offset, position, time, validity, sizes, magic, codec, key and payload."""
+    """S7.2: for each message offset, position, time, validity, sizes, magic, codec, key and
+    payload.
+    """
     result = dump(data_folder(version) / f"{topic}-0", "--format", "legacy", "--print-data-log")
     found = [LINES.fullmatch(line) for line in result.stdout.splitlines() if "isvalid: " in line]
     records = [match for match in found if match is not None and not match["marker"]]
@@ -146,14 +173,18 @@ def test_legacy_lines_of_all_that_a_client_read(version: str, topic: str) -> Non
         assert match is not None
         assert int(match["offset"]) == told.offset
         assert int(match["time"]) == (told.timestamp if told.timestamp_type else -1)
-        assert (match["key"], match["payload"]) == tuple(None if data is None else data.decode() for data in (told.key, told.value))
+        assert (match["key"], match["payload"]) == tuple(
+            None if data is None else data.decode() for data in (told.key, told.value)
+        )
         sizes = [-1 if data is None else len(data) for data in (told.key, told.value)]
         if topic.startswith(("v0", "v1")):
             assert [int(match["old_keysize"] or -1), int(match["payloadsize"])] == sizes
             assert match["old_codec"] == CODECS[topic[3:]][0]
         else:
             assert [int(match["keysize"]), int(match["valuesize"])] == sizes
-            assert match["codec"] == CODECS.get(topic[3:], ("", "LZ4" if topic == "v2-logappend" else match["codec"]))[1]
+            assert (
+                match["codec"] == CODECS.get(topic[3:], ("", "LZ4" if topic == "v2-logappend" else match["codec"]))[1]
+            )
             assert match["header_keys"] == ",".join(name for name, _ in told.headers)
 
 
@@ -197,7 +228,9 @@ def test_a_large_file_takes_little_memory(large: Path) -> None:
 
 
 def test_a_closed_pipe_ends_it_quietly(large: Path) -> None:
-    with subprocess.Popen(command(large, "--print-data-log"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command(large, "--print-data-log"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == f"Dumping {large}\n".encode()
@@ -208,7 +241,9 @@ def test_a_closed_pipe_ends_it_quietly(large: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_after_a_whole_line(large: Path, number: signal.Signals) -> None:
-    with subprocess.Popen(command(large, "--print-data-log"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command(large, "--print-data-log"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()
@@ -230,7 +265,11 @@ def test_every_command_in_the_help_runs(args: list[str], tmp_path: Path, monkeyp
     shutil.copytree(data_folder("4.3") / "__consumer_offsets-1", tmp_path / "__consumer_offsets-0")
     monkeypatch.chdir(tmp_path)
     text = CliRunner().invoke(kqueue, args).output
-    lines = [line.split()[1:] for line in text.splitlines() if line.startswith("  ") and line.split()[:3] == ["kqueue", "log", "dump"]]
+    lines = [
+        line.split()[1:]
+        for line in text.splitlines()
+        if line.startswith("  ") and line.split()[:3] == ["kqueue", "log", "dump"]
+    ]
     assert lines
     for line in lines:
         result = CliRunner().invoke(kqueue, line)

@@ -30,7 +30,17 @@ def test_choices_are_those_of_the_library() -> None:
 
 
 def test_a_partition_to_parquet(tmp_path: Path) -> None:
-    result = run(FOLDER / "v2-none-0", "--to", tmp_path / "x.parquet", "--value-as", "utf8", "--start-offset", 10, "--end-offset", 20)
+    result = run(
+        FOLDER / "v2-none-0",
+        "--to",
+        tmp_path / "x.parquet",
+        "--value-as",
+        "utf8",
+        "--start-offset",
+        10,
+        "--end-offset",
+        20,
+    )
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("Wrote 10 records of 1 partition to ")
     values = pq.read_table(tmp_path / "x.parquet")["value"].to_pylist()
@@ -53,8 +63,12 @@ def test_committed_records_alone() -> None:
 
 def test_times() -> None:
     records = expected("4.3")["v2-none"].records
-    result = run(FOLDER / "v2-none-0", "--to", "-", "--since", records[100].timestamp, "--until", records[101].timestamp + 1)
-    assert len(result.stdout.splitlines()) == sum(records[100].timestamp <= one.timestamp <= records[101].timestamp for one in records)
+    result = run(
+        FOLDER / "v2-none-0", "--to", "-", "--since", records[100].timestamp, "--until", records[101].timestamp + 1
+    )
+    assert len(result.stdout.splitlines()) == sum(
+        records[100].timestamp <= one.timestamp <= records[101].timestamp for one in records
+    )
     assert run(FOLDER, "--to", "-", "--since", "yesterday").exit_code == 2
 
 

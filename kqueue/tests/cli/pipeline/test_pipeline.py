@@ -35,7 +35,9 @@ def test_each_job_helps(job: str) -> None:
 
 def test_without_pyspark_help_is_there_and_a_job_says_what_to_install() -> None:
     def run(*args: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-c", NO_PYSPARK, *args], capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            [sys.executable, "-c", NO_PYSPARK, *args], capture_output=True, text=True, timeout=60, check=False
+        )
 
     assert "audit" in run("pipeline", "--help").stdout
     result = run("pipeline", "audit", "-t", "orders")

@@ -35,7 +35,9 @@ def test_it_lists_and_changes_nothing(done: Done, query: str) -> None:
         assert head.split() == ["QUERY", "LAST", "WRITE", "LAST", "BATCH", "STATE"]
         (mine,) = (row for row in rows if row.startswith(query))
         assert mine.endswith("4           nothing under way")
-    (found,) = (one for one in map(json.loads, done("pipeline", "sweep", "--json").splitlines()) if one["query_id"] == query)
+    (found,) = (
+        one for one in map(json.loads, done("pipeline", "sweep", "--json").splitlines()) if one["query_id"] == query
+    )
     assert (found["done"], found["unfinished"], found["staged"]) == (4, None, 0)
 
 

@@ -1,4 +1,6 @@
-"""Distributions that look installed to whoever has their folder on the path: what pip writes for `importlib.metadata`, and no more."""
+"""Distributions that look installed to whoever has their folder on the path: what pip writes for
+`importlib.metadata`, and no more.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,16 @@ from pathlib import Path
 
 
 def add_distribution(folder: Path, name: str, version: str, entry_points: Mapping[str, Mapping[str, str]]) -> None:
-    """Make `name` known to Pythons with `folder` on their path. entry_points: targets by name, by group."""
+    """Make `name` known to Pythons with `folder` on their path. entry_points: targets by name, by
+    group.
+    """
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    lines = [f"[{group}]\n" + "".join(f"{key} = {target}\n" for key, target in points.items()) for group, points in entry_points.items()]
+    lines = [
+        f"[{group}]\n" + "".join(f"{key} = {target}\n" for key, target in points.items())
+        for group, points in entry_points.items()
+    ]
     (info / "entry_points.txt").write_text("".join(lines))
 
 

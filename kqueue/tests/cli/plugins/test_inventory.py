@@ -34,8 +34,16 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A distribution with things of the groups test.things and test.commands, good and bad ones."""
     (tmp_path / "things_of_a_plugin.py").write_text(MODULE)
     points = {
-        "test.things": {"fast": "things_of_a_plugin:FAST", "plain": "things_of_a_plugin:PLAIN", "broken": "things_of_a_plugin:NOTHING"},
-        "test.commands": {"greet": "things_of_a_plugin:greet", "topics": "things_of_a_plugin:greet", "odd": "things_of_a_plugin:FAST"},
+        "test.things": {
+            "fast": "things_of_a_plugin:FAST",
+            "plain": "things_of_a_plugin:PLAIN",
+            "broken": "things_of_a_plugin:NOTHING",
+        },
+        "test.commands": {
+            "greet": "things_of_a_plugin:greet",
+            "topics": "things_of_a_plugin:greet",
+            "odd": "things_of_a_plugin:FAST",
+        },
     }
     add_distribution(tmp_path, "many-things", "1.5", points)
     monkeypatch.syspath_prepend(tmp_path)
@@ -79,7 +87,11 @@ def test_who_is_preferred_at_the_broker_serves_the_id_and_its_topics() -> None:
 
 @pytest.mark.usefixtures("_installed")
 def test_what_only_the_broker_has_is_named() -> None:
-    found = rows(Usage({"thing": {"far": {"a"}, "broken": {"b"}}}, {"thing": {"mine:THING": {1}}, "other": {"x": {1}}}, frozenset()))
+    found = rows(
+        Usage(
+            {"thing": {"far": {"a"}, "broken": {"b"}}}, {"thing": {"mine:THING": {1}}, "other": {"x": {1}}}, frozenset()
+        )
+    )
     assert (found["far"].state, found["far"].origin, found["far"].topics) == ("not here", "", ("a",))
     assert (found["mine:THING"].state, found["mine:THING"].brokers) == ("by path", (1,))
     assert (found["broken"].state, found["broken"].topics) == ("failed", ("b",))
@@ -93,12 +105,16 @@ def test_commands_of_others() -> None:
     assert found["greet"] == Plugin("command", "greet", None, "many-things 1.5", "ready", "")
     assert found["topics"].state == "waits"
     assert found["odd"].state == "failed"
-    assert found["odd"].why.startswith("the command 'odd' of many-things 1.5 is no click command but <things_of_a_plugin.Thing")
+    assert found["odd"].why.startswith(
+        "the command 'odd' of many-things 1.5 is no click command but <things_of_a_plugin.Thing"
+    )
 
 
 def test_all_kinds_are_there() -> None:
     found = sections()
-    assert [(section.kind, section.group) for section in found] == [(contract.kind, contract.group) for contract in CONTRACTS]
+    assert [(section.kind, section.group) for section in found] == [
+        (contract.kind, contract.group) for contract in CONTRACTS
+    ]
     codecs = {plugin.name: plugin for plugin in found[0].plugins}
     assert codecs["gzip"] == Plugin("codec", "gzip", 1, OURS, "in use", "")
 

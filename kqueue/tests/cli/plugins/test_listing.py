@@ -96,7 +96,14 @@ SECTION = Section(
     "kqueue.codecs",
     (
         Plugin("codec", "gzip", 1, "kqueue 0.1.0", "in use", "", ("a-topic-of-some-length", "b", "c", "d"), (1,)),
-        Plugin("codec", "x" * 20, None, "a-distribution-with-a-long-name 10.11.12", "failed", "ImportError: " + "words of why " * 10),
+        Plugin(
+            "codec",
+            "x" * 20,
+            None,
+            "a-distribution-with-a-long-name 10.11.12",
+            "failed",
+            "ImportError: " + "words of why " * 10,
+        ),
     ),
 )
 

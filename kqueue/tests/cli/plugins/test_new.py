@@ -35,7 +35,18 @@ def test_every_kind_passes_its_test_as_it_stands(new: Run, tmp_path: Path) -> No
         add_project(folders[-1])
     path = os.pathsep.join(map(str, folders))
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), *map(str, folders)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-rA",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            str(tmp_path),
+            *map(str, folders),
+        ],
         env={**os.environ, "PYTHONPATH": os.pathsep.join((path, str(Path(__file__).parents[4])))},
         cwd=tmp_path,
         capture_output=True,
@@ -51,13 +62,20 @@ def test_every_kind_passes_its_test_as_it_stands(new: Run, tmp_path: Path) -> No
 def test_it_says_what_to_do_next(new: Run, tmp_path: Path) -> None:
     result = new("partitioner", "by-country")
     assert result.exit_code == 0
-    assert result.output.startswith("Wrote kqueue-partitioner-by-country, the partitioner 'by-country'. Next:\n\n  cd kqueue-part")
+    assert result.output.startswith(
+        "Wrote kqueue-partitioner-by-country, the partitioner 'by-country'. Next:\n\n  cd kqueue-part"
+    )
     assert "\n  pip install -e '.[test]'" in result.output
     assert "kqueue_partitioner_by_country.py" in result.output
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert files == {
         f"kqueue-partitioner-by-country/{name}"
-        for name in ("pyproject.toml", "README.md", "kqueue_partitioner_by_country.py", "tests/test_kqueue_partitioner_by_country.py")
+        for name in (
+            "pyproject.toml",
+            "README.md",
+            "kqueue_partitioner_by_country.py",
+            "tests/test_kqueue_partitioner_by_country.py",
+        )
     }
 
 
@@ -65,7 +83,10 @@ def test_another_folder_and_an_author(new: Run, tmp_path: Path) -> None:
     (tmp_path / "a place").mkdir()
     result = new("codec", "fast", "--folder", "a place", "--author", "Ada <ada@example.org>")
     assert "cd 'a place'" in result.output
-    assert 'authors = [{ name = "Ada", email = "ada@example.org" }]' in (tmp_path / "a place" / "pyproject.toml").read_text()
+    assert (
+        'authors = [{ name = "Ada", email = "ada@example.org" }]'
+        in (tmp_path / "a place" / "pyproject.toml").read_text()
+    )
 
 
 def test_a_folder_that_holds_something_is_left_alone(new: Run, tmp_path: Path) -> None:
@@ -74,7 +95,10 @@ def test_a_folder_that_holds_something_is_left_alone(new: Run, tmp_path: Path) -
     (folder / "mine").write_text("x")
     result = new("codec", "fast")
     assert result.exit_code == 1
-    assert result.output == "Error: kqueue-codec-fast holds something already; name a folder that is empty, or not there, with --folder\n"
+    assert (
+        result.output
+        == "Error: kqueue-codec-fast holds something already; name a folder that is empty, or not there, with --folder\n"
+    )
     assert [path.name for path in folder.iterdir()] == ["mine"]
 
 
@@ -88,7 +112,10 @@ def test_a_folder_that_can_not_be_written(new: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("partitoner", "x"), "no kind of plugin is called 'partitoner'; did you mean 'partitioner'? (there are: codec, partitioner, "),
+        (
+            ("partitoner", "x"),
+            "no kind of plugin is called 'partitoner'; did you mean 'partitioner'? (there are: codec, partitioner, ",
+        ),
         (("codec", "My_Codec"), "'My_Codec' can't be a plugin's name: it begins with a small letter"),
         (("codec", "gzip"), "kqueue has a codec of its own that is called 'gzip'; choose another name"),
         (("partitioner", "sticky"), "kqueue has a partitioner of its own that is called 'sticky'"),
@@ -97,7 +124,9 @@ def test_a_folder_that_can_not_be_written(new: Run, tmp_path: Path) -> None:
         (("codec", "fast", "--author", "<>"), "'<>' is no author: write Ada Lovelace"),
     ],
 )
-def test_what_is_refused_is_answered_with_what_is_expected(new: Run, tmp_path: Path, args: tuple[str, ...], words: str) -> None:
+def test_what_is_refused_is_answered_with_what_is_expected(
+    new: Run, tmp_path: Path, args: tuple[str, ...], words: str
+) -> None:
     result = new(*args)
     assert result.exit_code == 2
     assert words in " ".join(result.output.split())

@@ -7,7 +7,16 @@ from importlib import resources
 import pytest
 
 from kqueue.cli.plugins import templates
-from kqueue.cli.plugins.template import KINDS, NAME_LENGTH_MAX, Kind, check_name, distribution_name, group_of, parse_author, render
+from kqueue.cli.plugins.template import (
+    KINDS,
+    NAME_LENGTH_MAX,
+    Kind,
+    check_name,
+    distribution_name,
+    group_of,
+    parse_author,
+    render,
+)
 from kqueue.server.plugins import CONTRACTS
 
 LONGEST = "a-name-of-thirty-characters-ab"
@@ -37,7 +46,9 @@ def test_a_distribution_is_whole(kind: Kind, name: str) -> None:
     assert own == name
     module = ast.parse(files[f"{stem}.py"])
     defined = {node.name for node in module.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
-    defined |= {node.target.id for node in module.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+    defined |= {
+        node.target.id for node in module.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
     assert target.partition(":") == (stem, ":", target.partition(":")[2])
     assert target.partition(":")[2] in defined
     ast.parse(files[f"tests/test_{stem}.py"])
@@ -53,7 +64,9 @@ def test_a_readme_is_a_screen_and_lines_are_short(kind: Kind) -> None:
             assert max(map(len, text.splitlines())) <= 120, path
 
 
-@pytest.mark.parametrize("name", ["", "By-Country", "by_country", "-by", "by-", "by--country", "2nd", "ländlich", "a b", "x" * 31, "a\n"])
+@pytest.mark.parametrize(
+    "name", ["", "By-Country", "by_country", "-by", "by-", "by--country", "2nd", "ländlich", "a b", "x" * 31, "a\n"]
+)
 def test_what_can_not_be_a_name(name: str) -> None:
     with pytest.raises(ValueError, match="begins with a small letter") as refused:
         check_name(name)

@@ -20,7 +20,11 @@ from kqueue.client.deadline import Deadline
 from kqueue.tests.client.serving import batch
 from kqueue.wire.messages.describe_configs import DescribeConfigsResponse, DescribeConfigsResult
 from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-from kqueue.wire.messages.offset_commit import OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic
+from kqueue.wire.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from kqueue.wire.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -42,7 +46,9 @@ COMMIT = CommitOffsets("g", {PLACE: Committed(1)})
         lambda: FindCoordinator("g").result(6, FindCoordinatorResponse(), "b:1"),
         lambda: COMMIT.result(8, OffsetCommitResponse(), "b:1"),
         lambda: FetchCommitted("g", None, stable=True).result(8, OF_OTHERS, "b:1"),
-        lambda: DescribeTopics(["t"], None).result(4, DescribeConfigsResponse(results=[DescribeConfigsResult(resource_name="u")]), "b:1"),
+        lambda: DescribeTopics(["t"], None).result(
+            4, DescribeConfigsResponse(results=[DescribeConfigsResult(resource_name="u")]), "b:1"
+        ),
     ],
 )
 def test_answers_about_something_else_are_none(read: Callable[[], object]) -> None:
@@ -54,7 +60,9 @@ def test_errors_wherever_they_stand_are_raised() -> None:
     with pytest.raises(BrokerRefused, match="FindCoordinator of group 'g': COORDINATOR_NOT_AVAILABLE"):
         FindCoordinator("g").result(3, FindCoordinatorResponse(error_code=15), "b:1")
     rows = [OffsetCommitResponseTopic(name="t", partitions=[OffsetCommitResponsePartition(error_code=25)])]
-    with pytest.raises(BrokerRefused, match=r"OffsetCommit of t-0: UNKNOWN_MEMBER_ID \(group 'g'; the group has members"):
+    with pytest.raises(
+        BrokerRefused, match=r"OffsetCommit of t-0: UNKNOWN_MEMBER_ID \(group 'g'; the group has members"
+    ):
         COMMIT.result(8, OffsetCommitResponse(topics=rows), "b:1")
     groups = [OffsetFetchResponseGroup(group_id="g", error_code=30)]
     with pytest.raises(BrokerRefused, match="OffsetFetch of group 'g': GROUP_AUTHORIZATION_FAILED"):
@@ -67,13 +75,18 @@ def test_errors_wherever_they_stand_are_raised() -> None:
 
 def cluster(*ids: bytes) -> Cluster:
     made = Cluster()
-    topics = {f"t{number or ''}": TopicMetadata(f"t{number or ''}", id, {0: PartitionMetadata(0)}) for number, id in enumerate(ids)}
+    topics = {
+        f"t{number or ''}": TopicMetadata(f"t{number or ''}", id, {0: PartitionMetadata(0)})
+        for number, id in enumerate(ids)
+    }
     made.learn(Metadata({}, topics), None)
     return made
 
 
 @pytest.mark.parametrize(
-    "call", [Fetch(isolation=0, max_bytes=1, partition_max_bytes=1, min_bytes=1, max_wait_ms=1), Produce(-1)], ids=["Fetch", "Produce"]
+    "call",
+    [Fetch(isolation=0, max_bytes=1, partition_max_bytes=1, min_bytes=1, max_wait_ms=1), Produce(-1)],
+    ids=["Fetch", "Produce"],
 )
 def test_topics_are_named_where_one_of_them_has_no_id(call: LeaderCall[object, object]) -> None:
     assert call.versions(cluster(ID, b"2" * 16), ["t", "t1"])[1] == call.api.versions[1]
@@ -81,7 +94,9 @@ def test_topics_are_named_where_one_of_them_has_no_id(call: LeaderCall[object, o
 
 
 def test_a_batch_that_the_broker_has_long_had_is_there() -> None:
-    rows = [TopicProduceResponse(name="t", partition_responses=[PartitionProduceResponse(error_code=46, base_offset=-1)])]
+    rows = [
+        TopicProduceResponse(name="t", partition_responses=[PartitionProduceResponse(error_code=46, base_offset=-1)])
+    ]
     (found,) = Produce(-1).answers(9, ProduceResponse(responses=rows), {PLACE: b""}, cluster(bytes(16)))
     assert (found.code, found.value) == (0, Produced(-1, -1, -1))
 

@@ -24,7 +24,10 @@ def version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def client(version: str) -> Iterator[Client]:
     folder = golden.data_folder(version)
-    with kqueue.Broker(snapshot=folder, settings={"log.retention.ms": -1}) as broker, Client(broker.bootstrap) as client:
+    with (
+        kqueue.Broker(snapshot=folder, settings={"log.retention.ms": -1}) as broker,
+        Client(broker.bootstrap) as client,
+    ):
         yield client
 
 
@@ -42,11 +45,19 @@ def pieces(client: Client, place: TopicPartition, **how: object) -> Iterator[Fet
 
 
 def records_of(fetches: Iterator[Fetched]) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Offset, key and value of every record that no control batch holds; each once, though a batch may come again."""
+    """Offset, key and value of every record that no control batch holds; each once, though a batch
+    may come again.
+    """
     found = []
     for fetched in fetches:
-        controls = {header.base_offset for _, header in iter_batches(fetched.records) if header.is_control} if is_new(fetched) else set()
-        found += [(one.offset, one.key, one.value) for one in iter_any_records(fetched.records) if one.offset not in controls]
+        controls = (
+            {header.base_offset for _, header in iter_batches(fetched.records) if header.is_control}
+            if is_new(fetched)
+            else set()
+        )
+        found += [
+            (one.offset, one.key, one.value) for one in iter_any_records(fetched.records) if one.offset not in controls
+        ]
     return sorted(set(found))
 
 
@@ -63,7 +74,9 @@ def test_everything_that_kafka_wrote_comes_as_it_wrote_it(client: Client, versio
 
 
 def committed(fetches: Iterator[Fetched]) -> Iterator[tuple[int, bytes | None]]:
-    """What a consumer shows in read_committed: without the transactions that `aborted` names. Source: KIP-98."""
+    """What a consumer shows in read_committed: without the transactions that `aborted` names.
+    Source: KIP-98.
+    """
     for fetched in fetches:
         waiting = sorted(fetched.aborted, key=lambda one: one.first_offset)
         aborted: set[int] = set()
@@ -80,7 +93,9 @@ def test_the_aborted_transactions_are_named(client: Client, version: str) -> Non
     place = TopicPartition("txn", 0)
     expected = [(one.offset, one.value) for one in golden.expected(version)["txn:committed"].of_partition(0)]
     assert list(committed(pieces(client, place, isolation="read_committed"))) == expected
-    assert all(fetched.aborted == () for fetched in pieces(client, place)), "only who asks for committed records is told"
+    assert all(fetched.aborted == () for fetched in pieces(client, place)), (
+        "only who asks for committed records is told"
+    )
     assert any(fetched.aborted for fetched in pieces(client, place, isolation="read_committed"))
 
 

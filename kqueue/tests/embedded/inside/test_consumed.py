@@ -28,7 +28,12 @@ def commit(broker: kqueue.Broker) -> Iterator[Callable[..., None]]:
 
     def to(topic: str, offsets: dict[int, int]) -> None:
         consumer.assign([TopicPartition(topic, partition) for partition in offsets])
-        consumer.commit({TopicPartition(topic, partition): OffsetAndMetadata(offset, "", -1) for partition, offset in offsets.items()})
+        consumer.commit(
+            {
+                TopicPartition(topic, partition): OffsetAndMetadata(offset, "", -1)
+                for partition, offset in offsets.items()
+            }
+        )
 
     yield to
     consumer.close()
@@ -42,7 +47,10 @@ def failing(broker: kqueue.Broker, topic: str, group: str = "mail", **options: o
 
 def test_a_group_that_is_behind_is_told_by_partition(broker: kqueue.Broker, commit: Callable[..., None]) -> None:
     commit("orders", {0: 3})
-    assert failing(broker, "orders") == "group mail has consumed 3 of 5 records of orders: partition 0 at 3 of 5 (Empty, 0 members)"
+    assert (
+        failing(broker, "orders")
+        == "group mail has consumed 3 of 5 records of orders: partition 0 at 3 of 5 (Empty, 0 members)"
+    )
     broker.assert_consumed("orders", group="mail", upto=3)
     broker.assert_consumed("orders", group="mail", upto={0: 2})
     assert "consumed 3 of 4 records of orders: partition 0 at 3 of 4" in failing(broker, "orders", upto=4)
@@ -55,7 +63,9 @@ def test_a_group_that_is_behind_is_told_by_partition(broker: kqueue.Broker, comm
 def test_partitions_without_a_commit_are_nowhere(broker: kqueue.Broker, commit: Callable[..., None]) -> None:
     commit("wide", {0: 2, 1: 1})
     text = failing(broker, "wide")
-    assert text.startswith("group mail has consumed 3 of 24 records of wide: partition 1 at 1 of 2, partition 2 nowhere of 2, ")
+    assert text.startswith(
+        "group mail has consumed 3 of 24 records of wide: partition 1 at 1 of 2, partition 2 nowhere of 2, "
+    )
     assert text.endswith("partition 10 nowhere of 2, and 1 partitions more (Empty, 0 members)")
     broker.assert_consumed("wide", group="mail", upto={0: 2, 1: 1})
     commit("wide", dict.fromkeys(range(12), 2))
@@ -65,9 +75,14 @@ def test_partitions_without_a_commit_are_nowhere(broker: kqueue.Broker, commit: 
 def test_what_was_deleted_needs_no_commit(broker: kqueue.Broker, commit: Callable[..., None]) -> None:
     commit("wide", {0: 2})
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
-    admin.delete_records({TopicPartition("wide", partition): 2 for partition in range(1, 11)} | {TopicPartition("wide", 11): 1})
+    admin.delete_records(
+        {TopicPartition("wide", partition): 2 for partition in range(1, 11)} | {TopicPartition("wide", 11): 1}
+    )
     admin.close()
-    assert failing(broker, "wide") == "group mail has consumed 2 of 3 records of wide: partition 11 nowhere of 2 (Empty, 0 members)"
+    assert (
+        failing(broker, "wide")
+        == "group mail has consumed 2 of 3 records of wide: partition 11 nowhere of 2 (Empty, 0 members)"
+    )
     broker.create_topic("empty", 2)
     broker.assert_consumed("empty", group="mail")
 
@@ -88,7 +103,9 @@ def test_an_upto_that_does_not_fit_the_topic_is_refused(broker: kqueue.Broker, c
 
 def test_it_waits_for_a_consumer(broker: kqueue.Broker) -> None:
     def consume() -> None:
-        consumer = KafkaConsumer("orders", bootstrap_servers=broker.bootstrap, group_id="mail", auto_offset_reset="earliest")
+        consumer = KafkaConsumer(
+            "orders", bootstrap_servers=broker.bootstrap, group_id="mail", auto_offset_reset="earliest"
+        )
         for _ in range(5):
             next(consumer)
             consumer.commit()

@@ -26,7 +26,12 @@ def consumer_of(broker: kqueue.Broker) -> Iterator[Callable[..., KafkaConsumer]]
     opened: list[KafkaConsumer] = []
 
     def make(group: str, **options: object) -> KafkaConsumer:
-        settings = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "consumer_timeout_ms": 20_000, **options}
+        settings = {
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "consumer_timeout_ms": 20_000,
+            **options,
+        }
         opened.append(KafkaConsumer("orders", bootstrap_servers=broker.bootstrap, group_id=group, **settings))
         return opened[-1]
 
@@ -35,7 +40,9 @@ def consumer_of(broker: kqueue.Broker) -> Iterator[Callable[..., KafkaConsumer]]
         consumer.close()
 
 
-def test_a_group_shows_its_members_and_how_far_they_are(broker: kqueue.Broker, consumer_of: Callable[..., KafkaConsumer]) -> None:
+def test_a_group_shows_its_members_and_how_far_they_are(
+    broker: kqueue.Broker, consumer_of: Callable[..., KafkaConsumer]
+) -> None:
     assert (list(broker.groups), repr(broker.groups)) == ([], "<groups: none>")
     consumer = consumer_of("mail", client_id="mailer", group_instance_id="one")
     for _ in range(7):
@@ -72,7 +79,9 @@ def test_members_come_and_go(broker: kqueue.Broker, consumer_of: Callable[..., K
     assert group.offsets["orders"] in ({0: 1, 1: 0}, {0: 0, 1: 1}, {0: 1}, {1: 1})
 
 
-def test_offsets_of_a_topic_that_is_gone_are_gone(broker: kqueue.Broker, consumer_of: Callable[..., KafkaConsumer]) -> None:
+def test_offsets_of_a_topic_that_is_gone_are_gone(
+    broker: kqueue.Broker, consumer_of: Callable[..., KafkaConsumer]
+) -> None:
     consumer = consumer_of("mail")
     next(consumer)
     consumer.commit()
@@ -86,7 +95,10 @@ def test_offsets_of_a_topic_that_is_gone_are_gone(broker: kqueue.Broker, consume
 def test_aiokafkas_groups_are_shown_too(broker: kqueue.Broker) -> None:
     async def test() -> None:
         options = {"group_id": "mail", "enable_auto_commit": False, "heartbeat_interval_ms": 100}
-        two = [AIOKafkaConsumer("orders", bootstrap_servers=broker.bootstrap, client_id=f"c{n}", **options) for n in range(2)]
+        two = [
+            AIOKafkaConsumer("orders", bootstrap_servers=broker.bootstrap, client_id=f"c{n}", **options)
+            for n in range(2)
+        ]
         try:
             async with asyncio.timeout(30):
                 for one in two:
@@ -109,7 +121,9 @@ def test_aiokafkas_groups_are_shown_too(broker: kqueue.Broker) -> None:
     asyncio.run(test())
 
 
-def test_a_wrong_name_is_answered_with_the_nearest_right_one(broker: kqueue.Broker, consumer_of: Callable[..., KafkaConsumer]) -> None:
+def test_a_wrong_name_is_answered_with_the_nearest_right_one(
+    broker: kqueue.Broker, consumer_of: Callable[..., KafkaConsumer]
+) -> None:
     next(consumer_of("mail"))
     with pytest.raises(KeyError) as caught:
         broker.groups["mial"]

@@ -29,7 +29,9 @@ def records(*values: bytes | None) -> list[Record]:
 
 
 def told(found: list[Record], values: list[bytes | None], *, ordered: bool = True, exactly: bool = True) -> str | None:
-    return difference("t", found, Expected.of(values, None, None, None, ordered=ordered, exactly=exactly), ordered=ordered)
+    return difference(
+        "t", found, Expected.of(values, None, None, None, ordered=ordered, exactly=exactly), ordered=ordered
+    )
 
 
 def failing(broker: kqueue.Broker, *args: object, **options: object) -> str:
@@ -145,7 +147,10 @@ def test_keys_and_values_are_shown_together(broker: kqueue.Broker) -> None:
 def test_counts_show_what_is_there(broker: kqueue.Broker) -> None:
     assert failing(broker, count=1) == "orders has 0 records, expected 1"
     broker.topics["orders"].produce("v", key="k")
-    assert failing(broker, count=2, exactly=False) == "orders has 1 record, expected at least 2\n      <orders-0@0 key=b'k' value=b'v'>"
+    assert (
+        failing(broker, count=2, exactly=False)
+        == "orders has 1 record, expected at least 2\n      <orders-0@0 key=b'k' value=b'v'>"
+    )
 
 
 def test_a_message_stays_short_however_much_there_is() -> None:
@@ -163,7 +168,12 @@ def test_a_message_stays_short_however_much_there_is() -> None:
     assert COMPARED_MAX < 5000 * 5000
     text = told(many, [b"0", b"1", *(b"x%d" % number for number in range(4998))])
     assert text is not None
-    assert text.splitlines()[1:] == ["      ... 2 as expected", "    - expected  b'x0'", "    + t-0@2     b'2'", "      ... and others"]
+    assert text.splitlines()[1:] == [
+        "      ... 2 as expected",
+        "    - expected  b'x0'",
+        "    + t-0@2     b'2'",
+        "      ... and others",
+    ]
 
 
 def test_one_difference_among_many_equal_records_is_found_at_once() -> None:

@@ -21,7 +21,9 @@ def broker() -> Iterator[kqueue.Broker]:
 
 
 def consumed(broker: kqueue.Broker, topic: str, count: int) -> list[ConsumerRecord]:
-    consumer = KafkaConsumer(topic, bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=20_000)
+    consumer = KafkaConsumer(
+        topic, bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=20_000
+    )
     found = [next(consumer) for _ in range(count)]
     consumer.close()
     return found
@@ -85,7 +87,9 @@ class Last:
         return count - 1
 
 
-def test_very_many_are_taken_in_parts_and_keep_their_order(broker: kqueue.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_are_taken_in_parts_and_keep_their_order(
+    broker: kqueue.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(topics, "SEEDS_AT_A_TIME", 7)
     broker.create_topic("t", 2, **{"kqueue.partitioner": "round_robin"})
     made = broker.topics["t"].produce_all([b"%d" % number for number in range(50)])
@@ -103,7 +107,9 @@ def test_many_records_keep_their_order_and_tell_their_places(broker: kqueue.Brok
     broker.create_topic("t", 3)
     topic = broker.topics["t"]
     values = [b"%d" % number + bytes(2000) for number in range(1000)]  # several batches for each partition
-    made = topic.produce_all(values[:500]) + topic.produce_all([(b"k%d" % (number % 5), values[number]) for number in range(500, 1000)])
+    made = topic.produce_all(values[:500]) + topic.produce_all(
+        [(b"k%d" % (number % 5), values[number]) for number in range(500, 1000)]
+    )
     assert [one.value for one in made] == values
     assert sorted(made, key=lambda one: (one.partition, one.offset)) == topic.records()
     assert sum(topic.end_offsets.values()) == 1000

@@ -45,7 +45,13 @@ def test_a_topic_that_was_deleted_says_so(broker: kqueue.Broker) -> None:
     broker.create_topic("orders")
     topic = broker.topics["orders"]
     topic.delete()
-    for use in (topic.records, lambda: topic.partitions, lambda: topic.end_offsets, lambda: topic.produce("x"), topic.delete):
+    for use in (
+        topic.records,
+        lambda: topic.partitions,
+        lambda: topic.end_offsets,
+        lambda: topic.produce("x"),
+        topic.delete,
+    ):
         with pytest.raises(NoSuchName, match="no topic 'orders'"):
             use()
     assert repr(topic) == "<topic orders: there is no topic 'orders'>"
@@ -118,7 +124,9 @@ def test_offsets_begin_where_the_log_does(broker: kqueue.Broker) -> None:
 def test_records_of_clients_are_read_whatever_their_codec(broker: kqueue.Broker, codec: str | None) -> None:
     with KafkaProducer(bootstrap_servers=broker.bootstrap, compression_type=codec, linger_ms=50) as producer:
         for number in range(20):
-            producer.send("t", b"value %d" % number, key=b"k", headers=[("h", b"1"), ("h", b"")], timestamp_ms=1000 + number)
+            producer.send(
+                "t", b"value %d" % number, key=b"k", headers=[("h", b"1"), ("h", b"")], timestamp_ms=1000 + number
+            )
     expected = [Record("t", 0, n, 1000 + n, b"k", b"value %d" % n, (("h", b"1"), ("h", b""))) for n in range(20)]
     assert broker.topics["t"].records() == expected
 

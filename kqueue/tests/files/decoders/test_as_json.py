@@ -22,7 +22,11 @@ def test_text_is_as_jackson_writes_it() -> None:
     assert as_text({"a": 'ä"\\\x1f\n\x7f', "b": [1, None, True]}) == '{"a":"ä\\"\\\\\\u001F\\n\x7f","b":[1,null,true]}'
 
 
-@given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5))
+@given(
+    st.recursive(
+        st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5
+    )
+)
 def test_text_is_json_in_one_line(values: object) -> None:
     text = as_text(values)
     assert json.loads(text) == values

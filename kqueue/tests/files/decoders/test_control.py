@@ -25,7 +25,11 @@ def test_the_end_of_a_transaction() -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "shown"),
     [  # as Kafka's own converters write them
-        (2, "0000000000030200000003000100", 'LeaderChange: {"version":0,"leaderId":3,"voters":[{"voterId":3}],"grantingVoters":[]}'),
+        (
+            2,
+            "0000000000030200000003000100",
+            'LeaderChange: {"version":0,"leaderId":3,"voters":[{"voterId":3}],"grantingVoters":[]}',
+        ),
         (
             2,
             "000100000003020000000300000000000000010000000000000002000100",

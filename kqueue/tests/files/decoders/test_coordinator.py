@@ -1,4 +1,6 @@
-"""Each kind of record in every version is compared with Kafka's own tool in tests/cli/log/test_dump.py; here is what can go wrong."""
+"""Each kind of record in every version is compared with Kafka's own tool in
+tests/cli/log/test_dump.py; here is what can go wrong.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ def test_an_offset() -> None:
 
 
 def test_what_is_not_known_is_said_in_place_of_the_key() -> None:
-    assert offsets_decoder(Record(3, 0, struct.pack(">h", 9), VALUE)) == ("Unknown record type 9 at offset 3, skipping.", None)
+    assert offsets_decoder(Record(3, 0, struct.pack(">h", 9), VALUE)) == (
+        "Unknown record type 9 at offset 3, skipping.",
+        None,
+    )
     assert transaction_log_decoder(Record(3, 0, KEY, None)) == ("Unknown record type 1 at offset 3, skipping.", None)
 
 
@@ -45,11 +50,16 @@ def test_every_record_has_a_key() -> None:
 
 
 @given(
-    st.sampled_from([(offsets_decoder, kind) for kind in GROUP_TYPES] + [(transaction_log_decoder, kind) for kind in TRANSACTION_TYPES]),
+    st.sampled_from(
+        [(offsets_decoder, kind) for kind in GROUP_TYPES]
+        + [(transaction_log_decoder, kind) for kind in TRANSACTION_TYPES]
+    ),
     st.binary(max_size=60),
     st.none() | st.tuples(st.integers(-1, 5), st.binary(max_size=80)),
 )
-def test_any_bytes_are_shown_in_one_line(which: tuple[object, int], rest: bytes, value: tuple[int, bytes] | None) -> None:
+def test_any_bytes_are_shown_in_one_line(
+    which: tuple[object, int], rest: bytes, value: tuple[int, bytes] | None
+) -> None:
     decode, kind = which
     data = None if value is None else struct.pack(">h", value[0]) + value[1]
     for key in (struct.pack(">h", kind) + rest, KEY if kind < 2 else group_key("g")):

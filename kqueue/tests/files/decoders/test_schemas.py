@@ -1,4 +1,6 @@
-"""S7.2: what stands in the logs of Kafka's own coordinators and of its metadata comes out as it went in."""
+"""S7.2: what stands in the logs of Kafka's own coordinators and of its metadata comes out as it
+went in.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ TRANSACTION = schemas.TransactionLogValue(
     transaction_last_update_timestamp_ms=11,
     transaction_start_timestamp_ms=10,
 )
-OLD_BYTES = "0000000000000007 0002 0000ea60 01 00000001 0001 74 00000002 00000000 00000003 000000000000000b 000000000000000a"
+OLD_BYTES = (
+    "0000000000000007 0002 0000ea60 01 00000001 0001 74 00000002 00000000 00000003 000000000000000b 000000000000000a"
+)
 MEMBER = schemas.ConsumerGroupMemberMetadataValue(
     instance_id=None,
     rack_id="r",
@@ -49,7 +53,13 @@ def test_a_transaction_of_the_first_version_byte_for_byte() -> None:
 
 
 def test_a_transaction_of_the_newer_version_keeps_what_is_tagged() -> None:
-    newer = changed(TRANSACTION, previous_producer_id=2**40, next_producer_id=2**41, next_producer_epoch=1, client_transaction_version=2)
+    newer = changed(
+        TRANSACTION,
+        previous_producer_id=2**40,
+        next_producer_id=2**41,
+        next_producer_epoch=1,
+        client_transaction_version=2,
+    )
     assert decode(schemas.TransactionLogValue, 1, encode(newer, 1)) == newer
     none = changed(TRANSACTION, transaction_partitions=None)
     assert decode(schemas.TransactionLogValue, 1, encode(none, 1)) == none
@@ -65,7 +75,9 @@ def test_a_member_of_a_consumer_group(member: schemas.ConsumerGroupMemberMetadat
 
 
 def test_a_voter_has_its_folder_since_the_second_version() -> None:
-    message = schemas.LeaderChangeMessage(version=1, leader_id=3, voters=[schemas.Voter(voter_id=3, voter_directory_id=bytes(range(16)))])
+    message = schemas.LeaderChangeMessage(
+        version=1, leader_id=3, voters=[schemas.Voter(voter_id=3, voter_directory_id=bytes(range(16)))]
+    )
     assert decode(schemas.LeaderChangeMessage, 1, encode(message, 1)) == message
     old = changed(message, voters=[schemas.Voter(voter_id=3)])
     assert decode(schemas.LeaderChangeMessage, 0, encode(old, 0)) == old

@@ -15,7 +15,9 @@ ZERO = "00000000000000000000"
 
 
 def made(root: Path, count: int = 6) -> Path:
-    """The log file of a closed log: `count` batches of three records in one segment, every batch but the first in both indexes."""
+    """The log file of a closed log: `count` batches of three records in one segment, every batch
+    but the first in both indexes.
+    """
     log = open_log(LocalStorage(root), index_interval_bytes=1)
     for number in range(count):
         append(log, *(b"value %02d" % (3 * number + each) for each in range(3)), time_ms=1000 * (number + 1))
@@ -24,7 +26,9 @@ def made(root: Path, count: int = 6) -> Path:
 
 
 def made_with_transactions(root: Path) -> Path:
-    """The folder of a closed log: producer 7 aborted what it wrote at 0 and 1, producer 8 is in the midst of what began at 3."""
+    """The folder of a closed log: producer 7 aborted what it wrote at 0 and 1, producer 8 is in the
+    midst of what began at 3.
+    """
     log = open_log(LocalStorage(root))
     append(log, b"a", b"b", producer_id=7, epoch=1, base_sequence=0, transactional=True)
     end_transaction(log, ABORT, 7, epoch=1, coordinator_epoch=4)
@@ -41,7 +45,9 @@ def batches(data: bytes, *, check: bool = True) -> list[Batch]:
 
 
 def dumped(path: Path, options: DumpOptions | None = None) -> tuple[list[str], list[str], Problems]:
-    """The lines of a file below its title, the sentences about what is wrong, and the problems that tell them."""
+    """The lines of a file below its title, the sentences about what is wrong, and the problems that
+    tell them.
+    """
     told: list[str] = []
     problems = Problems(told.append)
     lines = list(dump_file(Source(str(path)), options or DumpOptions(), problems))

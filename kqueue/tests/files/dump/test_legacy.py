@@ -67,7 +67,9 @@ def test_a_wrong_checksum_is_shown() -> None:
 
 def test_what_can_not_be_decoded_is_raised_after_all_lines() -> None:
     options = DumpOptions(contents=True, form="legacy", decode=both(value_decoder("string"), value_decoder("short")))
-    (batch,) = batches(encode_set([Record(offset, TIME, b"k", value) for offset, value in enumerate((b"", b"\0\7"))], 1, codec_id=1))
+    (batch,) = batches(
+        encode_set([Record(offset, TIME, b"k", value) for offset, value in enumerate((b"", b"\0\7"))], 1, codec_id=1)
+    )
     found: list[str] = []
     with pytest.raises(DecodeError, match="^log, position 0: offset 0: a short has 2 bytes, found 0"):
         found.extend(line for _, line in legacy_lines(batch, options))

@@ -29,8 +29,19 @@ def fields(line: str) -> dict[str, str]:
 
 def test_the_line_of_a_batch_tells_its_header() -> None:
     """S7.2: offset, position, time, size, magic, codec, crc, isvalid, and what magic 2 has besides."""
-    settings = {"producer_id": 9, "epoch": 2, "base_sequence": 4, "transactional": True, "base_offset": 10, "leader_epoch": 3}
-    found = one(batch(b"a", b"b", time_ms=70, codec="gzip", delete_horizon_ms=60, timestamp_type=LOG_APPEND_TIME_TYPE, **settings))
+    settings = {
+        "producer_id": 9,
+        "epoch": 2,
+        "base_sequence": 4,
+        "transactional": True,
+        "base_offset": 10,
+        "leader_epoch": 3,
+    }
+    found = one(
+        batch(
+            b"a", b"b", time_ms=70, codec="gzip", delete_horizon_ms=60, timestamp_type=LOG_APPEND_TIME_TYPE, **settings
+        )
+    )
     assert fields(batch_line(found)) == {
         "baseOffset": "10",
         "lastOffset": "11",
@@ -55,7 +66,9 @@ def test_the_line_of_a_batch_tells_its_header() -> None:
 
 def test_an_old_message_has_a_shorter_line_and_magic_0_no_time() -> None:
     first, second = batches(encode_entry(0, 5, -1, None, b"v") + encode_entry(1, 6, 77, None, b"v"))
-    assert batch_line(first).startswith("offset: 5 position: 0 NoTimestampType: -1 size: 27 magic: 0 compresscodec: none ")
+    assert batch_line(first).startswith(
+        "offset: 5 position: 0 NoTimestampType: -1 size: 27 magic: 0 compresscodec: none "
+    )
     assert batch_line(second).startswith("offset: 6 position: 27 CreateTime: 77 size: 35 magic: 1 ")
 
 

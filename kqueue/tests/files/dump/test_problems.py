@@ -46,7 +46,12 @@ def test_lists_at_the_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     problems = Problems(lambda sentence: None)
     for number in range(5):
         problems.gap("a", 10 * number, 10 * number + 2)
-    assert list(problems.summary()) == ["Non-consecutive offsets in a", "  0 is followed by 2", "  10 is followed by 12", "  and 3 more"]
+    assert list(problems.summary()) == [
+        "Non-consecutive offsets in a",
+        "  0 is followed by 2",
+        "  10 is followed by 12",
+        "  and 3 more",
+    ]
     assert not problems.wrong
     problems.gap("a", 7, 7)
     assert problems.wrong, "offsets must rise"

@@ -25,7 +25,9 @@ def test_a_transaction_that_was_aborted(tmp_path: Path) -> None:
 def test_what_was_known_of_producers(tmp_path: Path) -> None:
     """S7.2: of their batches the last, and where a transaction is open its first offset."""
     done, midst = dumped(made_with_transactions(tmp_path) / SNAPSHOT)[0]
-    assert done.startswith("producerId: 7 producerEpoch: 1 coordinatorEpoch: 4 currentTxnFirstOffset: OptionalLong.empty lastTimestamp: ")
+    assert done.startswith(
+        "producerId: 7 producerEpoch: 1 coordinatorEpoch: 4 currentTxnFirstOffset: OptionalLong.empty lastTimestamp: "
+    )
     assert " firstSequence: 0 lastSequence: 1 lastOffset: 1 offsetDelta: 1 timestamp: " in done
     assert midst == (
         "producerId: 8 producerEpoch: 2 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong[3] lastTimestamp: 5000"
@@ -39,7 +41,10 @@ def test_a_producer_without_batches_has_the_shorter_line(tmp_path: Path) -> None
     path = tmp_path / SNAPSHOT
     path.write_bytes(encode_snapshot(producers))
     (line,) = dumped(path)[0]
-    assert line == "producerId: 5 producerEpoch: 3 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong.empty lastTimestamp: -1"
+    assert (
+        line
+        == "producerId: 5 producerEpoch: 3 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong.empty lastTimestamp: -1"
+    )
 
 
 def test_an_index_larger_than_what_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

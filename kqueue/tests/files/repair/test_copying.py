@@ -1,4 +1,6 @@
-"""S3.6: the copy before a repair; that it is whole and first is shown by cutting the power, in test_power_cut."""
+"""S3.6: the copy before a repair; that it is whole and first is shown by cutting the power, in
+test_power_cut.
+"""
 
 from __future__ import annotations
 

@@ -72,7 +72,9 @@ def test_what_a_repair_cut_short_left_is_taken_over() -> None:
 
 
 @pytest.mark.parametrize("chunk_bytes", [61, 100, cutting.CHUNK_BYTES])
-def test_what_its_neighbours_tell_of_a_batch_is_put_right_in_place(monkeypatch: pytest.MonkeyPatch, chunk_bytes: int) -> None:
+def test_what_its_neighbours_tell_of_a_batch_is_put_right_in_place(
+    monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
     """A stamp is put in once, however the file is copied in chunks."""
     monkeypatch.setattr(cutting, "CHUNK_BYTES", chunk_bytes)
     storage, _ = made()
@@ -90,7 +92,9 @@ def test_stretches_in_a_row_share_the_offsets_that_are_missing() -> None:
     storage, _ = made()
     data = content(storage, FIRST)
     at = starts(data)
-    replace(storage, FIRST, with_flipped(data, at[0] + 70, at[1] + 6))  # the second is whole, and has another base offset
+    replace(
+        storage, FIRST, with_flipped(data, at[0] + 70, at[1] + 6)
+    )  # the second is whole, and has another base offset
     lost = plan(storage).lost
     assert [(one.position, one.first_offset, one.end_offset) for one in lost] == [(at[0], 0, 6), (at[1], 6, 6)]
     assert "offsets 0 to 5, " in str(lost[0])
@@ -133,12 +137,16 @@ def test_power_cut_at_every_step(remains: Remains) -> None:
             apply_cut(disk, FOLDER, plan(disk))
             break
         except PowerCut:
-            remain = [disk.after_cut(remains, random.Random(seed)) for seed in range(50 if remains is Remains.TORN else 1)]
+            remain = [
+                disk.after_cut(remains, random.Random(seed)) for seed in range(50 if remains is Remains.TORN else 1)
+            ]
         for after in remain:
             found = after.read(f"{FOLDER}/{FIRST}")
             seen.add(found)
             assert found in (old, new)
-            assert found == old or not any(after.exists(f"{FOLDER}/{file_name(0, suffix)}") for suffix in (INDEX, TIMEINDEX))
+            assert found == old or not any(
+                after.exists(f"{FOLDER}/{file_name(0, suffix)}") for suffix in (INDEX, TIMEINDEX)
+            )
     assert number > 6
     assert old in seen
     assert disk.after_cut(Remains.LOST, random.Random(1)).read(f"{FOLDER}/{FIRST}") == new, "durable on return"

@@ -104,7 +104,9 @@ def test_a_sound_snapshot_knows_more_than_is_left_of_the_log_and_stays() -> None
     assert {name: content(storage, name) for name in names(storage, SNAPSHOT)} == snapshots
 
 
-@pytest.mark.parametrize(("recovery_point", "high_watermark", "end"), [(40, 50, 40), (50, 40, 40), (40, 36, 36), (0, 40, 36)])
+@pytest.mark.parametrize(
+    ("recovery_point", "high_watermark", "end"), [(40, 50, 40), (50, 40, 40), (40, 36, 36), (0, 40, 36)]
+)
 def test_no_offset_is_given_away_twice(recovery_point: int, high_watermark: int, end: int) -> None:
     """The log goes on where both checkpoints say that it was; one alone may be what is damaged."""
     storage, values = made()

@@ -1,4 +1,6 @@
-"""S5.3: power cut at every step of a repair: the copy is whole before anything is changed, and the repair can begin again."""
+"""S5.3: power cut at every step of a repair: the copy is whole before anything is changed, and the
+repair can begin again.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from kqueue.tests.log.helpers import START_MS, read_records
 
 
 class Below:
-    """A folder of another storage as a storage of its own, so that one power cut hits the data and the copy."""
+    """A folder of another storage as a storage of its own, so that one power cut hits the data and
+    the copy.
+    """
 
     opener = None
 
@@ -129,7 +133,9 @@ def test_power_cut_at_every_step(remains: Remains, tmp_path: Path) -> None:
             assert copied, f"step {cut_at}: {storage.steps[cut_at - 1]}"
             assert copied.items() <= before.items()
             assert {path for path, data in before.items() if left.get(path) != data} <= copied.keys()
-        again = repair_storage(Below(disk, "data"), None, Below(disk, "copies"), "two" if disk.exists("copies/one") else "one")
+        again = repair_storage(
+            Below(disk, "data"), None, Below(disk, "copies"), "two" if disk.exists("copies/one") else "one"
+        )
         assert again.is_sound, (cut_at, storage.steps[cut_at - 1], again.after)
         assert verify_storage(Below(disk, "data"), deep=True).is_sound
         assert without_left_overs(tree_of(Below(disk, "data"))) == wanted, (cut_at, storage.steps[cut_at - 1])
@@ -140,14 +146,18 @@ def test_a_broker_that_starts_on_a_repair_cut_short_reads_nothing_wrong(tmp_path
     whole = loaded(before)
     first = len(whole.steps)
     repair_storage(Below(whole, "data"), None, Below(whole, "copies"), "one")
-    copied = next(number for number, step in enumerate(whole.steps) if step.kind == "rename" and step.path.startswith("copies"))
+    copied = next(
+        number for number, step in enumerate(whole.steps) if step.kind == "rename" and step.path.startswith("copies")
+    )
     for cut_at in range(copied + 2, len(whole.steps) + 1, 3):
         storage = loaded(before)
         storage.cut_at = cut_at
         with pytest.raises(PowerCut):
             repair_storage(Below(storage, "data"), None, Below(storage, "copies"), "one")
         disk = storage.after_cut(Remains.KEPT, random.Random(cut_at))
-        log = Log.open(Below(disk, "data"), "txn-0", LogConfig.of(), ManualClock(START_MS), recovery_point=267, clean=True)
+        log = Log.open(
+            Below(disk, "data"), "txn-0", LogConfig.of(), ManualClock(START_MS), recovery_point=267, clean=True
+        )
         assert len(read_records(log)) == 267, cut_at
         log.close()
     assert first < copied

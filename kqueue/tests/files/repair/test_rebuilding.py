@@ -15,7 +15,9 @@ INTERVAL_BYTES = 512  # index.interval.bytes of that Kafka
 @pytest.mark.parametrize("partition", ["v2-none-0", "v2-gzip-0", "txn-0", "v2-logappend-0", "v2-three-partitions-1"])
 def test_files_of_kafka_4_3_byte_for_byte(partition: str) -> None:
     folder = data_folder("4.3") / partition
-    wanted = {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith((LOG, PARTITION_METADATA))}
+    wanted = {
+        path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith((LOG, PARTITION_METADATA))
+    }
     bases = sorted(int(path.name[:20]) for path in folder.glob("*.log"))
     rebuild = Rebuild(LocalStorage(folder.parent), partition, bases, wanted, 0, interval_bytes=INTERVAL_BYTES)
     rebuild.run()

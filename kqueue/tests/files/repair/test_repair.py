@@ -1,4 +1,6 @@
-"""S3.6, S5.3: damaged folders are mended, after a copy; what was sound stays as it was, and what is lost is said."""
+"""S3.6, S5.3: damaged folders are mended, after a copy; what was sound stays as it was, and what is
+lost is said.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ Contents = dict[str, bytes]
 
 
 def contents(folder: Path) -> Contents:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != LOCK}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != LOCK
+    }
 
 
 def offsets_of(folder: Path) -> list[int]:
@@ -40,7 +46,14 @@ def offsets_of(folder: Path) -> list[int]:
 
 def opened(folder: Path) -> Log:
     """The log, as a broker opens it after a clean stop."""
-    return Log.open(LocalStorage(folder.parent), folder.name, LogConfig.of(), ManualClock(START_MS), clean=True, rng=random.Random(1))
+    return Log.open(
+        LocalStorage(folder.parent),
+        folder.name,
+        LogConfig.of(),
+        ManualClock(START_MS),
+        clean=True,
+        rng=random.Random(1),
+    )
 
 
 def readable(log: Log) -> Iterator[int]:
@@ -64,10 +77,14 @@ def test_each_kind_of_damage_can_be_mended(case: Case, tmp_path: Path) -> None:
     assert result.is_sound == (case.name not in BEYOND_REPAIR), result.after.errors
     copied = contents(tmp_path / "copy")
     assert copied.items() <= harmed.items()
-    changed = {name for name, data in contents(folder).items() if harmed.get(name) != data} | (harmed.keys() - contents(folder).keys())
+    changed = {name for name, data in contents(folder).items() if harmed.get(name) != data} | (
+        harmed.keys() - contents(folder).keys()
+    )
     assert changed & harmed.keys() <= copied.keys(), "what is changed was copied first"
     told = {done.file for done in result.done}
-    assert changed <= told | {str(Path(file).with_suffix(suffix)) for file in told for suffix in (".index", ".timeindex")}
+    assert changed <= told | {
+        str(Path(file).with_suffix(suffix)) for file in told for suffix in (".index", ".timeindex")
+    }
     left = offsets_of(folder / partition)
     assert set(left) <= set(before)
     lost = {offset for one in result.lost for offset in range(one.first_offset, one.end_offset or one.first_offset)}
@@ -87,7 +104,13 @@ def test_a_damaged_batch_costs_its_own_records_alone(tmp_path: Path) -> None:
     flip(folder / f"{NONE}.log", 3300)
     result = repair(folder / "v2-none-0", tmp_path / "copy")
     (lost,) = result.lost
-    assert (lost.file, lost.position, lost.size, lost.first_offset, lost.end_offset) == (f"{NONE}.log", 3180, 3206, 40, 80)
+    assert (lost.file, lost.position, lost.size, lost.first_offset, lost.end_offset) == (
+        f"{NONE}.log",
+        3180,
+        3206,
+        40,
+        80,
+    )
     assert str(lost).startswith(f"{NONE}.log at position 3180: offsets 40 to 79, 3206 bytes (expected checksum ")
     wanted = [record for record in expected("4.3")["v2-none"].records if not 40 <= record.offset < 80]
     found = list(open_log(folder / "v2-none-0"))
@@ -164,12 +187,21 @@ def test_a_length_that_lies_costs_one_batch(tmp_path: Path) -> None:
     assert (lost.first_offset, lost.end_offset, lost.size) == (40, 80, 3206)
 
 
-SHOVELLED = [("4.3", "v2-none-0"), ("4.3", "txn-0"), ("2.8", "compacted-0"), ("2.8", "v0-none-0"), ("2.8", "v1-gzip-0"), ("2.8", "txn-0")]
+SHOVELLED = [
+    ("4.3", "v2-none-0"),
+    ("4.3", "txn-0"),
+    ("2.8", "compacted-0"),
+    ("2.8", "v0-none-0"),
+    ("2.8", "v1-gzip-0"),
+    ("2.8", "txn-0"),
+]
 
 
 @pytest.mark.parametrize(("version", "partition"), SHOVELLED)
 def test_all_that_a_shovel_can_do(version: str, partition: str, tmp_path: Path) -> None:
-    """Bytes overwritten, cut off and added, all over the folder: repairs always end sound, invent nothing, and leave nothing to do."""
+    """Bytes overwritten, cut off and added, all over the folder: repairs always end sound, invent
+    nothing, and leave nothing to do.
+    """
     rng = random.Random(f"{version} {partition}")
     for number in range(5):
         folder = lean(version, tmp_path / str(number), partition)
@@ -206,16 +238,26 @@ def shovelled(data: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize(("version", "partition"), SHOVELLED)
-def test_only_batches_that_were_hit_are_lost_and_all_that_is_lost_is_told(version: str, partition: str, tmp_path: Path) -> None:
+def test_only_batches_that_were_hit_are_lost_and_all_that_is_lost_is_told(
+    version: str, partition: str, tmp_path: Path
+) -> None:
     rng = random.Random(f"{version} {partition}")
     for number in range(5):
         folder = lean(version, tmp_path / str(number), partition)
         path = rng.choice(sorted((folder / partition).glob("*.log")))
-        batches = [(one.position, one.end, offsets_in(one), Path(one.place).name) for one in open_log(folder / partition).batches()]
+        batches = [
+            (one.position, one.end, offsets_in(one), Path(one.place).name)
+            for one in open_log(folder / partition).batches()
+        ]
         start, size = rng.randrange(path.stat().st_size), rng.choice((1, 8, 600))
         size = min(size, path.stat().st_size - start)
         put(path, start, rng.randbytes(size))
-        hit = {at for begin, end, offsets, name in batches if name == path.name and begin < start + size and start < end for at in offsets}
+        hit = {
+            at
+            for begin, end, offsets, name in batches
+            if name == path.name and begin < start + size and start < end
+            for at in offsets
+        }
         everything = {offset for _, _, offsets, _ in batches for offset in offsets}
         result = repair(folder, tmp_path / str(number) / "copy")
         left = {offset for one in open_log(folder / partition).batches() for offset in offsets_in(one)}
@@ -297,7 +339,10 @@ def test_a_file_of_a_wrong_name_is_not_emptied(tmp_path: Path) -> None:
     assert not result.is_sound
     assert result.lost == []
     (why,) = result.failed
-    assert "v2-none-0/00000000000000001000.log holds offsets 0 to 39 at position 0, where offsets from 1000 on can be" in why
+    assert (
+        "v2-none-0/00000000000000001000.log holds offsets 0 to 39 at position 0, where offsets from 1000 on can be"
+        in why
+    )
     assert (folder / "v2-none-0/00000000000000001000.log").stat().st_size == 24560
 
 
@@ -327,7 +372,15 @@ def test_places_where_no_copy_can_be(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full/file").touch()
     (tmp_path / "file").touch()
-    for place in (tmp_path / "full", tmp_path / "file", folder, folder / "copy", folder / "v2-none-0", tmp_path / "no/such/folder", None):
+    for place in (
+        tmp_path / "full",
+        tmp_path / "file",
+        folder,
+        folder / "copy",
+        folder / "v2-none-0",
+        tmp_path / "no/such/folder",
+        None,
+    ):
         with pytest.raises((RepairRefused, StorageFailed)):
             repair(folder, place)
     (tmp_path / "empty").mkdir()

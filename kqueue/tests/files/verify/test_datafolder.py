@@ -1,4 +1,6 @@
-"""S3.1, S5.3: what a data folder says of itself and its partitions, and its checkpoints against where the logs end."""
+"""S3.1, S5.3: what a data folder says of itself and its partitions, and its checkpoints against
+where the logs end.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +156,9 @@ def test_partitions_of_a_topic_name_the_same_id() -> None:
     ],
 )
 def test_offsets_beyond_the_end(name: str, clean: bool, severity: str) -> None:
-    """After a crash a log may have lost what was not flushed; what lies below its recovery point was."""
+    """After a crash a log may have lost what was not flushed; what lies below its recovery point
+    was.
+    """
     folder = DataFolder(offsets={each: {KEY: 5} for each in CHECKPOINTS}, is_one=True, clean=clean)
     report = Report("")
     check_checkpoints(folder, {KEY: Bounds(0, 5)}, report)
@@ -168,5 +172,8 @@ def test_offsets_of_partitions_without_a_log_or_that_are_not_there() -> None:
     offsets = {CLEANED_TO: {}, LOG_STARTS: {}, HIGH_WATERMARKS: {("gone", 3): 9}, RECOVERY_POINTS: {KEY: 1}}
     report = Report("")
     check_checkpoints(DataFolder(offsets=offsets, clean=True), {KEY: None}, report)
-    assert [(finding.severity, finding.file) for finding in report.findings] == [(ERROR, RECOVERY_POINTS), (NOTE, HIGH_WATERMARKS)]
+    assert [(finding.severity, finding.file) for finding in report.findings] == [
+        (ERROR, RECOVERY_POINTS),
+        (NOTE, HIGH_WATERMARKS),
+    ]
     assert "unlike gone-3" in report.notes[0].expected

@@ -6,15 +6,25 @@ from kqueue.files.verify.indexes import IndexCheck, TimeCheck
 from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
 
-BATCHES = [(0, 100, 109, 1000), (50, 110, 119, 1005), (90, 120, 129, 1003), (140, 130, 139, 1010)]  # position, offsets, greatest time
+BATCHES = [
+    (0, 100, 109, 1000),
+    (50, 110, 119, 1005),
+    (90, 120, 129, 1003),
+    (140, 130, 139, 1010),
+]  # position, offsets, greatest time
 
 
-def index_findings(*entries: tuple[int, int], tail: bytes = b"", skip: int | None = None) -> tuple[list[str], list[str]]:
+def index_findings(
+    *entries: tuple[int, int], tail: bytes = b"", skip: int | None = None
+) -> tuple[list[str], list[str]]:
     hard: list[str] = []
     loose: list[str] = []
     data = b"".join(INDEX_ENTRY.pack(*entry) for entry in entries) + tail
     check = IndexCheck(
-        memoryview(data), 100, lambda at, expected, found: hard.append(found), lambda at, expected, found: loose.append(found)
+        memoryview(data),
+        100,
+        lambda at, expected, found: hard.append(found),
+        lambda at, expected, found: loose.append(found),
     )
     for number, (position, _, last, _) in enumerate(BATCHES):
         if number == skip:
@@ -31,7 +41,9 @@ def test_entries_that_are_right() -> None:
 
 
 def test_the_last_offset_of_several_batches_that_came_at_once() -> None:
-    """Followers and old formats: one entry, for the position of the first and the last offset of all."""
+    """Followers and old formats: one entry, for the position of the first and the last offset of
+    all.
+    """
     assert index_findings((39, 50)) == ([], [])
     assert index_findings((25, 50)) == ([], ["125"])
 
@@ -54,7 +66,9 @@ def test_what_leads_to_damaged_bytes_is_not_judged() -> None:
 def test_zeros_at_the_end_are_padding() -> None:
     found: list[str] = []
     data = INDEX_ENTRY.pack(19, 50) + bytes(8 * 5000)
-    check = IndexCheck(memoryview(data), 100, lambda at, expected, what: found.append(what), lambda at, expected, what: None)
+    check = IndexCheck(
+        memoryview(data), 100, lambda at, expected, what: found.append(what), lambda at, expected, what: None
+    )
     assert (check.padded, found) == (5000, [])
 
 

@@ -43,7 +43,14 @@ def fill(log: Log, rng: random.Random, count: int, producer_ids: tuple[int, ...]
         else:
             sequence = sequences[producer]
             append(
-                log, *values, leader_epoch=epoch, time_ms=time_ms, producer_id=producer, epoch=0, base_sequence=sequence, transactional=True
+                log,
+                *values,
+                leader_epoch=epoch,
+                time_ms=time_ms,
+                producer_id=producer,
+                epoch=0,
+                base_sequence=sequence,
+                transactional=True,
             )
             sequences[producer] = sequence + len(values)
             open_ones.add(producer)
@@ -107,11 +114,21 @@ def test_after_compaction(seed: int) -> None:
     sequences = dict.fromkeys((5, 6), 0)
     for number in range(60):
         producer = rng.choice((5, 6, None))
-        pairs = [(b"%d" % rng.randint(0, 9), rng.choice((None, b"x" * rng.randint(0, 99)))) for _ in range(rng.randint(1, 4))]
+        pairs = [
+            (b"%d" % rng.randint(0, 9), rng.choice((None, b"x" * rng.randint(0, 99)))) for _ in range(rng.randint(1, 4))
+        ]
         if producer is None:
             put(log, *pairs, time_ms=START_MS + number)
             continue
-        put(log, *pairs, time_ms=START_MS + number, producer_id=producer, epoch=0, base_sequence=sequences[producer], transactional=True)
+        put(
+            log,
+            *pairs,
+            time_ms=START_MS + number,
+            producer_id=producer,
+            epoch=0,
+            base_sequence=sequences[producer],
+            transactional=True,
+        )
         sequences[producer] += len(pairs)
         if rng.random() < 0.7:
             end_transaction(log, rng.randint(0, 1), producer, time_ms=START_MS + number)

@@ -1,4 +1,6 @@
-"""S3.6, S5.3: one partition's files against each other, and what the data folder knows of it; damage of all kinds is in test_verify."""
+"""S3.6, S5.3: one partition's files against each other, and what the data folder knows of it;
+damage of all kinds is in test_verify.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from kqueue.testing.storage import FaultyStorage
 from kqueue.tests.files.logs import FOLDER, content, made, names, replace
 
 
-def checked(storage: Storage, known: Known = Known(), folder: str = FOLDER, **settings: Any) -> tuple[Bounds | None, Report]:  # noqa: B008
+def checked(
+    storage: Storage, known: Known = Known(), folder: str = FOLDER, **settings: Any
+) -> tuple[Bounds | None, Report]:  # noqa: B008
     report = Report(folder)
     return PartitionCheck(storage, folder, report, known, **settings).run(), report
 
@@ -107,7 +111,8 @@ def test_an_end_that_is_cut_off_is_damage_only_after_a_clean_stop(clean: bool, s
 
 
 @pytest.mark.parametrize(
-    ("known", "severity"), [(Known(), ERROR), (Known(False, recovery_point=19), ERROR), (Known(False, recovery_point=18), NOTE)]
+    ("known", "severity"),
+    [(Known(), ERROR), (Known(False, recovery_point=19), ERROR), (Known(False, recovery_point=18), NOTE)],
 )
 def test_what_was_flushed_for_sure_must_be_whole(known: Known, severity: str) -> None:
     storage, _ = made()

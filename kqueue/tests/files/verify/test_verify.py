@@ -1,4 +1,6 @@
-"""S3.3, S3.4, S5.3, S7.2: all files against each other. Sound folders are found sound, and each kind of damage is found and named."""
+"""S3.3, S3.4, S5.3, S7.2: all files against each other. Sound folders are found sound, and each
+kind of damage is found and named.
+"""
 
 from __future__ import annotations
 
@@ -248,7 +250,13 @@ def test_flushed_records_that_are_gone_are_damage_after_a_crash_too(tmp_path: Pa
 
 def test_leftovers_are_named(tmp_path: Path) -> None:
     folder = some_of("4.3", tmp_path, "v2-none-0")
-    names = ["00000000000000000000.log.cleaned", "00000000000000000000.log.swap", "x.tmp", "00000000000000000900.log.damaged", "what"]
+    names = [
+        "00000000000000000000.log.cleaned",
+        "00000000000000000000.log.swap",
+        "x.tmp",
+        "00000000000000000900.log.damaged",
+        "what",
+    ]
     for name in [*names, *(f"{number:020}.log.cleaned" for number in range(9))]:
         (folder / "v2-none-0" / name).touch()
     (folder / "old-0.0123-delete").mkdir()
@@ -271,7 +279,9 @@ def test_gaps_are_fine_where_compaction_was(tmp_path: Path) -> None:
 
 def test_topic_ids_must_agree(tmp_path: Path) -> None:
     folder = some_of("4.3", tmp_path, "v2-three-partitions-0", "v2-three-partitions-1")
-    (folder / "v2-three-partitions-1/partition.metadata").write_bytes((data_folder("4.3") / "txn-0/partition.metadata").read_bytes())
+    (folder / "v2-three-partitions-1/partition.metadata").write_bytes(
+        (data_folder("4.3") / "txn-0/partition.metadata").read_bytes()
+    )
     assert [finding.file for finding in verify(folder).errors] == ["v2-three-partitions-1/partition.metadata"]
 
 
@@ -313,7 +323,9 @@ def test_notes_alone_leave_a_folder_sound(tmp_path: Path) -> None:
 
 
 def test_what_a_deletion_under_way_leaves_is_no_damage(tmp_path: Path) -> None:
-    """S5.1: a broker takes the log away first, then its other files; the log start and the leader epochs have moved on by then."""
+    """S5.1: a broker takes the log away first, then its other files; the log start and the leader
+    epochs have moved on by then.
+    """
     folder = some_of("2.8", tmp_path, "txn-0")
     (folder / "txn-0/00000000000000000000.log").unlink()
     (folder / "txn-0/00000000000000000025.log").unlink()
@@ -335,7 +347,9 @@ def test_a_snapshot_that_is_just_being_written_is_no_damage(tmp_path: Path) -> N
 
 
 def test_after_deletions_there_is_nothing_to_say(tmp_path: Path) -> None:
-    """Retention and the deletion of a topic, looked at while their files wait to be removed and the checkpoints name what is gone."""
+    """Retention and the deletion of a topic, looked at while their files wait to be removed and the
+    checkpoints name what is gone.
+    """
     with kqueue.Broker(tmp_path, log_flush_offset_checkpoint_interval_ms=20_000) as broker:
         for name in ("kept", "gone"):
             broker.create_topic(name, segment_bytes=1000, retention_ms=1000)

@@ -52,7 +52,10 @@ def sources_of(storage: Storage, upto: int | None = None, folder: str = FOLDER) 
     """The segments of a folder below `upto` (None: all but the last)."""
     sizes = {entry.name: entry.size for entry in storage.list(folder)}
     bases = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == LOG)
-    found = [Source(base, after, sizes[file_name(base, LOG)], file_name(base, TXNINDEX) in sizes) for base, after in pairwise(bases)]
+    found = [
+        Source(base, after, sizes[file_name(base, LOG)], file_name(base, TXNINDEX) in sizes)
+        for base, after in pairwise(bases)
+    ]
     return tuple(source for source in found if upto is None or source.end_offset <= upto)
 
 
@@ -60,7 +63,13 @@ def task(storage: Storage, *, sources: tuple[Source, ...] | None = None, **setti
     """A task for all segments but the last; `settings`: of the task, or of its config."""
     known = CompactTask.__dataclass_fields__
     own = {name: settings.pop(name) for name in list(settings) if name in known}
-    defaults: dict[str, Any] = {"first_dirty": 0, "start_offset": 0, "now_ms": START_MS, "engine": "python", "config": config(**settings)}
+    defaults: dict[str, Any] = {
+        "first_dirty": 0,
+        "start_offset": 0,
+        "now_ms": START_MS,
+        "engine": "python",
+        "config": config(**settings),
+    }
     chosen = sources_of(storage) if sources is None else sources
     return CompactTask(**{**defaults, "opener": lambda: storage, "folder": FOLDER, "sources": chosen, **own})
 
@@ -135,7 +144,9 @@ def committed(log: Log) -> list[Record]:
 
 
 def table(records: Iterable[Record]) -> dict[bytes, bytes]:
-    """The state that the records add up to: key -> last value, without those whose last is a tombstone."""
+    """The state that the records add up to: key -> last value, without those whose last is a
+    tombstone.
+    """
     state: dict[bytes, bytes] = {}
     for record in records:
         if record.key is not None:

@@ -23,5 +23,7 @@ def test_without_what_the_kernels_need_plain_python_does_the_work(monkeypatch: p
 
 
 def test_other_names_are_refused() -> None:
-    with pytest.raises(PluginError, match="expected auto, python or fast as the name of a compaction engine, found 'slow'"):
+    with pytest.raises(
+        PluginError, match="expected auto, python or fast as the name of a compaction engine, found 'slow'"
+    ):
         engine("slow")

@@ -1,4 +1,6 @@
-"""S5.2: the map and the calls around the kernels; that they say what the plain loops say is shown in test_kernels."""
+"""S5.2: the map and the calls around the kernels; that they say what the plain loops say is shown
+in test_kernels.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +138,11 @@ def test_a_chunk_goes_up_to_what_is_out_of_the_ordinary() -> None:
 
 
 def test_what_stays_of_a_chunk() -> None:
-    batches = [a_batch((b"a", b"1"), (b"b", b"2")), a_batch((b"a", b"3"), base_offset=2), a_batch((b"b", b"4"), base_offset=3)]
+    batches = [
+        a_batch((b"a", b"1"), (b"b", b"2")),
+        a_batch((b"a", b"3"), base_offset=2),
+        a_batch((b"b", b"4"), base_offset=3),
+    ]
     last = a_batch((b"c", b"5"), (b"b", b"6"), base_offset=4)
     buf = b"".join([*batches, last])
     found = fast.keep_chunk(filled(*batches, last), buf, 0, len(buf), 0, 0, array("q"))
@@ -152,7 +158,10 @@ def test_what_stays_of_a_chunk() -> None:
 @pytest.mark.parametrize(("last_offsets", "size"), [([], 2), ([0, 7], 2), ([1], 1)])
 def test_the_last_batch_of_a_producer_is_left_to_the_caller(last_offsets: list[int], size: int) -> None:
     """It must stay, without records, where it would go."""
-    batches = [a_batch((b"k", b"%d" % number), base_offset=number, producer_id=number - 1, epoch=0, base_sequence=0) for number in range(3)]
+    batches = [
+        a_batch((b"k", b"%d" % number), base_offset=number, producer_id=number - 1, epoch=0, base_sequence=0)
+        for number in range(3)
+    ]
     buf = b"".join(batches)
     found = fast.keep_chunk(filled(*batches), buf, 0, sum(map(len, batches[:2])), 0, 0, array("q", last_offsets))
     assert (found.next_offset, found.read, found.kept) == (size, size, 0)

@@ -22,7 +22,13 @@ def sources(*sizes: int, step: int = 10) -> list[Source]:
 
 
 def test_neighbours_that_fit_are_put_together() -> None:
-    assert bases(group_sources(sources(40, 40, 20, 1, 99, 100, 500, 1), {}, CONFIG)) == [[0, 10, 20], [30, 40], [50], [60], [70]]
+    assert bases(group_sources(sources(40, 40, 20, 1, 99, 100, 500, 1), {}, CONFIG)) == [
+        [0, 10, 20],
+        [30, 40],
+        [50],
+        [60],
+        [70],
+    ]
     assert group_sources([], {}, CONFIG) == []
 
 

@@ -12,7 +12,9 @@ from kqueue.log.compaction import hashing  # noqa: E402
 
 
 def test_keys_are_hashed_as_published() -> None:
-    """The vectors of SipHash-2-4 with 128 bits for no byte and one, under the key 00..0f; longer messages against plain numbers."""
+    """The vectors of SipHash-2-4 with 128 bits for no byte and one, under the key 00..0f; longer
+    messages against plain numbers.
+    """
     seed = np.frombuffer(bytes(range(16)), np.uint64)
 
     def digest(size: int) -> str:

@@ -1,4 +1,6 @@
-"""S5.2: the compiled loops of compaction say what the plain ones say, and survive whatever bytes they are shown."""
+"""S5.2: the compiled loops of compaction say what the plain ones say, and survive whatever bytes
+they are shown.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ MEMORY = 1 << 16
 KEYS = st.one_of(st.none(), st.sampled_from([b"", b"a", b"b", b"eight by", b"k" * 300]), st.binary(max_size=20))
 Row = tuple[bytes | None, bytes | None, int, int]  # key, value, time, offsets to leave out before it
 ROWS = st.lists(
-    st.tuples(KEYS, st.one_of(st.none(), st.binary(max_size=200)), st.integers(-1, 2**45), st.sampled_from([0, 0, 0, 1, 90])),
+    st.tuples(
+        KEYS, st.one_of(st.none(), st.binary(max_size=200)), st.integers(-1, 2**45), st.sampled_from([0, 0, 0, 1, 90])
+    ),
     min_size=1,
     max_size=30,
 )
@@ -171,7 +175,13 @@ KINDS = st.fixed_dictionaries(
     last_batches=st.booleans(),
 )
 def test_both_engines_write_the_same_files(
-    batches: list[Any], rolls: set[int], dirty: float, log_start: int, slots: int, io_buffer_bytes: int, last_batches: bool
+    batches: list[Any],
+    rolls: set[int],
+    dirty: float,
+    log_start: int,
+    slots: int,
+    io_buffer_bytes: int,
+    last_batches: bool,
 ) -> None:
     storage, log = new_log()
     last: dict[int, int] = {}
@@ -202,15 +212,26 @@ def test_both_engines_write_the_same_files(
 def _cleaned(storage: Any, **asked: Any) -> tuple[Any, ...]:
     """What a cleaning says and writes; it is not swapped in."""
     done = task(storage, **asked)()
-    files = {entry.name: storage.read(f"{FOLDER}/{entry.name}") for entry in storage.list(FOLDER) if entry.name.endswith(CLEANED)}
+    files = {
+        entry.name: storage.read(f"{FOLDER}/{entry.name}")
+        for entry in storage.list(FOLDER)
+        if entry.name.endswith(CLEANED)
+    }
     stats = done.stats
-    return done.groups, done.clean_to, (stats.records_read, stats.records_kept, stats.map_entries, stats.bytes_written), files
+    return (
+        done.groups,
+        done.clean_to,
+        (stats.records_read, stats.records_kept, stats.map_entries, stats.bytes_written),
+        files,
+    )
 
 
 def test_any_life_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `test_model` shows for the plain loops."""
     monkeypatch.setattr("kqueue.log.compaction.task.engine", lambda *_: fast.ENGINE)
-    run_state_machine_as_test(test_model.CompactionMachine, settings=settings(max_examples=15, stateful_step_count=25, deadline=None))
+    run_state_machine_as_test(
+        test_model.CompactionMachine, settings=settings(max_examples=15, stateful_step_count=25, deadline=None)
+    )
 
 
 def test_many_small_batches_are_gone_through_at_once() -> None:
@@ -265,7 +286,9 @@ def test_damage_among_small_batches_is_named(damage: int) -> None:
 
 
 def answers(engine: Engine, data: bytes, header: BatchHeader) -> list[object]:
-    """What the engine says of these bytes: in a fresh map, in a map that knows them, and in one that has to be asked key by key."""
+    """What the engine says of these bytes: in a fresh map, in a map that knows them, and in one
+    that has to be asked key by key.
+    """
     found: list[object] = []
     offset_map = engine.make_map(MEMORY, 0.9)
     for window in (True, False):
@@ -291,12 +314,27 @@ def is_whole(data: bytes, header: BatchHeader) -> bool:
 HOSTILE = st.one_of(
     st.just(b""),
     st.binary(min_size=1, max_size=12),
-    st.sampled_from([b"\xff" * 12, b"\x80" * 12, b"\xfe\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x0f", encode(2**31 - 1), encode(-(2**31))]),
+    st.sampled_from(
+        [
+            b"\xff" * 12,
+            b"\x80" * 12,
+            b"\xfe\xff\xff\xff\x0f",
+            b"\xff\xff\xff\xff\x0f",
+            encode(2**31 - 1),
+            encode(-(2**31)),
+        ]
+    ),
 )
 
 
 @settings(max_examples=400, deadline=None)
-@given(rows=ROWS, at=st.floats(0, 1), cut=st.integers(0, 12), junk=HOSTILE, claimed=st.sampled_from([0, 0, 0, -1, 1, 2**31 - 2]))
+@given(
+    rows=ROWS,
+    at=st.floats(0, 1),
+    cut=st.integers(0, 12),
+    junk=HOSTILE,
+    claimed=st.sampled_from([0, 0, 0, -1, 1, 2**31 - 2]),
+)
 def test_bytes_that_are_no_records(rows: list[Row], at: float, cut: int, junk: bytes, claimed: int) -> None:
     """Never a crash; refused where the plain loops refuse, and what is taken is as they take it."""
     data, header = build(rows)
@@ -316,7 +354,9 @@ def test_bytes_that_are_no_records(rows: list[Row], at: float, cut: int, junk: b
 @settings(max_examples=200, deadline=None)
 @given(rows=ROWS, number=st.integers(0, 8), at=st.floats(0, 1), junk=HOSTILE, cut=st.integers(0, 12))
 def test_small_batches_that_are_no_records(rows: list[Row], number: int, at: float, junk: bytes, cut: int) -> None:
-    """Among whole ones, with a right checksum: refused where the plain loops refuse, and else the same files."""
+    """Among whole ones, with a right checksum: refused where the plain loops refuse, and else the
+    same files.
+    """
     storage, log = new_log()
     for count in range(9):
         put(log, (b"%d" % (count % 4), b"v" * count))
@@ -352,10 +392,14 @@ def test_nothing_outside_of_the_buffer_is_read(rows: list[Row], place: float, fl
     for filler in (b"\x00", b"\xff", b"\x01", b"\x7f"):
         room = np.frombuffer(filler * 64 + data + filler * 64, np.uint8)[64 : 64 + len(data)]
         slots, stage = np.zeros(3 * 100, np.uint64), np.zeros((kernels.STAGED, 4), np.uint64)
-        indexed = kernels.index_batch(slots, stage, seed, 0, 90, room, header.record_count, 0, header.last_offset_delta, 0)
+        indexed = kernels.index_batch(
+            slots, stage, seed, 0, 90, room, header.record_count, 0, header.last_offset_delta, 0
+        )
         stay = np.ones(header.last_offset_delta + 1, np.uint8)
         out = np.zeros(len(data) + 128, np.uint8)
-        kept = kernels.keep_records(room, header.record_count, header.last_offset_delta, stay, True, True, out[64 : 64 + len(data)])
+        kept = kernels.keep_records(
+            room, header.record_count, header.last_offset_delta, stay, True, True, out[64 : 64 + len(data)]
+        )
         assert not out[:64].any()
         assert not out[64 + len(data) :].any()
         seen.append((indexed, kept, slots.tobytes(), out.tobytes()))
@@ -411,11 +455,17 @@ except IndexError:
 
 
 def test_no_index_leaves_its_array(pytestconfig: pytest.Config, tmp_path: Path) -> None:
-    """The kernels compiled once more, with a check of every index: damaged batches never trip it, and the check is there."""
+    """The kernels compiled once more, with a check of every index: damaged batches never trip it,
+    and the check is there.
+    """
     cache = getattr(pytestconfig, "cache", None)
-    compiled = cache.mkdir("numba-checked") if cache is not None else tmp_path  # only the first run after a change takes its time
+    compiled = (
+        cache.mkdir("numba-checked") if cache is not None else tmp_path
+    )  # only the first run after a change takes its time
     env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "1", "NUMBA_CACHE_DIR": str(compiled)}
-    found = subprocess.run([sys.executable, "-c", _CHECKED], env=env, capture_output=True, text=True, timeout=240, check=False)
+    found = subprocess.run(
+        [sys.executable, "-c", _CHECKED], env=env, capture_output=True, text=True, timeout=240, check=False
+    )
     assert (found.returncode, found.stdout.strip()) == (0, "checked"), found.stderr
 
 

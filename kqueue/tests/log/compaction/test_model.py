@@ -42,7 +42,9 @@ TRANSACTIONAL = [100, 101]
 
 @dataclass
 class Batch:
-    """What the log should hold of one batch. `rows`: the records that stay; `state` of a transaction's: committed, aborted or open."""
+    """What the log should hold of one batch. `rows`: the records that stay; `state` of a
+    transaction's: committed, aborted or open.
+    """
 
     first: int
     last: int
@@ -71,11 +73,21 @@ class Model:
                 batch.state = "committed" if kind == COMMIT else "aborted"
         self.batches.append(Batch(offset, offset, [], producer=producer, kind=kind, transactional=True))
 
-    def clean(self, sources: tuple[Source, ...], first_dirty: int, capacity: int, now: int, retention: int, last: dict[int, int]) -> int:
+    def clean(
+        self,
+        sources: tuple[Source, ...],
+        first_dirty: int,
+        capacity: int,
+        now: int,
+        retention: int,
+        last: dict[int, int],
+    ) -> int:
         """Do what a compaction should; returns the next first dirty offset."""
         latest: dict[bytes, int] = {}
         clean_to = sources[-1].end_offset
-        for record in (record for batch in self.batches if batch.kind is None and batch.state != "aborted" for record in batch.rows):
+        for record in (
+            record for batch in self.batches if batch.kind is None and batch.state != "aborted" for record in batch.rows
+        ):
             if record.key is not None and first_dirty <= record.offset < clean_to:
                 if record.key not in latest and len(latest) == capacity:
                     clean_to = record.offset
@@ -107,7 +119,9 @@ class Model:
         batch.horizon = now + retention if batch.horizon is None else batch.horizon
         return [batch]
 
-    def _clean_rows(self, batch: Batch, latest: dict[bytes, int], first_dirty: int, clean_to: int, now: int, retention: int) -> None:
+    def _clean_rows(
+        self, batch: Batch, latest: dict[bytes, int], first_dirty: int, clean_to: int, now: int, retention: int
+    ) -> None:
         def stays(record: Record) -> bool:
             if batch.state == "aborted":
                 return False
@@ -144,7 +158,9 @@ class CompactionMachine(RuleBasedStateMachine):
         """What an old broker has left."""
         data, offset = b"", 0
         for pairs, magic, codec in sets:
-            records = [Record(offset + at, self.now + at if magic else -1, key, value) for at, (key, value) in enumerate(pairs)]
+            records = [
+                Record(offset + at, self.now + at if magic else -1, key, value) for at, (key, value) in enumerate(pairs)
+            ]
             data += encode_set(records, magic, codec)
             whole = [records] if codec else [[record] for record in records]
             self.model.batches += [Batch(one[0].offset, one[-1].offset, one, magic=magic) for one in whole]
@@ -154,7 +170,9 @@ class CompactionMachine(RuleBasedStateMachine):
         self.log = open_compacted(self.storage)
         assert self.log.end_offset == offset
 
-    def append(self, pairs: list[tuple[bytes | None, bytes | None]], codec: str, timestamp_type: int, **extra: Any) -> None:
+    def append(
+        self, pairs: list[tuple[bytes | None, bytes | None]], codec: str, timestamp_type: int, **extra: Any
+    ) -> None:
         builder = BatchBuilder(codec, timestamp_type=timestamp_type, **extra)
         offset = self.log.end_offset
         times = [self.now + 7 * at % 5 for at in range(len(pairs))]
@@ -180,7 +198,15 @@ class CompactionMachine(RuleBasedStateMachine):
     def produce_in_sequence(self, pairs: list[tuple[bytes | None, bytes | None]], codec: str, producer: int) -> None:
         sequence = self.sequences.get(producer, 0)
         self.sequences[producer] = sequence + len(pairs)
-        self.append(pairs, codec, 0, producer_id=producer, epoch=0, base_sequence=sequence, transactional=producer in TRANSACTIONAL)
+        self.append(
+            pairs,
+            codec,
+            0,
+            producer_id=producer,
+            epoch=0,
+            base_sequence=sequence,
+            transactional=producer in TRANSACTIONAL,
+        )
 
     @rule(producer=st.sampled_from(TRANSACTIONAL), kind=st.sampled_from([ABORT, COMMIT]))
     def end_transaction(self, producer: int, kind: int) -> None:
@@ -209,7 +235,9 @@ class CompactionMachine(RuleBasedStateMachine):
         if not sources or sources[-1].end_offset < self.first_dirty:
             return
         producers = dict(self.log.producers.items())
-        last = {} if forget else {number: one.batches[-1].last_offset for number, one in producers.items() if one.batches}
+        last = (
+            {} if forget else {number: one.batches[-1].last_offset for number, one in producers.items() if one.batches}
+        )
         there = {number for number, offset in last.items() if any(batch.last == offset for batch in self.model.batches)}
         view, end_offset = committed(self.log), self.log.end_offset
         records_max = sources[-1].end_offset - self.first_dirty
@@ -247,7 +275,9 @@ class CompactionMachine(RuleBasedStateMachine):
         assert [records[0].offset for unit, records in found if is_control(unit) and records] == self.model.markers()
         horizons = {unit.last_offset: unit.delete_horizon_ms for unit, records in found if unit.magic == 2 and records}  # type: ignore[union-attr]
         assert horizons == {
-            batch.last: batch.horizon for batch in self.model.batches if batch.magic == 2 and (batch.rows or batch.kind is not None)
+            batch.last: batch.horizon
+            for batch in self.model.batches
+            if batch.magic == 2 and (batch.rows or batch.kind is not None)
         }
         for number, segment in enumerate(self.log._segments[:-1]):
             placed = dict(scan(segment.log, 0, segment.size))

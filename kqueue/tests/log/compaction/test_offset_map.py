@@ -13,7 +13,12 @@ KEYS = st.one_of(st.none(), st.binary(max_size=3), st.integers(0, 50).map(lambda
 BATCHES = st.lists(st.lists(st.tuples(KEYS, st.integers(1, 4)), max_size=20), max_size=8)
 
 
-@given(batches=BATCHES, slots=st.integers(1, 60), load_factor=st.sampled_from([0.1, 0.5, 0.9, 1.0]), start=st.integers(0, 1 << 40))
+@given(
+    batches=BATCHES,
+    slots=st.integers(1, 60),
+    load_factor=st.sampled_from([0.1, 0.5, 0.9, 1.0]),
+    start=st.integers(0, 1 << 40),
+)
 def test_it_holds_what_a_dict_holds_until_it_is_full(
     batches: list[list[tuple[bytes | None, int]]], slots: int, load_factor: float, start: int
 ) -> None:
@@ -41,7 +46,9 @@ def test_it_holds_what_a_dict_holds_until_it_is_full(
     span = min(found.end_offset - start, 500)
     marks = found.latest_in(start, start + span)
     assert marks is not None
-    assert [start + at for at, mark in enumerate(marks) if mark] == sorted(at for at in expected.values() if at < start + span)
+    assert [start + at for at, mark in enumerate(marks) if mark] == sorted(
+        at for at in expected.values() if at < start + span
+    )
 
 
 def test_memory_stays_below_the_bound_and_follows_what_is_needed() -> None:

@@ -20,7 +20,9 @@ PID = 7
 
 
 def header(base: int, last: int | None = None, **settings: Any) -> BatchHeader:
-    builder = BatchBuilder(base_offset=base, **{"producer_id": PID, "epoch": 0, "base_sequence": 0, "transactional": True, **settings})
+    builder = BatchBuilder(
+        base_offset=base, **{"producer_id": PID, "epoch": 0, "base_sequence": 0, "transactional": True, **settings}
+    )
     builder.append(0, b"k", b"v")
     return read_header(bytes(builder.build(last_offset=base if last is None else last)))
 
@@ -134,7 +136,13 @@ def test_aborted_data_goes_whatever_the_map_says() -> None:
 
 def test_a_filter_decides_in_the_place_of_keys() -> None:
     rules = retention(offset_map=None, keep=lambda record: record.value != b"no", start_offset=5)
-    found, _ = verdict(rules, Record(4, 0, None, b"yes"), Record(5, 0, None, b"no"), Record(6, 3, None, None), Record(7, 1, b"k", b"yes"))
+    found, _ = verdict(
+        rules,
+        Record(4, 0, None, b"yes"),
+        Record(5, 0, None, b"no"),
+        Record(6, 3, None, None),
+        Record(7, 1, b"k", b"yes"),
+    )
     assert found.kept.records == 2
     assert found.kept.max_timestamp == 3
     assert found.horizon_ms is None
@@ -181,7 +189,9 @@ def test_the_last_batch_of_a_known_producer_must_stay() -> None:
     assert rules.must_stay(header(5, 9))
     assert not rules.must_stay(header(5, 8))
     assert not rules.must_stay(header(5, 9, producer_id=8))
-    assert not retention(last_batches={-1: 9}).must_stay(header(5, 9, producer_id=-1, epoch=-1, base_sequence=-1, transactional=False))
+    assert not retention(last_batches={-1: 9}).must_stay(
+        header(5, 9, producer_id=-1, epoch=-1, base_sequence=-1, transactional=False)
+    )
 
 
 # --- old formats
@@ -204,7 +214,8 @@ def test_tombstones_of_old_formats_go_by_their_own_time_once_they_were_cleaned_b
 def test_messages_of_old_formats_stay_as_others_do() -> None:
     rules = retention({b"a": 5, b"b": 6}, start_offset=3, clean_to=8)
     records = [
-        Record(offset, 0, key, b"v") for offset, key in ((2, b"c"), (3, b"c"), (4, b"a"), (5, b"a"), (6, b"b"), (7, None), (8, None))
+        Record(offset, 0, key, b"v")
+        for offset, key in ((2, b"c"), (3, b"c"), (4, b"a"), (5, b"a"), (6, b"b"), (7, None), (8, None))
     ]
     assert [record.offset for record in rules.of_messages(records, 1)] == [3, 5, 6, 8]
     rules = retention(offset_map=None, keep=lambda record: record.offset > 5, start_offset=3)

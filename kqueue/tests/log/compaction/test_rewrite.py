@@ -19,14 +19,19 @@ from kqueue.testing.storage import FaultyStorage
 from kqueue.tests.log.compaction.helpers import config
 
 RECORDS = [
-    Record(10 + number, 1000 + 5 * number, b"k%d" % number, None if number == 1 else b"v%d" % number, (("h", b"x"),)) for number in range(4)
+    Record(10 + number, 1000 + 5 * number, b"k%d" % number, None if number == 1 else b"v%d" % number, (("h", b"x"),))
+    for number in range(4)
 ]
 THROTTLE = Throttle(float("inf"), lambda seconds: None, lambda: 0.0)
 
 
 def test_a_batch_that_loses_records_keeps_its_header_but_for_what_follows_from_them() -> None:
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
-        batch = bytes(build_batch(RECORDS, codec=codec, producer_id=5, epoch=2, base_sequence=8, leader_epoch=3, transactional=True))
+        batch = bytes(
+            build_batch(
+                RECORDS, codec=codec, producer_id=5, epoch=2, base_sequence=8, leader_epoch=3, transactional=True
+            )
+        )
         plain = bytes(build_batch(RECORDS))[BATCH_OVERHEAD:]
         header = read_header(batch)
         kept = pick(plain, header, [1, 0, 1, 0])
@@ -109,7 +114,13 @@ def test_an_empty_batch_has_the_offsets_and_if_asked_the_producer() -> None:
 def test_an_empty_batch_takes_the_place_of_a_message_of_old_format() -> None:
     (entry,) = iter_entries(encode_entry(1, 42, 1000, b"k", b"v"))
     after = read_header(empty_batch(entry))
-    assert (after.base_offset, after.last_offset, after.max_timestamp, after.record_count, after.leader_epoch) == (42, 42, 1000, 0, -1)
+    assert (after.base_offset, after.last_offset, after.max_timestamp, after.record_count, after.leader_epoch) == (
+        42,
+        42,
+        1000,
+        0,
+        -1,
+    )
 
 
 # --- the segment

@@ -21,7 +21,9 @@ ROWS = st.lists(st.tuples(KEYS, VALUES, HEADERS, TIMES, st.integers(1, 3)), min_
 Rows = list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int, int]]
 
 
-def build(rows: Rows, base: int = 1000, *, dense: bool = False, timestamp_type: int = 0) -> tuple[BatchHeader, bytes, list[Record]]:
+def build(
+    rows: Rows, base: int = 1000, *, dense: bool = False, timestamp_type: int = 0
+) -> tuple[BatchHeader, bytes, list[Record]]:
     builder = BatchBuilder(base_offset=base, timestamp_type=timestamp_type)
     offset = base - 1
     for key, value, headers, time, step in rows:
@@ -41,7 +43,9 @@ def test_keys_and_offsets_are_those_of_the_records(rows: Rows) -> None:
 
 
 @given(rows=ROWS, first=st.integers(0, 1040), slots=st.sampled_from([3, 100]))
-def test_a_batch_goes_into_the_map_from_the_first_dirty_offset_until_it_is_full(rows: Rows, first: int, slots: int) -> None:
+def test_a_batch_goes_into_the_map_from_the_first_dirty_offset_until_it_is_full(
+    rows: Rows, first: int, slots: int
+) -> None:
     header, data, records = build(rows)
     offset_map = OffsetMap(slots * SLOT_BYTES)
     expected: dict[bytes, int] = {}
@@ -78,7 +82,9 @@ def test_those_records_stay_that_are_the_latest(
     keep_tombstones: bool,
 ) -> None:
     header, data, records = build(rows, dense=dense, timestamp_type=timestamp_type)
-    latest = {record.key: record.offset for record in records if record.key is not None and first <= record.offset < end}
+    latest = {
+        record.key: record.offset for record in records if record.key is not None and first <= record.offset < end
+    }
     latest |= {key: offset for key, offset in later.items() if header.next_offset <= offset < end}
     offset_map = OffsetMap(100 * SLOT_BYTES, start_offset=first)
     for key, offset in sorted(latest.items(), key=lambda item: item[1]):
@@ -127,14 +133,20 @@ def test_wrong_bytes_are_refused_or_read_as_the_decoder_reads_them(rows: Rows, a
     try:
         records = list(decode_records(bytes(wrong), header))
     except CorruptBatch:
-        for read in (lambda: read_keys(bytes(wrong), header), lambda: pick(bytes(wrong), header, [1] * header.record_count)):
+        for read in (
+            lambda: read_keys(bytes(wrong), header),
+            lambda: pick(bytes(wrong), header, [1] * header.record_count),
+        ):
             try:
                 read()
             except CorruptBatch:
                 continue
         return
     keys, deltas = read_keys(bytes(wrong), header)
-    assert (keys, [1000 + delta for delta in deltas]) == ([record.key for record in records], [record.offset for record in records])
+    assert (keys, [1000 + delta for delta in deltas]) == (
+        [record.key for record in records],
+        [record.offset for record in records],
+    )
 
 
 @pytest.mark.parametrize(

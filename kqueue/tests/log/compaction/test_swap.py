@@ -1,4 +1,6 @@
-"""S5.2, S5.3: the power is cut at every step of a compaction; what is left is all old or all new, group by group."""
+"""S5.2, S5.3: the power is cut at every step of a compaction; what is left is all old or all new,
+group by group.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ LATER_MS = START_MS + 2 * DAY_MS
 
 
 def build() -> FaultyStorage:
-    """A log of many small segments: most of their records go; so do tombstones, an aborted transaction and the whole of one segment."""
+    """A log of many small segments: most of their records go; so do tombstones, an aborted
+    transaction and the whole of one segment.
+    """
     storage = FaultyStorage()
     log = open_compacted(storage)
     fill(log, 0)
@@ -36,7 +40,12 @@ def build() -> FaultyStorage:
 
 def fill(log: Log, first: int) -> None:
     for number in range(first, first + 4):
-        put(log, (b"a", b"a%d" % number), (b"once %d" % number, b"x" * 40), (b"gone", None if number % 4 == 2 else b"v%d" % number))
+        put(
+            log,
+            (b"a", b"a%d" % number),
+            (b"once %d" % number, b"x" * 40),
+            (b"gone", None if number % 4 == 2 else b"v%d" % number),
+        )
         if number % 2 == 0:
             put(log, (b"a", b"aborted"), producer_id=9 + number, epoch=0, base_sequence=0, transactional=True)
             end_transaction(log, COMMIT if number % 4 == 2 else ABORT, 9 + number)
@@ -63,7 +72,9 @@ def names(storage: FaultyStorage) -> list[str]:
 
 def state(storage: FaultyStorage) -> State:
     """All records, and the entries of the indexes of aborted transactions."""
-    found: State = [(record.offset, record.key, record.value) for _, records in units(storage, FOLDER) for record in records]
+    found: State = [
+        (record.offset, record.key, record.value) for _, records in units(storage, FOLDER) for record in records
+    ]
     for name in names(storage):
         if name.endswith(TXNINDEX):
             found += decode_aborted(storage.read(f"{FOLDER}/{name}"))
@@ -142,7 +153,10 @@ def test_there_are_several_groups_of_several_segments_and_each_loses_something()
     sizes = [len(one) for one in STATES]
     assert sizes == sorted(set(sizes), reverse=True)
     assert [sum(isinstance(row, AbortedTransaction) for row in one) for one in STATES] == [2, 1, 1, 1]
-    assert {"rename", "sync", "append", "create", "sync_folder", "remove"} <= {step.kind for step in storage.steps} | {"rename", "remove"}
+    assert {"rename", "sync", "append", "create", "sync_folder", "remove"} <= {step.kind for step in storage.steps} | {
+        "rename",
+        "remove",
+    }
 
 
 @pytest.mark.parametrize("remains", list(Remains))
@@ -220,7 +234,9 @@ def rename(storage: FaultyStorage, base: int, suffixes: tuple[str, ...], old: st
 
 
 def test_a_swap_that_kafka_left_is_finished() -> None:
-    """S5.2, S3.6: Kafka renames the log before its indexes, and may have left an old index of aborted transactions."""
+    """S5.2, S3.6: Kafka renames the log before its indexes, and may have left an old index of
+    aborted transactions.
+    """
     storage = copy()
     before = names(storage)
     done = task(storage, now_ms=LATER_MS, config=CONFIG)()
@@ -237,7 +253,9 @@ def test_a_swap_that_kafka_left_is_finished() -> None:
 
 
 def test_a_split_that_kafka_had_not_finished_is_undone() -> None:
-    """S5.2, S3.6: of a segment that was to be split in two, the second half has its swap name already, the first has not."""
+    """S5.2, S3.6: of a segment that was to be split in two, the second half has its swap name
+    already, the first has not.
+    """
     storage = copy()
     old = state(storage)
     done = task(storage, now_ms=LATER_MS, config=CONFIG)()

@@ -1,4 +1,6 @@
-"""S5.2: compaction of sealed segments as a whole, example by example, and on folders that Kafka wrote."""
+"""S5.2: compaction of sealed segments as a whole, example by example, and on folders that Kafka
+wrote.
+"""
 
 from __future__ import annotations
 
@@ -244,7 +246,12 @@ def test_a_wrapper_of_old_format_keeps_codec_and_kind_of_time() -> None:
     storage.open(f"{FOLDER}/{file_name(6, '.log')}", create=True)
     compact(storage)
     (wrapper, inside), (single, _) = units(storage)
-    assert (wrapper.magic, wrapper.codec_id, wrapper.is_log_append_time, wrapper.max_timestamp) == (1, 2, True, START_MS)
+    assert (wrapper.magic, wrapper.codec_id, wrapper.is_log_append_time, wrapper.max_timestamp) == (
+        1,
+        2,
+        True,
+        START_MS,
+    )
     assert wrapper.last_offset == 3
     assert inside == [records[3]]
     assert (single.codec_id, single.last_offset) == (0, 5)
@@ -292,7 +299,10 @@ def test_a_disk_that_fails_leaves_nothing_behind() -> None:
                     job()
             storage.mend()
             for entry in storage.list(FOLDER):
-                if entry.name.endswith(CLEANED) and (kind, number) == ("sync_folder", 1):  # the only case that went well
+                if entry.name.endswith(CLEANED) and (kind, number) == (
+                    "sync_folder",
+                    1,
+                ):  # the only case that went well
                     storage.remove(f"{FOLDER}/{entry.name}")
             assert storage.list(FOLDER) == before
 
@@ -328,7 +338,9 @@ PARTITIONS = [
 
 
 def loaded(version: str, folder: str) -> MemoryStorage:
-    """A copy of the folder, in which an empty segment follows the last, so that all of it is sealed."""
+    """A copy of the folder, in which an empty segment follows the last, so that all of it is
+    sealed.
+    """
     storage = MemoryStorage()
     storage.make_folder(folder)
     for path in sorted((golden.data_folder(version) / folder).iterdir()):
@@ -366,10 +378,14 @@ def test_folders_of_kafka_are_compacted(version: str, folder: str) -> None:
 
 
 def test_kafkas_own_compaction_is_gone_on_with() -> None:
-    """S5.2, S3.6: what Kafka has compacted already loses no more than what came after its last cleaning took the place of"""
+    """S5.2, S3.6: what Kafka has compacted already loses no more than what came after its last
+    cleaning took the place of
+    """
     storage = loaded("4.3", "compacted-0")
     before = data_records(storage, "compacted-0")
     latest = {record.key: record.offset for record in before}
-    swap_in(storage, task(storage, folder="compacted-0", sources=sources_of(storage, folder="compacted-0"))(), "compacted-0")
+    swap_in(
+        storage, task(storage, folder="compacted-0", sources=sources_of(storage, folder="compacted-0"))(), "compacted-0"
+    )
     assert data_records(storage, "compacted-0") == [record for record in before if latest[record.key] == record.offset]
     assert len(before) > len(latest)

@@ -44,14 +44,20 @@ def records(found: Walk) -> list[Record]:
             read += stretch.messages(1 << 20)
         else:
             assert bytes(stretch.raw[:8]) == stretch.unit.base_offset.to_bytes(8, "big")
-            read += [RECORDS[stretch.unit.base_offset + at] for at in range(stretch.unit.record_count) if stretch.records(1 << 20)]
+            read += [
+                RECORDS[stretch.unit.base_offset + at]
+                for at in range(stretch.unit.record_count)
+                if stretch.records(1 << 20)
+            ]
     return read
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 61, 100, 10_000])
 def test_batches_of_all_formats_are_walked_whatever_is_read_at_a_time(chunk_bytes: int) -> None:
     found = records(walk(data_of_all_kinds(), chunk_bytes=chunk_bytes))
-    assert [(record.offset, record.key, record.value) for record in found] == [(one.offset, one.key, one.value) for one in RECORDS]
+    assert [(record.offset, record.key, record.value) for record in found] == [
+        (one.offset, one.key, one.value) for one in RECORDS
+    ]
 
 
 def test_every_flipped_bit_that_a_sum_covers_is_found() -> None:

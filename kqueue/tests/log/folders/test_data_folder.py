@@ -18,7 +18,9 @@ ID = bytes(range(16))
 
 
 def open_folder(storage: Storage, node_id: int = 1, cluster_id: str | None = None, seed: int = 1) -> DataFolder:
-    return DataFolder(storage, node_id=node_id, cluster_id=cluster_id, clock=ManualClock(START_MS), rng=random.Random(seed))
+    return DataFolder(
+        storage, node_id=node_id, cluster_id=cluster_id, clock=ManualClock(START_MS), rng=random.Random(seed)
+    )
 
 
 def test_a_new_folder_gets_an_identity_that_stays() -> None:
@@ -45,7 +47,8 @@ def test_the_folder_is_locked_until_it_is_closed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node_id", "cluster_id", "words"), [(2, None, "folder of node 1; node.id is 2"), (1, "A" * 22, "the others to AAAAAAAAAAAAAAAAAAAAAA")]
+    ("node_id", "cluster_id", "words"),
+    [(2, None, "folder of node 1; node.id is 2"), (1, "A" * 22, "the others to AAAAAAAAAAAAAAAAAAAAAA")],
 )
 def test_another_brokers_folder_is_refused_and_unlocked(node_id: int, cluster_id: str | None, words: str) -> None:
     storage = MemoryStorage()
@@ -57,7 +60,9 @@ def test_another_brokers_folder_is_refused_and_unlocked(node_id: int, cluster_id
 
 def test_an_older_kafkas_identity_is_taken_over() -> None:
     storage = MemoryStorage()
-    storage.write_atomic("meta.properties", b"#\n#some day\nbroker.id=0\nversion=0\ncluster.id=5xNwj8KvQV-w7vAnhAo1Aw\n")
+    storage.write_atomic(
+        "meta.properties", b"#\n#some day\nbroker.id=0\nversion=0\ncluster.id=5xNwj8KvQV-w7vAnhAo1Aw\n"
+    )
     folder = open_folder(storage, node_id=0)
     assert folder.cluster_id == "5xNwj8KvQV-w7vAnhAo1Aw"
     assert checkpoints.decode_properties(storage.read("meta.properties")) == folder.properties
@@ -80,7 +85,10 @@ def test_the_marker_is_gone_for_good_before_anything_else_happens() -> None:
     storage.steps.clear()
     again = open_folder(storage)
     assert again.clean
-    assert [(step.kind, step.path) for step in storage.steps] == [("remove", ".kafka_cleanshutdown"), ("sync_folder", "")]
+    assert [(step.kind, step.path) for step in storage.steps] == [
+        ("remove", ".kafka_cleanshutdown"),
+        ("sync_folder", ""),
+    ]
     again.close(clean=False, broker_epoch=-1)
     assert not open_folder(storage).clean
 
@@ -245,7 +253,9 @@ def test_a_lock_is_checked_once_at_a_time_in_a_job() -> None:
     assert jobs.run_all() == 1
 
 
-def test_links_among_the_partitions_are_neither_opened_nor_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_links_among_the_partitions_are_neither_opened_nor_followed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     outside, data = tmp_path / "outside", tmp_path / "data"
     for folder in (outside / "t-0", data):
         folder.mkdir(parents=True)

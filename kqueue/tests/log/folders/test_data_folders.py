@@ -60,7 +60,9 @@ def test_a_folder_that_cant_be_opened_leaves_the_others_serving(kind: str, caplo
 def test_what_may_be_on_an_offline_folder_is_not_made_anew() -> None:
     first, _ = two_folders()
     manager = start(first, offline=[GONE])
-    with pytest.raises(StorageFailed, match=r"t-1 is in no data folder that serves; it may be on gone, which is offline"):
+    with pytest.raises(
+        StorageFailed, match=r"t-1 is in no data folder that serves; it may be on gone, which is offline"
+    ):
         log_of(manager, 1)
     assert manager.is_out_of_reach("t", 0) is None
     assert manager.is_out_of_reach("t", 1) is not None
@@ -75,7 +77,9 @@ def test_what_may_be_on_an_offline_folder_is_not_made_anew() -> None:
 def test_without_any_folder_nothing_starts() -> None:
     broken = FaultyStorage()
     broken.fail("append")
-    with pytest.raises(StorageFailed, match=r"no data folder can be used: can't make data folder gone: Permission denied; can't append"):
+    with pytest.raises(
+        StorageFailed, match=r"no data folder can be used: can't make data folder gone: Permission denied; can't append"
+    ):
         start(broken, offline=[GONE])
     with pytest.raises(StorageFailed, match="^can't append meta.properties"):
         start(broken)
@@ -104,7 +108,9 @@ def test_a_partition_in_two_folders_is_refused_and_the_others_served() -> None:
         storage.rename(f"t-{number}", "t-5")
         storage.make_folder("t-9")
     manager = start(*storages)
-    with pytest.raises(StorageFailed, match=r"partition t-5 is in faulty storage and in faulty storage: take one of them away"):
+    with pytest.raises(
+        StorageFailed, match=r"partition t-5 is in faulty storage and in faulty storage: take one of them away"
+    ):
         log_of(manager, 5)
     assert read_values(log_of(manager, 9)) == [], "of two that are empty either will do"
 
@@ -150,7 +156,9 @@ def test_a_folder_that_takes_no_new_partition_is_passed_over(caplog: pytest.LogC
     flush(log_of(manager, 0))
     run_through(manager.checkpoint_recovery_points())
     manager.create("t", 10, ID)
-    assert ("t", 10) in manager.log_dirs()[0].partitions, "a checkpoint that was written shows that the folder is well again"
+    assert ("t", 10) in manager.log_dirs()[0].partitions, (
+        "a checkpoint that was written shows that the folder is well again"
+    )
 
 
 def test_a_checkpoint_that_fails_leaves_the_old_one_and_the_partitions_alone(caplog: pytest.LogCaptureFixture) -> None:

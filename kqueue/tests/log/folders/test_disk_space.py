@@ -15,7 +15,9 @@ RESERVE = 10_000
 
 
 class Disk:
-    """A volume of 1 MB (so the emergency file has 10 kB), of which another program holds `taken` bytes."""
+    """A volume of 1 MB (so the emergency file has 10 kB), of which another program holds `taken`
+    bytes.
+    """
 
     def __init__(self, reserve_bytes: int = RESERVE, total: int = 1_000_000) -> None:
         self.clock = ManualClock()

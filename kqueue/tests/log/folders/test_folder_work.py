@@ -93,7 +93,9 @@ def test_a_topic_that_is_deleted_while_its_folders_are_made_leaves_nothing() -> 
 
 @pytest.mark.parametrize("use_at_once", [True, False])
 @pytest.mark.parametrize("folders", [1, 2])
-def test_a_new_topic_of_the_name_begins_empty_while_the_old_one_is_still_removed(use_at_once: bool, folders: int) -> None:
+def test_a_new_topic_of_the_name_begins_empty_while_the_old_one_is_still_removed(
+    use_at_once: bool, folders: int
+) -> None:
     desk = Desk(folders)
     desk.manager.create("t", 0, OLD)
     append(desk.log(), b"old")
@@ -123,7 +125,9 @@ def test_a_folder_that_cant_be_renamed_is_not_given_to_a_new_topic() -> None:
     assert desk.manager.is_removing, "what keeps the note that the topic was deleted"
 
 
-def test_folders_that_cant_be_made_cost_one_line_and_are_made_at_their_first_use(caplog: pytest.LogCaptureFixture) -> None:
+def test_folders_that_cant_be_made_cost_one_line_and_are_made_at_their_first_use(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     desk = Desk()
     desk.storages[0].fail("make_folder")
     for number in range(1000):
@@ -137,7 +141,9 @@ def test_folders_that_cant_be_made_cost_one_line_and_are_made_at_their_first_use
 
 
 def test_a_data_folder_is_chosen_without_a_look_at_its_partitions() -> None:
-    """Each choice costs the same however many partitions there are, also where one of them has failed."""
+    """Each choice costs the same however many partitions there are, also where one of them has
+    failed.
+    """
     desk = Desk(2)
     for number in range(40):
         desk.log(number)

@@ -72,7 +72,9 @@ def test_a_partition_that_is_just_being_deleted_holds_nothing() -> None:
 
 def test_a_partition_whose_folder_a_job_is_to_make_is_listed_as_empty() -> None:
     jobs = SteppedJobs()
-    folder = DataFolder(MemoryStorage(), node_id=1, cluster_id=None, clock=ManualClock(START_MS), rng=random.Random(1), jobs=jobs)
+    folder = DataFolder(
+        MemoryStorage(), node_id=1, cluster_id=None, clock=ManualClock(START_MS), rng=random.Random(1), jobs=jobs
+    )
     for key in KEYS:
         folder.make_soon(key, ID)
     assert log_dir(folder, {}).partitions == {KEYS[0]: 0, KEYS[1]: 0}

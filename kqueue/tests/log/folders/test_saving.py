@@ -92,7 +92,9 @@ def test_a_job_that_is_late_leaves_a_closed_folder_alone() -> None:
 
 @settings(max_examples=60)
 @given(st.lists(st.sampled_from(["save", "now", "step"]), max_size=12), st.sampled_from(Remains), st.data())
-def test_after_a_power_cut_what_was_told_is_there_or_something_newer(calls: list[str], remains: Remains, data: st.DataObject) -> None:
+def test_after_a_power_cut_what_was_told_is_there_or_something_newer(
+    calls: list[str], remains: Remains, data: st.DataObject
+) -> None:
     def run(cut_at: int | None) -> tuple[FaultyStorage, list[int], int]:
         storage, jobs, number = FaultyStorage(cut_at=cut_at), SteppedJobs(), 0
         safe: list[int] = [0]

@@ -24,7 +24,18 @@ def test_the_format_is_kafkas() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"0\n", b"1\n0\n", b"0\n2\nt 0 5\n", b"0\n1\nt 0\n", b"0\n1\nt x 5\n", b"0\n1\nt 0 -5\n", b"0\n1\nt -1 5\n", b"\xff\xfe"]
+    "data",
+    [
+        b"",
+        b"0\n",
+        b"1\n0\n",
+        b"0\n2\nt 0 5\n",
+        b"0\n1\nt 0\n",
+        b"0\n1\nt x 5\n",
+        b"0\n1\nt 0 -5\n",
+        b"0\n1\nt -1 5\n",
+        b"\xff\xfe",
+    ],
 )
 def test_a_damaged_checkpoint_is_corrupt(data: bytes) -> None:
     with pytest.raises(CorruptIndex):
@@ -45,7 +56,8 @@ def test_the_topic_id_of_a_folder_reads_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"version: 1\ntopic_id: AAECAwQFBgcICQoLDA0ODw", b"version: 0\n", b"version: 0\ntopic_id: short", b"\xff"]
+    "data",
+    [b"", b"version: 1\ntopic_id: AAECAwQFBgcICQoLDA0ODw", b"version: 0\n", b"version: 0\ntopic_id: short", b"\xff"],
 )
 def test_a_damaged_topic_id_is_corrupt(data: bytes) -> None:
     with pytest.raises(CorruptIndex):

@@ -104,7 +104,8 @@ def test_search_reads_few_blocks_and_never_the_whole_file(monkeypatch: pytest.Mo
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.lists(st.binary(min_size=8, max_size=8), max_size=700).map(b"".join) | st.integers(0, 3000).map(lambda n: bytes(8 * n)),
+    st.lists(st.binary(min_size=8, max_size=8), max_size=700).map(b"".join)
+    | st.integers(0, 3000).map(lambda n: bytes(8 * n)),
     st.integers(-5, 2**31),
 )
 def test_search_of_garbage_ends(data: bytes, value: int) -> None:

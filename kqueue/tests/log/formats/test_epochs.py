@@ -45,10 +45,13 @@ def test_a_new_entry_drops_those_that_contradict_it(entry: tuple[int, int], expe
 
 
 @pytest.mark.parametrize(
-    ("epoch", "expected"), [(-1, (-1, -1)), (0, (0, 15)), (1, (1, 5)), (2, (2, 15)), (3, (2, 15)), (5, (5, 99)), (6, (-1, -1))]
+    ("epoch", "expected"),
+    [(-1, (-1, -1)), (0, (0, 15)), (1, (1, 5)), (2, (2, 15)), (3, (2, 15)), (5, (5, 99)), (6, (-1, -1))],
 )
 def test_where_an_epoch_ends(epoch: int, expected: tuple[int, int]) -> None:
-    """As Kafka answers OffsetsForLeaderEpoch: the largest epoch not above the one asked for, and where the next begins."""
+    """As Kafka answers OffsetsForLeaderEpoch: the largest epoch not above the one asked for, and
+    where the next begins.
+    """
     epochs = of((2, 5), (5, 15))
     if epoch == 0:
         expected = (0, 5)
@@ -109,7 +112,17 @@ def test_the_file_reads_back(steps: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"1\n0\n", b"0\n2\n0 0\n", b"0\n1\n0\n", b"0\n1\nx 0\n", b"0\n2\n1 0\n0 5\n", b"0\n2\n0 5\n1 5\n", b"0\n1\n0 -1\n", b"\xff"],
+    [
+        b"",
+        b"1\n0\n",
+        b"0\n2\n0 0\n",
+        b"0\n1\n0\n",
+        b"0\n1\nx 0\n",
+        b"0\n2\n1 0\n0 5\n",
+        b"0\n2\n0 5\n1 5\n",
+        b"0\n1\n0 -1\n",
+        b"\xff",
+    ],
 )
 def test_a_damaged_file_is_corrupt(data: bytes) -> None:
     with pytest.raises(CorruptIndex):

@@ -19,7 +19,15 @@ def test_names_read_back(offset: int, suffix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["partition.metadata", "1.log", "00000000000000000042", "00000000000000000042.log.deleted", "x0000000000000000042.log", ""]
+    "name",
+    [
+        "partition.metadata",
+        "1.log",
+        "00000000000000000042",
+        "00000000000000000042.log.deleted",
+        "x0000000000000000042.log",
+        "",
+    ],
 )
 def test_other_names_are_no_segments(name: str) -> None:
     assert parse_file_name(name) is None

@@ -33,7 +33,9 @@ def test_lookup_finds_the_last_entry_at_or_before(steps: list[tuple[int, int]], 
     _, index, rows = build(100, steps)
     if mapped:
         index.entries.unload()
-    assert index.lookup(100 + ahead) == max((row for row in rows if row.offset <= 100 + ahead), default=IndexEntry(100, 0))
+    assert index.lookup(100 + ahead) == max(
+        (row for row in rows if row.offset <= 100 + ahead), default=IndexEntry(100, 0)
+    )
     assert index.by_position(ahead) == max((row for row in rows if row.position <= ahead), default=IndexEntry(100, 0))
     assert index.last() == (rows[-1] if rows else IndexEntry(100, 0))
 

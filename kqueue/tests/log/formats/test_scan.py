@@ -20,7 +20,9 @@ def file_of(*parts: bytes | bytearray) -> File:
 
 
 @given(st.lists(st.integers(0, 300), max_size=12), st.integers(1, 500), st.booleans(), st.integers(0, 80))
-def test_every_whole_batch_is_found_whatever_the_chunks(sizes: list[int], chunk_bytes: int, check: bool, cut: int) -> None:
+def test_every_whole_batch_is_found_whatever_the_chunks(
+    sizes: list[int], chunk_bytes: int, check: bool, cut: int
+) -> None:
     batches = [batch(bytes(size)) for size in sizes]
     data = b"".join(batches)
     file = file_of(data[: max(len(data) - cut, 0)])
@@ -28,7 +30,9 @@ def test_every_whole_batch_is_found_whatever_the_chunks(sizes: list[int], chunk_
     ends = [position + unit.size for position, unit in found]
     assert [unit.size for _, unit in found] == [len(one) for one in batches][: len(found)]
     assert [position for position, _ in found] == [0, *ends][:-1]
-    whole = [end for end in (sum(map(len, batches[: number + 1])) for number in range(len(batches))) if end <= file.size]
+    whole = [
+        end for end in (sum(map(len, batches[: number + 1])) for number in range(len(batches))) if end <= file.size
+    ]
     assert ends == whole
 
 

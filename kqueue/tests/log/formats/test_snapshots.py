@@ -20,7 +20,9 @@ def producer_states(draw: st.DrawFn) -> Producers:
         producer.coordinator_epoch = draw(st.integers(-1, 2**31 - 1))
         producer.transaction_offset = draw(st.integers(-1, 2**62))
         if draw(st.booleans()):
-            producer.batches += (LastBatch(draw(st.integers(0, 2**31 - 1)), draw(st.integers(0, 2**62)), 0, producer.last_timestamp),)
+            producer.batches += (
+                LastBatch(draw(st.integers(0, 2**31 - 1)), draw(st.integers(0, 2**62)), 0, producer.last_timestamp),
+            )
         producers.add(producer_id, producer)
     return producers
 
@@ -32,7 +34,9 @@ def test_snapshots_read_back(producers: Producers) -> None:
     assert again.end_offset == 42
     assert encode_snapshot(again) == data
     assert again.first_open() == producers.first_open()
-    assert {key: list(one.batches) for key, one in again.items()} == {key: list(one.batches) for key, one in producers.items()}
+    assert {key: list(one.batches) for key, one in again.items()} == {
+        key: list(one.batches) for key, one in producers.items()
+    }
 
 
 @given(producer_states(), st.data())

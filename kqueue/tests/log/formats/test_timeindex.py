@@ -42,7 +42,9 @@ def test_lookup_finds_the_last_entry_at_or_before(steps: list[tuple[int, int]], 
 
 
 @given(ROWS, st.integers(0, 2000), st.integers(0, 5000))
-def test_truncation_keeps_what_lies_before_and_goes_on_from_there(steps: list[tuple[int, int]], ahead: int, time: int) -> None:
+def test_truncation_keeps_what_lies_before_and_goes_on_from_there(
+    steps: list[tuple[int, int]], ahead: int, time: int
+) -> None:
     _, index, rows = build(100, steps)
     index.truncate_to(100 + ahead)
     kept = [row for row in rows if row.offset < 100 + ahead]

@@ -25,7 +25,10 @@ def test_the_file_comes_with_the_first_entry() -> None:
     index.clear()
     assert not storage.exists("x")
     index.append(ROWS[0])
-    assert storage.read("x").hex() == "0000" + "0000000000000007" + "0000000000000000" + "0000000000000005" + "0000000000000003"
+    assert (
+        storage.read("x").hex()
+        == "0000" + "0000000000000007" + "0000000000000000" + "0000000000000005" + "0000000000000003"
+    )
 
 
 def test_entries_read_back_from_a_file_that_was_there() -> None:

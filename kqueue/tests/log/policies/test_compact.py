@@ -39,10 +39,17 @@ def test_records_from_the_future_are_no_reason_to_wait() -> None:
 
 
 def test_what_is_clean_is_not_held_up_by_its_age() -> None:
-    assert dirt_of(view([100, 100, 100], [0, 5000, 0], first_dirty=10), settings(min_compaction_lag_ms="1000"), NOW_MS).upto == 20
+    assert (
+        dirt_of(
+            view([100, 100, 100], [0, 5000, 0], first_dirty=10), settings(min_compaction_lag_ms="1000"), NOW_MS
+        ).upto
+        == 20
+    )
 
 
-@pytest.mark.parametrize(("facts", "upto"), [({"high_watermark": 29}, 20), ({"stable_offset": 12}, 10), ({"stable_offset": 5}, 0)])
+@pytest.mark.parametrize(
+    ("facts", "upto"), [({"high_watermark": 29}, 20), ({"stable_offset": 12}, 10), ({"stable_offset": 5}, 0)]
+)
 def test_what_is_not_stable_waits(facts: dict[str, int], upto: int) -> None:
     """S5.2: open transactions, and what lies above the high watermark"""
     assert dirt_of(view([100, 100, 100, 100], **facts), settings(), NOW_MS).upto == upto

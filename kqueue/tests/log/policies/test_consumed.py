@@ -22,7 +22,9 @@ from kqueue.tests.log.policies.views import NOW_MS, Committed, settings, view
     ],
 )
 def test_what_every_named_group_has_consumed_goes(groups: str, committed: dict[str, int], before: int | None) -> None:
-    """S5.4: whole sealed segments below what all have committed; a group that never committed holds everything."""
+    """S5.4: whole sealed segments below what all have committed; a group that never committed holds
+    everything.
+    """
     config = settings(cleanup_policy="consumed", kqueue_consumed_groups=groups)
     found = ConsumedPolicy().plan(view([100, 100, 100]), Committed(**committed), config, NOW_MS)
     assert found == (None if before is None else Drop(before, f"consumed by {groups.replace(',', ', ')}"))
@@ -30,4 +32,6 @@ def test_what_every_named_group_has_consumed_goes(groups: str, committed: dict[s
 
 def test_without_a_group_nothing_goes() -> None:
     """S5.4"""
-    assert ConsumedPolicy().plan(view([1, 1, 1]), Committed(mail=30), settings(cleanup_policy="consumed"), NOW_MS) is None
+    assert (
+        ConsumedPolicy().plan(view([1, 1, 1]), Committed(mail=30), settings(cleanup_policy="consumed"), NOW_MS) is None
+    )

@@ -52,7 +52,9 @@ def test_the_active_segment_goes_too_when_all_of_it_is_too_old() -> None:
         ([400, 100, 149], None),
     ],
 )
-def test_by_size_the_oldest_go_only_while_the_rest_stays_at_or_above_the_limit(sizes: list[int], before: int | None) -> None:
+def test_by_size_the_oldest_go_only_while_the_rest_stays_at_or_above_the_limit(
+    sizes: list[int], before: int | None
+) -> None:
     """S5.1"""
     found = plan(view(sizes), retention_bytes="250", retention_ms="-1")
     assert found == (None if before is None else Drop(before, "retention.bytes=250"))
@@ -69,7 +71,9 @@ def test_what_remains_is_as_small_as_it_may_be(sizes: list[int], limit: int) -> 
 
 
 def test_a_limit_of_nothing_drops_everything() -> None:
-    assert plan(view([10, 10]), retention_bytes="0", retention_ms="-1") == Drop(20, "retention.bytes=0", roll_active=True)
+    assert plan(view([10, 10]), retention_bytes="0", retention_ms="-1") == Drop(
+        20, "retention.bytes=0", roll_active=True
+    )
 
 
 def test_the_tighter_limit_holds() -> None:
@@ -83,7 +87,9 @@ def test_without_limits_everything_stays() -> None:
 
 
 def test_nothing_goes_that_reaches_beyond_the_high_watermark() -> None:
-    assert plan(view([100, 100, 100], [6000] * 3, high_watermark=19), retention_ms="5000") == Drop(10, "retention.ms=5000")
+    assert plan(view([100, 100, 100], [6000] * 3, high_watermark=19), retention_ms="5000") == Drop(
+        10, "retention.ms=5000"
+    )
     assert plan(view([100, 100, 100], high_watermark=5), retention_bytes="0") is None
 
 

@@ -13,7 +13,11 @@ def test_a_policy_is_taken_as_it_is() -> None:
 
 
 def test_what_is_no_policy_is_refused() -> None:
-    with pytest.raises(PluginError, match="cleanup policy 'x' of a test: expected an instance, found the class NeverPolicy"):
+    with pytest.raises(
+        PluginError, match="cleanup policy 'x' of a test: expected an instance, found the class NeverPolicy"
+    ):
         POLICIES.guarded("x", NeverPolicy, "a test")  # type: ignore[arg-type]
-    with pytest.raises(PluginError, match="cleanup policy 'x' of a test: expected a cleanup policy, found int without the method plan"):
+    with pytest.raises(
+        PluginError, match="cleanup policy 'x' of a test: expected a cleanup policy, found int without the method plan"
+    ):
         POLICIES.guarded("x", 5, "a test")  # type: ignore[arg-type]

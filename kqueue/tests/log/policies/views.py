@@ -17,8 +17,12 @@ def settings(**own: str) -> TopicConfig:
     return Config(CATALOG).for_topic({name.replace("_", "."): value for name, value in own.items()})
 
 
-def view(sizes: Sequence[int], ages_ms: Sequence[int] = (), *, high_watermark: int | None = None, **facts: int) -> LogView:
-    """Segments of ten offsets each; `ages_ms`: how long ago their newest record (and their first) was, 0 where not given."""
+def view(
+    sizes: Sequence[int], ages_ms: Sequence[int] = (), *, high_watermark: int | None = None, **facts: int
+) -> LogView:
+    """Segments of ten offsets each; `ages_ms`: how long ago their newest record (and their first)
+    was, 0 where not given.
+    """
     ages = [*ages_ms, *[0] * (len(sizes) - len(ages_ms))]
     last = len(sizes) - 1
     segments = tuple(

@@ -35,7 +35,9 @@ def test_epochs_that_the_batches_bear_out_are_right() -> None:
     assert has_epochs(log._segments)
     assert epochs_contradict(log.epochs, log._segments) is None
     assert epochs_contradict(epochs((0, 1), (2, 4), (3, 8)), log._segments) is None, "the log's start may have moved on"
-    assert epochs_contradict(epochs((0, 0), (2, 4), (3, 8), (7, 11)), log._segments) is None, "a leader that wrote nothing yet"
+    assert epochs_contradict(epochs((0, 0), (2, 4), (3, 8), (7, 11)), log._segments) is None, (
+        "a leader that wrote nothing yet"
+    )
     assert epochs_contradict(LeaderEpochs(), log._segments) is None
 
 

@@ -19,7 +19,15 @@ def filled(storage: MemoryStorage | FaultyStorage, count: int = 12) -> Log:
     """A log of several segments, with a producer, epochs and an aborted transaction."""
     log = open_log(storage, **SETTINGS)
     for number in range(count):
-        append(log, b"%03d" % number, producer_id=1, epoch=0, base_sequence=number, leader_epoch=number // 4, time_ms=START_MS + number)
+        append(
+            log,
+            b"%03d" % number,
+            producer_id=1,
+            epoch=0,
+            base_sequence=number,
+            leader_epoch=number // 4,
+            time_ms=START_MS + number,
+        )
     append(log, b"x", producer_id=2, epoch=0, base_sequence=0, transactional=True, leader_epoch=3)
     end_transaction(log, ABORT, 2, leader_epoch=3)
     return log
@@ -83,7 +91,9 @@ def damaged(storage: MemoryStorage) -> dict[str, bytes]:
     return {entry.name: storage.read(f"t-0/{entry.name}") for entry in storage.list("t-0") if ".damaged" in entry.name}
 
 
-def test_a_batch_whose_bytes_are_wrong_ends_the_log_and_what_follows_is_set_aside(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_batch_whose_bytes_are_wrong_ends_the_log_and_what_follows_is_set_aside(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """S5.3"""
     storage = MemoryStorage()
     log = filled(storage)
@@ -426,7 +436,10 @@ def test_a_first_segment_that_was_removed_is_damage_and_the_rest_is_served(
     for suffix in (".log", ".index", ".timeindex") if names_index else (".log",):
         storage.remove(path(bases[0], suffix))
     log = open_log(storage, clean=clean, recovery_point=14, high_watermark=14, **SETTINGS)
-    assert f"{file_name(0, '.log')}: expected offsets 0 to {bases[1] - 1}, with which the log starts, found no such file" in caplog.text
+    assert (
+        f"{file_name(0, '.log')}: expected offsets 0 to {bases[1] - 1}, with which the log starts, found no such file"
+        in caplog.text
+    )
     assert len(log.damage) == 1
     assert (log.start_offset, log.end_offset) == (bases[1], 14)
     check_log(log)
@@ -438,12 +451,16 @@ def test_a_first_segment_that_was_removed_is_damage_and_the_rest_is_served(
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_sealed_segment_that_lost_all_its_bytes_is_damage(clean: bool, number: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_sealed_segment_that_lost_all_its_bytes_is_damage(
+    clean: bool, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
     storage = MemoryStorage()
     bases = stopped(storage, clean)
     storage.open(path(bases[number], ".log")).truncate(0)
     log = open_log(storage, clean=clean, recovery_point=14, high_watermark=14, **SETTINGS)
-    assert f"expected batches with offsets {bases[number]} to {bases[number + 1] - 1}, found an empty file" in caplog.text
+    assert (
+        f"expected batches with offsets {bases[number]} to {bases[number + 1] - 1}, found an empty file" in caplog.text
+    )
     assert log.end_offset == 14
     assert values_from(log, bases[2])[0] == b"%03d" % bases[2]
 

@@ -15,7 +15,9 @@ INDEX = f"t-0/{file_name(0, '.index')}"
 
 
 def with_a_wrong_index(storage: MemoryStorage | FaultyStorage) -> Log:
-    """A log after a clean stop, one entry of whose oldest index names another place, which a read has found out."""
+    """A log after a clean stop, one entry of whose oldest index names another place, which a read
+    has found out.
+    """
     log = open_log(storage, **SETTINGS)
     for number in range(60):
         append(log, b"%03d" % number)

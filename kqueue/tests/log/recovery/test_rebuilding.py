@@ -77,7 +77,10 @@ def test_a_wrong_length_costs_what_can_not_be_found_again() -> None:
 
 @pytest.mark.parametrize("base", [3, 4, 5, 6, 7, 70, 2**31 + 1, 2**40])
 def test_a_batch_whose_offset_was_changed_upwards_is_the_wrong_one_and_not_those_after_it(base: int) -> None:
-    assert told(unit(0), unit(base), unit(4), unit(6)) in ([(0, 1), "broken", (4, 5), (6, 7)], [(0, 1), (base, base + 1), "broken", (6, 7)])
+    assert told(unit(0), unit(base), unit(4), unit(6)) in (
+        [(0, 1), "broken", (4, 5), (6, 7)],
+        [(0, 1), (base, base + 1), "broken", (6, 7)],
+    )
     assert told(unit(0), unit(70), unit(4), unit(6)) == [(0, 1), "broken", (4, 5), (6, 7)]
 
 

@@ -1,4 +1,6 @@
-"""Old data is checked before it is served: S3.3 (checksums), S3.4 (indexes that lie), S4.1 (reading goes on beyond what is damaged)."""
+"""Old data is checked before it is served: S3.3 (checksums), S3.4 (indexes that lie), S4.1 (reading
+goes on beyond what is damaged).
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def served(log: Log, max_bytes: int = 400) -> tuple[dict[int, bytes | None], lis
             hurt = error.hurt
         else:
             assert fetched, offset
-            found.update((record.offset, record.value) for record in iter_any_records(fetched.read()) if record.offset >= offset)
+            found.update(
+                (record.offset, record.value) for record in iter_any_records(fetched.read()) if record.offset >= offset
+            )
             offset = fetched.next_offset
             continue
         assert hurt.offset <= offset < hurt.next_offset
@@ -142,7 +146,9 @@ def test_damage_is_named_refused_and_gone_around(position: int, caplog: pytest.L
 
 @given(data=st.data())
 def test_a_flipped_bit_costs_its_batch_and_no_other(data: st.DataObject) -> None:
-    """S3.3: one bit anywhere in sealed segments: what is served is right, and what is not served is one batch, or two neighbours."""
+    """S3.3: one bit anywhere in sealed segments: what is served is right, and what is not served is
+    one batch, or two neighbours.
+    """
     storage = MemoryStorage()
     values = written(storage)
     path = data.draw(st.sampled_from(logs_of(storage)[:-1]))
@@ -311,7 +317,9 @@ def test_searches_by_time_never_trust_damaged_batches() -> None:
 
 @given(data=st.data())
 def test_a_time_index_that_lies_misleads_nobody(data: st.DataObject) -> None:
-    """S4.2, S3.4: one bit anywhere in the time indexes of sealed segments: the same record is found as ever."""
+    """S4.2, S3.4: one bit anywhere in the time indexes of sealed segments: the same record is found
+    as ever.
+    """
     storage = MemoryStorage()
     values = written(storage, 30)
     log = reopened(storage)

@@ -1,4 +1,6 @@
-"""S3.3: every byte of a log file is in a whole batch or in a stretch that is none, and what is whole is found again behind damage."""
+"""S3.3: every byte of a log file is in a whole batch or in a stretch that is none, and what is
+whole is found again behind damage.
+"""
 
 from __future__ import annotations
 

@@ -30,10 +30,14 @@ def test_it_has_the_name_under_which_it_is_registered() -> None:
     assert (codec.name, codec.id, codec.levels) == ("mine", 5, None)
 
 
-def test_what_it_raises_becomes_an_error_with_its_name_and_its_words_go_to_the_log_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_it_raises_becomes_an_error_with_its_name_and_its_words_go_to_the_log_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     codec = guarded(EXPLODING)
     for _ in range(3):
-        with pytest.raises(PluginError, match=r"codec 'mine' of some-plugin 2.1 failed in compress: RuntimeError: the secret") as caught:
+        with pytest.raises(
+            PluginError, match=r"codec 'mine' of some-plugin 2.1 failed in compress: RuntimeError: the secret"
+        ) as caught:
             codec.compress(b"x")
         assert caught.value.summary == "codec 'mine' of some-plugin 2.1 failed in compress"
     with pytest.raises(PluginError, match="failed in decompress"):

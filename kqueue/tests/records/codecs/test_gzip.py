@@ -45,7 +45,10 @@ def test_a_multitude_of_empty_members_is_refused() -> None:
 
 
 def test_a_multitude_of_members_costs_no_square() -> None:
-    member, count = gzip.compress(bytes(FRAME_BYTES), 1), 30_000  # a megabyte; copying the rest at each would move 15 GB
+    member, count = (
+        gzip.compress(bytes(FRAME_BYTES), 1),
+        30_000,
+    )  # a megabyte; copying the rest at each would move 15 GB
     start = time.process_time()
     assert CODEC.decompress(member * count, count * FRAME_BYTES) == bytes(count * FRAME_BYTES)
     assert time.process_time() - start < 8

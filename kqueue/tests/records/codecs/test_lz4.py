@@ -32,9 +32,16 @@ def test_level_9_is_the_fast_one() -> None:
     ("linked", "checksum", "block_checksum", "size", "block_size"),
     list(itertools.product((False, True), (False, True), (False, True), (False, True), (4, 7))),
 )
-def test_all_kinds_of_frames_are_read(linked: bool, checksum: bool, block_checksum: bool, size: bool, block_size: int) -> None:
+def test_all_kinds_of_frames_are_read(
+    linked: bool, checksum: bool, block_checksum: bool, size: bool, block_size: int
+) -> None:
     frame = lz4.frame.compress(
-        DATA, block_linked=linked, content_checksum=checksum, block_checksum=block_checksum, store_size=size, block_size=block_size
+        DATA,
+        block_linked=linked,
+        content_checksum=checksum,
+        block_checksum=block_checksum,
+        store_size=size,
+        block_size=block_size,
     )
     assert CODEC.decompress(frame, len(DATA)) == DATA
     assert CODEC.decompress(frame + frame, 2 * len(DATA)) == DATA * 2

@@ -26,7 +26,9 @@ def skippable(data: bytes) -> bytes:
     return bytes.fromhex("522a4d18") + len(data).to_bytes(4, "little") + data
 
 
-@pytest.mark.parametrize("data", [b"", b"x", DATA, NOISE, bytes(1_000_000), DATA + NOISE + bytes(300_000)], ids=lambda data: str(len(data)))
+@pytest.mark.parametrize(
+    "data", [b"", b"x", DATA, NOISE, bytes(1_000_000), DATA + NOISE + bytes(300_000)], ids=lambda data: str(len(data))
+)
 @pytest.mark.parametrize("checksum", [False, True])
 @pytest.mark.parametrize("sized", [False, True])
 def test_all_kinds_of_frames_are_read(data: bytes, checksum: bool, sized: bool) -> None:
@@ -35,7 +37,13 @@ def test_all_kinds_of_frames_are_read(data: bytes, checksum: bool, sized: bool) 
     assert (zstandard.get_frame_parameters(frame).content_size == len(data)) == sized or not data
     assert CODEC.decompress(frame, len(data)) == data
     assert CODEC.decompress(skippable(b"ab") + frame + skippable(b"") + frame, 2 * len(data)) == data * 2
-    for wrong in (frame[:-1], frame[: len(frame) // 2], frame + b"\0", frame + frame[:3], frame + skippable(b"ab")[:-1]):
+    for wrong in (
+        frame[:-1],
+        frame[: len(frame) // 2],
+        frame + b"\0",
+        frame + frame[:3],
+        frame + skippable(b"ab")[:-1],
+    ):
         with pytest.raises(CorruptBatch, match="zstd"):
             CODEC.decompress(wrong, 1 << 22)
     for limit in {len(data) - 1, len(data) // 3} - {-1, len(data)}:
@@ -57,7 +65,10 @@ def test_every_level_is_read() -> None:
 
 def test_frames_of_many_blocks() -> None:
     stream = zstandard.ZstdCompressor().compressobj()
-    parts = [stream.compress(DATA[pos : pos + 999]) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for pos in range(0, len(DATA), 999)]
+    parts = [
+        stream.compress(DATA[pos : pos + 999]) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+        for pos in range(0, len(DATA), 999)
+    ]
     frame = b"".join(parts) + stream.flush()
     assert CODEC.decompress(frame, len(DATA)) == DATA
 
@@ -124,7 +135,9 @@ def test_far_matches_in_a_large_frame_survive() -> None:
     assert CODEC.decompress(frame, len(noise) * 2) == noise * 2
 
 
-@pytest.mark.parametrize("frame", [zstandard.ZstdCompressor().compress(b""), skippable(b"")], ids=["empty", "skippable"])
+@pytest.mark.parametrize(
+    "frame", [zstandard.ZstdCompressor().compress(b""), skippable(b"")], ids=["empty", "skippable"]
+)
 def test_a_multitude_of_empty_frames_is_refused(frame: bytes) -> None:
     assert CODEC.decompress(frame * FRAMES_FREE, 0) == b""
     with pytest.raises(CorruptBatch, match=f"zstd: {FRAMES_FREE + 1} frames or blocks hold 0 bytes"):

@@ -59,7 +59,8 @@ def in_rows(found: Found) -> list[tuple[Any, ...]]:
 
 def as_row(record: Record) -> tuple[Any, ...]:
     headers = [
-        {"key": name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), "value": value} for name, value in record.headers
+        {"key": name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), "value": value}
+        for name, value in record.headers
     ]
     return record.offset, record.timestamp, record.key, record.value, headers
 

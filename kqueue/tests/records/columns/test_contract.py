@@ -19,7 +19,9 @@ def test_bounds_have_64_bits(beyond: dict[str, int]) -> None:
         Bounds(**beyond)
 
 
-@pytest.mark.parametrize("beyond", [{"rows_max": 0}, {"rows_max": DATA_MAX + 1}, {"bytes_max": 0}, {"bytes_max": BYTES_LIMIT + 1}])
+@pytest.mark.parametrize(
+    "beyond", [{"rows_max": 0}, {"rows_max": DATA_MAX + 1}, {"bytes_max": 0}, {"bytes_max": BYTES_LIMIT + 1}]
+)
 def test_limits(beyond: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="is from 1 to"):
         Limits(**beyond)

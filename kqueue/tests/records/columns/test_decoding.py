@@ -1,4 +1,6 @@
-"""Batches to columns: what a consumer reads of them, the same by both engines, of whole batches and of whatever bytes."""
+"""Batches to columns: what a consumer reads of them, the same by both engines, of whole batches and
+of whatever bytes.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,10 @@ def test_null_is_not_empty(engine: EngineName) -> None:
     assert piece.value.to_pylist() == [b"", None]
     assert (piece.key.null_count, piece.value.null_count) == (1, 1)
     assert piece.timestamp.to_pylist() == [5, -1]
-    assert [[(one["key"], one["value"]) for one in row] for row in piece.headers.to_pylist()] == [[("a", None), ("a", b""), ("", b"x")], []]
+    assert [[(one["key"], one["value"]) for one in row] for row in piece.headers.to_pylist()] == [
+        [("a", None), ("a", b""), ("", b"x")],
+        [],
+    ]
     assert [column.type for column in piece[:4]] == [pa.int64(), pa.int64(), pa.binary(), pa.binary()]
     assert list(decoder.finish()) == []
 
@@ -142,7 +147,9 @@ def test_no_column_grows_beyond_what_arrow_can_count(engine: EngineName) -> None
 def test_more_than_was_thought_at_first() -> None:
     """Rows, headers and bytes for which there was no room."""
     headers = tuple((f"h{number}", b"x" * number) for number in range(300))
-    records = [Record(number, number, b"k", None, headers if number in (3, 100, 1_000) else ()) for number in range(66_000)]
+    records = [
+        Record(number, number, b"k", None, headers if number in (3, 100, 1_000) else ()) for number in range(66_000)
+    ]
     records.append(Record(66_000, 0, b"k" * 8_500_000, b"v" * 9_000_000))
     found = decoded("fast", build_batch(records), limits=Limits(10**6))
     assert len(found[0]) == 1
@@ -195,7 +202,12 @@ def test_many_small_batches(engine: EngineName, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_old_formats_between_new_ones(engine: EngineName) -> None:
     old = [Record(number, 7, b"k", b"v%d" % number) for number in range(3, 6)]
-    buf = one_batch(b"a", b"b", b"c") + encode_set(old, 1) + encode_set([old[0]._replace(offset=6)], 0, 1) + one_batch(b"z", base_offset=7)
+    buf = (
+        one_batch(b"a", b"b", b"c")
+        + encode_set(old, 1)
+        + encode_set([old[0]._replace(offset=6)], 0, 1)
+        + one_batch(b"z", base_offset=7)
+    )
     found = decoded(engine, buf)
     assert in_rows(found) == [as_row(record) for record in iter_any_records(buf)]
     assert found[2] == 8
@@ -221,12 +233,16 @@ def marker(kind: int, producer_id: int, offset: int) -> bytes:
 
 
 def data_of(producer_id: int, offset: int, codec: str = "none") -> bytes:
-    return one_batch(b"%d" % producer_id, base_offset=offset, producer_id=producer_id, epoch=0, transactional=True, codec=codec)
+    return one_batch(
+        b"%d" % producer_id, base_offset=offset, producer_id=producer_id, epoch=0, transactional=True, codec=codec
+    )
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_aborted_transactions_are_left_out(engine: EngineName) -> None:
-    """One that is aborted, then one of the same producer that is not; another's between them; what is not transactional stays."""
+    """One that is aborted, then one of the same producer that is not; another's between them; what
+    is not transactional stays.
+    """
     parts = [
         data_of(1, 0), data_of(2, 1, "lz4"), one_batch(b"plain", base_offset=2, producer_id=1, epoch=0), marker(ABORT, 1, 3),
         data_of(1, 4), marker(COMMIT, 1, 5), data_of(2, 6), marker(ABORT, 2, 7), data_of(2, 8), marker(COMMIT, 2, 9),
@@ -269,7 +285,12 @@ def test_damage_is_named_and_what_stands_before_it_is_taken(engine: EngineName) 
 
 
 def drawn(
-    time: bytes = b"\0", delta: bytes = b"\2", key: bytes = b"\1", value: bytes = b"\1", headers: bytes = b"\0", more: int = 0
+    time: bytes = b"\0",
+    delta: bytes = b"\2",
+    key: bytes = b"\1",
+    value: bytes = b"\1",
+    headers: bytes = b"\0",
+    more: int = 0,
 ) -> bytes:
     """A record whose parts are as given; its length says `more` than it has."""
     body = b"\0" + time + delta + key + value + headers
@@ -320,17 +341,23 @@ def test_records_that_are_none(name: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_numbers_need_not_be_short(engine: EngineName) -> None:
-    batch = with_records(one_batch(b"a"), drawn(time=b"\x80\x80\0", delta=b"\x80\0", key=b"\x82\x80\0k", headers=b"\x80\0"))
+    batch = with_records(
+        one_batch(b"a"), drawn(time=b"\x80\x80\0", delta=b"\x80\0", key=b"\x82\x80\0k", headers=b"\x80\0")
+    )
     assert in_rows(decoded(engine, batch)) == [(0, 1_700_000_000_000, b"k", None, [])]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("large", [False, True])
 def test_a_record_that_reaches_into_the_next_batch(engine: EngineName, large: bool) -> None:
-    """It would be whole with the first bytes from there, which are zeros, as a record without headers ends."""
+    """It would be whole with the first bytes from there, which are zeros, as a record without
+    headers ends.
+    """
     first = one_batch(*([b"x" * 5_000] if large else []), b"abc")
     records = bytearray(first[BATCH_OVERHEAD:])
-    records[-11] += 4  # two bytes more: length, attributes, time, offset, key's length, key, value's length, three bytes, headers
+    records[-11] += (
+        4  # two bytes more: length, attributes, time, offset, key's length, key, value's length, three bytes, headers
+    )
     records[-5] += 4
     buf = with_records(first, bytes(records)) + one_batch(b"next", base_offset=2)
     found = decoded(engine, buf)
@@ -343,7 +370,9 @@ def test_offsets_and_times_beyond_64_bits(engine: EngineName) -> None:
     buf = one_batch(b"a", b"b")
     assert "64 bits" in (decoded(engine, replaced(buf, 0, base_offset=2**63 - 2))[1] or "")
     assert in_rows(decoded(engine, replaced(buf, 0, base_offset=2**63 - 3)))[1][0] == 2**63 - 2
-    assert "64 bits" in (decoded(engine, buf + replaced(one_batch(b"a", base_offset=2), 0, base_offset=2**63 - 1))[1] or "")
+    assert "64 bits" in (
+        decoded(engine, buf + replaced(one_batch(b"a", base_offset=2), 0, base_offset=2**63 - 1))[1] or ""
+    )
     late = replaced(buf, 0, base_timestamp=2**63 - 1)
     assert [row[0] for row in in_rows(decoded(engine, late))] == [0]
     assert "64 bits" in (decoded(engine, late)[1] or "")
@@ -362,7 +391,16 @@ def test_a_count_of_records_takes_no_memory(engine: EngineName) -> None:
 HOSTILE = st.one_of(
     st.just(b""),
     st.binary(min_size=1, max_size=12),
-    st.sampled_from([b"\xff" * 12, b"\x80" * 12, b"\xfe\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x0f", encode(2**31 - 1), encode(-(2**63))]),
+    st.sampled_from(
+        [
+            b"\xff" * 12,
+            b"\x80" * 12,
+            b"\xfe\xff\xff\xff\x0f",
+            b"\xff\xff\xff\xff\x0f",
+            encode(2**31 - 1),
+            encode(-(2**63)),
+        ]
+    ),
 )
 
 

@@ -22,7 +22,15 @@ pytestmark = pytest.mark.timeout(300)  # the first run compiles
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 
-TYPES = [pa.binary(), pa.string(), pa.large_binary(), pa.large_string(), pa.binary(3), pa.binary_view(), pa.string_view()]
+TYPES = [
+    pa.binary(),
+    pa.string(),
+    pa.large_binary(),
+    pa.large_string(),
+    pa.binary(3),
+    pa.binary_view(),
+    pa.string_view(),
+]
 
 
 def table_of(records: list[Record]) -> pa.RecordBatch:
@@ -58,13 +66,21 @@ def values(found: list[Encoded]) -> list[list[bytes | None]]:
     sequence=st.sampled_from([-1, 0, 2**31 - 3]),
 )
 def test_the_bytes_are_the_builders(
-    engine: EngineName, records: list[Record], skipped: int, batch_bytes: int, batch_records: int, codec: str, sequence: int
+    engine: EngineName,
+    records: list[Record],
+    skipped: int,
+    batch_bytes: int,
+    batch_records: int,
+    codec: str,
+    sequence: int,
 ) -> None:
     """And each batch takes as many records as it may: the next would have been too much."""
     table, records = table_of(records).slice(skipped), records[skipped:]
     producer: dict[str, Any] = {"codec": codec, "producer_id": 5, "epoch": 1, "base_sequence": sequence}
     at = 0
-    for batch, count in encode_batches(table, batch_bytes=batch_bytes, batch_records=batch_records, engine=engine, **producer):
+    for batch, count in encode_batches(
+        table, batch_bytes=batch_bytes, batch_records=batch_records, engine=engine, **producer
+    ):
         assert bytes(batch) == built(records[at : at + count], **producer)
         plain = {**producer, "codec": "none"}
         assert count == 1 or (count <= batch_records and len(built(records[at : at + count], **plain)) <= batch_bytes)
@@ -93,7 +109,8 @@ def test_there_and_back(engine: EngineName, records: list[Record]) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
-    "kind", [pa.binary(), pa.string(), pa.large_binary(), pa.large_string(), pa.binary(3), pa.binary_view(), pa.string_view()]
+    "kind",
+    [pa.binary(), pa.string(), pa.large_binary(), pa.large_string(), pa.binary(3), pa.binary_view(), pa.string_view()],
 )
 def test_bytes_and_texts_of_every_kind(engine: EngineName, kind: pa.DataType) -> None:
     table = pa.RecordBatch.from_pydict({"value": pa.array(["abc", None, "xyz"]).cast(pa.binary()).cast(kind)}).slice(1)
@@ -174,7 +191,9 @@ def test_what_is_refused(engine: EngineName) -> None:
 
 @NEEDS_FAST
 def test_columns_that_do_not_fit_together_are_not_followed() -> None:
-    """Positions beyond the data: never read, the plain way gets them, and Arrow says what it thinks of them."""
+    """Positions beyond the data: never read, the plain way gets them, and Arrow says what it thinks
+    of them.
+    """
     from kqueue.records.columns import writing
     from kqueue.records.columns.encoding import _rows_of
     from kqueue.records.columns.fast import Encoder

@@ -40,7 +40,9 @@ def test_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Log
         collector(Limits(), "fast")
 
 
-def test_where_it_does_not_work(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_where_it_does_not_work(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
     """An installation that is broken is told, and does not stop the work."""
     (tmp_path / "kqueue_broken_engine.py").write_text("raise RuntimeError('no such processor')")
     monkeypatch.syspath_prepend(tmp_path)

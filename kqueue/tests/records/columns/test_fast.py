@@ -1,4 +1,6 @@
-"""What the compiled engine's columns are made of: its own arrays, not copies; what both engines make is in `test_decoding`."""
+"""What the compiled engine's columns are made of: its own arrays, not copies; what both engines
+make is in `test_decoding`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Partitions of whole columns: what the partitioner itself says of each record, one after the other."""
+"""Partitions of whole columns: what the partitioner itself says of each record, one after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ KEYS = st.lists(st.none() | st.binary(max_size=40) | st.text(max_size=9).map(str
 
 
 def one_by_one(
-    partitioner: Partitioner, keys: Sequence[bytes | None], values: Sequence[bytes | None], count: int, available: Sequence[int] | None
+    partitioner: Partitioner,
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    count: int,
+    available: Sequence[int] | None,
 ) -> list[int]:
     pairs = zip(keys, values, strict=True)
     return [partitioner.partition(key, count, available=available, value=value, topic="t") for key, value in pairs]
@@ -44,14 +50,23 @@ def test_hashes(engine: EngineName, keys: list[bytes | None], cut: int) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", NAMES)
 @given(
-    pieces=st.lists(st.lists(st.tuples(st.none() | st.binary(max_size=12), st.none() | st.sampled_from([b"", bytes(5_000)])), max_size=30)),
+    pieces=st.lists(
+        st.lists(
+            st.tuples(st.none() | st.binary(max_size=12), st.none() | st.sampled_from([b"", bytes(5_000)])), max_size=30
+        )
+    ),
     count=st.integers(1, 9),
     seed=st.integers(0, 9),
     some=st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
 def test_places_are_those_of_the_partitioner_and_so_is_what_it_remembers(
-    engine: EngineName, name: str, pieces: list[list[tuple[bytes | None, bytes | None]]], count: int, seed: int, some: bool
+    engine: EngineName,
+    name: str,
+    pieces: list[list[tuple[bytes | None, bytes | None]]],
+    count: int,
+    seed: int,
+    some: bool,
 ) -> None:
     available = list(range(0, count, 2)) if some else None
     mine, its = (make_partitioner(name, random.Random(seed)) for _ in range(2))
@@ -66,7 +81,9 @@ def test_every_built_in_is_among_those_that_are_compared() -> None:
     assert set(NAMES) == {entry.name for entry in PARTITIONERS if entry.origin == BUILT_IN}
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_binary(), pa.large_string(), pa.binary_view(), pa.string_view()])
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_binary(), pa.large_string(), pa.binary_view(), pa.string_view()]
+)
 def test_text_and_large_columns(kind: pa.DataType) -> None:
     keys = pa.array(["ä", "", None, "three"]).cast(kind)
     assert murmur2_of(keys, "python").tolist() == [murmur2(key) for key in ("ä".encode(), b"", b"", b"three")]

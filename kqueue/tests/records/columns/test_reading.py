@@ -1,4 +1,6 @@
-"""The compiled loops stay within their arrays, whatever the bytes; their code is made once, and found by the next process."""
+"""The compiled loops stay within their arrays, whatever the bytes; their code is made once, and
+found by the next process.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,12 @@ def fenced(count: int, kind: Any) -> tuple[Any, Any]:
     rows=st.integers(1, 12),
     room=st.sampled_from([1, 30, 400, 30_000]),
 )
-def test_nothing_outside_is_read_or_written(records: list[Record], place: float, flip: int, cut: bool, rows: int, room: int) -> None:
-    """The same bytes between different neighbours give the same answer; arrays that are too short are not left."""
+def test_nothing_outside_is_read_or_written(
+    records: list[Record], place: float, flip: int, cut: bool, rows: int, room: int
+) -> None:
+    """The same bytes between different neighbours give the same answer; arrays that are too short
+    are not left.
+    """
     batch = bytes(build_batch(records))
     data, header = batch[BATCH_OVERHEAD:], read_header(batch)
     at = int(place * (len(data) - 1))
@@ -52,14 +58,25 @@ def test_nothing_outside_is_read_or_written(records: list[Record], place: float,
     for filler in (b"\x00", b"\xff", b"\x01", b"\x7f"):
         around = np.frombuffer(filler * MARGIN + data + filler * MARGIN, np.uint8)
         limits = np.array([LONG_MIN, LONG_MAX, LONG_MIN, 0, 0, 100, 10**6, 10**6], np.int64)
-        fields = MARGIN, MARGIN + len(data), header.base_offset, header.last_offset_delta, header.record_count, header.base_timestamp, 0, 0
+        fields = (
+            MARGIN,
+            MARGIN + len(data),
+            header.base_offset,
+            header.last_offset_delta,
+            header.record_count,
+            header.base_timestamp,
+            0,
+            0,
+        )
         state, taken = np.zeros(reading.STATE, np.int64), np.zeros(1, np.int64)
         lengths = [(rows, np.int64), (rows, np.int64)]
         lengths += 2 * [(rows + 1, np.int32), ((rows + 7) // 8, np.uint8), (room, np.uint8)]
         lengths += [(rows + 1, np.int32), (rows + 1, np.int32), (room, np.uint8)]
         lengths += [(rows + 1, np.int32), ((rows + 7) // 8, np.uint8), (room, np.uint8)]
         arrays = [fenced(*length) for length in lengths]
-        answer = reading.decode(around, np.array([fields], np.int64), limits, state, taken, *(middle for _, middle in arrays))
+        answer = reading.decode(
+            around, np.array([fields], np.int64), limits, state, taken, *(middle for _, middle in arrays)
+        )
         assert not any(whole[:MARGIN].any() or whole[len(whole) - MARGIN :].any() for whole, _ in arrays)
         state[reading.POS] = 0
         seen.append((answer, state.tobytes(), taken.tobytes(), [middle.tobytes() for _, middle in arrays]))
@@ -122,11 +139,17 @@ except IndexError:
 
 
 def test_no_index_leaves_its_array(pytestconfig: pytest.Config, tmp_path: Path) -> None:
-    """Compiled once more, with a check of every index: damaged batches never trip it, and the check is there."""
+    """Compiled once more, with a check of every index: damaged batches never trip it, and the check
+    is there.
+    """
     cache = getattr(pytestconfig, "cache", None)
-    compiled = cache.mkdir("numba-checked") if cache is not None else tmp_path  # only the first run after a change takes its time
+    compiled = (
+        cache.mkdir("numba-checked") if cache is not None else tmp_path
+    )  # only the first run after a change takes its time
     env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "1", "NUMBA_CACHE_DIR": str(compiled)}
-    found = subprocess.run([sys.executable, "-c", _CHECKED], env=env, capture_output=True, text=True, timeout=240, check=False)
+    found = subprocess.run(
+        [sys.executable, "-c", _CHECKED], env=env, capture_output=True, text=True, timeout=240, check=False
+    )
     assert (found.returncode, found.stdout.strip()) == (0, "checked"), found.stderr
 
 
@@ -146,9 +169,13 @@ for kernel in (reading.decode, writing.encode):
 
 
 def test_each_is_compiled_once_and_found_by_the_next_process() -> None:
-    """One kind of arrays, wherever the bytes come from; what one process has compiled is there for others."""
+    """One kind of arrays, wherever the bytes come from; what one process has compiled is there for
+    others.
+    """
     for _ in range(2):  # the first one may have to compile
-        found = subprocess.run([sys.executable, "-c", _TWICE], capture_output=True, text=True, timeout=240, check=True).stdout.split()
+        found = subprocess.run(
+            [sys.executable, "-c", _TWICE], capture_output=True, text=True, timeout=240, check=True
+        ).stdout.split()
         if found[1::2] == ["0", "0"]:
             break
     assert found == ["1", "0", "1", "0"]

@@ -94,7 +94,9 @@ def test_kafka_python_takes_it_without_a_warning() -> None:
 def test_it_puts_keys_where_the_clients_own_do(key: bytes) -> None:
     ours, partitions = as_client_partitioner("murmur2"), list(range(17))
     assert ours(key, partitions, partitions) == AioDefault()(key, partitions, partitions)
-    assert ours.partition("t", None, key, None, None, Cluster({*partitions}, None)) == AioDefault()(key, partitions, partitions)
+    assert ours.partition("t", None, key, None, None, Cluster({*partitions}, None)) == AioDefault()(
+        key, partitions, partitions
+    )
 
 
 def test_a_new_batch_moves_a_sticky_one_on() -> None:

@@ -7,8 +7,13 @@ import pytest
 from kqueue.records.partitioners.crc32 import Crc32ConsistentPartitioner, Crc32Partitioner
 
 # key and hash, from librdkafka's test of its partitioners (0048)
-HASHES = [(b"23456", 0xB1B451D7), (b"this is another string with more length to it perhaps", 0xB0150DF7), (b"hejsan", 0xD077037E)]
-# where librdkafka's `consistent` and `consistent_random` put these in a topic of 4 partitions, seen with confluent-kafka 2
+HASHES = [
+    (b"23456", 0xB1B451D7),
+    (b"this is another string with more length to it perhaps", 0xB0150DF7),
+    (b"hejsan", 0xD077037E),
+]
+# where librdkafka's `consistent` and `consistent_random` put these in a topic of 4 partitions, seen
+# with confluent-kafka 2
 PLACES = [(b"23456", 3), (b"hejsan", 2), (b"key-000", 2), (b"key-001", 0), (b"a", 3), (b"\xff\xfe\x00", 0)]
 BOTH = pytest.mark.parametrize("factory", [Crc32Partitioner, Crc32ConsistentPartitioner])
 

@@ -54,9 +54,15 @@ def test_what_makes_no_partitioner_is_told_when_it_is_made() -> None:
         pytest.raises(PluginError, match="expected a partitioner, found Random without the method partition"),
     ):
         make_partitioner("odd")
-    with PARTITIONERS.added("odd", lambda: None, "a test"), pytest.raises(PluginError, match="could not be made: TypeError"):  # type: ignore[arg-type]
+    with (
+        PARTITIONERS.added("odd", lambda: None, "a test"),
+        pytest.raises(PluginError, match="could not be made: TypeError"),
+    ):  # type: ignore[arg-type]
         make_partitioner("odd")
-    with pytest.raises(PluginError, match="expected a class, or a callable"), PARTITIONERS.added("odd", "text", "a test"):  # type: ignore[arg-type]
+    with (
+        pytest.raises(PluginError, match="expected a class, or a callable"),
+        PARTITIONERS.added("odd", "text", "a test"),
+    ):  # type: ignore[arg-type]
         pass
 
 

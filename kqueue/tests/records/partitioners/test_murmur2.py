@@ -9,7 +9,8 @@ from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from kqueue.records.partitioners.murmur2 import Murmur2Partitioner, murmur2
 
-# key in hex, Utils.murmur2, and toPositive of it modulo 7 and 100: printed by Apache Kafka 4.3's own Java class
+# key in hex, Utils.murmur2, and toPositive of it modulo 7 and 100: printed by Apache Kafka 4.3's
+# own Java class
 JAVA = [
     ("", 275646681, 2, 81),
     ("61", -1563381124, 5, 24),

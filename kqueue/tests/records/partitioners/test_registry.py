@@ -9,7 +9,14 @@ from kqueue.records.partitioners import DEFAULT, PARTITIONERS, as_client_partiti
 from kqueue.records.partitioners.murmur2 import Murmur2Partitioner
 from kqueue.testing import check_partitioner
 
-KEYED = {"murmur2": True, "sticky": False, "round_robin": False, "random": False, "crc32": True, "crc32_consistent": True}
+KEYED = {
+    "murmur2": True,
+    "sticky": False,
+    "round_robin": False,
+    "random": False,
+    "crc32": True,
+    "crc32_consistent": True,
+}
 
 
 @pytest.mark.parametrize("name", KEYED)

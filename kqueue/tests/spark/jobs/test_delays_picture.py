@@ -42,7 +42,10 @@ def test_after_midnight_is_the_day_before() -> None:
 
 
 def test_every_hour_of_the_year_has_its_cell() -> None:
-    whole = [AirportHour("EWR", 1_357_000_000_000 // HOUR_MS * HOUR_MS + hour * HOUR_MS, 1, 0, 0, 0.0, 0) for hour in range(366 * 24)]
+    whole = [
+        AirportHour("EWR", 1_357_000_000_000 // HOUR_MS * HOUR_MS + hour * HOUR_MS, 1, 0, 0, 0.0, 0)
+        for hour in range(366 * 24)
+    ]
     days = module._days(whole)
     cells = [((day - days[0]).days, hour - module.DAY_BEGINS) for day, hour in map(module._local, whole)]
     assert all(0 <= number < len(days) and 0 <= line < 24 for number, line in cells)

@@ -45,7 +45,11 @@ def test_what_is_left_out_has_its_default() -> None:
 
 def test_all_that_can_be_said() -> None:
     shape = parse(WHOLE)
-    assert shape.fields[1:4] == (Field("shop", "string", True), Field("at", "timestamp"), Field("paid", "timestamp", True))
+    assert shape.fields[1:4] == (
+        Field("shop", "string", True),
+        Field("at", "timestamp"),
+        Field("paid", "timestamp", True),
+    )
     assert shape.fields[4].kind.spark == "decimal(10,2)"
     assert (shape.id, shape.time, shape.by) == ("number", ("paid", "at"), ("shop", "paid"))
     assert (shape.window, shape.lateness) == ("1 day", "1 hour 30 minutes")
@@ -87,12 +91,14 @@ WRONG = {
     with_line("lateness = '2h'"): "lateness: expected a time such as",
     with_line("lateness = '0 hours'"): "lateness: expected a time such as",
     with_line("lateness = '99999 weeks'"): "lateness: expected a time such as",
-    with_line("lateness = \"1 hour' or 1\""): "lateness: expected a time such as",
+    with_line('lateness = "1 hour\' or 1"'): "lateness: expected a time such as",
     with_line("rules = 'amount > 0'"): "rules: expected a table, [rules]",
     LEAST.replace("id =", "by ="): "id is missing",
     LEAST.replace('time = "at"', ""): "time is missing",
     LEAST.replace('time = "at"', "time = []"): "time: no field is named",
-    LEAST.replace('time = "at"', 'time = "number"'): "time: 'number' is a bigint, expected one of timestamp, timestamp_ms",
+    LEAST.replace(
+        'time = "at"', 'time = "number"'
+    ): "time: 'number' is a bigint, expected one of timestamp, timestamp_ms",
     LEAST.replace('"number"', '"numbre"', 1): "id: there is no field 'numbre'; did you mean 'number'?",
     LEAST.replace('"bigint"', '"bigint?"'): "id: every event needs one, and 'number' may be null",
     LEAST.replace('"bigint"', '"bigit"'): "fields: number: there is no type 'bigit'; did you mean 'bigint'?",
@@ -100,7 +106,8 @@ WRONG = {
     LEAST.replace('"bigint"', '"decimal(2,3)"'): "fields: number: there is no type 'decimal(2,3)'",
     LEAST.replace('"bigint"', "7"): "number: expected a text in quotes, found 7",
     LEAST.partition("number = ")[0]: "fields: expected a table, [fields], with a line for each",
-    LEAST + 'topic = "string"\n': "fields: 'topic' is there twice (the tables have that of themselves); call it otherwise",
+    LEAST
+    + 'topic = "string"\n': "fields: 'topic' is there twice (the tables have that of themselves); call it otherwise",
     LEAST + 'AT = "string"\n': "fields: 'at' is there twice; call it otherwise",
     LEAST + '"a.b" = "string"\n': "fields: 'a.b' can't be a column",
     LEAST + '_event = "string"\n': "fields: '_event' can't be a column",

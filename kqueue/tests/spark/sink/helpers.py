@@ -16,7 +16,9 @@ from kqueue.spark.sink.options import SinkOptions, parse_options
 
 def options_for(broker: kqueue.Broker, *, streaming: bool = True, **given: Any) -> SinkOptions:
     """Options by keywords: ``kafka_acks`` is ``kafka.acks``."""
-    values = {name.replace("_", ".") if name.startswith("kafka_") else name: str(value) for name, value in given.items()}
+    values = {
+        name.replace("_", ".") if name.startswith("kafka_") else name: str(value) for name, value in given.items()
+    }
     return parse_options({"kafka.bootstrap.servers": broker.bootstrap, **values}, streaming=streaming)
 
 

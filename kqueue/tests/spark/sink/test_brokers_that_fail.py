@@ -1,4 +1,6 @@
-"""A broker that restarts, is full, or loses a topic in the middle of a write: nothing is lost, and what is told is one error."""
+"""A broker that restarts, is full, or loses a topic in the middle of a write: nothing is lost, and
+what is told is one error.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def once(broker: kqueue.Broker, **more: object) -> SinkOptions:
     return options_for(broker, topic="out", delivery="exactly-once", stagingPartitions=2, kafka_batch_size=200, **more)
 
 
-def stage(options: SinkOptions, connect: Callable[[ClientOptions], Client] = Client, batch_id: int = 0) -> Sequence[Staged] | None:
+def stage(
+    options: SinkOptions, connect: Callable[[ClientOptions], Client] = Client, batch_id: int = 0
+) -> Sequence[Staged] | None:
     return stage_rows(options, Identity(QUERY, batch_id, 0), map(rows_of, SLICES), connect).staged
 
 

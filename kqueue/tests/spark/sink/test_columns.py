@@ -21,7 +21,10 @@ def test_what_a_source_has_can_be_written() -> None:
     [
         ([("key", "string")], "there is no column 'value'; the frame has key"),
         ([("value", "string")], "nobody says where rows go"),
-        ([("value", "struct<a:int>"), ("topic", "string")], "the column 'value' is struct<a:int>, expected binary or string: cast it"),
+        (
+            [("value", "struct<a:int>"), ("topic", "string")],
+            "the column 'value' is struct<a:int>, expected binary or string: cast it",
+        ),
         ([("value", "string"), ("topik", "string")], "there is no column 'topik' to write; did you mean 'topic'?"),
         ([("value", "string"), ("Topic", "string")], "there is no column 'Topic' to write; did you mean 'topic'?"),
         ([("value", "string"), ("value", "string"), ("topic", "string")], "there are 2 columns 'value'"),
@@ -35,7 +38,10 @@ def test_mistakes(fields: list[tuple[str, str]], words: str) -> None:
 
 def test_rows_by_their_topics_in_their_order() -> None:
     rows = rows_of("abcde", topic=["x", "y", "x", "y", "x"])
-    assert {name: part.column("value").to_pylist() for name, part in topics_of(rows)} == {"x": [b"a", b"c", b"e"], "y": [b"b", b"d"]}
+    assert {name: part.column("value").to_pylist() for name, part in topics_of(rows)} == {
+        "x": [b"a", b"c", b"e"],
+        "y": [b"b", b"d"],
+    }
     with pytest.raises(RowRefused, match="the column 'topic' is null in 1 of 2 rows"):
         topics_of(rows_of("ab", topic=["x", None]))
 

@@ -69,7 +69,9 @@ def test_what_is_half_copied_is_finished_first(broker: kqueue.Broker, options: S
     assert kept_queries(client) == []
 
 
-def test_what_can_not_be_finished_stays_unless_it_is_given_up(broker: kqueue.Broker, options: SinkOptions, client: Client) -> None:
+def test_what_can_not_be_finished_stays_unless_it_is_given_up(
+    broker: kqueue.Broker, options: SinkOptions, client: Client
+) -> None:
     half_copied(broker, options, client, "q")
     client.delete_records({TopicPartition(PREFIX + "q", shelf): -1 for shelf in (1, 2)})
     with pytest.raises(StagingLost, match="is gone, by retention or by hand"):

@@ -1,4 +1,6 @@
-"""Exactly once, with no Spark: whoever is killed, wherever, and whoever comes back from the dead, each row stands in its topic once."""
+"""Exactly once, with no Spark: whoever is killed, wherever, and whoever comes back from the dead,
+each row stands in its topic once.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ def run_batch(
 
 
 def after_calls(number: int, then: Callable[[], None]) -> Callable[[str, bool], None]:
-    """A watch that does something at one moment, before or after a call: the moments are numbered from 0 on."""
+    """A watch that does something at one moment, before or after a call: the moments are numbered
+    from 0 on.
+    """
     moments = itertools.count()
 
     def watch(name: str, before: bool) -> None:
@@ -91,7 +95,9 @@ def die() -> None:
     raise Killed
 
 
-def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(broker: kqueue.Broker, options: SinkOptions) -> None:
+def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(
+    broker: kqueue.Broker, options: SinkOptions
+) -> None:
     """Before and after each call to a broker; the second try has other tasks, in another order."""
     expected: list[str] = []
     for step in itertools.count():
@@ -127,7 +133,9 @@ def test_kills_of_each_try_after_the_other(broker: kqueue.Broker, options: SinkO
 
 @contextlib.contextmanager
 def held_up(options: SinkOptions, tasks: Sequence[Sequence[str]], moment: int) -> Iterator[None]:
-    """A driver that does batch 1, stands still at one moment of it while the body runs, and then goes on as if nothing had been."""
+    """A driver that does batch 1, stands still at one moment of it while the body runs, and then
+    goes on as if nothing had been.
+    """
     stopped, go_on = threading.Event(), threading.Event()
 
     def pause() -> None:
@@ -158,7 +166,9 @@ def moments_of_a_batch(options: SinkOptions) -> int:
 
 @pytest.mark.parametrize("place", [*range(0, 90, 5), *range(-14, 0)])
 def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOptions, place: int) -> None:
-    """It stops at some percent of its way, or shortly before its end; another does the batch and the next one meanwhile."""
+    """It stops at some percent of its way, or shortly before its end; another does the batch and
+    the next one meanwhile.
+    """
     moments = moments_of_a_batch(options)
     with held_up(options, [ROWS[:60], ROWS[60:]], moments * place // 100 if place >= 0 else moments + place):
         run_batch(options, 1, [ROWS[::2], ROWS[1::2]])
@@ -169,7 +179,9 @@ def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOpti
 
 @pytest.mark.parametrize("first", range(60, 85, 3))
 @pytest.mark.parametrize("second", [76, 88, 96])
-def test_two_drivers_of_one_batch_and_the_second_is_killed(broker: kqueue.Broker, options: SinkOptions, first: int, second: int) -> None:
+def test_two_drivers_of_one_batch_and_the_second_is_killed(
+    broker: kqueue.Broker, options: SinkOptions, first: int, second: int
+) -> None:
     moments = moments_of_a_batch(options)
     with held_up(options, [ROWS[:60], ROWS[60:]], moments * first // 100), contextlib.suppress(Killed):
         run_batch(options, 1, [ROWS[::-1][:50], ROWS[::-1][50:]], watched(after_calls(moments * second // 100, die)))
@@ -189,7 +201,9 @@ def test_each_tasks_rows_keep_their_order_however_they_lie(
     tasks = [[f"{task} {row}" for row in ROWS] for task in range(3)]
     run_batch(options, 0, tasks)
     found = records_in(broker, "out")
-    assert sorted((one.value or b"").decode() for part in found.values() for one in part) == sorted(itertools.chain(*tasks))
+    assert sorted((one.value or b"").decode() for part in found.values() for one in part) == sorted(
+        itertools.chain(*tasks)
+    )
     for part, task in itertools.product(found.values(), "012"):
         mine = [one.value for one in part if (one.value or b"").startswith(task.encode())]
         assert mine == sorted(mine, key=lambda value: value or b"")
@@ -228,11 +242,15 @@ def test_one_producer_writes_all_batches_and_its_sequences_go_on(broker: kqueue.
     assert len(ids) == 1
 
 
-def test_what_was_staged_and_is_gone_is_told(broker: kqueue.Broker, options: SinkOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_staged_and_is_gone_is_told(
+    broker: kqueue.Broker, options: SinkOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outcome = stage_rows(options, Identity(QUERY, 0, 0), [rows_of(ROWS)])
     with Client(options.client) as client:
         client.delete_records({TopicPartition("_kqueue-sink-" + QUERY, shelf): -1 for shelf in (1, 2)})
-        with pytest.raises(StagingLost, match=r"_kqueue-sink-3f1c-1: what was staged at 0 is gone, by retention or by hand; the rows"):
+        with pytest.raises(
+            StagingLost, match=r"_kqueue-sink-3f1c-1: what was staged at 0 is gone, by retention or by hand; the rows"
+        ):
             committing.commit(client, QUERY, 0, outcome.staged)
 
 

@@ -11,7 +11,9 @@ SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
 
 def test_defaults_and_names_in_any_case() -> None:
-    options = parse_options({"KAFKA.Bootstrap.Servers": "a:1,b:2", "TOPIC": "orders", "kafka.ACKS": "1"}, streaming=True)
+    options = parse_options(
+        {"KAFKA.Bootstrap.Servers": "a:1,b:2", "TOPIC": "orders", "kafka.ACKS": "1"}, streaming=True
+    )
     assert (options.topic, options.acks, options.is_exactly_once) == ("orders", 1, False)
     assert options.client.bootstrap == "a:1,b:2"
     assert pickle.loads(pickle.dumps(options)) == options
@@ -58,7 +60,9 @@ def test_the_broker_is_named() -> None:
 
 
 def test_options_of_kafkas_producer_that_mean_nothing_here_are_taken() -> None:
-    parse_options(SERVERS | dict.fromkeys(WITHOUT_MEANING, "x") | {"kafka.security.protocol": "plaintext"}, streaming=True)
+    parse_options(
+        SERVERS | dict.fromkeys(WITHOUT_MEANING, "x") | {"kafka.security.protocol": "plaintext"}, streaming=True
+    )
 
 
 def test_the_table() -> None:

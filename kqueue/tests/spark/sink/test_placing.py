@@ -21,7 +21,10 @@ def target(count: int, name: str = "murmur2") -> Target:
 
 
 def placed(target: Target, rows: pa.RecordBatch) -> dict[int, list[str]]:
-    return {place.partition: [one.decode() for one in part.column("value").to_pylist()] for place, part in place_rows(target, rows)}
+    return {
+        place.partition: [one.decode() for one in part.column("value").to_pylist()]
+        for place, part in place_rows(target, rows)
+    }
 
 
 def test_each_row_goes_where_the_partitioner_says_in_its_order() -> None:
@@ -61,7 +64,13 @@ def broker() -> Iterator[kqueue.Broker]:
 def test_a_topics_own_settings_hold(broker: kqueue.Broker) -> None:
     with Client(broker.bootstrap) as client:
         found = Targets(client, options_for(broker), random.Random()).get("orders")
-        assert (found.count, found.open, found.batch_bytes_max, found.codec, found.partitioner_name) == (2, (0, 1), 5000, "zstd", "crc32")
+        assert (found.count, found.open, found.batch_bytes_max, found.codec, found.partitioner_name) == (
+            2,
+            (0, 1),
+            5000,
+            "zstd",
+            "crc32",
+        )
         asked = options_for(broker, partitioner="random", kafka_compression_type="lz4")
         other = Targets(client, asked, random.Random()).get("orders")
         assert (other.codec, other.partitioner_name) == ("lz4", "random")
@@ -71,5 +80,7 @@ def test_a_topics_own_settings_hold(broker: kqueue.Broker) -> None:
 
 def test_a_topic_that_is_not_there(broker: kqueue.Broker) -> None:
     check_target(options_for(broker, topic="orders"))
-    with pytest.raises(OptionError, match=r"topic: there is no topic 'order' on .*; did you mean 'orders'\?; create it first"):
+    with pytest.raises(
+        OptionError, match=r"topic: there is no topic 'order' on .*; did you mean 'orders'\?; create it first"
+    ):
         check_target(options_for(broker, topic="order"))

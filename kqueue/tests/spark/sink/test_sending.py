@@ -31,7 +31,9 @@ def test_sequences_begin_anew_behind_the_last_one() -> None:
 
 
 def test_rows_arrive_in_their_order(broker: kqueue.Broker) -> None:
-    send_rows(options_for(broker, topic="out", kafka_batch_size=200), [rows_of(ROWS[:100]), rows_of([]), rows_of(ROWS[100:])])
+    send_rows(
+        options_for(broker, topic="out", kafka_batch_size=200), [rows_of(ROWS[:100]), rows_of([]), rows_of(ROWS[100:])]
+    )
     found = records_in(broker, "out")
     assert values_in(broker, "out") == ROWS
     assert all([one.value for one in part] == sorted(one.value or b"" for one in part) for part in found.values())
@@ -44,7 +46,9 @@ def small_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_much_is_sent_while_more_is_made(broker: kqueue.Broker, small_rounds: None) -> None:
-    """Before the last batch is made answers have come in for others; in the end all rows are there, in their order, once."""
+    """Before the last batch is made answers have come in for others; in the end all rows are there,
+    in their order, once.
+    """
     options = options_for(broker, topic="out", kafka_batch_size=200)
     begun: list[int] = []
 
@@ -125,7 +129,10 @@ def test_what_the_broker_refuses_is_told(broker: kqueue.Broker) -> None:
 def test_a_row_that_is_too_large_for_its_topic(broker: kqueue.Broker) -> None:
     broker.create_topic("small", max_message_bytes=1_000)
     options = options_for(broker, topic="small", encoder="python")
-    with pytest.raises(RowRefused, match=r"a row for small-0 takes 2\d{3} bytes as a batch, and its topic takes 1000 at most: raise max"):
+    with pytest.raises(
+        RowRefused,
+        match=r"a row for small-0 takes 2\d{3} bytes as a batch, and its topic takes 1000 at most: raise max",
+    ):
         send_rows(options, [rows_of(["a", "x" * 2_000], key=["k", "k"])])
     send_rows(options, [rows_of(ROWS)])
     assert values_in(broker, "small")[-1] == ROWS[-1]

@@ -25,7 +25,9 @@ def batch(values: Iterable[bytes], *, codec: str = "none", time_ms: int = BEGIN_
     return bytes(builder.build())
 
 
-def send(broker: kqueue.Broker, topic: str, partition: int, count: int, *, codec: str = "none", time_ms: int = BEGIN_MS) -> None:
+def send(
+    broker: kqueue.Broker, topic: str, partition: int, count: int, *, codec: str = "none", time_ms: int = BEGIN_MS
+) -> None:
     """Append a batch of this many records."""
     with Client(broker.bootstrap) as client:
         client.produce({TopicPartition(topic, partition): batch([b"x" * 10] * count, codec=codec, time_ms=time_ms)})

@@ -49,7 +49,9 @@ def test_whose_time_it_is() -> None:
 def test_each_row_has_what_its_own_batch_says() -> None:
     decoder = Decoder(engine="python")
     pieces = []
-    for number, (place, kind) in enumerate([(PLACE, 0), (PLACE, 0), (PLACE, 1), (TopicPartition("u", 0), 1), (PLACE, 0)]):
+    for number, (place, kind) in enumerate(
+        [(PLACE, 0), (PLACE, 0), (PLACE, 1), (TopicPartition("u", 0), 1), (PLACE, 0)]
+    ):
         builder = BatchBuilder("none", timestamp_type=kind, base_offset=number)
         for _ in range(number + 1):
             builder.append(BEGIN_MS, None, b"v")

@@ -11,11 +11,25 @@ from kqueue.log.formats.filenames import INDEX, SNAPSHOT, TXNINDEX
 from kqueue.log.formats.txnindex import ENTRY
 from kqueue.spark.source.committed import StableEnd, aborted_among
 from kqueue.storage import MemoryStorage
-from kqueue.tests.files.logs import ABORT, COMMIT, FOLDER, append, content, end_transaction, flush, names, open_log, opened, replace
+from kqueue.tests.files.logs import (
+    ABORT,
+    COMMIT,
+    FOLDER,
+    append,
+    content,
+    end_transaction,
+    flush,
+    names,
+    open_log,
+    opened,
+    replace,
+)
 
 
 def made(seed: int, count: int = 60) -> MemoryStorage:
-    """Transactions of three producers, woven into each other over many segments, and batches of nobody; some end nowhere."""
+    """Transactions of three producers, woven into each other over many segments, and batches of
+    nobody; some end nowhere.
+    """
     storage, rng = MemoryStorage(), random.Random(seed)
     log = open_log(storage, segment_bytes=400, index_interval_bytes=150)
     sequences = {1: 0, 2: 0, 3: 0}
@@ -26,7 +40,9 @@ def made(seed: int, count: int = 60) -> MemoryStorage:
         if what < 0.15:
             append(log, b"of nobody")
         elif what < 0.7 or producer not in begun:
-            append(log, b"a", b"b", producer_id=producer, epoch=0, base_sequence=sequences[producer], transactional=True)
+            append(
+                log, b"a", b"b", producer_id=producer, epoch=0, base_sequence=sequences[producer], transactional=True
+            )
             sequences[producer] += 2
             begun.add(producer)
         else:
@@ -63,7 +79,9 @@ def check(log: LogFolder, rng: random.Random) -> None:
             assert batch.is_control or found.has(batch) == whole.is_aborted(batch), (start, end, batch)
             told = found.between(max(start, batch.base_offset), batch.next_offset)
             if batch.is_transactional and not batch.is_control:
-                assert any(one[0] == batch.unit.producer_id and one[1] <= batch.base_offset for one in told) == whole.is_aborted(batch)  # type: ignore[union-attr]
+                assert any(
+                    one[0] == batch.unit.producer_id and one[1] <= batch.base_offset for one in told
+                ) == whole.is_aborted(batch)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("seed", range(6))

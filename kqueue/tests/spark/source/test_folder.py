@@ -119,7 +119,9 @@ def test_damage_is_named(folder: Path, tmp_path: Path, position: int) -> None:
 
 
 def test_no_flip_changes_what_is_read(tmp_path: Path) -> None:
-    """Each bit counts, or is told of; the very last batch is left out, because nothing behind it bears its offset out."""
+    """Each bit counts, or is told of; the very last batch is left out, because nothing behind it
+    bears its offset out.
+    """
     with kqueue.Broker(tmp_path) as broker:
         broker.create_topic("t", 1)
         for number in range(3):
@@ -155,7 +157,9 @@ def test_aborted_transactions_of_kafka_are_hidden(version: str) -> None:
         partitions = way.find(asked.topics, strict=True)
         first, last = way.earliest(partitions), way.latest(partitions)
         wanted = [(one.partition, one.offset) for one in expected[name].records]
-        found = [place[1:] for place in places(asked, [Range(*place, first[place], last[place]) for place in partitions])]
+        found = [
+            place[1:] for place in places(asked, [Range(*place, first[place], last[place]) for place in partitions])
+        ]
         assert sorted(found) == sorted(wanted)
         for place in partitions:
             # cut anywhere, and read piece by piece

@@ -29,7 +29,9 @@ def broker(tmp_path: Path) -> Iterator[kqueue.Broker]:
 def test_what_is_appended_and_rolled(broker: kqueue.Broker, tmp_path: Path) -> None:
     """Each record comes once, the last segment's after the broker has stopped."""
     broker.create_topic("t", 1, segment_bytes=1024)
-    query = Tracker(options(path=tmp_path / "data", subscribe="t", startingOffsets="earliest"), pause=lambda seconds: None)
+    query = Tracker(
+        options(path=tmp_path / "data", subscribe="t", startingOffsets="earliest"), pause=lambda seconds: None
+    )
 
     def send_all() -> None:
         for _ in range(100):
@@ -41,7 +43,11 @@ def test_what_is_appended_and_rolled(broker: kqueue.Broker, tmp_path: Path) -> N
         while True:
             is_last = sending.done()
             then = query.latest(at, None)
-            read = [place for split in query.splits(at, then) for place in places(query.options, split)] if then is not at else []
+            read = (
+                [place for split in query.splits(at, then) for place in places(query.options, split)]
+                if then is not at
+                else []
+            )
             found, at, sizes = found + read, then, [*sizes, len(read)]
             if is_last:
                 break
@@ -79,8 +85,12 @@ def test_what_is_deleted(broker: kqueue.Broker, tmp_path: Path) -> None:
 
 
 def test_what_is_compacted(broker: kqueue.Broker, tmp_path: Path) -> None:
-    """Every look finds the latest record of each key, whichever segments have been written anew by then."""
-    broker.create_topic("t", 1, cleanup_policy="compact", segment_bytes=2048, min_cleanable_dirty_ratio=0.01, file_delete_delay_ms=0)
+    """Every look finds the latest record of each key, whichever segments have been written anew by
+    then.
+    """
+    broker.create_topic(
+        "t", 1, cleanup_policy="compact", segment_bytes=2048, min_cleanable_dirty_ratio=0.01, file_delete_delay_ms=0
+    )
     rng = random.Random(1)
     with Client(broker.bootstrap) as client:
         for number in range(400):

@@ -8,7 +8,19 @@ from hypothesis import strategies as st
 
 from kqueue.base.errors import OptionError
 from kqueue.client.places import TopicPartition
-from kqueue.spark.source.offsets import BEGIN, EARLIEST, IDS, LATEST, Bound, from_json, ids_of, parse_assigned, parse_listed, plain, to_json
+from kqueue.spark.source.offsets import (
+    BEGIN,
+    EARLIEST,
+    IDS,
+    LATEST,
+    Bound,
+    from_json,
+    ids_of,
+    parse_assigned,
+    parse_listed,
+    plain,
+    to_json,
+)
 
 TOPICS = st.text("abc.-_0", min_size=1, max_size=5)
 OFFSETS = st.dictionaries(st.tuples(TOPICS, st.integers(0, 30)), st.integers(-2, 2**63 - 1), max_size=8)
@@ -24,7 +36,11 @@ def test_they_come_back(given: dict[tuple[str, int], int]) -> None:
 
 
 def test_the_form_is_sparks() -> None:
-    assert parse_listed('{"a":{"0":12,"1":-2},"b":{"0":-1}}', "startingOffsets") == {("a", 0): 12, ("a", 1): EARLIEST, ("b", 0): LATEST}
+    assert parse_listed('{"a":{"0":12,"1":-2},"b":{"0":-1}}', "startingOffsets") == {
+        ("a", 0): 12,
+        ("a", 1): EARLIEST,
+        ("b", 0): LATEST,
+    }
     offsets = {TopicPartition("b", 10): 1, TopicPartition("b", 9): 2, TopicPartition("a", 0): 3}
     assert json.dumps(to_json(offsets)) == '{"a": {"0": 3}, "b": {"9": 2, "10": 1}}'
     assert parse_assigned('{"a":[0,1,0],"b":[2]}', "assign") == (("a", 0), ("a", 1), ("b", 2))

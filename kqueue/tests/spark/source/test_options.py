@@ -34,7 +34,9 @@ def test_what_is_not_said() -> None:
 
 def test_names_and_words_in_any_case() -> None:
     given = {name.lower(): value for name, value in WIRE.items()}
-    found = parse_options(given | {"startingoffsets": "EARLIEST", "failondataloss": "False", "maxtriggerdelay": "5 MIN"}, streaming=True)
+    found = parse_options(
+        given | {"startingoffsets": "EARLIEST", "failondataloss": "False", "maxtriggerdelay": "5 MIN"}, streaming=True
+    )
     assert found.starting.everywhere == EARLIEST
     assert not found.fail_on_data_loss
     assert found["maxTriggerDelay"] == 300_000
@@ -56,7 +58,9 @@ def test_a_path_is_absolute_and_needs_no_topics(tmp_path: Path, monkeypatch: pyt
     assert (found.topics.names, found.topics.pattern, found.topics.assigned) == (None, None, None)
 
 
-@pytest.mark.parametrize("name", ["kafka.group.id", "kafka.max.poll.records", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs"])
+@pytest.mark.parametrize(
+    "name", ["kafka.group.id", "kafka.max.poll.records", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs"]
+)
 def test_what_has_no_meaning_does_no_harm(name: str) -> None:
     assert parse_options(WIRE | {name: "5"}, streaming=False) == parse_options(WIRE, streaming=False)
     assert parse_options(WIRE | {"kafka.security.protocol": "plaintext"}, streaming=False)
@@ -98,7 +102,11 @@ def test_mistakes(given: dict[str, str], words: str, streaming: bool) -> None:
     [
         ({"endingOffsets": "latest"}, True, "endingOffsets is for batch queries only"),
         ({"groupId": "g"}, False, "groupId is for streams only"),
-        ({"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"}, True, "has to be at most maxOffsetsPerTrigger, which is 5"),
+        (
+            {"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"},
+            True,
+            "has to be at most maxOffsetsPerTrigger, which is 5",
+        ),
         ({"maxTriggerDelay": "5 weeks"}, True, "maxTriggerDelay: expected a time such as"),
         ({"startingOffsets": "latest"}, False, "can't begin at the end"),
         ({"startingOffsets": '{"orders":{"0":-1}}'}, False, "can't begin at the end"),
@@ -113,7 +121,12 @@ def test_mistakes_of_one_kind_of_query(given: dict[str, str], streaming: bool, w
 
 
 def test_limits_of_streams_are_passed_over_by_batch_queries(caplog: pytest.LogCaptureFixture) -> None:
-    given = {"kafka.bootstrap.servers": "localhost", "subscribe": "t", "maxoffsetspertrigger": "5", "maxTriggerDelay": "1m"}
+    given = {
+        "kafka.bootstrap.servers": "localhost",
+        "subscribe": "t",
+        "maxoffsetspertrigger": "5",
+        "maxTriggerDelay": "1m",
+    }
     with caplog.at_level("WARNING", "kqueue.spark"):
         parse_options(given, streaming=False)
     names = ("maxOffsetsPerTrigger", "maxTriggerDelay")

@@ -46,8 +46,15 @@ RANGES = st.lists(st.integers(0, 5_000), max_size=15).map(
 )
 
 
-@given(RANGES, st.sampled_from([None, 1, 3, 40]), st.sampled_from([None, 100, 1_500]), st.sampled_from([1, 200_000, 64 * MiB]))
-def test_nothing_is_lost_or_doubled(ranges: list[Range], splits_min: int | None, rows_max: int | None, split_bytes: int) -> None:
+@given(
+    RANGES,
+    st.sampled_from([None, 1, 3, 40]),
+    st.sampled_from([None, 100, 1_500]),
+    st.sampled_from([1, 200_000, 64 * MiB]),
+)
+def test_nothing_is_lost_or_doubled(
+    ranges: list[Range], splits_min: int | None, rows_max: int | None, split_bytes: int
+) -> None:
     found = split(ranges, lambda place: 100.0, split_bytes=split_bytes, splits_min=splits_min, rows_max=rows_max)
     pieces = sorted(piece for one in found for piece in one)
     for one in ranges:

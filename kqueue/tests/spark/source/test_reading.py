@@ -80,4 +80,6 @@ def test_whoever_stops_leaves_nothing_behind(broker: kqueue.Broker) -> None:
     reading = read_ranges(options(broker, subscribe="t", decoder="python"), (Range("t", 0, 0, 30_000),))
     assert next(reading).num_rows
     reading.close()  # type: ignore[attr-defined]
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith(("kqueue-decode", "kqueue-fetch"))]
+    assert not [
+        thread.name for thread in threading.enumerate() if thread.name.startswith(("kqueue-decode", "kqueue-fetch"))
+    ]

@@ -72,7 +72,9 @@ def test_what_is_read(ranges: Callable[..., list[Range]], given: dict[str, objec
         ),
     ],
 )  # fmt: skip
-def test_mistakes(ranges: Callable[..., list[Range]], given: dict[str, object], kind: type[KqueueError], words: str) -> None:
+def test_mistakes(
+    ranges: Callable[..., list[Range]], given: dict[str, object], kind: type[KqueueError], words: str
+) -> None:
     with pytest.raises(kind) as caught:
         ranges(**given)
     assert words in str(caught.value)
@@ -85,8 +87,8 @@ def test_splits_take_samples(log: kqueue.Broker) -> None:
         assert splits(asked, [Range("t", 0, 5, 9), Range("t", 0, 9, 9), Range("t", 0, 9, 12)], way) == [
             (Range("t", 0, 5, 9),), (Range("t", 0, 9, 12),)
         ]  # fmt: skip
-        assert splits(options(log, streaming=False, subscribe="t"), [Range("t", 0, 5, 9), Range("t", 0, 9, 12)], way) == [
-            (Range("t", 0, 5, 9), Range("t", 0, 9, 12))
-        ]
+        assert splits(
+            options(log, streaming=False, subscribe="t"), [Range("t", 0, 5, 9), Range("t", 0, 9, 12)], way
+        ) == [(Range("t", 0, 5, 9), Range("t", 0, 9, 12))]
     finally:
         way.close()

@@ -188,7 +188,10 @@ def test_deleted_records(broker: kqueue.Broker, tracker: Make, caplog: pytest.Lo
     send(broker, "t", 0, 5)
     drop(broker, 5)
     start, end = {"t": {"0": 2}}, {"t": {"0": 10}}
-    with pytest.raises(DataLost, match=r"^t-0: offsets 2 to 4 were deleted before they were read; its log begins at 5; set failOnDataLoss"):
+    with pytest.raises(
+        DataLost,
+        match=r"^t-0: offsets 2 to 4 were deleted before they were read; its log begins at 5; set failOnDataLoss",
+    ):
         bounds(tracker(), start, end)
     with caplog.at_level(logging.WARNING, "kqueue.spark"):
         assert bounds(tracker(failOnDataLoss="false"), start, end) == [Range("t", 0, 5, 10)]
@@ -237,7 +240,9 @@ def test_a_topic_that_was_made_anew_with_as_many_records(broker: kqueue.Broker, 
     delete_topic(broker, "t")
     broker.create_topic("t")
     send(broker, "t", 0, count)
-    with pytest.raises(DataLost, match="^topic 't' was deleted and made anew; some of the old one may not have been read;"):
+    with pytest.raises(
+        DataLost, match="^topic 't' was deleted and made anew; some of the old one may not have been read;"
+    ):
         tracker().latest(start, None)
     with pytest.raises(DataLost, match="^t-0 was to be read up to 7, but topic 't' was deleted and made anew"):
         tracker().ranges(start, next_one)

@@ -22,7 +22,9 @@ def test_the_options_name_the_way(broker: kqueue.Broker, tmp_path: Path) -> None
 
 
 def test_losses_end_it_or_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(DataLost, match="^five records are gone; set failOnDataLoss to false to go on with what is there$"):
+    with pytest.raises(
+        DataLost, match="^five records are gone; set failOnDataLoss to false to go on with what is there$"
+    ):
         loss_handler(True)("five records are gone")
     with caplog.at_level(logging.WARNING, "kqueue.spark"):
         loss_handler(False)("five records are gone")
@@ -30,5 +32,8 @@ def test_losses_end_it_or_are_told(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_the_nearest_topic_is_offered() -> None:
-    assert missing_topic("order", ["orders", "flights"], "here") == "there is no topic 'order' here; did you mean 'orders'?"
+    assert (
+        missing_topic("order", ["orders", "flights"], "here")
+        == "there is no topic 'order' here; did you mean 'orders'?"
+    )
     assert missing_topic("xyz", ["orders", "flights"], "here") == "there is no topic 'xyz' here"

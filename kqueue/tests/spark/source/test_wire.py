@@ -110,7 +110,10 @@ def test_what_is_not_there_any_more(broker: kqueue.Broker) -> None:
         rows(asked, [Range("gone", 0, 0, 5)])
     with pytest.raises(DataLost, match="^t-0 from 7 to 9 was to be read, but t-0 ends at 5 now"):
         rows(asked, [Range("t", 0, 7, 9)])
-    assert rows(options(broker, subscribe="t", failOnDataLoss="false"), [Range("gone", 0, 0, 5), Range("t", 0, 7, 9)]) == []
+    assert (
+        rows(options(broker, subscribe="t", failOnDataLoss="false"), [Range("gone", 0, 0, 5), Range("t", 0, 7, 9)])
+        == []
+    )
 
 
 def test_an_end_that_never_comes(broker: kqueue.Broker) -> None:
@@ -156,10 +159,14 @@ def test_one_that_goes_away_in_the_middle_and_stays_there(broker: kqueue.Broker)
     broker.create_topic("t")
     for _ in range(100):
         send(broker, "t", 0, 10)
-    asked = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=300, kafka__default__api__timeout__ms=300)
+    asked = options(
+        broker, subscribe="t", kafka__max__partition__fetch__bytes=300, kafka__default__api__timeout__ms=300
+    )
     opened = WireWay(asked)
     with contextlib.closing(opened):
-        reading = opened.read([Range("t", 0, 0, 1_000)], Decoder(limits=Limits(rows_max=10), engine="python"), loss_handler(True))
+        reading = opened.read(
+            [Range("t", 0, 0, 1_000)], Decoder(limits=Limits(rows_max=10), engine="python"), loss_handler(True)
+        )
         assert next(reading).rows
         broker.stop()
         with pytest.raises(ClientError, match="no success within 300 ms"):
@@ -232,7 +239,10 @@ def test_damage_that_the_broker_finds(tmp_path: Path) -> None:
 def test_what_a_kafka_wrote_comes_from_a_broker_on_its_folder(version: str) -> None:
     expected = golden.expected(version)
     with kqueue.Broker(snapshot=golden.data_folder(version)) as broker:
-        for isolation, names in (("read_uncommitted", [name for name in expected if ":" not in name]), ("read_committed", ["txn"])):
+        for isolation, names in (
+            ("read_uncommitted", [name for name in expected if ":" not in name]),
+            ("read_committed", ["txn"]),
+        ):
             asked = options(broker, subscribe=",".join(names), kafka__isolation__level=isolation)
             found = WireWay(asked)
             partitions = found.find(asked.topics, strict=True)
@@ -243,5 +253,7 @@ def test_what_a_kafka_wrote_comes_from_a_broker_on_its_folder(version: str) -> N
             ranges = [Range(*place, first[place], last[place]) for place in partitions]
             assert sorted(places(asked, ranges)) == sorted(wanted)
             middle = {one: one.start + one.size // 2 for one in ranges}
-            halves = [one._replace(end=middle[one]) for one in ranges] + [one._replace(start=middle[one]) for one in ranges]
+            halves = [one._replace(end=middle[one]) for one in ranges] + [
+                one._replace(start=middle[one]) for one in ranges
+            ]
             assert sorted(places(asked, halves)) == sorted(wanted)

@@ -75,7 +75,12 @@ def test_files_tell_where_their_numbers_and_times_go(tmp_path: Path) -> None:
         "maxValues": {"id": 5, "at": "2013-01-01T12:00:00.000001Z"},
         "nullCount": {"id": 0, "at": 0, "name": 1},
     }
-    assert second == {"numRecords": 1, "minValues": {"id": 9}, "maxValues": {"id": 9}, "nullCount": {"id": 0, "at": 1, "name": 0}}
+    assert second == {
+        "numRecords": 1,
+        "minValues": {"id": 9},
+        "maxValues": {"id": 9},
+        "nullCount": {"id": 0, "at": 1, "name": 0},
+    }
     table = deltalake.DeltaTable(tmp_path)
     assert table.to_pyarrow_dataset().count_rows(filter=pa.compute.field("id") > 5) == 1
 

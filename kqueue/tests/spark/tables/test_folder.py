@@ -41,7 +41,10 @@ def test_what_a_killed_run_had_begun_is_swept_away(tmp_path: Path) -> None:
 
 
 def test_two_at_once_are_told_apart(tmp_path: Path) -> None:
-    with open_tables(str(tmp_path), FLIGHTS, "parquet", SOURCE), pytest.raises(FolderInUse, match="another ingest is at work on .*: wait"):
+    with (
+        open_tables(str(tmp_path), FLIGHTS, "parquet", SOURCE),
+        pytest.raises(FolderInUse, match="another ingest is at work on .*: wait"),
+    ):
         opened(tmp_path)
     opened(tmp_path)
 

@@ -16,7 +16,14 @@ DEPARTURES = (
 
 def flight(row: int, origin: str, hour: int, minute: int, delay_min: int | None) -> Flight:
     time_hour = f"2013-01-01T{hour:02}:00:00Z"
-    value = {"row": row, "origin": origin, "dest": "IAH", "time_hour": time_hour, "minute": minute, "dep_delay": delay_min}
+    value = {
+        "row": row,
+        "origin": origin,
+        "dest": "IAH",
+        "time_hour": time_hour,
+        "minute": minute,
+        "dep_delay": delay_min,
+    }
     return Flight(row, b"UA1", json.dumps(value).encode())
 
 

@@ -80,7 +80,9 @@ def test_what_can_not_work_is_told_before_anything_is_begun(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("all_there")
-@pytest.mark.parametrize("error", [Refused("nothing has moved"), OSError(28, "No space left on device"), PipelineFailed("Spark fell")])
+@pytest.mark.parametrize(
+    "error", [Refused("nothing has moved"), OSError(28, "No space left on device"), PipelineFailed("Spark fell")]
+)
 def test_a_failure_is_one_sentence(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fail(*args: object, **how: object) -> None:
         raise error
@@ -107,7 +109,17 @@ def test_ctrl_c_is_no_failure_and_no_success(monkeypatch: pytest.MonkeyPatch, tm
 def result(monkeypatch: pytest.MonkeyPatch, flights: list[Flight], told: list[Event]) -> story.Result:
     """What the story gives when all is well; the picture is not drawn."""
     truth = truth_of(flights, told)
-    made = story.Result(6, 6, truth, Seen(records=6, hours=2), list(truth.hours.values()), [], stream_s=2.0, total_s=3.0, disk_bytes=1000)
+    made = story.Result(
+        6,
+        6,
+        truth,
+        Seen(records=6, hours=2),
+        list(truth.hours.values()),
+        [],
+        stream_s=2.0,
+        total_s=3.0,
+        disk_bytes=1000,
+    )
     monkeypatch.setattr(story, "run", lambda folder, screen, **how: made)
     drawing: Any = importlib.import_module("kqueue.spark.jobs.delays_picture")
     monkeypatch.setattr(drawing, "draw", lambda file, gold, quarantined: file.touch())
@@ -140,7 +152,9 @@ def test_what_came_out_is_told(result: story.Result, tmp_path: Path) -> None:
         ({"gold": []}, "gold counts 0 flights, and there were 6"),
     ],
 )
-def test_a_difference_is_one_sentence_and_exit_status_1(result: story.Result, change: dict[str, Any], words: str) -> None:
+def test_a_difference_is_one_sentence_and_exit_status_1(
+    result: story.Result, change: dict[str, Any], words: str
+) -> None:
     for name, value in change.items():
         setattr(result, name, value)
     told = run()

@@ -11,7 +11,9 @@ from kqueue.cli.demo.pipeline.screen import Facts, StreamScreen, moment, reasons
 from kqueue.spark.jobs.hours import Seen
 
 REASONS = {"not JSON": 20, "late: told more than 2 hours after the event": 980}
-FACTS = Facts(1_365_944_700_000, 120_000, 336_777, 18_000.0, 9_000.0, Seen(98_000, 1_365_937_200_000, 6200, 2080, REASONS))
+FACTS = Facts(
+    1_365_944_700_000, 120_000, 336_777, 18_000.0, 9_000.0, Seen(98_000, 1_365_937_200_000, 6200, 2080, REASONS)
+)
 
 
 def plain(text: str) -> str:
@@ -56,9 +58,13 @@ def test_without_a_terminal_a_line_comes_now_and_then(monkeypatch: pytest.Monkey
     screen = StreamScreen(Console(file=out, force_terminal=False, width=60))
     for _ in range(3):
         screen.show(FACTS)
-    assert out.getvalue().splitlines() == [
-        "2013-04-14 13:05: 120,000 events sent, 98,000 read (9,000/s), watermark 2013-04-14 11:00, 2,080 hours done, 1,000 in quarantine"
-    ] * 2
+    assert (
+        out.getvalue().splitlines()
+        == [
+            "2013-04-14 13:05: 120,000 events sent, 98,000 read (9,000/s), watermark 2013-04-14 11:00, 2,080 hours done, 1,000 in quarantine"
+        ]
+        * 2
+    )
 
 
 def test_before_anything_is_known() -> None:

@@ -55,10 +55,15 @@ def test_the_real_flights() -> None:
 
 @pytest.fixture
 def truth(flights: list[Flight], told: list[Event]) -> Truth:
-    return Truth({(hour.origin, hour.start_ms): hour for hour in HOURS}, {(7, b"{"): ["not JSON"], (8, b"late"): ["late:"]})
+    return Truth(
+        {(hour.origin, hour.start_ms): hour for hour in HOURS}, {(7, b"{"): ["not JSON"], (8, b"late"): ["late:"]}
+    )
 
 
-ASIDE = [Quarantined(0, 3, 7, b"{", "not JSON"), Quarantined(0, 4, 8, b"late", "late: told more than 2 hours after the event")]
+ASIDE = [
+    Quarantined(0, 3, 7, b"{", "not JSON"),
+    Quarantined(0, 4, 8, b"late", "late: told more than 2 hours after the event"),
+]
 
 
 def test_nothing_to_complain_of(truth: Truth) -> None:

@@ -18,7 +18,13 @@ def test_each_offset_without_a_record_has_a_reason() -> None:
     found = holes(LOG, 0, 40, [(12, 15), (20, 25), (30, 31), (36, 40)])
     assert (found.markers, found.compacted, found.between) == (3, 3, 4 + 3)
     assert (found.aborted, found.open) == (5, 5)
-    assert found.ranges == [Gap(20, 21, MARKER), Gap(21, 25, MISSING), Gap(30, 31, MARKER), Gap(36, 37, MARKER), Gap(37, 40, MISSING)]
+    assert found.ranges == [
+        Gap(20, 21, MARKER),
+        Gap(21, 25, MISSING),
+        Gap(30, 31, MARKER),
+        Gap(36, 37, MARKER),
+        Gap(37, 40, MISSING),
+    ]
 
 
 def test_the_worst_reason_of_a_range_counts() -> None:

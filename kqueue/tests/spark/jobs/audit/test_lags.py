@@ -20,7 +20,9 @@ ENDS = {T0: 20, T1: 0, KEYS: 10}
 
 @pytest.fixture(params=["wire", "folder"])
 def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
-    """t-0 with 20 records, of which 4 are deleted, and keys-0 with 10, over a broker, or in its folder after it has stopped."""
+    """t-0 with 20 records, of which 4 are deleted, and keys-0 with 10, over a broker, or in its
+    folder after it has stopped.
+    """
     with kqueue.Broker(tmp_path / "data") as broker:
         broker.create_topic("t", 2)
         broker.create_topic("keys", 1, cleanup_policy="compact,delete")

@@ -22,16 +22,33 @@ HOUR, HOURS = 4, 472_222
 
 def row(partition: int, times: Times, **more: object) -> Audited:
     count = sum(times.counts.values())
-    found = {"records": count, "first": 0, "last": count - 1, "cells": [1] * CELLS, "largest": 5, "largest_offset": 1, "value_bytes": 5}
+    found = {
+        "records": count,
+        "first": 0,
+        "last": count - 1,
+        "cells": [1] * CELLS,
+        "largest": 5,
+        "largest_offset": 1,
+        "value_bytes": 5,
+    }
     return Audited("orders", partition, 0, 2 * CELLS, times=times, **{**found, **more})  # type: ignore[arg-type]
 
 
 def test_a_page_that_stands_alone(tmp_path: Path) -> None:
     gaps = [Gap(3, 5, "missing"), Gap(9, 10, "marker"), Gap(20, 100, "compacted")]
-    rows = [row(number, Times(HOUR, {HOURS + number: 4}), gaps=gaps, holes=gaps, missing=2) for number in range(STRIPS_MAX + 3)]
+    rows = [
+        row(number, Times(HOUR, {HOURS + number: 4}), gaps=gaps, holes=gaps, missing=2)
+        for number in range(STRIPS_MAX + 3)
+    ]
     lags = [Lag("<script>alert(1)</script>", "orders", 0, 2, 9, 7, 1, 0, 1_700_000_000_000)]
     page = write_report(Report("here & there", 1_700_000_100_000, rows, lags), tmp_path / "new" / "report").read_text()
-    assert {path.name for path in page_folder(tmp_path).iterdir()} == {"report.html", "records.png", "skew.png", "gaps.png", "lag.png"}
+    assert {path.name for path in page_folder(tmp_path).iterdir()} == {
+        "report.html",
+        "records.png",
+        "skew.png",
+        "gaps.png",
+        "lag.png",
+    }
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in page_folder(tmp_path).glob("*.png"))
     assert "<script" not in page
     assert "here &amp; there" in page

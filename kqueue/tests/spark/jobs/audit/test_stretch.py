@@ -66,7 +66,12 @@ def plainly(rows: Rows) -> dict[str, object]:
     }  # fmt: skip
 
 
-ROW = st.tuples(st.integers(1, 5), st.none() | st.integers(0, 10**13), st.none() | st.integers(-5, 5), st.none() | st.integers(0, 50))
+ROW = st.tuples(
+    st.integers(1, 5),
+    st.none() | st.integers(0, 10**13),
+    st.none() | st.integers(-5, 5),
+    st.none() | st.integers(0, 50),
+)
 
 
 @settings(deadline=None)
@@ -92,7 +97,9 @@ def test_it_stays_small() -> None:
     count = 20_000
     many: Rows = [(2, number * 7_000, hash((number, "key")), 1) for number in range(count)]
     found = stretch_of(columns(many), 0, 2 * count)
-    found = found.plus(stretch_of(columns([(2 * count + 2, *row[1:]) if not number else row for number, row in enumerate(many)]), 0, 1))
+    found = found.plus(
+        stretch_of(columns([(2 * count + 2, *row[1:]) if not number else row for number, row in enumerate(many)]), 0, 1)
+    )
     assert (found.gap_count, len(found.gaps), found.missing) == (2 * count - 1, RANGES_KEPT, 2 * count - 1)
     assert len(found.keys) == KEYS_KEPT
     assert found.key_count == pytest.approx(count, rel=0.1)

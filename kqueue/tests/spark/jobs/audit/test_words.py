@@ -10,7 +10,12 @@ def test_times_and_ages() -> None:
     assert time_text(1_700_000_000_000) == "2023-11-14 22:13"
     assert time_text(10**17) == "100,000,000,000,000,000 ms"
     assert time_text(None) == age_text(None) == "-"
-    assert [age_text(seconds * 1_000) for seconds in (0, 59, 3_600, 90_000 + 61)] == ["0 s", "59 s", "1 h 0 min", "1 d 1 h"]
+    assert [age_text(seconds * 1_000) for seconds in (0, 59, 3_600, 90_000 + 61)] == [
+        "0 s",
+        "59 s",
+        "1 h 0 min",
+        "1 d 1 h",
+    ]
 
 
 def test_names_give_no_orders() -> None:
@@ -21,7 +26,16 @@ def test_names_give_no_orders() -> None:
 def test_what_is_found() -> None:
     rows = [
         Audited("a", 0, 0, 5, records=5),
-        Audited("a", 1, 0, 9, records=5, missing=3, gaps=[Gap(2, 4, "missing"), Gap(5, 6, "marker"), Gap(6, 7, "missing")], gap_count=9),
+        Audited(
+            "a",
+            1,
+            0,
+            9,
+            records=5,
+            missing=3,
+            gaps=[Gap(2, 4, "missing"), Gap(5, 6, "marker"), Gap(6, 7, "missing")],
+            gap_count=9,
+        ),
         Audited("b", 0, 0, 5, records=5, repeated=1, example=(2, 3)),
     ]
     lags = [Lag("g", "a", 0, 3, 5, 2, 0, 0, None), Lag("g", "a", 1, 3, 9, 5, 1, 0, None)]
@@ -32,4 +46,6 @@ def test_what_is_found() -> None:
         "group g in a-1: 1 offset is deleted before the group had got there.",
     ]
     assert (report.missing, report.repeated) == (3, 1)
-    assert list(findings(Report("here", 0, rows[:1], []))) == ["All is there: each offset has a record, or it is known why not."]
+    assert list(findings(Report("here", 0, rows[:1], []))) == [
+        "All is there: each offset has a record, or it is known why not."
+    ]
