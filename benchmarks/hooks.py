@@ -15,12 +15,12 @@ from collections.abc import Callable
 
 import kqueue
 from kqueue.api.call import Call
+from kqueue.network.dispatch import Dispatcher
+from kqueue.network.interception import Asked, Hooks
+from kqueue.network.responses import Chunks, Later
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
 from kqueue.schema import encode
-from kqueue.server.answers import Chunks, Later
-from kqueue.server.dispatch import Dispatcher
-from kqueue.server.hooks import Asked, Hooks
 from kqueue.storage import MemoryStorage
 from kqueue.storage.hooked import HookedStorage, StorageHooks
 from kqueue.testing import faults

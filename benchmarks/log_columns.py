@@ -14,10 +14,10 @@ from benchmarks.log_data import START_MS, temporary_folder
 from benchmarks.results import Figure, Row
 from kqueue.base.clock import SystemClock
 from kqueue.base.errors import ExtraNeeded
-from kqueue.files.export import export
-from kqueue.files.folder import open_log
 from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
+from kqueue.log_tools.export import export
+from kqueue.log_tools.folder import open_log
 from kqueue.records.batch import read_header, stamp
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.columns import engine as engines

@@ -137,8 +137,8 @@ class Bench:
 @contextmanager
 def _started() -> Iterator[Bench]:
     from benchmarks.spark_ready import ReadyMade
+    from compat_tests.spark_connector import connector
     from kqueue.spark.session import session
-    from stock_tests import connector
 
     why_no_stock = connector.missing()
     jars = "" if why_no_stock else ",".join(str(jar) for jar in sorted(connector.JARS.fetch().glob("*.jar")))

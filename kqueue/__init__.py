@@ -15,7 +15,7 @@ __all__ = ["Broker", "__version__", "open_log", "partitioner"]
 
 if TYPE_CHECKING:
     from kqueue.embedded import Broker
-    from kqueue.files import open_log
+    from kqueue.log_tools import open_log
     from kqueue.records.partitioners import as_client_partitioner as partitioner
 
 
@@ -27,7 +27,7 @@ def __getattr__(name: str) -> object:
 
         return Broker
     if name == "open_log":
-        from kqueue.files import open_log
+        from kqueue.log_tools import open_log
 
         return open_log
     if name == "partitioner":

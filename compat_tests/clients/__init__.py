@@ -1,18 +1,3 @@
-"""The adapters, by the name that ``--client`` takes; a client is imported only when it is asked
-for.
+"""Stock clients against a real socket: one suite of scenarios, one adapter per client, one tox
+environment per client version.
 """
-
-from __future__ import annotations
-
-from importlib import import_module
-
-from compat_tests.clients.contract import Client
-
-MODULES = {"kafka-python": "kafka_python", "aiokafka": "aiokafka", "confluent-kafka": "confluent"}
-
-
-def load(name: str) -> Client:
-    """The adapter of this client. Raises ImportError: the client is not installed here."""
-    module = import_module(f"compat_tests.clients.{MODULES[name]}")
-    client: Client = module.adapter()
-    return client

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from kqueue.api import table
 from kqueue.api.call import Call
-from kqueue.api.errors import ErrorCode
 from kqueue.wire.apis import API_VERSIONS
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
 VERSIONS = (0, 4)

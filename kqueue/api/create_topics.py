@@ -6,7 +6,7 @@ from collections import Counter
 
 from kqueue.api.call import Call, error_of, wait_for_all
 from kqueue.api.configs import ConfigRow, TopicRows
-from kqueue.api.errors import ErrorCode, code_of, message_of
+from kqueue.api.errors import code_of, message_of
 from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import InvalidReplicaAssignment, InvalidRequest, KqueueError
 from kqueue.base.names import UUID_ZERO
@@ -14,6 +14,7 @@ from kqueue.base.settings import TopicConfig
 from kqueue.base.tickets import Ticket
 from kqueue.broker.topics import NewTopic, Topic
 from kqueue.broker.waiting import Wait
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,

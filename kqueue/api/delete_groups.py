@@ -5,11 +5,12 @@ the log.
 from __future__ import annotations
 
 from kqueue.api.call import Call, wait_for_all
-from kqueue.api.errors import ErrorCode, code_of
+from kqueue.api.errors import code_of
 from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.tickets import Ticket
 from kqueue.broker.waiting import Wait
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 VERSIONS = (0, 2)

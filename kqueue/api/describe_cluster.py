@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kqueue.api.call import Call
-from kqueue.api.errors import ErrorCode
 from kqueue.api.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
 VERSIONS = (0, 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kqueue.api.call import Call
-from kqueue.api.errors import ErrorCode, code_of
+from kqueue.api.errors import code_of
 from kqueue.api.old_fetch import records_for
 from kqueue.api.slices import Work
 from kqueue.base.errors import KqueueError
@@ -11,6 +11,7 @@ from kqueue.broker.fetch_sessions import FetchContext, Wanted
 from kqueue.broker.fetching import Taken
 from kqueue.broker.partition import Partition
 from kqueue.schema import Chunk
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kqueue.api.call import Call
-from kqueue.api.errors import ErrorCode, code_of, message_of
+from kqueue.api.errors import code_of, message_of
 from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import InvalidRequest, TransactionsNotServed
 from kqueue.broker.waiting import Wait
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 VERSIONS = (0, 6)

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kqueue.api.call import Call
-from kqueue.api.errors import ErrorCode, code_of
+from kqueue.api.errors import code_of
 from kqueue.api.slices import Work, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, OffsetNotAvailable, UnsupportedVersion
 from kqueue.broker.partition import Partition
 from kqueue.broker.visibility import AppendedEnds
 from kqueue.broker.waiting import Wait
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kqueue.api.call import Call, wait_for_all
-from kqueue.api.errors import ErrorCode, code_of
+from kqueue.api.errors import code_of
 from kqueue.api.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError
@@ -17,6 +17,7 @@ from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic
 from kqueue.broker.waiting import Wait
 from kqueue.log.log import LogState
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from kqueue.api.call import Call, wait_for
-from kqueue.api.errors import ErrorCode, code_of
+from kqueue.api.errors import code_of
 from kqueue.api.slices import Work, in_slices
 from kqueue.base.errors import GroupIdNotFound, IllegalGeneration, KqueueError, RequestRefused, UnknownTopicId
 from kqueue.base.tickets import Ticket
 from kqueue.broker.topics import Topic
 from kqueue.broker.waiting import Wait
 from kqueue.groups.coordinator import Commit
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -5,11 +5,12 @@ that is in the log.
 from __future__ import annotations
 
 from kqueue.api.call import Call, wait_for
-from kqueue.api.errors import ErrorCode, code_of
+from kqueue.api.errors import code_of
 from kqueue.api.slices import Work, in_slices
 from kqueue.base.errors import KqueueError, RequestRefused
 from kqueue.base.tickets import Ticket
 from kqueue.broker.waiting import Wait
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,

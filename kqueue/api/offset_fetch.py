@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kqueue.api.call import Call
-from kqueue.api.errors import ErrorCode, code_of
+from kqueue.api.errors import code_of
 from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import UnknownTopicId
 from kqueue.base.names import UUID_ZERO
 from kqueue.broker.topics import Topic
 from kqueue.broker.waiting import Wait
 from kqueue.groups.records import CommittedOffset
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

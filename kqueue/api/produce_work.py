@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kqueue.api.call import Call
-from kqueue.api.errors import ErrorCode, code_of, message_of
+from kqueue.api.errors import code_of, message_of
 from kqueue.api.slices import Work as Steps
 from kqueue.base.errors import (
     AnswerNotExpected,
@@ -27,6 +27,7 @@ from kqueue.broker.topics import Topic
 from kqueue.broker.waiting import Wait
 from kqueue.log.log import Appended
 from kqueue.records.batch import BATCH_OVERHEAD
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,

@@ -34,7 +34,7 @@ from kqueue.broker.waiting import Waiting
 from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
-from kqueue.replication.store import MetadataStore
+from kqueue.metadata.store import MetadataStore
 
 logger = logging.getLogger("kqueue.broker")
 EPOCH_KEY = "/leader_epoch"

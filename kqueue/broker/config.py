@@ -9,7 +9,7 @@ from kqueue.base.registry import Registry
 from kqueue.base.settings import ANY, GiB, Kind, MiB, Rule, Scope, Setting, at_least, between
 from kqueue.groups import config as group_config
 from kqueue.log import config as log_config
-from kqueue.replication import METADATA_STORES
+from kqueue.metadata import METADATA_STORES
 from kqueue.storage import STORAGES
 
 NOT_EMPTY = Rule("not empty", bool)

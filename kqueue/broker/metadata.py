@@ -16,7 +16,7 @@ from kqueue.base.errors import DiskFull, KqueueError, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.tickets import Ticket
 from kqueue.broker.waiting import Waiting
-from kqueue.replication.store import MetadataStore
+from kqueue.metadata.store import MetadataStore
 
 T = TypeVar("T")
 

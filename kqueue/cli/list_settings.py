@@ -27,8 +27,8 @@ def settings(text: str, effect: str | None, scope: str | None, as_json: bool) ->
     does not start with it.
     """
     from kqueue.base.settings import format_value
-    from kqueue.server.config import CATALOG
-    from kqueue.server.kafka_settings import all_settings
+    from kqueue.config.catalog import CATALOG
+    from kqueue.config.kafka_settings import all_settings
 
     asked = [line for line in all_settings(CATALOG) if text in line.name]
     found = [line for line in asked if effect in (None, line.effect.value) and scope in (None, line.scope)]

@@ -18,8 +18,8 @@ from kqueue.cli.signals import ending
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kqueue.app import Server
     from kqueue.base.settings import Config
-    from kqueue.server.app import Server
 
 REMEDIES: dict[type[Exception], str] = {
     FolderInUse: "Stop the broker that uses it, or name another folder: kqueue serve --set log.dirs=FOLDER",
@@ -66,7 +66,7 @@ def serve(
     wanted = dict(map(parse_topic, topics))
     _log_to_stderr(verbose=bool(ctx.find_root().params.get("verbose")))
     try:
-        from kqueue.server.properties import read_config
+        from kqueue.config.properties import read_config
 
         if as_version is not None:
             pairs = (*pairs, f"kqueue.as.version={as_version}")
@@ -108,8 +108,8 @@ async def _create(server: Server, topics: Mapping[str, int | None]) -> None:
 
 
 async def _serve(config: Config, topics: Mapping[str, int | None]) -> None:
-    from kqueue.server.app import Server
-    from kqueue.server.process import raise_open_files_limit, settle_garbage_collector
+    from kqueue.app import Server
+    from kqueue.workers.process import raise_open_files_limit, settle_garbage_collector
 
     raise_open_files_limit()
     server = Server(config)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import kqueue
-from kqueue.api.errors import ErrorCode
 from kqueue.base.addresses import Address
 from kqueue.base.errors import BadAnswer, BrokerUnreachable, ConnectionLost, IncompatibleBroker, MalformedMessage
 from kqueue.client.deadline import Deadline
@@ -21,6 +20,7 @@ from kqueue.client.options import ClientOptions
 from kqueue.client.remedies import refused
 from kqueue.schema import Chunk, join, reader, writer
 from kqueue.wire.apis import API_VERSIONS, BY_KEY, Api
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.frame import LENGTH_SIZE, frame_length, frame_size
 from kqueue.wire.headers import read_response_header, request_header
 from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import enum
 
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import BadAnswer, BrokerRefused, BrokerUnreachable, ClientError, ConnectionLost, FetchOutOfRange
 from kqueue.client.places import TopicPartition
+from kqueue.wire.error_codes import ErrorCode
 
 E = ErrorCode
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from kqueue.api.errors import ErrorCode
 from kqueue.base.addresses import Address
 from kqueue.base.errors import BadAnswer, BrokerRefused, ClientError, ConnectionLost, DeadlinePassed, FetchOutOfRange
 from kqueue.client.calls.contract import LeaderCall, NodeCall
@@ -26,6 +25,7 @@ from kqueue.client.options import ClientOptions
 from kqueue.client.places import TopicPartition
 from kqueue.client.remedies import Remedy, refused, remedy_of, wrong_answer
 from kqueue.wire.apis import Api
+from kqueue.wire.error_codes import ErrorCode
 
 A = TypeVar("A")
 R = TypeVar("R")

@@ -18,23 +18,23 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
 
+from kqueue.app import Server
 from kqueue.base.clock import PushedClock
 from kqueue.base.settings import Config, format_value
+from kqueue.broker.snapshots import Snapshot
 from kqueue.broker.topics import NewTopic
+from kqueue.config.plugins import metadata_name
+from kqueue.config.properties import keyword_name, make_config
 from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.inside.mixin import Inside
 from kqueue.embedded.plugins import GivenStorage, GivenStore, Plugins
 from kqueue.embedded.requests import Requests
 from kqueue.embedded.settings import pinned, values_of
 from kqueue.log.policies import CleanupPolicy
+from kqueue.metadata.memory import MemoryStore
+from kqueue.network.interception import Hooks
 from kqueue.records.codecs import Codec
 from kqueue.records.partitioners import PartitionerFactory
-from kqueue.replication.memory import MemoryStore
-from kqueue.server.app import Server
-from kqueue.server.hooks import Hooks
-from kqueue.server.plugins import metadata_name
-from kqueue.server.properties import keyword_name, make_config
-from kqueue.server.snapshots import Snapshot
 from kqueue.storage import MemoryStorage
 
 T = TypeVar("T")

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kqueue.base.errors import SettingError
+from kqueue.config.plugins import Objects, object_of
+from kqueue.config.properties import keyword_name
 from kqueue.log.policies import CleanupPolicy
+from kqueue.metadata import METADATA_STORES, MetadataStore
+from kqueue.metadata.memory import MemoryStore
 from kqueue.records.codecs import Codec
 from kqueue.records.partitioners import PartitionerFactory
-from kqueue.replication import METADATA_STORES, MetadataStore
-from kqueue.replication.memory import MemoryStore
-from kqueue.server.plugins import Objects, object_of
-from kqueue.server.properties import keyword_name
 from kqueue.storage import STORAGES, LocalStorage, MemoryStorage, Storage
 
 GivenStorage = Storage | Callable[[str], Storage] | None

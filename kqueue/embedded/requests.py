@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from kqueue.api.errors import ErrorCode
 from kqueue.api.naming import Named, find_api, name_of, named_in
 from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError
 from kqueue.base.settings import KiB, MiB
 from kqueue.embedded.event_loops import check_may_block
+from kqueue.network.interception import Note
+from kqueue.network.responses import Chunks
 from kqueue.schema import decode, reader
-from kqueue.server.answers import Chunks
-from kqueue.server.hooks import Note
 from kqueue.wire.apis import BY_KEY, Api
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.headers import RequestHeader, request_header_version
 
 if TYPE_CHECKING:

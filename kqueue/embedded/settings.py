@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from kqueue.app import Server
 from kqueue.base.errors import SettingError
 from kqueue.base.settings import Config
-from kqueue.server.addresses import parse_address
-from kqueue.server.app import Server
-from kqueue.server.properties import Given, keyword_name
+from kqueue.config.addresses import parse_address
+from kqueue.config.properties import Given, keyword_name
 
 DEFAULTS: Mapping[str, object] = {
     "offsets.topic.num.partitions": 4,

@@ -18,11 +18,10 @@ from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from kqueue.api.errors import ErrorCode
 from kqueue.api.naming import NAMING, find_api, wanted_by
 from kqueue.embedded import Broker
 from kqueue.embedded.requests import TOPICS_SHOWN, legible, listing
-from kqueue.server.hooks import Asked
+from kqueue.network.interception import Asked
 from kqueue.storage.hooked import Failure
 from kqueue.testing.fault_kinds import (
     ANY_API,
@@ -39,6 +38,7 @@ from kqueue.testing.fault_kinds import (
     TornWrite,
     Which,
 )
+from kqueue.wire.error_codes import ErrorCode
 
 __all__ = ["Fault", "Faults", "Fired", "Partition", "faults"]
 

@@ -17,9 +17,10 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
-from kqueue.api.errors import CodedError, ErrorCode
+from kqueue.api.errors import CodedError
 from kqueue.api.naming import Named, name_of, partition_index, topic_key, wanted_by
-from kqueue.server.hooks import Asked
+from kqueue.network.interception import Asked
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kqueue.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 

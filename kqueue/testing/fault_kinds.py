@@ -13,13 +13,14 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from kqueue.api.errors import CodedError, ErrorCode
+from kqueue.api.errors import CodedError
 from kqueue.base.errors import DiskFull, StorageFailed
 from kqueue.embedded.event_loops import check_may_block
-from kqueue.server.answers import Connection
-from kqueue.server.hooks import Asked, Held
+from kqueue.network.interception import Asked, Held
+from kqueue.network.responses import Connection
 from kqueue.storage.hooked import Failure
 from kqueue.testing.fault_answers import Choice, is_meant, refuse
+from kqueue.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from kqueue.broker.broker import Broker

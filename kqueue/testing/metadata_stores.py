@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kqueue.base.errors import Conflict, StorageFailed
-from kqueue.replication.store import KEY_LENGTH_MAX, VALUE_SIZE_MAX, Entry, MetadataStore, Snapshot
+from kqueue.metadata.store import KEY_LENGTH_MAX, VALUE_SIZE_MAX, Entry, MetadataStore, Snapshot
 from kqueue.testing.checking import Check, Checks, Trial, raises, same
 from kqueue.testing.isolation import hold_against
 
@@ -22,7 +22,7 @@ _NAMES = ("/a", "/a/b", "/ab", "/A", "/a%", "/a_", "/a\uffff", "/a\U0010ffff", "
 def check_metadata_store(
     make: _Make | str, *, durable: bool = True, time_limit_s: float = 60, isolated: bool = True
 ) -> None:
-    """Check that a metadata store keeps the contract in `kqueue.replication.store`. Power cuts are
+    """Check that a metadata store keeps the contract in `kqueue.metadata.store`. Power cuts are
     not tried.
 
     Args: make: opens the store of a folder, called with its path; as it is registered, or its ``module:object`` path. It is called for each

@@ -117,9 +117,9 @@ def _check_filters(trial: _PolicyTrial) -> None:
         keep, elsewhere = plan.keep, _sent(plan.keep, "record filter")
         for record in _records():
             answers = [
-                trial.ask(f"the filter, of {record}", lambda run=run, record=record: run(record))
+                trial.ask(f"the filter, of {record}", lambda run=run, record=record: run(record))  # type: ignore[misc]
                 for run in (keep, elsewhere)
-            ]  # type: ignore[misc]
+            ]
             assert all(isinstance(answer, bool) for answer in answers), (
                 f"the filter says True or False, found {answers} of {record}"
             )

@@ -16,8 +16,8 @@ from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.topics import NewTopic, Topic
 from kqueue.broker.waiting import Wait
 from kqueue.log.manager import LogManager
-from kqueue.replication.memory import MemoryStore
-from kqueue.replication.store import MetadataStore
+from kqueue.metadata.memory import MemoryStore
+from kqueue.metadata.store import MetadataStore
 from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.jobs import SteppedJobs

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.policies import Cleanup, Drop, LogView, Progress
+from kqueue.metadata.memory import MemoryStore
 from kqueue.records.codecs import Buffer, Levels
 from kqueue.records.codecs.gzip import GzipCodec
-from kqueue.replication.memory import MemoryStore
 from kqueue.storage import LocalStorage
 
 MARK = b"mine:"

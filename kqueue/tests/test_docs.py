@@ -22,8 +22,8 @@ import pytest
 
 from kqueue.base.registry import BUILT_IN
 from kqueue.base.settings import format_value
+from kqueue.config.catalog import CATALOG
 from kqueue.log.policies import POLICIES
-from kqueue.server.config import CATALOG
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 from kqueue.cli.app import kqueue
-from kqueue.files.rows import Row
 from kqueue.log.config import LogConfig
 from kqueue.log.manager import LogManager
+from kqueue.log_tools.rows import Row
 from kqueue.storage import LocalStorage
 from kqueue.testing.clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append

@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 
 import kqueue.testing
-from kqueue.server.config import CATALOG
-from kqueue.server.plugins import CONTRACTS
-from kqueue.server.properties import PLUGIN_VARIABLES
+from kqueue.config.catalog import CATALOG
+from kqueue.config.plugins import CONTRACTS
+from kqueue.config.properties import PLUGIN_VARIABLES
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "plugins.md").read_text()

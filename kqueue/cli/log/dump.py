@@ -14,8 +14,8 @@ from kqueue.base.errors import StorageFailed
 from kqueue.cli.signals import ending
 
 if TYPE_CHECKING:
-    from kqueue.files.decoders import Decoder
-    from kqueue.files.dump import DumpOptions, Source
+    from kqueue.log_tools.decoders import Decoder
+    from kqueue.log_tools.dump import DumpOptions, Source
 
 CHUNK_BYTES = 64 * 1024
 INTERRUPTED = 130  # what a shell shows after Ctrl-C
@@ -102,7 +102,7 @@ def dump(
             raise click.UsageError(f"--{name.replace('_', '-')} is not served: kqueue can't read {what}")
     if offsets_decoder and transaction_log_decoder:
         raise click.UsageError("choose one of --offsets-decoder and --transaction-log-decoder")
-    from kqueue.files.dump import DumpOptions
+    from kqueue.log_tools.dump import DumpOptions
 
     decoded = bool(key_decoder or value_decoder or offsets_decoder or transaction_log_decoder)
     contents = print_data_log or decoded
@@ -123,11 +123,11 @@ def dump(
 
 
 def _decoder(key: str | None, value: str | None, offsets: bool, transactions: bool) -> Decoder:
-    from kqueue.files.decoders import both, text_decoder
-    from kqueue.files.decoders import value_decoder as find
+    from kqueue.log_tools.decoders import both, text_decoder
+    from kqueue.log_tools.decoders import value_decoder as find
 
     if offsets or transactions:
-        from kqueue.files.decoders.coordinator import offsets_decoder, transaction_log_decoder
+        from kqueue.log_tools.decoders.coordinator import offsets_decoder, transaction_log_decoder
 
         return offsets_decoder if offsets else transaction_log_decoder
     if not key and not value:
@@ -144,7 +144,7 @@ def _sources(names: list[str]) -> list[Source]:
     """
     from pathlib import Path
 
-    from kqueue.files.dump import Source, sources_in
+    from kqueue.log_tools.dump import Source, sources_in
 
     found: list[Source] = []
     for name in filter(None, (name.strip() for name in names)):
@@ -214,7 +214,7 @@ def _run(sources: list[Source], options: DumpOptions) -> bool:
     closed pipe without a word.
     """
     from kqueue.cli.reading import _forget_stdout
-    from kqueue.files.dump import Problems, dump_file
+    from kqueue.log_tools.dump import Problems, dump_file
 
     printer = _Printer()
     problems = Problems(printer.complain)

@@ -74,7 +74,7 @@ def export(
     producer_id, producer_epoch, sequence. The file appears under its name when it is whole. Parquet
     and Arrow need the extra `arrow` (the README says how to install it).
     """
-    from kqueue.files.rows import Selection
+    from kqueue.log_tools.rows import Selection
 
     damages: list[object] = []
     selection = Selection(
@@ -103,8 +103,8 @@ def _export(
     folders: tuple[Path, ...], to: str, form: str | None, topics: tuple[str, ...], selection: Any, overwrite: bool
 ) -> None:
     from kqueue.cli.log.bars import bar
-    from kqueue.files.export import STANDARD_OUTPUT, open_logs
-    from kqueue.files.export import export as write
+    from kqueue.log_tools.export import STANDARD_OUTPUT, open_logs
+    from kqueue.log_tools.export import export as write
 
     output = sys.stdout.buffer if to == STANDARD_OUTPUT else None
     form = form or ("jsonl" if output is not None else None)

@@ -13,7 +13,7 @@ from kqueue.cli.log.verify import DAMAGED, NoLogs, show_table
 from kqueue.cli.output import output_option, size_text
 
 if TYPE_CHECKING:
-    from kqueue.files.repair import Repaired
+    from kqueue.log_tools.repair import Repaired
 
 
 @click.command()
@@ -56,7 +56,7 @@ def repair(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_
 
 def _repaired(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_gaps: bool) -> Repaired:
     from kqueue.cli.log.bars import bar
-    from kqueue.files.repair import repair as mend
+    from kqueue.log_tools.repair import repair as mend
 
     try:
         with bar("Copying") as progress:

@@ -12,7 +12,7 @@ from kqueue.base.errors import KqueueError, NotALogFolder
 from kqueue.cli.output import counted, output_option, size_text
 
 if TYPE_CHECKING:
-    from kqueue.files.findings import Finding, Report
+    from kqueue.log_tools.findings import Finding, Report
 
 DAMAGED = 1
 
@@ -56,7 +56,7 @@ def verify(folder: Path, deep: bool, allow_gaps: bool, as_json: bool, quiet: boo
 def checked(folder: Path, deep: bool, allow_gaps: bool) -> Report:
     """Verify with a bar. Raises NoLogs, ClickException."""
     from kqueue.cli.log.bars import bar
-    from kqueue.files.verify import verify as check
+    from kqueue.log_tools.verify import verify as check
 
     try:
         with bar("Verifying") as progress:

@@ -13,7 +13,7 @@ from kqueue.base.registry import BUILT_IN, Entry, Registry
 from kqueue.cli.app import COMMANDS
 from kqueue.cli.lazy import distribution_of, load_plugin
 from kqueue.cli.plugins.usage import NOBODY, Usage
-from kqueue.server.plugins import CONTRACTS, Contract
+from kqueue.config.plugins import CONTRACTS, Contract
 
 READY = "ready"
 IN_USE = "in use"

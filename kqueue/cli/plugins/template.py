@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kqueue import __version__
 from kqueue.cli.plugins import templates
-from kqueue.server.plugins import CONTRACTS
+from kqueue.config.plugins import CONTRACTS
 
 NAME_LENGTH_MAX = 30
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z", re.ASCII)

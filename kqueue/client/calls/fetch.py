@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kqueue.api.errors import ErrorCode
 from kqueue.client.calls.contract import PartAnswer
 from kqueue.client.cluster import Cluster
 from kqueue.client.deadline import Deadline
 from kqueue.client.places import TopicPartition, by_topic
 from kqueue.records.legacy import iter_units
 from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
 VERSION_IDS = 13  # topics are named by their ids

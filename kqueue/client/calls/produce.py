@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kqueue.api.errors import ErrorCode
 from kqueue.client.calls.contract import PartAnswer
 from kqueue.client.cluster import Cluster
 from kqueue.client.deadline import Deadline
 from kqueue.client.places import TopicPartition, by_topic
 from kqueue.records.batch import read_header
 from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
 VERSION_IDS = 13  # topics are named by their ids

@@ -13,8 +13,8 @@ from kqueue.broker.waiting import Wait
 from kqueue.embedded.event_loops import check_may_block
 
 if TYPE_CHECKING:
+    from kqueue.app import Server
     from kqueue.broker.partition import Partition
-    from kqueue.server.app import Server
 
 T = TypeVar("T")
 POLL_S = 0.005

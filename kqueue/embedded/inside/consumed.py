@@ -11,7 +11,7 @@ from kqueue.embedded.inside.asking import Ask, appended_visible
 from kqueue.embedded.inside.groups import committed, names
 
 if TYPE_CHECKING:
-    from kqueue.server.app import Server
+    from kqueue.app import Server
 
 SHOWN_MAX = 10
 

@@ -13,7 +13,7 @@ from kqueue.groups.schemas import VERSION, ConsumerProtocolAssignment
 from kqueue.schema import reader
 
 if TYPE_CHECKING:
-    from kqueue.server.app import Server
+    from kqueue.app import Server
 
 ByPartition = dict[str, dict[int, int]]
 

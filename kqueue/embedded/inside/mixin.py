@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from kqueue.app import Server
     from kqueue.embedded.inside.groups import Groups
     from kqueue.embedded.inside.records import Record
     from kqueue.embedded.inside.topics import Topics
-    from kqueue.server.app import Server
 
 T = TypeVar("T")
 WAIT_S = 10.0

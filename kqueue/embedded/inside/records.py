@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.base.errors import CorruptBatch, KqueueError
 from kqueue.embedded.inside.asking import Ask, appended_visible
-from kqueue.files.segments import Batch, Gap, walk
 from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.reading import Fetched
+from kqueue.log_tools.segments import Batch, Gap, walk
 from kqueue.records.batch import BatchHeader
 from kqueue.storage.memory import MemoryFile
 
 if TYPE_CHECKING:
+    from kqueue.app import Server
     from kqueue.broker.partition import Partition
-    from kqueue.server.app import Server
 
 PORTION_BYTES = 1024 * 1024
 SHOWN_BYTES = 60

@@ -18,9 +18,9 @@ from kqueue.records.builder import BatchBuilder
 from kqueue.records.partitioners import Partitioner, make_partitioner
 
 if TYPE_CHECKING:
+    from kqueue.app import Server
     from kqueue.broker.partition import Partition
     from kqueue.broker.topics import Topic
-    from kqueue.server.app import Server
 
 BATCH_BYTES = 256 * 1024
 PARTITIONER_SETTING = "kqueue.partitioner"

@@ -12,9 +12,9 @@ from kqueue.embedded.inside.records import Record, scan
 from kqueue.embedded.inside.seeding import Bytes, Headers, Seed, Time
 
 if TYPE_CHECKING:
+    from kqueue.app import Server
     from kqueue.broker import topics as broker_topics
     from kqueue.broker.partition import Partition
-    from kqueue.server.app import Server
 
 T = TypeVar("T")
 SEEDS_AT_A_TIME = 2000

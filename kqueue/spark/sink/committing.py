@@ -8,12 +8,12 @@ import logging
 import uuid
 from collections.abc import Iterable, Sequence
 
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import BrokerRefused, ClientError, StagingLost
 from kqueue.client import Client, TopicPartition
 from kqueue.spark.sink.copying import copied_counts, copy
 from kqueue.spark.sink.journal import JOURNAL, Decided, Journal, Part, Staged, State, bounds, decided_entry, done_entry
 from kqueue.spark.sink.sending import after
+from kqueue.wire.error_codes import ErrorCode
 
 logger = logging.getLogger("kqueue.spark")
 

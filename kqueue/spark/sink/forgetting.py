@@ -14,12 +14,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import BrokerRefused, OptionError, StagingLost
 from kqueue.base.names import did_you_mean
 from kqueue.client import MAX_TIMESTAMP, Client
 from kqueue.spark.sink.committing import commit
 from kqueue.spark.sink.journal import NONE, PREFIX, Journal, bounds
+from kqueue.wire.error_codes import ErrorCode
 
 _PATTERN = PREFIX.replace("-", "[-]") + ".+"
 

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import BrokerRefused, StagingLost
 from kqueue.client import EARLIEST, LATEST, Client, NewTopic, ProducerId, TopicPartition
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
+from kqueue.wire.error_codes import ErrorCode
 
 VERSION = 1
 PREFIX = "_kqueue-sink-"

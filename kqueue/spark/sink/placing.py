@@ -6,7 +6,6 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import BrokerRefused, OptionError, PluginError, RowRefused
 from kqueue.base.names import check_topic, did_you_mean
 from kqueue.client import Client, TopicPartition
@@ -14,6 +13,7 @@ from kqueue.records.columns import partitions_of
 from kqueue.records.columns.engine import EngineName
 from kqueue.records.partitioners import DEFAULT, PARTITIONERS, Partitioner, make_partitioner
 from kqueue.spark.sink.options import SinkOptions
+from kqueue.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     import pyarrow as pa

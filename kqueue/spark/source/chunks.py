@@ -12,9 +12,9 @@ from collections.abc import Generator, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from kqueue.files.folder import LogFolder
-from kqueue.files.lookup import position_of
-from kqueue.files.segments import Segment
+from kqueue.log_tools.folder import LogFolder
+from kqueue.log_tools.lookup import position_of
+from kqueue.log_tools.segments import Segment
 
 FIRST_BYTES = 256 * 1024
 CHUNK_BYTES = 4 * 1024 * 1024

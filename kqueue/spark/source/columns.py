@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kqueue.client.places import TopicPartition
-from kqueue.files.segments import Unit
+from kqueue.log_tools.segments import Unit
 from kqueue.records.columns.contract import Piece
 from kqueue.records.columns.shared import spread, timestamps
 

@@ -14,13 +14,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kqueue.base.errors import CorruptIndex, StorageFailed
-from kqueue.files.folder import LogFolder
-from kqueue.files.segments import Batch, Segment
-from kqueue.files.transactions import AbortedSpans
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, decode_offsets
 from kqueue.log.formats.filenames import INDEX, SNAPSHOT, TXNINDEX, file_name, parse_file_name
 from kqueue.log.formats.snapshots import decode_snapshot
 from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
+from kqueue.log_tools.folder import LogFolder
+from kqueue.log_tools.segments import Batch, Segment
+from kqueue.log_tools.transactions import AbortedSpans
 from kqueue.records.batch import BatchHeader
 from kqueue.records.record import ABORT, COMMIT, decode_control
 

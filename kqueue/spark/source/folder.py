@@ -9,11 +9,11 @@ from pathlib import Path
 from kqueue.base.errors import CorruptBatch, NotALogFolder, OffsetOutOfRange, OptionError, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS, parse_partition_folder, uuid_text
 from kqueue.client.places import TopicPartition
-from kqueue.files.folder import LogFolder
-from kqueue.files.segments import Batch, Segment
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN
 from kqueue.log.formats.filenames import LOG, TIMEINDEX
 from kqueue.log.formats.timeindex import ENTRY
+from kqueue.log_tools.folder import LogFolder
+from kqueue.log_tools.segments import Batch, Segment
 from kqueue.records.columns.contract import Bounds, Piece
 from kqueue.records.columns.decoding import Decoder
 from kqueue.spark.source.chunks import sound_chunks

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import BadAnswer, BrokerRefused, ClientError, CorruptBatch, FetchOutOfRange, OptionError
 from kqueue.base.names import uuid_text
 from kqueue.client import EARLIEST, LATEST, Client, Fetched, Metadata, Offset, TopicPartition
@@ -21,6 +20,7 @@ from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, Topics
 from kqueue.spark.source.planning import Range
 from kqueue.spark.source.ways import MEND, Lost, made_anew, missing_topic
+from kqueue.wire.error_codes import ErrorCode
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -9,7 +9,6 @@ from typing import Any
 
 from kqueue.api import table
 from kqueue.api.call import Call
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import TransactionsNotServed
 from kqueue.broker.waiting import Wait
 from kqueue.records.batch import Record, iter_batches, iter_records
@@ -18,6 +17,7 @@ from kqueue.records.legacy import encode_set
 from kqueue.schema import decode, encode, writer
 from kqueue.testing.simulation import Simulation
 from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
 NOW_MS = 1_700_000_000_000  # where a simulation begins

@@ -4,9 +4,9 @@ import pytest
 
 from kqueue.api import table
 from kqueue.api.call import Call
-from kqueue.api.errors import ErrorCode
 from kqueue.schema import decode, encode
 from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import StorageFailed
 from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,

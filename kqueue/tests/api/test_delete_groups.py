@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from kqueue.api import delete_groups
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import CoordinatorNotAvailable
 from kqueue.tests.api.grouping import commit, committed, leave, stable, world
 from kqueue.tests.api.harness import versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
 from kqueue.wire.messages.leave_group import MemberIdentity
 

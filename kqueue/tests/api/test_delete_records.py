@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.errors import ErrorCode
 from kqueue.tests.api.fetching import fetch, one, request, values, want
 from kqueue.tests.api.harness import Asker, Started, batch, produce_request, versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

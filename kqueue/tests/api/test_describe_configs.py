@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.errors import ErrorCode
 from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

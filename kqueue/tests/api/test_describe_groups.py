@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from kqueue.api import describe_groups
-from kqueue.api.errors import ErrorCode
 from kqueue.api.operations import GROUP_OPERATIONS, NOT_ASKED
 from kqueue.base.errors import CoordinatorNotAvailable
 from kqueue.tests.api.grouping import RANGE, commit, join, stable, world
 from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
 
 VERSIONS = versions_of("describe_groups")

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import StorageFailed
 from kqueue.log.manager import LogDir, LogManager
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import Asker, batch, versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.api.errors import EXCEPTION_CODES, RETRIABLE, ErrorCode, code_of, message_of
+from kqueue.api.errors import EXCEPTION_CODES, code_of, message_of
 from kqueue.base import errors
+from kqueue.wire.error_codes import RETRIABLE, ErrorCode
 
 
 def subclasses(kind: type[BaseException]) -> list[type[BaseException]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kqueue.api import table
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import StorageFailed
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests.api.fetching import fetch, one, parts, request, values, want
 from kqueue.tests.api.harness import Asker, batch, produce_request, versions_of
+from kqueue.wire.error_codes import ErrorCode
 
 ON_DISK: dict[str, object] = {"kqueue.storage": "local"}
 MODERN = range(4, 19)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.api.errors import ErrorCode
 from kqueue.tests.api.fetching import append, end_transaction, fetch, one, parts, transaction, values, want
 from kqueue.tests.api.harness import Asker, batch
+from kqueue.wire.error_codes import ErrorCode
 
 MODERN = range(4, 19)
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.errors import ErrorCode
 from kqueue.api.fetch import CHECKS_WAIT_MS
 from kqueue.base.errors import StorageFailed
 from kqueue.records.batch import iter_batches
 from kqueue.tests.api.fetching import append, end_transaction, fetch, one, parts, request, transaction, values, want
 from kqueue.tests.api.grouping import commit, committed
 from kqueue.tests.api.harness import Asker, Started, batch, old_set, versions_of
+from kqueue.wire.error_codes import ErrorCode
 
 LOG = "t-0/00000000000000000000.log"
 

@@ -6,9 +6,9 @@ import pytest
 
 from kqueue.api import fetch as fetch_api
 from kqueue.api import slices
-from kqueue.api.errors import ErrorCode
 from kqueue.tests.api.fetching import append, fetch, parts, request, values, want
 from kqueue.tests.api.harness import Asker, batch
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchTopic
 
 COUNT = 100

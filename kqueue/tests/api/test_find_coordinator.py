@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from kqueue.api import find_coordinator
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import CoordinatorNotAvailable
 from kqueue.tests.api.grouping import world
 from kqueue.tests.api.harness import versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 OLD = [version for version in versions_of("find_coordinator") if version < 4]

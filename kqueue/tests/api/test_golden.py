@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from kqueue.api import table
-from kqueue.api.errors import ErrorCode
 from kqueue.broker.topics import NewTopic
 from kqueue.records.batch import read_header
 from kqueue.schema import decode
 from kqueue.tests.api.harness import Asker
 from kqueue.tests.golden import FOLDER
 from kqueue.wire.apis import BY_KEY
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.headers import read_request_header, read_response_header
 
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.api.errors import ErrorCode
 from kqueue.tests.api.grouping import heartbeat, join, stable, start_join, world
 from kqueue.tests.api.harness import versions_of
+from kqueue.wire.error_codes import ErrorCode
 
 VERSIONS = versions_of("heartbeat")
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import StorageFailed
 from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.init_producer_id import InitProducerIdRequest
 
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.api.errors import ErrorCode
 from kqueue.tests.api.grouping import RANGE, heartbeat, join, join_request, start_join, sync, world
 from kqueue.tests.api.harness import versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse, JoinGroupResponseMember
 
 VERSIONS = versions_of("join_group")

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.api.errors import ErrorCode
 from kqueue.groups.states import State
 from kqueue.tests.api.grouping import join, leave, stable, start_join, world
 from kqueue.tests.api.harness import versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 ONE = [version for version in versions_of("leave_group") if version < 3]

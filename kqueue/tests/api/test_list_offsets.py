@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.errors import ErrorCode
 from kqueue.testing.simulation import Simulation
 from kqueue.testing.storage import FaultyStorage
 from kqueue.tests.api.fetching import append, end_transaction, transaction
 from kqueue.tests.api.harness import Asker, Started, batch, produce_request, versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

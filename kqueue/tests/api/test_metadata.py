@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from kqueue.api import table
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import StorageFailed
 from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from kqueue.api import offset_commit
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import CoordinatorNotAvailable, StorageFailed
 from kqueue.broker.topics import OFFSETS_TOPIC
 from kqueue.groups.records import partition_of
 from kqueue.tests.api.grouping import codes, commit, commit_request, committed, join, stable, start_join, sync, world
 from kqueue.tests.api.harness import NOW_MS, versions_of
+from kqueue.wire.error_codes import ErrorCode
 
 VERSIONS = versions_of("offset_commit")
 DAY_MS = 24 * 3_600_000

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.errors import ErrorCode
 from kqueue.tests.api.grouping import commit, committed, leave, stable, world
 from kqueue.tests.api.harness import Asker
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.leave_group import MemberIdentity
 from kqueue.wire.messages.offset_delete import (
     OffsetDeleteRequest,

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from kqueue.api import offset_fetch
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import CoordinatorNotAvailable
 from kqueue.tests.api.grouping import commit, commit_request, world
 from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

@@ -4,11 +4,11 @@ import pytest
 
 from kqueue.api import personas, table
 from kqueue.api.call import Call
-from kqueue.api.errors import ErrorCode
 from kqueue.api.personas import KAFKA, VERSIONS, Missing, Persona
 from kqueue.base.errors import SettingError, UnsupportedVersion
 from kqueue.tests.api.harness import Asker
 from kqueue.wire.apis import ALL, BY_KEY
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.api_versions import ApiVersionsRequest
 
 NAMED = ApiVersionsRequest(client_software_name="t", client_software_version="1")

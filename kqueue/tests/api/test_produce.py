@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from kqueue.api import table
 from kqueue.api.call import Call
-from kqueue.api.errors import ErrorCode
 from kqueue.records.batch import iter_batches
 from kqueue.records.builder import BatchBuilder
 from kqueue.tests.api.harness import NOW_MS, Asker, batch, old_set, produce_request, stored, values, versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from kqueue.api import table
-from kqueue.api.errors import ErrorCode
 from kqueue.api.produce_work import PAUSE_MS, PAUSES_MAX
 from kqueue.api.slices import SLICE_ITEMS
 from kqueue.base.errors import AnswerNotExpected, NotLeader, StorageFailed
@@ -19,6 +18,7 @@ from kqueue.storage import MemoryStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.testing.storage import FaultyStorage
 from kqueue.tests.api.harness import Asker, Started, batch, produce_request, values, versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 ON_DISK: dict[str, object] = {"kqueue.storage": "local"}

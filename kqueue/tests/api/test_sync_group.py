@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.api.errors import ErrorCode
 from kqueue.tests.api.grouping import join, stable, start_join, sync, sync_request, world
 from kqueue.tests.api.harness import versions_of
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.sync_group import SyncGroupResponse
 
 VERSIONS = versions_of("sync_group")

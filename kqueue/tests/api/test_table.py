@@ -11,10 +11,10 @@ import pytest
 
 from kqueue import api
 from kqueue.api import table
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import InvalidRequest, UnsupportedVersion
 from kqueue.schema import decode, encode
 from kqueue.wire.apis import BY_KEY, BY_MODULE
+from kqueue.wire.error_codes import ErrorCode
 
 ROWS = table.advertised()
 

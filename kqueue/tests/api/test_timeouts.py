@@ -11,11 +11,11 @@ import pytest
 
 from kqueue.api import table
 from kqueue.api.call import CHANGE_WAIT_MS_MIN
-from kqueue.api.errors import ErrorCode
 from kqueue.schema.structs import message_schema_of, schema_of
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.grouping import join_request
 from kqueue.tests.api.harness import Asker, batch, produce_request
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kqueue.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic

@@ -11,7 +11,7 @@ from kqueue.broker.metadata import Metadata
 from kqueue.log.formats.checkpoints import encode_partition_metadata
 from kqueue.log.log import remove_folder
 from kqueue.log.manager import LogManager, Offline
-from kqueue.replication.memory import MemoryStore
+from kqueue.metadata.memory import MemoryStore
 from kqueue.storage import LocalStorage, MemoryStorage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.simulation import Simulation

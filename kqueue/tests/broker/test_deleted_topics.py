@@ -7,7 +7,7 @@ import random
 import pytest
 
 from kqueue.broker.deleted_topics import PREFIX, deleted_topics
-from kqueue.replication.memory import MemoryStore
+from kqueue.metadata.memory import MemoryStore
 from kqueue.testing.simulation import Simulation
 from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 from kqueue.tests.broker.test_partition import append, values

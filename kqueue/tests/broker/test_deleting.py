@@ -7,9 +7,9 @@ import pytest
 
 from kqueue.base.errors import KqueueError, StorageFailed
 from kqueue.broker.partition import Partition
+from kqueue.metadata.memory import MemoryStore
 from kqueue.records.batch import Record, check_crc, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
-from kqueue.replication.memory import MemoryStore
 from kqueue.testing.simulation import Simulation
 from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 

@@ -7,7 +7,7 @@ from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timers
 from kqueue.broker.metadata import Metadata
 from kqueue.broker.waiting import Waiting
-from kqueue.replication.memory import MemoryStore
+from kqueue.metadata.memory import MemoryStore
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.jobs import SteppedJobs
 

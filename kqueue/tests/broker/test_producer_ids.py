@@ -4,7 +4,7 @@ import pytest
 
 from kqueue.base.errors import StorageFailed
 from kqueue.broker.producer_ids import BLOCK_COUNT
-from kqueue.replication.memory import MemoryStore
+from kqueue.metadata.memory import MemoryStore
 from kqueue.testing.simulation import Simulation
 
 

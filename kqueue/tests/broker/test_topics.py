@@ -18,7 +18,7 @@ from kqueue.base.errors import (
     UnknownTopicOrPartition,
 )
 from kqueue.broker.topics import OFFSETS_TOPIC, NewTopic
-from kqueue.replication.memory import MemoryStore
+from kqueue.metadata.memory import MemoryStore
 from kqueue.testing.simulation import Simulation
 
 

@@ -196,7 +196,7 @@ def test_it_serves_as_a_certain_kafka(tmp_path: Path) -> None:
 
 
 MY_MODULE = """
-from kqueue.replication.sqlite import SqliteStore
+from kqueue.metadata.sqlite import SqliteStore
 from kqueue.storage import LocalStorage
 
 class Mine(LocalStorage):

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.api.errors import RETRIABLE, ErrorCode
 from kqueue.base.errors import BadAnswer, BrokerRefused, BrokerUnreachable, ConnectionLost, FetchOutOfRange
 from kqueue.client import TopicPartition
 from kqueue.client.remedies import ADVICE, REMEDIES, Remedy, name_of, refused, remedy_of, wrong_answer
+from kqueue.wire.error_codes import RETRIABLE, ErrorCode
 
 NOT_ASKED_AGAIN = {
     "CORRUPT_MESSAGE",  # damage

@@ -19,7 +19,7 @@ import pytest
 import kqueue
 from kqueue.base.errors import FolderInUse, InvalidConfig, ListenFailed, SettingError, TopicAlreadyExists
 from kqueue.client import Client, TopicPartition
-from kqueue.tests.server.test_app import batch
+from kqueue.tests.test_app import batch
 from kqueue.tests.testing.raw import Raw
 from kqueue.wire.messages.metadata import MetadataRequestTopic
 

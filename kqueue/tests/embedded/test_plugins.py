@@ -15,17 +15,17 @@ from typing import Any
 import pytest
 
 import kqueue
-from kqueue.api.errors import ErrorCode
 from kqueue.base.errors import InvalidConfig, ListenFailed, PluginError, SettingError
 from kqueue.log.policies import POLICIES
+from kqueue.metadata.memory import MemoryStore
 from kqueue.records.batch import Record, iter_records
 from kqueue.records.builder import build_batch
 from kqueue.records.codecs import CODECS
 from kqueue.records.partitioners import PARTITIONERS
-from kqueue.replication.memory import MemoryStore
 from kqueue.storage import LocalStorage, MemoryStorage
 from kqueue.tests.embedded.test_broker import ask, fetch, produce
 from kqueue.tests.plugged import MARKED, NEVER, KeptStore, LastPartition, MarkedCodec, OtherStorage
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from kqueue.wire.messages.describe_configs import DescribeConfigsResource
 from kqueue.wire.messages.produce import PartitionProduceData, PartitionProduceResponse, TopicProduceData

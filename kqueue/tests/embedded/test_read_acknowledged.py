@@ -19,7 +19,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 import kqueue
-from kqueue.server.hooks import Asked
+from kqueue.network.interception import Asked
 from kqueue.storage.hooked import Failure
 
 ROUNDS = 100

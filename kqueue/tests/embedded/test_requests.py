@@ -16,7 +16,7 @@ from kqueue.base.errors import MalformedMessage
 from kqueue.embedded.requests import KEPT_BYTES_MAX, Requests
 from kqueue.schema import encode
 from kqueue.testing.clock import ManualClock
-from kqueue.tests.server.wiring import API
+from kqueue.tests.network.wiring import API
 from kqueue.tests.testing.raw import Raw, fetch, produce
 from kqueue.wire.headers import RequestHeader, request_header
 from kqueue.wire.messages.produce import ProduceRequest

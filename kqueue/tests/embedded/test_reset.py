@@ -15,7 +15,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 import kqueue
 from kqueue.base.errors import StorageFailed
 from kqueue.broker.topics import OFFSETS_TOPIC
-from kqueue.replication.memory import MemoryStore
+from kqueue.metadata.memory import MemoryStore
 from kqueue.storage import MemoryStorage
 from kqueue.testing import faults
 from kqueue.tests.embedded.clients import KINDS, clients, until

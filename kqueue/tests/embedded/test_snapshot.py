@@ -16,8 +16,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 import kqueue
 from kqueue.base.errors import SnapshotRefused
 from kqueue.embedded.inside.records import Record
-from kqueue.files.verify import verify
-from kqueue.replication.memory import MemoryStore
+from kqueue.log_tools.verify import verify
+from kqueue.metadata.memory import MemoryStore
 from kqueue.storage import MemoryStorage
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from kqueue.base.errors import StorageFailed
-from kqueue.files.verify import verify_storage
 from kqueue.log.config import LogConfig
 from kqueue.log.copying import CHUNK_BYTES
 from kqueue.log.folders.data_folders import Offline
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
+from kqueue.log_tools.verify import verify_storage
 from kqueue.records.batch import ABORT
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
 from kqueue.testing.clock import ManualClock

@@ -1,1 +1,1 @@
-"""Tests of `kqueue.spark` that need no Spark; the others stand in `spark_tests`."""
+"""Tests of `kqueue.spark` that need no Spark; the others stand in `compat_tests/spark`."""

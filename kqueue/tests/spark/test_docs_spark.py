@@ -1,5 +1,5 @@
 """The tables of docs/spark.md have the options that there are, as they are; its programs run in
-`spark_tests`.
+`compat_tests/spark`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pytest
 
 from kqueue.base.errors import StorageFailed
 from kqueue.log.log import remove_folder
-from kqueue.replication.sqlite import SqliteStore
+from kqueue.metadata.sqlite import SqliteStore
 from kqueue.storage import LocalStorage
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="modes and links are POSIX's")

@@ -15,10 +15,10 @@ from typing import Any
 
 from kqueue.base.settings import TopicConfig
 from kqueue.log.policies import Cleanup, LogView, Progress
+from kqueue.metadata import MetadataStore
+from kqueue.metadata.sqlite import SqliteStore
 from kqueue.records.codecs import CODECS, Buffer
 from kqueue.records.partitioners.murmur2 import Murmur2Partitioner
-from kqueue.replication import MetadataStore
-from kqueue.replication.sqlite import SqliteStore
 from kqueue.storage import LocalStorage, Storage
 
 

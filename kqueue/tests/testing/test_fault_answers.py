@@ -9,11 +9,11 @@ import pytest
 
 import kqueue
 from kqueue.api import table
-from kqueue.api.errors import ErrorCode
 from kqueue.schema import schema_of
 from kqueue.testing import faults
 from kqueue.testing.broker_faults import Faults
 from kqueue.tests.testing.raw import Raw, fetch, produce
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from kqueue.wire.messages.metadata import MetadataRequestTopic
 from kqueue.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic

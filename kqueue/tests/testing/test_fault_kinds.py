@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import kqueue
-from kqueue.api.errors import ErrorCode
 from kqueue.testing import faults
 from kqueue.testing.broker_faults import Faults
 from kqueue.testing.fault_kinds import Which
 from kqueue.tests.testing.raw import Raw, fetch, produce
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 T = ("t", 0)

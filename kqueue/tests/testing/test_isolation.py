@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 import kqueue.testing
+from kqueue.config.plugins import CONTRACTS as CONTRACTS_OF_PLUGINS
 from kqueue.records.codecs import CODECS
-from kqueue.server.plugins import CONTRACTS as CONTRACTS_OF_PLUGINS
 from kqueue.testing import (
     check_cleanup_policy,
     check_codec,

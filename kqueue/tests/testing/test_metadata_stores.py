@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import Conflict
-from kqueue.replication.memory import MemoryStore
-from kqueue.replication.sqlite import SqliteStore
-from kqueue.replication.store import Entry, MetadataStore, Snapshot, check_commit
+from kqueue.metadata.memory import MemoryStore
+from kqueue.metadata.sqlite import SqliteStore
+from kqueue.metadata.store import Entry, MetadataStore, Snapshot, check_commit
 from kqueue.testing import check_metadata_store
 
 Guards = Mapping[str, int | None]

@@ -124,21 +124,7 @@ def test_tagged_fields_are_written_in_order_of_tags_and_only_where_not_default()
     partition.diverging_epoch = fetch.EpochEndOffset(epoch=4, end_offset=9)
     response = fetch.FetchResponse(responses=[fetch.FetchableTopicResponse(topic="t", partitions=[partition])])
     data = encode(response, 12).hex()
-    assert data.endswith(
-        "01"
-        + "02"
-        + "00"
-        + "0d"
-        + "00000004"
-        + "0000000000000009"
-        + "00"
-        + "02"
-        + "0d"
-        + "0000000000000005"
-        + "00000002"
-        + "00"
-        + "0000"
-    )
+    assert data.endswith("0102000d00000004000000000000000900020d000000000000000500000002000000")
     assert decode(fetch.FetchResponse, 12, bytes.fromhex(data)) == response
 
 

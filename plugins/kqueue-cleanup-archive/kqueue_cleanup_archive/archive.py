@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kqueue.base.errors import KqueueError
-from kqueue.files.arrow import BYTES_MAX, ROWS_MAX, record_batches
-from kqueue.files.rows import Row, Selection, rows, size_of
-from kqueue.files.segments import Readable
-from kqueue.files.sound import OnDamage
 from kqueue.log.sealed import SealedSegments
+from kqueue.log_tools.arrow import BYTES_MAX, ROWS_MAX, record_batches
+from kqueue.log_tools.rows import Row, Selection, rows, size_of
+from kqueue.log_tools.segments import Readable
+from kqueue.log_tools.sound import OnDamage
 from kqueue_cleanup_archive.days import Day, Days
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def day_of(number: int) -> str:
 
 
 class _Handed:
-    """Sealed segments as what `kqueue.files.rows` reads."""
+    """Sealed segments as what `kqueue.log_tools.rows` reads."""
 
     def __init__(self, segments: SealedSegments) -> None:
         self.topic: str | None = segments.topic

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kqueue.files.arrow import schema
 from kqueue.log.sealed import SealedSegments
+from kqueue.log_tools.arrow import schema
 from kqueue_cleanup_archive.durable import sync_file, sync_folders
 
 if TYPE_CHECKING:

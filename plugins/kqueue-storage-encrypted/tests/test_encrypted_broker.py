@@ -20,8 +20,8 @@ from kqueue_storage_encrypted.format import HEADER, OVERHEAD
 
 import kqueue
 from kqueue.base.errors import StorageFailed
-from kqueue.files.folder import LogFolder
-from kqueue.server.processes import Processes
+from kqueue.log_tools.folder import LogFolder
+from kqueue.workers.processes import Processes
 
 DEADLINE_S = 20
 SECRETS = {

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import pytest
 from kqueue_storage_encrypted import EncryptedStorage, KeySource
 
-from kqueue.files.folder import LogFolder
 from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
+from kqueue.log_tools.folder import LogFolder
 from kqueue.records.batch import read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.testing.clock import ManualClock

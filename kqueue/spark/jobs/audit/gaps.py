@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.client.places import TopicPartition
-from kqueue.files.folder import LogFolder
+from kqueue.log_tools.folder import LogFolder
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
 from kqueue.records.legacy import entry_records, iter_units
 from kqueue.records.record import ABORT, COMMIT, Record, decode_control

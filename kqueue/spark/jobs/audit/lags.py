@@ -11,10 +11,10 @@ from typing import NamedTuple
 from kqueue.base.errors import KqueueError, MalformedMessage, NotALogFolder, OptionError, StorageFailed
 from kqueue.base.names import did_you_mean
 from kqueue.client.places import TopicPartition
-from kqueue.files.folder import LogFolder
-from kqueue.files.segments import Unit
 from kqueue.groups.records import read_key, read_offset
 from kqueue.groups.schemas import OffsetCommitKey
+from kqueue.log_tools.folder import LogFolder
+from kqueue.log_tools.segments import Unit
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
 from kqueue.records.legacy import entry_records, iter_units
 from kqueue.records.record import Record

@@ -15,7 +15,7 @@ from kqueue.broker.kafka_metadata import METADATA_TOPIC, read_topics
 from kqueue.broker.topics import PREFIX
 from kqueue.client.places import TopicPartition
 from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, decode_offsets
-from kqueue.replication.sqlite import FILE_NAME
+from kqueue.metadata.sqlite import FILE_NAME
 from kqueue.spark.source.folder import FolderWay
 from kqueue.spark.source.ways import Way
 from kqueue.spark.source.wire import WireWay

@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 
 from kqueue.cli.app import kqueue
 from kqueue.cli.log.export import FORMATS, FORMS
-from kqueue.files import export as module
-from kqueue.files.rows import DECODERS
-from kqueue.tests.files.damage import NONE, flip, some_of
+from kqueue.log_tools import export as module
+from kqueue.log_tools.rows import DECODERS
 from kqueue.tests.golden import data_folder, expected
+from kqueue.tests.log_tools.damage import NONE, flip, some_of
 
 FOLDER = data_folder("4.3")
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from kqueue.cli.app import kqueue
 from kqueue.log.formats.checkpoints import LOCK
 from kqueue.storage import LocalStorage
-from kqueue.tests.files.damage import NONE, flip, replace, some_of
+from kqueue.tests.log_tools.damage import NONE, flip, replace, some_of
 
 
 def run(*args: object) -> Result:

@@ -8,8 +8,8 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from kqueue.cli.app import kqueue
-from kqueue.tests.files.damage import NONE, flip, some_of
 from kqueue.tests.golden import data_folder
+from kqueue.tests.log_tools.damage import NONE, flip, some_of
 
 
 def run(*args: object) -> Result:

@@ -1,4 +1,4 @@
-"""What the commands do before Spark is there; the rest is in `spark_tests`."""
+"""What the commands do before Spark is there; the rest is in `compat_tests/spark`."""
 
 from __future__ import annotations
 

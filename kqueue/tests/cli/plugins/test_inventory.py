@@ -10,7 +10,7 @@ from kqueue import __version__
 from kqueue.base.registry import Registry
 from kqueue.cli.plugins.inventory import Plugin, built_in_names, plugins_of, sections
 from kqueue.cli.plugins.usage import Usage
-from kqueue.server.plugins import CONTRACTS, Contract
+from kqueue.config.plugins import CONTRACTS, Contract
 from kqueue.tests.cli.plugins.installed import add_distribution
 
 OURS = f"kqueue {__version__}"

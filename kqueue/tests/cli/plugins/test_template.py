@@ -17,7 +17,7 @@ from kqueue.cli.plugins.template import (
     parse_author,
     render,
 )
-from kqueue.server.plugins import CONTRACTS
+from kqueue.config.plugins import CONTRACTS
 
 LONGEST = "a-name-of-thirty-characters-ab"
 

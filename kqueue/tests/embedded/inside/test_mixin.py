@@ -11,7 +11,7 @@ import kqueue
 LAZY = """
 import sys, kqueue
 with kqueue.Broker() as broker:
-    early = [name for name in sys.modules if name.startswith(("kqueue.embedded.inside.", "kqueue.files."))]
+    early = [name for name in sys.modules if name.startswith(("kqueue.embedded.inside.", "kqueue.log_tools."))]
     assert early == ["kqueue.embedded.inside.mixin"], early
     assert list(broker.topics) == []
 """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.files import open_log
+from kqueue.log_tools import open_log
 from kqueue.records.batch import iter_batches
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.legacy import encode_set

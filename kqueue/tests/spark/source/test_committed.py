@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from kqueue.files import LogFolder
-from kqueue.files.transactions import Transactions
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, encode_offsets
 from kqueue.log.formats.filenames import INDEX, SNAPSHOT, TXNINDEX
 from kqueue.log.formats.txnindex import ENTRY
+from kqueue.log_tools import LogFolder
+from kqueue.log_tools.transactions import Transactions
 from kqueue.spark.source.committed import StableEnd, aborted_among
 from kqueue.storage import MemoryStorage
-from kqueue.tests.files.logs import (
+from kqueue.tests.log_tools.logs import (
     ABORT,
     COMMIT,
     FOLDER,

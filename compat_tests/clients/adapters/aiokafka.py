@@ -1,0 +1,253 @@
+"""aiokafka: its coroutines run on one event loop in a thread, so that the scenarios stay plain
+functions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import aiokafka
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+
+from compat_tests.clients.adapters.aiokafka_calls import run
+from compat_tests.clients.adapters.contract import (
+    ACKS_NONE,
+    ADMIN_CONFIGS,
+    ADMIN_DELETE_RECORDS,
+    ADMIN_GROUPS,
+    ADMIN_PARTITIONS,
+    HEARTBEAT_MS_MAX,
+    IDEMPOTENCE,
+    NULL_HEADERS,
+    READ_COMMITTED,
+    STATIC_MEMBERS,
+    Admin,
+    Client,
+    ConsumerOptions,
+    Headers,
+    Place,
+    ProducerOptions,
+    Record,
+    Sent,
+    TimeFound,
+)
+
+T = TypeVar("T")
+VERSION = tuple(int(part) for part in aiokafka.__version__.split(".")[:2])
+ASSIGNORS: dict[str, Any] = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+}
+
+
+def _call(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call a plain function on the loop's thread: aiokafka is not to be touched from another."""
+
+    async def calling() -> T:
+        return function(*args, **kwargs)
+
+    return run(calling())
+
+
+def _point(place: Place) -> TopicPartition:
+    return TopicPartition(place.topic, place.partition)
+
+
+class _Pending:
+    def __init__(self, future: Awaitable[Any]) -> None:
+        self._future = future
+
+    def result(self, timeout_s: float = 20) -> Sent:
+        async def waiting() -> Any:
+            return await asyncio.wait_for(asyncio.shield(self._future), timeout_s)
+
+        found = run(waiting())
+        return Sent(found.partition, found.offset) if found is not None else Sent(-1, -1)
+
+
+class _Producer:
+    def __init__(self, bootstrap: str, options: ProducerOptions) -> None:
+        async def opening() -> AIOKafkaProducer:
+            settings: dict[str, Any] = {"enable_idempotence": True} if options.idempotent else {}
+            producer = AIOKafkaProducer(
+                bootstrap_servers=bootstrap,
+                acks=options.acks if options.acks >= 0 else "all",
+                compression_type=None if options.codec == "none" else options.codec,
+                linger_ms=options.linger_ms,
+                max_batch_size=options.batch_bytes,
+                max_request_size=options.request_bytes_max,
+                **settings,
+            )
+            await producer.start()
+            return producer
+
+        self._producer = run(opening())
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> _Pending:
+        return _Pending(
+            run(
+                self._producer.send(
+                    topic, value, key=key, headers=list(headers), partition=partition, timestamp_ms=timestamp_ms
+                )
+            )
+        )
+
+    def flush(self, timeout_s: float = 30) -> None:
+        run(self._producer.flush(), timeout_s)
+
+    def close(self) -> None:
+        run(self._producer.stop())
+
+
+class _Consumer:
+    def __init__(self, bootstrap: str, options: ConsumerOptions) -> None:
+        settings: dict[str, Any] = {}
+        if options.assignor is not None:
+            settings["partition_assignment_strategy"] = [ASSIGNORS[options.assignor]]
+        if options.instance_id is not None:
+            settings["group_instance_id"] = options.instance_id
+
+        async def opening() -> AIOKafkaConsumer:
+            consumer = AIOKafkaConsumer(
+                bootstrap_servers=bootstrap,
+                group_id=options.group,
+                auto_offset_reset=options.reset,
+                enable_auto_commit=options.auto_commit_ms is not None,
+                auto_commit_interval_ms=options.auto_commit_ms or 5_000,
+                session_timeout_ms=options.session_ms,
+                heartbeat_interval_ms=min(options.session_ms // 4, HEARTBEAT_MS_MAX),
+                isolation_level="read_committed" if options.read_committed else "read_uncommitted",
+                fetch_min_bytes=options.fetch_bytes_min,
+                fetch_max_wait_ms=options.fetch_wait_ms,
+                max_partition_fetch_bytes=options.partition_bytes_max,
+                metadata_max_age_ms=options.metadata_age_ms,
+                max_poll_records=options.poll_records_max,
+                **settings,
+            )
+            await consumer.start()
+            return consumer
+
+        self._consumer = run(opening())
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        _call(self._consumer.subscribe, list(topics))
+
+    def subscribe_pattern(self, pattern: str) -> None:
+        _call(self._consumer.subscribe, pattern=pattern)
+
+    def assign(self, places: Iterable[Place]) -> None:
+        _call(self._consumer.assign, [_point(place) for place in places])
+
+    def assignment(self) -> set[Place]:
+        return {Place(*point) for point in _call(self._consumer.assignment)}
+
+    def poll(self, timeout_s: float) -> list[Record]:
+        found = run(self._consumer.getmany(timeout_ms=int(timeout_s * 1000)))
+        return [
+            Record(Place(*point), record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
+            for point, records in found.items()
+            for record in records
+        ]
+
+    def seek(self, place: Place, offset: int) -> None:
+        _call(self._consumer.seek, _point(place), offset)
+
+    def seek_to_beginning(self, place: Place) -> None:
+        run(self._consumer.seek_to_beginning(_point(place)))
+
+    def seek_to_end(self, place: Place) -> None:
+        run(self._consumer.seek_to_end(_point(place)))
+
+    def position(self, place: Place) -> int:
+        found: int = run(self._consumer.position(_point(place)))
+        return found
+
+    def pause(self, place: Place) -> None:
+        _call(self._consumer.pause, _point(place))
+
+    def resume(self, place: Place) -> None:
+        _call(self._consumer.resume, _point(place))
+
+    def beginning_offset(self, place: Place) -> int:
+        found: int = run(self._consumer.beginning_offsets([_point(place)]))[_point(place)]
+        return found
+
+    def end_offset(self, place: Place) -> int:
+        found: int = run(self._consumer.end_offsets([_point(place)]))[_point(place)]
+        return found
+
+    def offset_for_time(self, place: Place, timestamp_ms: int) -> TimeFound | None:
+        found = run(self._consumer.offsets_for_times({_point(place): timestamp_ms}))[_point(place)]
+        return TimeFound(found.offset, found.timestamp) if found is not None else None
+
+    def commit(self, offsets: Mapping[Place, int] | None = None) -> None:
+        run(
+            self._consumer.commit(
+                None if offsets is None else {_point(place): offset for place, offset in offsets.items()}
+            )
+        )
+
+    def committed(self, place: Place) -> int | None:
+        found: int | None = run(self._consumer.committed(_point(place)))
+        return found
+
+    def partitions(self, topic: str) -> set[int]:
+        return set(_call(self._consumer.partitions_for_topic, topic) or ())
+
+    def close(self) -> None:
+        # stop() passes on the cancellation of its own fetcher, where that was waiting to try again.
+        with suppress(CancelledError):
+            run(self._consumer.stop())
+
+
+class AioKafka(Client):
+    """aiokafka of whichever version is installed."""
+
+    def producer(self, bootstrap: str, options: ProducerOptions) -> _Producer:
+        return _Producer(bootstrap, options)
+
+    def consumer(self, bootstrap: str, options: ConsumerOptions) -> _Consumer:
+        return _Consumer(bootstrap, options)
+
+    def admin(self, bootstrap: str) -> Admin:
+        from compat_tests.clients.adapters import (
+            aiokafka_admin,
+        )  # only some scenarios need it, and what it imports differs by version
+
+        return aiokafka_admin.Admin(bootstrap)
+
+
+def _features() -> Iterator[str]:
+    yield from (
+        ACKS_NONE,
+        IDEMPOTENCE,
+        STATIC_MEMBERS,
+        READ_COMMITTED,
+        NULL_HEADERS,
+        ADMIN_PARTITIONS,
+        ADMIN_CONFIGS,
+        ADMIN_GROUPS,
+    )
+    if VERSION >= (0, 11):
+        yield ADMIN_DELETE_RECORDS
+
+
+def adapter() -> Client:
+    return AioKafka("aiokafka", aiokafka.__version__, frozenset(_features()), tuple(ASSIGNORS))

@@ -1,0 +1,297 @@
+"""confluent-kafka: librdkafka under Python, threads of its own in C."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+
+from compat_tests.clients.adapters.confluent_calls import CALL_TIMEOUT_S, QUIET, refusals, refuse
+from compat_tests.clients.adapters.contract import (
+    ACKS_NONE,
+    ADMIN_CONFIGS,
+    ADMIN_DELETE_GROUPS,
+    ADMIN_DELETE_RECORDS,
+    ADMIN_GROUPS,
+    ADMIN_PARTITIONS,
+    HEARTBEAT_MS_MAX,
+    IDEMPOTENCE,
+    NULL_HEADERS,
+    READ_COMMITTED,
+    STATIC_MEMBERS,
+    Admin,
+    Client,
+    ConsumerOptions,
+    Headers,
+    Place,
+    ProducerOptions,
+    Record,
+    Refused,
+    Sent,
+    TimeFound,
+)
+
+
+class _Pending:
+    def __init__(self, producer: confluent_kafka.Producer) -> None:
+        self._producer = producer
+        self.outcome: Sent | Refused | None = None
+
+    def deliver(self, error: KafkaError | None, message: Any) -> None:
+        if error is not None:
+            self.outcome = refuse(error)
+        else:
+            offset = message.offset()
+            self.outcome = Sent(message.partition(), offset if offset is not None and offset >= 0 else -1)
+
+    def result(self, timeout_s: float = 20) -> Sent:
+        deadline = time.monotonic() + timeout_s
+        while self.outcome is None and time.monotonic() < deadline:
+            self._producer.poll(0.05)
+        if self.outcome is None:
+            raise TimeoutError(f"no delivery report within {timeout_s} s")
+        if isinstance(self.outcome, Refused):
+            raise self.outcome
+        return self.outcome
+
+
+class _Producer:
+    def __init__(self, bootstrap: str, options: ProducerOptions) -> None:
+        self._producer = confluent_kafka.Producer(
+            {
+                **QUIET,
+                "bootstrap.servers": bootstrap,
+                "acks": options.acks,
+                "compression.type": options.codec,
+                "enable.idempotence": options.idempotent,
+                "linger.ms": options.linger_ms,
+                "batch.size": options.batch_bytes,
+                "message.max.bytes": options.request_bytes_max,
+                "retry.backoff.max.ms": 500,
+            }
+        )
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> _Pending:
+        pending = _Pending(self._producer)
+        where = {} if partition is None else {"partition": partition}
+        when = {} if timestamp_ms is None else {"timestamp": timestamp_ms}
+        with refusals():
+            self._producer.produce(
+                topic, value, key=key, headers=list(headers), on_delivery=pending.deliver, **where, **when
+            )
+        self._producer.poll(0)
+        return pending
+
+    def flush(self, timeout_s: float = 30) -> None:
+        if self._producer.flush(timeout_s):
+            raise TimeoutError(f"records still on their way after {timeout_s} s")
+
+    def close(self) -> None:
+        self._producer.flush(10)
+
+
+class _Consumer:
+    def __init__(self, bootstrap: str, options: ConsumerOptions) -> None:
+        settings: dict[str, Any] = {}
+        if options.assignor is not None:
+            settings["partition.assignment.strategy"] = options.assignor
+        if options.instance_id is not None:
+            settings["group.instance.id"] = options.instance_id
+        self._batch = options.poll_records_max
+        self._held_back: deque[Any] = deque()
+        self._assigned: set[Place] = set()
+        self._consumer = Consumer(
+            {
+                **QUIET,
+                **settings,
+                "bootstrap.servers": bootstrap,
+                "group.id": options.group or "not used",
+                "auto.offset.reset": options.reset,
+                "enable.auto.commit": options.auto_commit_ms is not None and options.group is not None,
+                "auto.commit.interval.ms": options.auto_commit_ms or 5_000,
+                "session.timeout.ms": options.session_ms,
+                "heartbeat.interval.ms": min(options.session_ms // 4, HEARTBEAT_MS_MAX),
+                "isolation.level": "read_committed" if options.read_committed else "read_uncommitted",
+                "fetch.min.bytes": options.fetch_bytes_min,
+                "fetch.wait.max.ms": options.fetch_wait_ms,
+                "max.partition.fetch.bytes": options.partition_bytes_max,
+                "topic.metadata.refresh.interval.ms": options.metadata_age_ms,
+            }
+        )
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        self._consumer.subscribe(list(topics))
+
+    def subscribe_pattern(self, pattern: str) -> None:
+        self._consumer.subscribe([pattern])
+
+    def assign(self, places: Iterable[Place]) -> None:
+        self._consumer.assign([TopicPartition(*place) for place in places])
+
+    def assignment(self) -> set[Place]:
+        return {Place(point.topic, point.partition) for point in self._consumer.assignment()}
+
+    def poll(self, timeout_s: float) -> list[Record]:
+        """librdkafka hands out errors in a row with records: one that stands behind records is
+        raised by the next call.
+        """
+        messages = self._held_back
+        if not messages:
+            # consume(n, timeout) waits for all n: so wait for the first and take with it what is
+            # there.
+            first = self._consumer.poll(timeout_s)
+            if first is None:
+                return []
+            messages.extend([first, *self._consumer.consume(self._batch - 1, 0)])
+        if messages[0].error():
+            raise refuse(messages.popleft().error())
+        found = []
+        while messages and not messages[0].error():
+            found.append(self._record(messages.popleft()))
+        return found
+
+    @staticmethod
+    def _record(message: Any) -> Record:
+        kind, timestamp_ms = message.timestamp()
+        return Record(
+            Place(message.topic(), message.partition()),
+            message.offset(),
+            -1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
+            message.key(),
+            message.value(),
+            tuple(message.headers() or ()),
+        )
+
+    def seek(self, place: Place, offset: int) -> None:
+        self._seek(place, offset)
+
+    def seek_to_beginning(self, place: Place) -> None:
+        self._seek(place, OFFSET_BEGINNING)
+
+    def seek_to_end(self, place: Place) -> None:
+        self._seek(place, OFFSET_END)
+
+    def _seek(self, place: Place, offset: int) -> None:
+        """librdkafka refuses to seek a partition until its fetcher, another thread, has begun with
+        it, or while it begins anew.
+        """
+        self._held_back.clear()
+        deadline = time.monotonic() + CALL_TIMEOUT_S
+        while True:
+            try:
+                self._consumer.seek(TopicPartition(*place, offset))
+                return
+            except KafkaException as error:
+                if error.args[0].code() not in (KafkaError._STATE, KafkaError._OUTDATED) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.02)
+
+    def position(self, place: Place) -> int:
+        (found,) = self._consumer.position([TopicPartition(*place)])
+        return found.offset
+
+    def pause(self, place: Place) -> None:
+        self._consumer.pause([TopicPartition(*place)])
+
+    def resume(self, place: Place) -> None:
+        self._consumer.resume([TopicPartition(*place)])
+
+    def beginning_offset(self, place: Place) -> int:
+        with refusals():
+            return self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=CALL_TIMEOUT_S)[0]
+
+    def end_offset(self, place: Place) -> int:
+        with refusals():
+            return self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=CALL_TIMEOUT_S)[1]
+
+    def offset_for_time(self, place: Place, timestamp_ms: int) -> TimeFound | None:
+        with refusals():
+            (found,) = self._consumer.offsets_for_times([TopicPartition(*place, timestamp_ms)], timeout=CALL_TIMEOUT_S)
+        if found.error:
+            raise refuse(found.error)
+        return TimeFound(found.offset, None) if found.offset >= 0 else None
+
+    def commit(self, offsets: Mapping[Place, int] | None = None) -> None:
+        with refusals():
+            if offsets is None:
+                done = self._consumer.commit(asynchronous=False)
+            else:
+                points = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+                done = self._consumer.commit(offsets=points, asynchronous=False)
+        for point in done:
+            if point.error:
+                raise refuse(point.error)
+
+    def committed(self, place: Place) -> int | None:
+        with refusals():
+            (found,) = self._consumer.committed([TopicPartition(*place)], timeout=CALL_TIMEOUT_S)
+        if found.error:
+            raise refuse(found.error)
+        return found.offset if found.offset >= 0 else None
+
+    def partitions(self, topic: str) -> set[int]:
+        return set(self._consumer.list_topics(topic, timeout=CALL_TIMEOUT_S).topics[topic].partitions)
+
+    def close(self) -> None:
+        with contextlib.suppress(RuntimeError):  # closed twice
+            self._consumer.close()
+
+
+class Confluent(Client):
+    """confluent-kafka of whichever version is installed."""
+
+    def producer(self, bootstrap: str, options: ProducerOptions) -> _Producer:
+        return _Producer(bootstrap, options)
+
+    def consumer(self, bootstrap: str, options: ConsumerOptions) -> _Consumer:
+        return _Consumer(bootstrap, options)
+
+    def admin(self, bootstrap: str) -> Admin:
+        from compat_tests.clients.adapters import (
+            confluent_admin,
+        )  # only some scenarios need it, and what it imports differs by version
+
+        return confluent_admin.Admin(bootstrap)
+
+
+FEATURES = frozenset(
+    {
+        ACKS_NONE,
+        IDEMPOTENCE,
+        STATIC_MEMBERS,
+        READ_COMMITTED,
+        NULL_HEADERS,
+        ADMIN_PARTITIONS,
+        ADMIN_CONFIGS,
+        ADMIN_GROUPS,
+        ADMIN_DELETE_GROUPS,
+        ADMIN_DELETE_RECORDS,
+    }
+)
+
+
+def adapter() -> Client:
+    version = f"{confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})"
+    return Confluent("confluent-kafka", version, FEATURES, ("range", "roundrobin", "cooperative-sticky"))

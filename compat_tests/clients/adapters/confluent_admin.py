@@ -1,0 +1,95 @@
+"""confluent-kafka's admin: every call gives a future per thing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+
+from compat_tests.clients.adapters.confluent_calls import CALL_TIMEOUT_S, QUIET, refusals, refuse
+from compat_tests.clients.adapters.contract import GroupSeen, Place
+
+
+def _result(futures: Mapping[Any, Any]) -> Any:
+    (future,) = futures.values()
+    with refusals():
+        return future.result(CALL_TIMEOUT_S)
+
+
+class Admin:
+    def __init__(self, bootstrap: str) -> None:
+        self._admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
+
+    def create_topic(
+        self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None:
+        _result(self._admin.create_topics([NewTopic(name, partitions, replicas, config=dict(settings or {}))]))
+
+    def delete_topic(self, name: str) -> None:
+        _result(self._admin.delete_topics([name]))
+
+    def topics(self) -> set[str]:
+        with refusals():
+            return set(self._admin.list_topics(timeout=CALL_TIMEOUT_S).topics)
+
+    def describe_topic(self, name: str) -> dict[int, int]:
+        with refusals():
+            topic = self._admin.list_topics(name, timeout=CALL_TIMEOUT_S).topics[name]
+        if topic.error:
+            raise refuse(topic.error)
+        return {partition: found.leader for partition, found in topic.partitions.items()}
+
+    def brokers(self) -> list[tuple[str, int]]:
+        return [
+            (broker.host, broker.port) for broker in self._admin.list_topics(timeout=CALL_TIMEOUT_S).brokers.values()
+        ]
+
+    def add_partitions(self, name: str, count: int) -> None:
+        _result(self._admin.create_partitions([NewPartitions(name, count)]))
+
+    def topic_settings(self, name: str) -> dict[str, str | None]:
+        found = _result(self._admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]))
+        return {key: entry.value for key, entry in found.items()}
+
+    def alter_topic(self, name: str, settings: Mapping[str, str]) -> None:
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in settings.items()
+        ]
+        _result(
+            self._admin.incremental_alter_configs(
+                [ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)]
+            )
+        )
+
+    def groups(self) -> set[str]:
+        with refusals():
+            found = self._admin.list_consumer_groups(request_timeout=CALL_TIMEOUT_S).result(CALL_TIMEOUT_S)
+        if found.errors:
+            raise KafkaException(found.errors[0])
+        return {group.group_id for group in found.valid}
+
+    def describe_group(self, group: str) -> GroupSeen:
+        found = _result(self._admin.describe_consumer_groups([group], request_timeout=CALL_TIMEOUT_S))
+        return GroupSeen(found.state.name.title().replace("_", ""), len(found.members))
+
+    def delete_group(self, group: str) -> None:
+        _result(self._admin.delete_consumer_groups([group], request_timeout=CALL_TIMEOUT_S))
+
+    def delete_records(self, place: Place, before_offset: int) -> None:
+        _result(self._admin.delete_records([TopicPartition(*place, before_offset)], request_timeout=CALL_TIMEOUT_S))
+
+    def log_dirs(self) -> list[dict[Place, int]]:
+        raise NotImplementedError("confluent-kafka's admin describes no data folders")
+
+    def close(self) -> None:
+        del self._admin

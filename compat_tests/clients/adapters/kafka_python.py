@@ -1,0 +1,253 @@
+"""kafka-python: 2.0.2 (years of code in the field), the last of 2.x, and 3.x."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from importlib import import_module
+from typing import Any
+
+import kafka
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
+
+from compat_tests.clients.adapters.contract import (
+    ACKS_NONE,
+    ADMIN_CONFIGS,
+    ADMIN_DELETE_GROUPS,
+    ADMIN_DELETE_RECORDS,
+    ADMIN_GROUPS,
+    ADMIN_LOG_DIRS,
+    ADMIN_PARTITIONS,
+    HEARTBEAT_MS_MAX,
+    IDEMPOTENCE,
+    READ_COMMITTED,
+    STATIC_MEMBERS,
+    Admin,
+    Client,
+    ConsumerOptions,
+    Headers,
+    Place,
+    ProducerOptions,
+    Record,
+    Sent,
+    TimeFound,
+    numbered,
+)
+
+try:
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+except ImportError:
+    CooperativeStickyAssignor = None
+
+VERSION = tuple(int(part) for part in kafka.__version__.split(".")[:3])
+ASSIGNORS: dict[str, Any] = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    # In 2.0.2 it takes the length of an iterator, which Python 3 refuses, as soon as a third member
+    # comes.
+    **({"sticky": StickyPartitionAssignor} if VERSION >= (2, 1) else {}),
+    **({"cooperative-sticky": CooperativeStickyAssignor} if CooperativeStickyAssignor else {}),
+}
+REQUEST_TIMEOUT_MS = 30_000
+
+
+def refusals() -> AbstractContextManager[None]:
+    """kafka-python's errors as Refused."""
+    return numbered(KafkaError)
+
+
+def _point(place: Place) -> TopicPartition:
+    return TopicPartition(place.topic, place.partition)
+
+
+class _Pending:
+    def __init__(self, future: Any) -> None:
+        self._future = future
+
+    def result(self, timeout_s: float = 20) -> Sent:
+        with refusals():
+            found = self._future.get(timeout_s)
+        return Sent(found.partition, found.offset)
+
+
+class _Producer:
+    def __init__(self, bootstrap: str, options: ProducerOptions) -> None:
+        settings: dict[str, Any] = {}
+        if options.idempotent or VERSION >= (3,):
+            settings["enable_idempotence"] = options.idempotent
+        self._producer = KafkaProducer(
+            bootstrap_servers=bootstrap,
+            acks=options.acks if options.acks >= 0 else "all",
+            compression_type=None if options.codec == "none" else options.codec,
+            linger_ms=options.linger_ms,
+            batch_size=options.batch_bytes,
+            max_request_size=options.request_bytes_max,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            max_block_ms=REQUEST_TIMEOUT_MS,
+            retries=20,  # 2.0.2 gives up at the first error unless told otherwise
+            reconnect_backoff_max_ms=500,
+            **settings,
+        )
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> _Pending:
+        with refusals():
+            future = self._producer.send(
+                topic, value, key=key, headers=list(headers), partition=partition, timestamp_ms=timestamp_ms
+            )
+        return _Pending(future)
+
+    def flush(self, timeout_s: float = 30) -> None:
+        self._producer.flush(timeout=timeout_s)
+
+    def close(self) -> None:
+        self._producer.close(timeout=10)
+
+
+class _Consumer:
+    def __init__(self, bootstrap: str, options: ConsumerOptions) -> None:
+        settings: dict[str, Any] = {}
+        if options.assignor is not None:
+            settings["partition_assignment_strategy"] = [ASSIGNORS[options.assignor]]
+        if options.instance_id is not None:
+            settings["group_instance_id"] = options.instance_id
+        if options.read_committed:
+            settings["isolation_level"] = "read_committed"
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap,
+            group_id=options.group,
+            auto_offset_reset=options.reset,
+            enable_auto_commit=options.auto_commit_ms is not None,
+            auto_commit_interval_ms=options.auto_commit_ms or 5_000,
+            session_timeout_ms=options.session_ms,
+            heartbeat_interval_ms=min(options.session_ms // 4, HEARTBEAT_MS_MAX),
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            fetch_min_bytes=options.fetch_bytes_min,
+            fetch_max_wait_ms=options.fetch_wait_ms,
+            max_partition_fetch_bytes=options.partition_bytes_max,
+            metadata_max_age_ms=options.metadata_age_ms,
+            max_poll_records=options.poll_records_max,
+            reconnect_backoff_max_ms=500,
+            **settings,
+        )
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        if VERSION >= (3,):
+            # A leader that joins before it has heard of a topic assigns nobody to it, and at times
+            # never mends that: on Kafka too.
+            for topic in topics:
+                self._consumer.partitions_for_topic(topic)
+        self._consumer.subscribe(list(topics))
+
+    def subscribe_pattern(self, pattern: str) -> None:
+        self._consumer.subscribe(pattern=pattern)
+
+    def assign(self, places: Iterable[Place]) -> None:
+        self._consumer.assign([_point(place) for place in places])
+
+    def assignment(self) -> set[Place]:
+        return {Place(*point) for point in self._consumer.assignment()}
+
+    def poll(self, timeout_s: float) -> list[Record]:
+        with refusals():
+            found = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
+        return [
+            Record(Place(*point), record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
+            for point, records in found.items()
+            for record in records
+        ]
+
+    def seek(self, place: Place, offset: int) -> None:
+        self._consumer.seek(_point(place), offset)
+
+    def seek_to_beginning(self, place: Place) -> None:
+        self._consumer.seek_to_beginning(_point(place))
+
+    def seek_to_end(self, place: Place) -> None:
+        self._consumer.seek_to_end(_point(place))
+
+    def position(self, place: Place) -> int:
+        with refusals():
+            found: int = self._consumer.position(_point(place))
+        return found
+
+    def pause(self, place: Place) -> None:
+        self._consumer.pause(_point(place))
+
+    def resume(self, place: Place) -> None:
+        self._consumer.resume(_point(place))
+
+    def beginning_offset(self, place: Place) -> int:
+        found: int = self._consumer.beginning_offsets([_point(place)])[_point(place)]
+        return found
+
+    def end_offset(self, place: Place) -> int:
+        found: int = self._consumer.end_offsets([_point(place)])[_point(place)]
+        return found
+
+    def offset_for_time(self, place: Place, timestamp_ms: int) -> TimeFound | None:
+        found = self._consumer.offsets_for_times({_point(place): timestamp_ms})[_point(place)]
+        return TimeFound(found.offset, found.timestamp) if found is not None else None
+
+    def commit(self, offsets: Mapping[Place, int] | None = None) -> None:
+        # OffsetAndMetadata grew a third field, the leader epoch, in 2.1.
+        rest = ("",) if VERSION < (2, 1) else ("", -1)
+        with refusals():
+            self._consumer.commit(
+                None
+                if offsets is None
+                else {_point(place): OffsetAndMetadata(offset, *rest) for place, offset in offsets.items()}
+            )
+
+    def committed(self, place: Place) -> int | None:
+        found: int | None = self._consumer.committed(_point(place))
+        return found
+
+    def partitions(self, topic: str) -> set[int]:
+        return set(self._consumer.partitions_for_topic(topic) or ())
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class KafkaPython(Client):
+    """kafka-python of whichever version is installed."""
+
+    def producer(self, bootstrap: str, options: ProducerOptions) -> _Producer:
+        return _Producer(bootstrap, options)
+
+    def consumer(self, bootstrap: str, options: ConsumerOptions) -> _Consumer:
+        return _Consumer(bootstrap, options)
+
+    def admin(self, bootstrap: str) -> Admin:
+        admin: Admin = import_module(
+            f"compat_tests.clients.adapters.kafka_python_admin{3 if VERSION >= (3,) else 2}"
+        ).Admin(bootstrap)
+        return admin
+
+
+def _features() -> Iterator[str]:
+    yield from (ADMIN_PARTITIONS, ADMIN_CONFIGS, ADMIN_GROUPS, ADMIN_DELETE_GROUPS)
+    if not (2, 1) <= VERSION < (3,):
+        yield ACKS_NONE
+    if VERSION >= (2, 1):
+        yield from (IDEMPOTENCE, READ_COMMITTED, ADMIN_DELETE_RECORDS, STATIC_MEMBERS)
+    if VERSION >= (3,):
+        yield ADMIN_LOG_DIRS
+
+
+def adapter() -> Client:
+    return KafkaPython("kafka-python", kafka.__version__, frozenset(_features()), tuple(ASSIGNORS))

@@ -1,0 +1,98 @@
+"""The admin of kafka-python 3.x: it speaks in dicts and names of errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kafka import KafkaAdminClient, TopicPartition, errors
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from compat_tests.clients.adapters.contract import GroupSeen, Place, Refused
+from compat_tests.clients.adapters.kafka_python import REQUEST_TIMEOUT_MS, refusals
+
+
+def _check(code: int, text: str) -> None:
+    if code:
+        raise Refused(code, text)
+
+
+class Admin:
+    def __init__(self, bootstrap: str) -> None:
+        self._admin = KafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS)
+
+    def create_topic(
+        self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None:
+        topic = {"num_partitions": partitions, "replication_factor": replicas, "configs": dict(settings or {})}
+        with refusals():
+            self._admin.create_topics({name: topic})
+
+    def delete_topic(self, name: str) -> None:
+        with refusals():
+            self._admin.delete_topics([name])
+
+    def topics(self) -> set[str]:
+        return set(self._admin.list_topics())
+
+    def describe_topic(self, name: str) -> dict[int, int]:
+        (topic,) = self._admin.describe_topics([name])
+        _check(topic["error_code"], name)
+        return {partition["partition_index"]: partition["leader_id"] for partition in topic["partitions"]}
+
+    def brokers(self) -> list[tuple[str, int]]:
+        return [(broker["host"], broker["port"]) for broker in self._admin.describe_cluster()["brokers"]]
+
+    def add_partitions(self, name: str, count: int) -> None:
+        with refusals():
+            self._admin.create_partitions({name: count})
+
+    def topic_settings(self, name: str) -> dict[str, str | None]:
+        found = self._admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)], config_filter="all")
+        return {key: entry["value"] for key, entry in found["topic"][name].items()}
+
+    def alter_topic(self, name: str, settings: Mapping[str, str]) -> None:
+        resource = ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(settings))
+        with refusals():
+            found = self._admin.alter_configs([resource], raise_on_unknown=False)
+        self._raise_named(found["topic"][name])
+
+    def groups(self) -> set[str]:
+        return {group["group_id"] for group in self._admin.list_groups()}
+
+    def describe_group(self, group: str) -> GroupSeen:
+        found = self._admin.describe_groups([group])[group]
+        return GroupSeen(found["group_state"], len(found["members"]))
+
+    def delete_group(self, group: str) -> None:
+        self._raise_named(self._admin.delete_groups([group])[group])
+
+    def delete_records(self, place: Place, before_offset: int) -> None:
+        with refusals():
+            self._admin.delete_records({TopicPartition(place.topic, place.partition): before_offset})
+
+    def log_dirs(self) -> list[dict[Place, int]]:
+        folders = [folder for broker in self._admin.describe_log_dirs() for folder in broker["log_dirs"]]
+        for folder in folders:
+            _check(folder["error_code"], folder["log_dir"])
+        return [
+            {
+                Place(topic["name"], partition["partition_index"]): partition["partition_size"]
+                for topic in folder["topics"]
+                for partition in topic["partitions"]
+            }
+            for folder in folders
+        ]
+
+    def close(self) -> None:
+        self._admin.close()
+
+    @staticmethod
+    def _raise_named(answer: Any) -> None:
+        """Answers that are 'OK', or tell an error as ``[Error 40] …`` or by the name of its class."""
+        text = str(answer)
+        if text == "OK":
+            return
+        number = re.match(r"\[Error (\d+)\]", text)
+        raise Refused(int(number[1]) if number else getattr(getattr(errors, text, None), "errno", -1), text)

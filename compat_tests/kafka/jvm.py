@@ -1,0 +1,63 @@
+"""Apache Kafka's jars, fetched once, and a JVM that runs one of its classes."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from pathlib import Path
+
+from compat_tests.kafka.maven import Jars, ToolFailed, java, java_missing
+
+__all__ = ["KAFKA_VERSION", "ToolFailed", "command", "libs", "missing", "run"]
+
+KAFKA_VERSION = "4.3.0"
+HEAP = ("-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+TOOL_TIMEOUT_S = 120
+_JARS = Jars(
+    what="Kafka's jars",
+    pom=Path(__file__).parent / "pom.xml",
+    name=f"kafka-{KAFKA_VERSION}-libs",
+    mark=f"kafka-tools-{KAFKA_VERSION}.jar",
+    variable="KQUEUE_KAFKA_LIBS",
+)
+
+
+@functools.cache
+def missing() -> str | None:
+    """Why Kafka can't be run here; None: it can, once its jars are fetched."""
+    return java_missing() or _JARS.missing()
+
+
+@functools.cache
+def libs() -> Path:
+    """The folder with Kafka's jars; fetched from Maven Central the first time. Raises ToolFailed:
+    that failed.
+    """
+    return _JARS.fetch()
+
+
+def command(main_class: str, *arguments: str, log_level: str = "warn") -> list[str]:
+    """The command line that runs a class of Kafka's."""
+    logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
+    return [
+        java(),
+        *HEAP,
+        logging,
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-cp",
+        f"{libs()}/*",
+        main_class,
+        *arguments,
+    ]
+
+
+def run(main_class: str, *arguments: str) -> tuple[str, str]:
+    """Run a class of Kafka's to its end; returns what it wrote to stdout and to stderr. Raises
+    ToolFailed.
+    """
+    done = subprocess.run(
+        command(main_class, *arguments), capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False
+    )
+    if done.returncode:
+        raise ToolFailed(f"{main_class} ended with {done.returncode}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
+    return done.stdout, done.stderr

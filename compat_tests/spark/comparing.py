@@ -1,0 +1,66 @@
+"""What the queries of `compat_tests.spark.queries` made of a topic, compared with what is in it and what
+was confirmed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlparse
+
+import pyarrow.parquet as pq
+
+from compat_tests.spark.queries import SOURCE, checkpoint
+from kqueue.client import EARLIEST, LATEST, Client
+from kqueue.records.batch import iter_batches, iter_records
+
+
+class Row(NamedTuple):
+    partition: int
+    offset: int
+    value: bytes
+
+
+def check(bootstrap: str, folder: Path, confirmed: list[bytes]) -> None:
+    """All three are whole: `kept` and `once` have each record once, `least` has each. Nothing that
+    was confirmed is missing anywhere.
+    """
+    records = sorted(topic_rows(bootstrap, SOURCE))
+    sent = Counter(row.value for row in records)
+    assert not set(confirmed) - set(sent), "the broker lost what it had confirmed"
+    assert sorted(file_rows(folder / "kept")) == records
+    assert Counter(row.value for row in topic_rows(bootstrap, "once")) == sent
+    least = Counter(row.value for row in topic_rows(bootstrap, "least"))
+    assert least >= sent
+    assert set(least) == set(sent)
+
+
+def topic_rows(bootstrap: str, topic: str) -> Iterator[Row]:
+    with Client(bootstrap) as client:
+        for place in client.metadata([topic]).topics[topic].places:
+            at, end = (client.offsets({place: which})[place].offset or 0 for which in (EARLIEST, LATEST))
+            while at < end:
+                data = client.fetch({place: at})[place].records
+                for position, header in iter_batches(data):
+                    for record in iter_records(data, position):
+                        yield Row(place.partition, record.offset, bytes(record.value or b""))
+                    at = header.next_offset
+
+
+def file_rows(folder: Path) -> Iterator[Row]:
+    """What the log of Spark's file sink says was written; files that it does not name do not count."""
+    entries = [path for path in (folder / "_spark_metadata").iterdir() if not path.name.startswith(".")]
+    since = max((int(path.stem) for path in entries if path.suffix == ".compact"), default=-1)
+    for path in entries:
+        if int(path.stem) > since or (path.suffix == ".compact" and int(path.stem) == since):
+            for line in path.read_text().splitlines()[1:]:
+                table = pq.ParquetFile(unquote(urlparse(json.loads(line)["path"]).path)).read()
+                yield from (Row(row["partition"], row["offset"], row["value"]) for row in table.to_pylist())
+
+
+def batches(folder: Path, query: str, kind: str = "commits") -> int:
+    """How many batches a query has done; kind="offsets": has begun."""
+    return len([path for path in (checkpoint(folder, query) / kind).glob("*") if path.name.isdecimal()])

@@ -1,0 +1,172 @@
+"""Brokers and queries that are killed for real, and a producer that goes on meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from compat_tests.spark.sending import batch
+from kqueue.base.addresses import parse_addresses
+from kqueue.base.errors import ClientError
+from kqueue.client import Client, TopicPartition
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = Path(sysconfig.get_path("purelib"))
+HOME = PACKAGES if (PACKAGES / "kqueue").is_dir() else ROOT
+"""Where processes have kqueue from: where it is installed (as tox does it), or else from this tree.
+"""
+KILLS = int(os.environ.get("KQUEUE_KILLS", "1"))
+STOPS = int(os.environ.get("KQUEUE_STOPS", "3"))
+SEED = int(os.environ.get("KQUEUE_SEED", "7"))
+DEADLINE_S = 90
+
+
+def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[bytes]:
+    """A Python, in a process group of its own and in `folder`; what it says goes to ``folder/log``,
+    but for its standard output.
+    """
+    env = {
+        name: value for name, value in os.environ.items() if not name.startswith("KQUEUE_")
+    }  # which would be a broker's settings
+    env["PYTHONPATH"] = "" if HOME == PACKAGES else str(ROOT)
+    with (folder / "log").open("ab") as log:
+        command = [sys.executable, *arguments]
+        return subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=log, start_new_session=True, env=env
+        )
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """It and all that it started, such as its Java and its workers, with no time to end well."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def first_line(output: IO[bytes] | None, folder: Path) -> str:
+    assert output is not None
+    assert select.select([output], [], [], DEADLINE_S)[0], "it says nothing"
+    line = output.readline().decode().strip()
+    assert line, last_words(folder)
+    return line
+
+
+def last_words(folder: Path) -> str:
+    return (folder / "log").read_text()[-4000:]
+
+
+def check_alive(process: subprocess.Popen[bytes], folder: Path) -> None:
+    assert process.poll() is None, last_words(folder)
+
+
+def until(condition: Callable[[], bool], alive: Callable[[], object], what: str) -> None:
+    """Poll, as long as `alive` raises nothing. Raises AssertionError: it did not become true in
+    time.
+    """
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        alive()
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+class Served:
+    """A `kqueue serve` on a folder and a port that stay the same however often it is killed."""
+
+    def __init__(self, folder: Path, rng: random.Random) -> None:
+        self.folder = folder
+        self.rng = rng
+        folder.mkdir()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.bootstrap = f"127.0.0.1:{free.getsockname()[1]}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Either way of flushing loses nothing when a process ends: what it wrote is in the page
+        cache.
+        """
+        settings = {
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "log.dirs": "data",
+            "kqueue.flush": self.rng.choice(["group", "kafka"]),
+        }
+        given = [word for item in settings.items() for word in ("--set", "=".join(item))]
+        self.process = start(
+            self.folder, "-m", "kqueue.cli", "serve", "--set", "auto.create.topics.enable=false", *given
+        )
+        until(self._answers, self._alive, "the broker does not answer")
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(parse_addresses(self.bootstrap)[0]):
+            return True
+        return False
+
+    def _alive(self) -> None:
+        assert self.process is not None
+        check_alive(self.process, self.folder)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            kill(self.process)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+
+class Producer(threading.Thread):
+    """Sends small batches until it is told to stop, however often its broker goes away;
+    `confirmed`: the values that count.
+
+    One whose answer is lost may be there all the same, and its values are not sent again.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, rng: random.Random) -> None:
+        super().__init__(daemon=True)
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.partitions = partitions
+        self.rng = rng
+        self.confirmed: list[bytes] = []
+        self.enough = threading.Event()
+        self._sent = 0
+
+    def run(self) -> None:
+        while not self.enough.wait(0.05):
+            self.send(self.rng.randint(1, 5))
+
+    def send(self, count: int) -> None:
+        values = [b"%d" % (self._sent + number) for number in range(count)]
+        self._sent += count
+        place = TopicPartition(self.topic, self.rng.randrange(self.partitions))
+        try:
+            with Client(self.bootstrap, timeout_ms=1000) as client:
+                client.produce({place: batch(values, keys=values)})
+        except ClientError:
+            return
+        self.confirmed += values
+
+    def end(self) -> None:
+        self.enough.set()
+        self.join(DEADLINE_S)
+        assert not self.is_alive()

@@ -1,0 +1,73 @@
+"""docs/pipeline.md is true: its commands run here, one after the other."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from kafka import KafkaProducer
+from pyspark.sql import SparkSession
+
+import kqueue
+from kqueue.cli.app import kqueue as command
+from kqueue.cli.demo.events import events, replay
+from kqueue.cli.demo.flights import Flights
+from kqueue.spark.jobs.ingest import BATCH_MAX
+from kqueue.spark.shapes import FLIGHTS, parse
+from kqueue.spark.shapes.shape import TYPES
+
+TEXT = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
+(TOML,) = re.findall(r"^```toml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+COMMANDS = [
+    line for block in re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL) for line in block.splitlines()
+]
+
+
+def test_every_command(
+    spark: SparkSession, broker: kqueue.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for topic in ("flights", "again"):
+        broker.create_topic(topic, 2, retention_ms=-1)
+    (tmp_path / "orders.toml").write_text(TOML)
+    (tmp_path / "orders-checkpoint").mkdir()
+    (tmp_path / "orders-checkpoint" / "metadata").write_text(json.dumps({"id": "2b9f6d0e-0000-4000-8000-000000000000"}))
+    broker.create_topic("orders", retention_ms=-1)
+    for number, hour in enumerate((10, 10, 14)):
+        order = {"number": number, "shop": "a", "ordered": f"2024-05-01T{hour}:00:00Z", "amount": 2.5}
+        broker.topics["orders"].produce(json.dumps(order), timestamp=1714521600000 + hour * 3600000)
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    replay(producer, "flights", events(itertools.islice(Flights(), 200)))
+    producer.close()
+    for line in COMMANDS:
+        result = CliRunner().invoke(command, line.split()[1:], env={"KQUEUE_BOOTSTRAP": broker.bootstrap})
+        done = result.exit_code == 0 or (
+            "orders-checkpoint" in line and "nothing is kept" in result.stderr
+        )  # that query never was
+        assert done, f"{line}\n{result.output}"
+    first, again = ([record.value for record in broker.topics[topic].records()] for topic in ("flights", "again"))
+    assert first == again
+    assert (tmp_path / "kept/records/topic=flights/date=2013-01-01").is_dir()
+    (gold,) = pq.read_table(tmp_path / "tables/gold").to_pylist()
+    assert (gold["shop"], gold["orders"], gold["revenue"]) == ("a", 2, 5)
+    assert (tmp_path / "tables/silver/batch=0/date=2024-05-01").is_dir()
+    told = re.findall(r"^\| `tables/(\w+)`", TEXT, re.MULTILINE)
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {*told, "checkpoints"}
+
+
+def test_what_is_told_of_the_transformations() -> None:
+    assert f"the flights' is {FLIGHTS.lateness}" in TEXT
+    shape = parse(TOML)
+    bare = parse(re.sub(r"^(by|window|lateness).*$|^\[(rules|gold)\][^\[]*", "", TOML, flags=re.MULTILINE))
+    assert (bare.window, bare.lateness) == (shape.window, shape.lateness)
+    assert f'left out: events = "{bare.gold["events"]}"' in TEXT
+    assert f"{BATCH_MAX:,}" == "1,000,000"  # a million, as the page says
+    for kind in TYPES:
+        assert re.search(rf"\b{kind}\b", TEXT), kind
+    (named,) = re.findall(r"JSON\swith\s([^.]*)\.\sFour", TEXT)
+    assert re.split(r",\s|\sand\s", named) == list(FLIGHTS.names)

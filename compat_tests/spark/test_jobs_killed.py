@@ -1,0 +1,109 @@
+"""A process with jobs is killed at random: begun again, they have each record once, and none is
+missing.
+
+`KQUEUE_KILLS` (default 1): how often; `KQUEUE_SEED`: another course of things.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import select
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+import kqueue
+from compat_tests.spark import killing, running_jobs
+from compat_tests.spark.killing import DEADLINE_S, KILLS, SEED
+from compat_tests.spark.running_jobs import SOURCE, STAGES, TARGET
+from kqueue.cli.demo.events import Event, Kind, events
+from kqueue.cli.demo.flights import Flights
+
+PARTITIONS = 2
+EVENTS = 150
+"""More for each kill."""
+
+
+def produce(broker: kqueue.Broker, told: Iterator[Event]) -> list[Event]:
+    sent = list(itertools.islice(told, EVENTS))
+    for event in sent:
+        broker.topics[SOURCE].produce(event.value, event.key, headers={"kind": event.kind}, timestamp=event.told_ms)
+    return sent
+
+
+def wait_for(stages: set[str], process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Until jobs have said of all these stages that they go on, or have ended."""
+    deadline = time.monotonic() + DEADLINE_S
+    assert process.stdout is not None
+    while stages and select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        line = process.stdout.readline().decode()
+        if not line:
+            assert process.wait(DEADLINE_S) == 0, killing.last_words(folder)
+            return
+        stages.discard(line.split()[0])
+    assert not stages, f"no {stages} in {DEADLINE_S} s: {killing.last_words(folder)}"
+
+
+def there(broker: kqueue.Broker, topic: str) -> list[list[tuple[object, ...]]]:
+    return [
+        [(one.key, one.value, one.headers, one.timestamp) for one in broker.topics[topic].records(number)]
+        for number in range(PARTITIONS)
+    ]
+
+
+def found(folder: Path, *columns: str) -> list[tuple[object, ...]]:
+    """The rows of Parquet files, as a reader finds them that knows nothing of us."""
+    table = ds.dataset(folder, format="parquet", partitioning="hive").to_table(columns=list(columns))
+    return sorted(zip(*(table[name].to_pylist() for name in columns), strict=True))
+
+
+def check(broker: kqueue.Broker, folder: Path, sent: list[Event]) -> None:
+    places = [(number, offset) for number, part in enumerate(there(broker, SOURCE)) for offset in range(len(part))]
+    assert len(places) == len(sent)
+    assert found(folder / "kept" / "records", "partition", "offset") == places
+    assert there(broker, TARGET) == there(broker, SOURCE)
+    assert found(folder / "tables" / "bronze", "partition", "offset") == places
+    kinds = Counter(event.kind for event in sent)
+    silver, quarantine = (found(folder / "tables" / table, "partition", "offset") for table in ("silver", "quarantine"))
+    assert sorted(silver + quarantine) == places
+    assert len(silver) == kinds[Kind.FINE]
+    assert sum(row[0] for row in found(folder / "tables" / "gold", "flights")) == len(silver)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240 + 60 * KILLS)
+def test_jobs_are_killed(broker: kqueue.Broker, tmp_path: Path) -> None:
+    rng = random.Random(SEED)
+    for topic in (SOURCE, TARGET):
+        broker.create_topic(topic, PARTITIONS, retention_ms=-1)
+    told = events(itertools.islice(Flights(), EVENTS * KILLS), seed=SEED, late_share=0.02, broken_share=0.02)
+    sent: list[Event] = []
+    for turn in range(KILLS):
+        sent += produce(broker, told)
+        stages = {rng.choice(STAGES["ingest"]), "archive" if turn % 2 else "replay"}
+        process = killing.start(tmp_path, Path(running_jobs.__file__), broker.bootstrap, tmp_path)
+        try:
+            wait_for({*stages}, process, tmp_path)
+            if "replay" in stages:
+                killing.until(
+                    lambda: any(there(broker, TARGET)),
+                    partial(killing.check_alive, process, tmp_path),
+                    "nothing is replayed",
+                )
+            time.sleep(rng.uniform(0, 0.5))
+        finally:
+            killing.kill(process)
+    last = killing.start(tmp_path, Path(running_jobs.__file__), broker.bootstrap, tmp_path, "finish")
+    try:
+        last.communicate(timeout=DEADLINE_S)
+        assert last.returncode == 0, killing.last_words(tmp_path)
+    finally:
+        killing.kill(last)
+    check(broker, tmp_path, sent)

@@ -1,0 +1,144 @@
+"""Queries and their broker are killed at random, in the middle of batches: all that was produced
+has come out, once where that was asked.
+
+`KQUEUE_KILLS` (default 1): how often a process with three queries is killed; `KQUEUE_STOPS`
+(default 3): how often the broker is, or a query is stopped, in a process that goes on;
+`KQUEUE_SEED`: another course of things. The finer cuts of writing exactly once, at each call to a
+broker, are those of `kqueue/tests/spark/sink/test_once.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from compat_tests.spark import killing, queries
+from compat_tests.spark.comparing import batches, check
+from compat_tests.spark.killing import DEADLINE_S, HOME, KILLS, SEED, STOPS, Producer, Served
+from kqueue.client import LATEST, Client, NewTopic, TopicPartition
+
+PARTITIONS = 3
+BACKLOG = 900
+"""Several batches for each query, so that it is busy as soon as it is there."""
+IN_VAIN_MAX = 4
+"""Kills that came when nothing was under way, before the test says that it tests nothing."""
+
+
+@contextlib.contextmanager
+def produced(tmp_path: Path, rng: random.Random) -> Iterator[tuple[Served, Producer]]:
+    """A broker with records, and more of them that come."""
+    with Served(tmp_path / "broker", rng) as broker:
+        with Client(broker.bootstrap) as client:
+            client.create_topics([NewTopic(topic, PARTITIONS) for topic in (queries.SOURCE, "once", "least")])
+        producer = Producer(broker.bootstrap, queries.SOURCE, PARTITIONS, random.Random(SEED))
+        for _ in range(3):
+            producer.send(BACKLOG // 3)
+        producer.start()
+        yield broker, producer
+
+
+def finish(spark: SparkSession, broker: Served, producer: Producer, folder: Path) -> None:
+    """Let the queries come to their end, and compare."""
+    producer.end()
+    for query in [queries.start(spark, broker.bootstrap, folder, name, once=True) for name in queries.QUERIES]:
+        assert query.awaitTermination(DEADLINE_S)
+    check(broker.bootstrap, folder, producer.confirmed)
+    assert len(producer.confirmed) > BACKLOG
+
+
+def wait_for_copying(broker: Served, alive: Callable[[], None]) -> None:
+    """Until rows come to the topic that has each once; Spark does not know of them yet."""
+    places = {TopicPartition("once", index): LATEST for index in range(PARTITIONS)}
+    with Client(broker.bootstrap) as client:
+
+        def rows() -> int:
+            return sum(one.offset or 0 for one in client.offsets(places).values())
+
+        found = rows()
+        killing.until(lambda: rows() > found, alive, "nothing is copied")
+
+
+def wait_for_a_batch(folder: Path, rng: random.Random, alive: Callable[[], None]) -> None:
+    """Until one of the queries has begun another, and a little longer."""
+    name = rng.choice(queries.QUERIES)
+    killing.until(lambda: is_cut(folder, name), alive, f"{name} is idle")
+    time.sleep(rng.uniform(0, 0.5))
+
+
+def wait_for_all(folder: Path, alive: Callable[[], None]) -> None:
+    """Until each query has done another batch."""
+    before = {name: batches(folder, name) for name in queries.QUERIES}
+    killing.until(
+        lambda: all(batches(folder, name) > done for name, done in before.items()), alive, "not every query goes on"
+    )
+
+
+def is_cut(folder: Path, query: str) -> bool:
+    """Whether it has begun a batch that is not done."""
+    return batches(folder, query, "offsets") > batches(folder, query)
+
+
+@pytest.mark.timeout(240 + 60 * KILLS)
+def test_a_process_is_killed(late_spark: Callable[[], SparkSession], tmp_path: Path) -> None:
+    """By turns while it copies, and somewhere, together with its broker, which comes back."""
+    rng = random.Random(SEED)
+    cuts, turn = 0, 0
+    with produced(tmp_path, rng) as (broker, producer):
+        while turn < KILLS or (cuts == 0 and turn < KILLS + IN_VAIN_MAX):
+            process = killing.start(tmp_path, Path(queries.__file__), broker.bootstrap, tmp_path)
+            alive = partial(killing.check_alive, process, tmp_path)
+            try:
+                assert Path(killing.first_line(process.stdout, tmp_path)).is_relative_to(HOME)
+                wait_for_all(tmp_path, alive)
+                if turn % 2:
+                    wait_for_a_batch(tmp_path, rng, alive)
+                    broker.kill()
+                else:
+                    wait_for_copying(broker, alive)
+            finally:
+                killing.kill(process)
+            cuts += turn % 2 == 0 and is_cut(tmp_path, "once")
+            if turn % 2:
+                broker.start()
+            turn += 1
+        assert cuts, "no kill came while rows were copied"
+        finish(late_spark(), broker, producer, tmp_path)
+
+
+@pytest.mark.timeout(240 + 10 * STOPS)
+def test_a_broker_is_killed(spark: SparkSession, tmp_path: Path) -> None:
+    """Or a query is stopped wherever it is; those that fail, for lack of a broker, go on where they
+    stood.
+    """
+    rng = random.Random(SEED)
+    with produced(tmp_path, rng) as (broker, producer):
+        running: dict[str, StreamingQuery] = {}
+
+        def go_on() -> None:
+            for name in queries.QUERIES:
+                if name not in running or not running[name].isActive:
+                    running[name] = queries.start(spark, broker.bootstrap, tmp_path, name)
+
+        for _ in range(STOPS):
+            go_on()
+            if rng.random() < 0.5:
+                wait_for_copying(broker, go_on)  # one may fail only now, of what its broker went through before
+            else:
+                time.sleep(rng.uniform(0.2, 1.5))
+            if rng.random() < 0.7:
+                broker.kill()
+                time.sleep(rng.uniform(0, 0.5))
+                broker.start()
+            else:
+                running[rng.choice(queries.QUERIES)].stop()
+        for query in running.values():
+            query.stop()
+        finish(spark, broker, producer, tmp_path)

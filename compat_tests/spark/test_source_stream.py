@@ -1,0 +1,211 @@
+"""Streams: `spark.readStream.format("kqueue")`, their limits, and that they go on exactly where
+they stood.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+import kqueue
+from compat_tests.spark.sending import send
+from kqueue.client import Client
+from kqueue.spark.source.offsets import plain
+
+NewTopic = Callable[..., str]
+Place = tuple[str, int, int]
+DEADLINE_S = 60
+
+
+class Job:
+    """A query from topics to a Parquet folder, which begins again from its checkpoint as often as
+    it is asked to.
+    """
+
+    def __init__(self, spark: SparkSession, folder: Path, **options: object) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.options = options
+
+    def start(
+        self, available_now: bool = False, before: Callable[[DataFrame], DataFrame] = lambda frame: frame
+    ) -> StreamingQuery:
+        frame = (
+            self.spark.readStream.format("kqueue")
+            .options(**{name: str(value) for name, value in self.options.items()})
+            .load()
+        )
+        writer = (
+            before(frame).writeStream.format("parquet").option("checkpointLocation", str(self.folder / "checkpoint"))
+        )
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        return writer.start(str(self.folder / "out"))
+
+    def finish(self) -> list[int]:
+        """Run it until nothing is left; the rows of each batch."""
+        query = self.start(available_now=True)
+        try:
+            assert query.awaitTermination(DEADLINE_S)
+            return [progress.numInputRows for progress in query.recentProgress]
+        finally:
+            query.stop()
+
+    def found(self) -> list[Place]:
+        """What has been written; the sink's own log says which files count, and Spark reads it."""
+        if not (self.folder / "out" / "_spark_metadata" / "0").is_file():
+            return []
+        rows = (
+            self.spark.read.schema("topic string, partition int, offset long")
+            .parquet(str(self.folder / "out"))
+            .collect()
+        )
+        return sorted((row.topic, row.partition, row.offset) for row in rows)
+
+
+@contextlib.contextmanager
+def running(query: StreamingQuery) -> Iterator[StreamingQuery]:
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
+def until(condition: Callable[[], bool], query: StreamingQuery) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert query.exception() is None, query.exception()
+        assert time.monotonic() < deadline, query.lastProgress
+        time.sleep(0.1)
+
+
+def offsets(topic: str, partition: int, start: int, end: int) -> list[Place]:
+    return [(topic, partition, offset) for offset in range(start, end)]
+
+
+def test_it_goes_on_where_it_stood(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """With a limit, a restart of the broker between runs, a partition that joins, and a group that
+    shows how far it is.
+    """
+    first, second = new_topic(2), f"{new_topic()}"
+    for partition, count in ((0, 30), (1, 2)):
+        send(broker, first, partition, [b"x"] * count)
+    job = Job(
+        spark, tmp_path, **{"kafka.bootstrap.servers": broker.bootstrap, "subscribePattern": f"{first}|{second}|later"},
+        startingOffsets="earliest", maxOffsetsPerTrigger=10, groupId="dashboard",
+    )  # fmt: skip
+    rows = job.finish()
+    assert sum(rows) == 32
+    assert max(rows) <= 12
+    broker.restart()
+    send(broker, first, 1, [b"y"] * 5)
+    broker.create_topic("later", 1)
+    send(broker, "later", 0, [b"z"] * 3)
+    assert sum(job.finish()) == 8
+    assert sum(job.finish()) == 0
+    assert job.found() == sorted([*offsets(first, 0, 0, 30), *offsets(first, 1, 0, 7), *offsets("later", 0, 0, 3)])
+    with Client(broker.bootstrap) as client:
+        committed = {tuple(place): one.offset for place, one in client.committed("dashboard").items()}
+    assert committed == {(first, 0): 30, (first, 1): 7, (second, 0): 0, ("later", 0): 3}
+
+
+def test_latest_means_what_it_meant_at_first(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """A query that begins at the end, and dies in its first batch or before it has one, misses
+    nothing that came after.
+    """
+    topic = new_topic()
+    send(broker, topic, 0, [b"old"] * 5)
+    job = Job(spark, tmp_path, **{"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic})
+    assert sum(job.finish()) == 0
+    send(broker, topic, 0, [b"new"] * 5)
+    failing = job.start(
+        before=lambda frame: frame.selectExpr("*", "raise_error('on purpose') as broken"), available_now=True
+    )
+    with pytest.raises(StreamingQueryException, match="on purpose"):
+        failing.awaitTermination(DEADLINE_S)
+    send(broker, topic, 0, [b"newer"] * 5)
+    assert sum(job.finish()) == 10
+    assert job.found() == offsets(topic, 0, 5, 15)
+
+
+def test_records_come_as_they_are_sent(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic(2)
+    job = Job(
+        spark, tmp_path, **{"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic}, startingOffsets="earliest"
+    )
+    with running(job.start()) as query:
+        for number in range(3):
+            send(broker, topic, number % 2, [b"x"] * 10)
+            until(lambda: len(job.found()) == 10 * (number + 1), query)  # noqa: B023
+        source = query.lastProgress.sources[0]
+        assert plain(json.loads(source.endOffset)) == {topic: {"0": 20, "1": 10}}
+    assert job.found() == [*offsets(topic, 0, 0, 20), *offsets(topic, 1, 0, 10)]
+
+
+def test_deleted_records_end_it_or_not(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    send(broker, topic, 0, [b"x"] * 5)
+    options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    job = Job(spark, tmp_path, **options)
+    job.finish()
+    for _ in range(2):
+        send(broker, topic, 0, [b"y"] * 5)
+    with Client(broker.bootstrap) as client:
+        client.delete_records({(topic, 0): 10})
+    with pytest.raises(
+        StreamingQueryException, match="offsets 5 to 9 were deleted before they were read; its log begins at 10"
+    ):
+        job.finish()
+    assert job.found() == offsets(topic, 0, 0, 5)
+    going_on = Job(spark, tmp_path, **options, failOnDataLoss="false")
+    assert sum(going_on.finish()) == 5
+    assert going_on.found() == [*offsets(topic, 0, 0, 5), *offsets(topic, 0, 10, 15)]
+
+
+def test_a_topic_that_is_made_anew(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """It has as many records as the old one, so that only its id tells; the checkpoint has that."""
+    topic = new_topic()
+    send(broker, topic, 0, [b"old"] * 5)
+    options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    job = Job(spark, tmp_path, **options)
+    assert sum(job.finish()) == 5
+    with Client(broker.bootstrap) as client:
+        client.delete_topics([topic])
+    broker.create_topic(topic, 1)
+    send(broker, topic, 0, [b"new"] * 5)
+    with pytest.raises(StreamingQueryException, match=f"topic '{topic}' was deleted and made anew"):
+        job.finish()
+    assert sum(Job(spark, tmp_path, **options, failOnDataLoss="false").finish()) == 5
+
+
+def test_sealed_segments_of_a_broker_at_work(spark: SparkSession, tmp_path: Path) -> None:
+    with kqueue.Broker(tmp_path / "data") as broker:
+        broker.create_topic("orders", 1, segment_bytes=1024)
+        job = Job(spark, tmp_path, path=tmp_path / "data", startingOffsets="earliest")
+        for number in range(3):
+            for _ in range(40):
+                send(broker, "orders", 0, [b"%03d" % number])
+            job.finish()
+        sealed = job.found()
+        assert sealed == offsets("orders", 0, 0, len(sealed))
+        assert 80 < len(sealed) < 120
+    job.finish()
+    assert job.found() == offsets("orders", 0, 0, 120)

@@ -1,0 +1,209 @@
+"""Batch reads: what the connector finds is what the broker holds, whichever way it is told where to
+begin and to end.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+import kqueue
+from compat_tests.spark_connector.stock import Headers, Stock, held, places
+from kqueue.tests import golden
+
+START_MS = 1_700_000_000_000
+FAILED = (PySparkException, Py4JJavaError)
+CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
+HEADERS: Headers = (("trace", b"1"), ("none", None), ("empty", b""), ("trace", b"\x00\xff"))
+
+
+def fill(broker: kqueue.Broker, topic: str, count: int = 10, partitions: int = 2) -> None:
+    """Value `<topic> <number>` at `START_MS` and a second more for each, the partitions in turn."""
+    broker.create_topic(topic, partitions)
+    for number in range(count):
+        time_ms = START_MS + number * 1000
+        broker.topics[topic].produce(
+            f"{topic} {number}", key=f"k{number}", partition=number % partitions, timestamp=time_ms
+        )
+
+
+def delete_some(broker: kqueue.Broker, topic: str) -> None:
+    """Make a topic of one partition whose first records are gone."""
+    broker.create_topic(topic, segment_bytes=1024, retention_bytes=2048)
+    for number in range(100):
+        broker.topics[topic].produce(f"{topic} {number}")
+    broker.clock.advance(minutes=10)
+    assert 0 < broker.topics[topic].start_offsets[0] < 100
+
+
+def test_every_column_is_what_the_broker_holds(stock: Stock) -> None:
+    topic = "orders"
+    stock.broker.create_topic(topic, 3)
+    for number in range(30):
+        key = None if number % 5 == 0 else b"" if number % 7 == 0 else b"key-%d" % number
+        value = None if number % 11 == 3 else b"\x00\xff" * number
+        headers = HEADERS if number % 4 == 1 else ()
+        stock.broker.topics[topic].produce(
+            value, key, headers=headers, partition=number % 3, timestamp=START_MS - number
+        )
+    assert stock.seen({"subscribe": topic}) == held(stock.broker.topics[topic].records())
+    columns = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    assert stock.read({"subscribe": topic}).columns == columns
+
+
+def test_times_are_told_by_their_kind(stock: Stock) -> None:
+    stock.broker.create_topic("create")
+    stock.broker.create_topic("append", message_timestamp_type="LogAppendTime")
+    before = datetime.now(UTC)
+    for topic in ("create", "append"):
+        stock.broker.topics[topic].produce("v", timestamp=START_MS)
+    rows = (
+        stock.read({"subscribe": "create,append"})
+        .selectExpr("topic", "timestampType", "unix_millis(timestamp)")
+        .collect()
+    )
+    found = {topic: (kind, time_ms) for topic, kind, time_ms in rows}
+    assert found["create"] == (0, START_MS)
+    kind, time_ms = found["append"]
+    assert kind == 1
+    assert time_ms >= int(before.timestamp() * 1000)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_codec_is_read(stock: Stock, codec: str) -> None:
+    """Kafka's own segments: the batches leave as they lie there."""
+    with kqueue.Broker(snapshot=golden.data_folder("4.3"), log_retention_ms=-1) as broker:
+        topic = "v2-none" if codec == "uncompressed" else f"v2-{codec}"
+        there = Stock(stock.spark, broker, Path())
+        expected = sorted(golden.expected("4.3")[topic].records, key=lambda one: (one.partition, one.offset))
+        assert there.seen({"subscribe": topic}) == [
+            (topic, one.partition, one.offset, one.timestamp, one.key, one.value, one.headers) for one in expected
+        ]
+
+
+@pytest.mark.parametrize("topic", ["v0-gzip", "v1-lz4"])
+def test_old_formats_are_read(stock: Stock, topic: str) -> None:
+    with kqueue.Broker(snapshot=golden.data_folder("2.8"), log_retention_ms=-1) as broker:
+        there = Stock(stock.spark, broker, Path())
+        expected = golden.expected("2.8")[topic].records
+        found = [(row[1], row[2], row[4], row[5]) for row in there.seen({"subscribe": topic})]
+        assert found == sorted((one.partition, one.offset, one.key, one.value) for one in expected)
+
+
+def test_topics_by_pattern_and_by_assignment(stock: Stock) -> None:
+    for topic in ("orders-eu", "orders-us", "mail"):
+        fill(stock.broker, topic)
+    by_pattern = stock.seen({"subscribePattern": "orders-.*"})
+    assert by_pattern == held(
+        [*stock.broker.topics["orders-eu"].records(), *stock.broker.topics["orders-us"].records()]
+    )
+    assigned = stock.seen({"assign": '{"mail": [1], "orders-eu": [0]}'})
+    assert assigned == held([*stock.broker.topics["mail"].records(1), *stock.broker.topics["orders-eu"].records(0)])
+
+
+def test_from_here_to_there(stock: Stock) -> None:
+    fill(stock.broker, "orders")
+    here, there = places({"orders": {0: 2, 1: -2}}), places({"orders": {0: -1, 1: 3}})
+    found = stock.values({"subscribe": "orders", "startingOffsets": here, "endingOffsets": there})
+    assert found == ["orders 4", "orders 6", "orders 8", "orders 1", "orders 3", "orders 5"]
+
+
+def test_by_time_for_all_partitions(stock: Stock) -> None:
+    fill(stock.broker, "orders")
+    limits = {"startingTimestamp": START_MS + 3500, "endingTimestamp": START_MS + 7000}
+    assert stock.values({"subscribe": "orders", **limits}) == ["orders 4", "orders 6", "orders 5"]
+
+
+def test_by_time_for_each_partition(stock: Stock) -> None:
+    fill(stock.broker, "orders")
+    starting, ending = ({0: START_MS + 4000, 1: START_MS}, {0: START_MS + 8000, 1: START_MS + 60_000})
+    limits = {
+        "startingOffsetsByTimestamp": places({"orders": starting}),
+        "endingOffsetsByTimestamp": places({"orders": ending}),
+    }
+    assert stock.values({"subscribe": "orders", **limits}) == [
+        "orders 4",
+        "orders 6",
+        *[f"orders {one}" for one in (1, 3, 5, 7, 9)],
+    ]
+
+
+def test_a_time_after_the_last_record_fails_or_is_the_end(stock: Stock) -> None:
+    fill(stock.broker, "orders")
+    options = {"subscribe": "orders", "startingTimestamp": START_MS + 60_000}
+    with pytest.raises(FAILED, match="No offset matched from request"):
+        stock.values(options)
+    assert stock.values({**options, "startingOffsetsByTimestampStrategy": "latest"}) == []
+
+
+def test_uncommitted_and_aborted_records_are_hidden_from_who_asks(stock: Stock) -> None:
+    with kqueue.Broker(snapshot=golden.data_folder("4.3"), log_retention_ms=-1) as broker:
+        there = Stock(stock.spark, broker, Path())
+        for view, isolation in (("txn", "read_uncommitted"), ("txn:committed", "read_committed")):
+            found = there.seen({"subscribe": "txn", "kafka.isolation.level": isolation})
+            expected = sorted((one.partition, one.offset, one.value) for one in golden.expected("4.3")[view].records)
+            assert [(row[1], row[2], row[5]) for row in found] == expected
+
+
+def test_compacted_gaps_are_stepped_over(stock: Stock) -> None:
+    stock.broker.create_topic("prices", cleanup_policy="compact", segment_bytes=1024, min_cleanable_dirty_ratio=0.01)
+    for number in range(200):
+        stock.broker.topics["prices"].produce(f"v{number}", key=f"k{number % 10}")
+    stock.broker.clock.advance(minutes=5)
+    left = stock.broker.topics["prices"].records()
+    assert 10 <= len(left) < 100
+    assert stock.seen({"subscribe": "prices"}) == held(left)
+
+
+def test_deleted_records_fail_a_read_unless_their_loss_is_allowed(stock: Stock) -> None:
+    delete_some(stock.broker, "orders")
+    left = held(stock.broker.topics["orders"].records())
+    assert stock.seen({"subscribe": "orders"}) == left
+    from_zero = {"subscribe": "orders", "startingOffsets": places({"orders": {0: 0}})}
+    with pytest.raises(FAILED, match="data may have been lost"):
+        stock.values(from_zero)
+    assert stock.seen({**from_zero, "failOnDataLoss": "false"}) == left
+
+
+def test_a_partition_is_read_in_parts(stock: Stock) -> None:
+    fill(stock.broker, "orders", 20)
+    options = {"subscribe": "orders", "minPartitions": 7}
+    assert stock.read(options).rdd.getNumPartitions() >= 7
+    assert stock.seen(options) == held(stock.broker.topics["orders"].records())
+
+
+def test_offsets_found_by_a_consumer_instead_of_an_admin_client(stock: Stock) -> None:
+    """The way of older connectors, which is a member of a group."""
+    fill(stock.broker, "orders")
+    name = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+    stock.spark.conf.set(name, "true")
+    try:
+        for options in (
+            {"subscribe": "orders"},
+            {"subscribePattern": "or.*"},
+            {"subscribe": "orders", "startingTimestamp": START_MS},
+        ):
+            assert stock.seen(options) == held(stock.broker.topics["orders"].records())
+    finally:
+        stock.spark.conf.unset(name)
+
+
+def test_what_is_not_there_is_told(stock: Stock) -> None:
+    stock.broker.create_topic("orders")
+    with pytest.raises(FAILED, match=r"Assigned: Set\(orders-0\)"):
+        stock.values({"subscribe": "orders", "startingOffsets": places({"orders": {0: -2, 7: 0}})})
+    with pytest.raises(FAILED, match="UnknownTopicOrPartition"):
+        stock.values({"subscribe": "nothing"})
+
+
+def test_large_records_and_many_fetches(stock: Stock) -> None:
+    """Records that fill several fetches, one that is larger than a fetch may be."""
+    stock.broker.create_topic("large", max_message_bytes=4_000_000)
+    for number in range(12):
+        stock.broker.topics["large"].produce(bytes([number]) * (3_000_000 if number == 5 else 400_000))
+    limits = {"kafka.max.partition.fetch.bytes": 500_000, "kafka.fetch.max.bytes": 600_000, "kafka.max.poll.records": 2}
+    assert stock.seen({"subscribe": "large", **limits}) == held(stock.broker.topics["large"].records())

@@ -1,0 +1,217 @@
+"""What a plugin can be, and how a broker takes in those that its settings name and those that it
+was given as objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from kqueue.base.errors import PluginError, SettingError
+from kqueue.base.registry import BUILT_IN, Registry, Source, import_object, name_of
+from kqueue.base.settings import ANY, Config, Kind, Scope, Setting
+from kqueue.log.policies import POLICIES, CleanupPolicy
+from kqueue.metadata import METADATA_STORES, MetadataStore
+from kqueue.records.codecs import CODECS, Codec
+from kqueue.records.partitioners import PARTITIONERS, PartitionerFactory
+from kqueue.storage import STORAGES, Storage
+
+T = TypeVar("T")
+BROKER = "Broker(...)"
+POLICIES_SETTING = "kqueue.cleanup.policies"
+
+
+class Contract(NamedTuple):
+    """One kind of plugin. `group`: the entry-point group; `setting`: the broker setting that names
+    one, or takes `module:object`; `checker`: of `kqueue.testing`. Commands are loaded by the
+    command line alone: they have neither registry, setting nor checker.
+    """
+
+    kind: str
+    group: str
+    registry: Registry[Any] | None = None
+    setting: str | None = None
+    checker: str | None = None
+
+
+CONTRACTS: tuple[Contract, ...] = (
+    Contract("codec", CODECS.group, CODECS, "kqueue.codecs", "check_codec"),
+    Contract("partitioner", PARTITIONERS.group, PARTITIONERS, "kqueue.partitioners", "check_partitioner"),
+    Contract("cleanup-policy", POLICIES.group, POLICIES, POLICIES_SETTING, "check_cleanup_policy"),
+    Contract("storage", STORAGES.group, STORAGES, "kqueue.storage", "check_storage"),
+    Contract("metadata-store", METADATA_STORES.group, METADATA_STORES, "kqueue.metadata", "check_metadata_store"),
+    Contract("command", "kqueue.commands"),
+)
+"""Every contract that a plugin can fill."""
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "kqueue.codecs",
+        Kind.LIST,
+        [],
+        ANY,
+        Scope.BROKER,
+        "Codecs that serve their id in the place of who has it, comma separated: names of plugins, or module:object, e.g. isal for gzip's.",
+    ),
+    Setting(
+        "kqueue.partitioners",
+        Kind.LIST,
+        [],
+        ANY,
+        Scope.BROKER,
+        "Partitioners that are there besides those that are installed, comma separated, as name=module:Class.",
+    ),
+    Setting(
+        POLICIES_SETTING,
+        Kind.LIST,
+        [],
+        ANY,
+        Scope.BROKER,
+        "Cleanup policies that are there besides those that are installed, comma separated, as module:object; the object has its name.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Plugins that a program hands to its broker. `storage`, `metadata`: what makes one of a data
+    folder's path.
+    """
+
+    codecs: Sequence[Codec] = ()
+    partitioners: Mapping[str, PartitionerFactory] = field(default_factory=dict)
+    cleanup_policies: Sequence[CleanupPolicy] = ()
+    storage: Callable[[str], Storage] | None = None
+    metadata: Callable[[str], MetadataStore] | None = None
+
+
+def sources() -> list[Source]:
+    """Where the plugins of all contracts are written, those that were met so far."""
+    return [source for contract in CONTRACTS if contract.registry is not None for source in contract.registry.sources()]
+
+
+@contextmanager
+def use(config: Config, objects: Objects | None = None) -> Iterator[None]:
+    """Have the plugins that the settings name, and those objects, in their registries for as long
+    as the `with` lasts.
+
+    Raises SettingError: a setting names what can't be used (says why, and what is there).
+    PluginError: an object can't be, or another broker of this process has another thing of its
+    name.
+    """
+    objects = objects or Objects()
+    with ExitStack() as used:
+        for text in config["kqueue.codecs"]:
+            with _naming("kqueue.codecs", text):
+                _use_codec(used, text)
+        for codec in objects.codecs:
+            name = name_of(codec) or type(codec).__name__
+            used.enter_context(CODECS.added(name, codec, BROKER))
+            used.enter_context(CODECS.preferred(name))
+        for text in config["kqueue.partitioners"]:
+            with _naming("kqueue.partitioners", text):
+                _use_partitioner(used, text)
+        for name, factory in objects.partitioners.items():
+            used.enter_context(PARTITIONERS.added(name, factory, BROKER))
+        used.enter_context(use_policies(config, objects))
+        yield
+
+
+@contextmanager
+def use_policies(config: Config, objects: Objects | None = None) -> Iterator[None]:
+    """As `use`, for the cleanup policies alone."""
+    with ExitStack() as used:
+        for text in config[POLICIES_SETTING]:
+            with _naming(POLICIES_SETTING, text):
+                _use_policy(used, text)
+        for policy in objects.cleanup_policies if objects else ():
+            used.enter_context(POLICIES.added(name_of(policy) or type(policy).__name__, policy, BROKER))
+        yield
+
+
+def storage_maker(config: Config, objects: Objects | None = None) -> Callable[[str], Storage]:
+    """What makes the storage of a data folder. Raises SettingError: `kqueue.storage` names what
+    can't be used.
+    """
+    if objects is not None and objects.storage is not None:
+        return _maker(STORAGES, objects.storage, "storage")
+    return _found(STORAGES, "kqueue.storage", config["kqueue.storage"])
+
+
+def store_opener(config: Config, objects: Objects | None = None) -> Callable[[str], MetadataStore]:
+    """What opens the metadata store of a data folder. Raises SettingError: `kqueue.metadata` names
+    what can't be used.
+    """
+    if objects is not None and objects.metadata is not None:
+        return _maker(METADATA_STORES, objects.metadata, "metadata")
+    return _found(METADATA_STORES, "kqueue.metadata", metadata_name(config))
+
+
+def metadata_name(config: Config) -> str:
+    """The metadata store that the settings ask for: where none is named, memory beside logs in
+    memory, else sqlite.
+    """
+    named: str | None = config["kqueue.metadata"]
+    return named or ("memory" if config["kqueue.storage"] == "memory" else "sqlite")
+
+
+def _use_codec(used: ExitStack, text: str) -> None:
+    name = _add_path(used, CODECS, text) if ":" in text else text
+    used.enter_context(CODECS.preferred(name))
+
+
+def _use_partitioner(used: ExitStack, text: str) -> None:
+    name, equals, path = text.partition("=")
+    if not equals or not name.strip() or ":" not in path:
+        raise PluginError("expected name=module:Class")
+    _add_path(used, PARTITIONERS, path.strip(), name.strip())
+
+
+def _use_policy(used: ExitStack, text: str) -> None:
+    if ":" in text:
+        _add_path(used, POLICIES, text)
+    else:
+        POLICIES.get(text)
+
+
+def _add_path(used: ExitStack, registry: Registry[Any], path: str, name: str | None = None) -> str:
+    raw = import_object(path, registry.noun)
+    name = name or name_of(raw) or path
+    used.enter_context(registry.added(name, raw, f"settings ({path})", path=path))
+    return name
+
+
+def _found(registry: Registry[Callable[[str], T]], setting: str, text: str) -> Callable[[str], T]:
+    with _naming(setting, text):
+        make = registry.find(text)
+    if ":" not in text and registry.entry(text).origin == BUILT_IN:
+        return make
+
+    def named(folder: str) -> T:
+        with _naming(setting, text):
+            return make(folder)
+
+    return named
+
+
+def object_of(registry: Registry[Callable[[str], T]], given: T, keyword: str) -> T:
+    """A storage or metadata store that a program gave to its `Broker(keyword=...)`, guarded."""
+    origin = f"Broker({keyword}=...)"
+    guarded = registry.guarded(type(given).__qualname__, lambda folder: given, origin)("")
+    registry.met(given, f"{registry.noun} {type(given).__qualname__!r} of {origin}")
+    return guarded
+
+
+def _maker(registry: Registry[Callable[[str], T]], given: Callable[[str], T], keyword: str) -> Callable[[str], T]:
+    name = getattr(given, "__qualname__", type(given).__qualname__)
+    return registry.guarded(name, given, f"Broker({keyword}=...)")
+
+
+@contextmanager
+def _naming(setting: str, text: str) -> Iterator[None]:
+    try:
+        yield
+    except PluginError as error:
+        raise SettingError(f"{setting}={text}: {error}") from error

@@ -1,0 +1,206 @@
+"""Where settings come from: a server.properties file, the environment, and name=value pairs; later
+ones win.
+
+The file format is Java's: ``name=value`` (or ``:`` or a blank between them), ``#`` and ``!`` begin
+comment lines, a backslash at the end joins the next line, ``\\t \\n \\r \\f \\uXXXX`` are escapes.
+Source: java.util.Properties.load.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+from kqueue.base.errors import SettingError
+from kqueue.base.names import did_you_mean
+from kqueue.base.settings import Catalog, Config
+from kqueue.config import plugins
+from kqueue.config.catalog import CATALOG
+from kqueue.config.kafka_settings import WITHOUT_MEANING, has_no_meaning, reason_for, refusal_of
+
+FILE_BYTES_MAX = 1024 * 1024
+ENVIRONMENT_PREFIX = "KQUEUE_"
+PLUGIN_VARIABLES = "kqueue.variables"
+# Variables of the command line, and those that Kubernetes sets for a service that happens to be
+# called kqueue.
+_NO_SETTING = re.compile(r"KQUEUE_(BOOTSTRAP|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_PAIR = re.compile(r"(?P<name>(?:\\.|[^\\=:\s])*)(?:[ \t\f]*[=:][ \t\f]*|[ \t\f]+|\Z)(?P<value>.*)\Z", re.DOTALL)
+logger = logging.getLogger("kqueue.server")
+
+
+class Given(NamedTuple):
+    """A value as somebody gave it, and where, for messages."""
+
+    value: object
+    origin: str
+
+
+def read_config(
+    file: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    pairs: Iterable[str] = (),
+    keywords: Mapping[str, object] | None = None,
+) -> Config:
+    """The configuration from all sources; each wins over those before it.
+
+    Args: file: a server.properties. environment: ``KQUEUE_LOG_DIRS`` gives ``log.dirs``; other
+    variables are left alone. pairs: ``name=value`` texts. keywords: values by the settings' real
+    names.
+
+    Settings of Kafka that mean nothing here are warned of, one line each. Raises: SettingError: an
+    unknown name (with the nearest one), a bad value (with what is valid) or a file that can't be
+    read; it says where it stands.
+    """
+    given: dict[str, Given] = {}
+    if file is not None:
+        given.update(read_file(Path(file)))
+    given.update(from_environment(environment or {}))
+    given.update(dict(map(_parse_pair, pairs)))
+    given.update({name: Given(value, "the arguments") for name, value in (keywords or {}).items()})
+    return make_config(given)
+
+
+def make_config(given: Mapping[str, Given], objects: plugins.Objects | None = None) -> Config:
+    """Check every value against its row; see `read_config`. `objects`: plugins that the values may
+    name.
+    """
+    named = {name: value.value for name, value in given.items() if name == plugins.POLICIES_SETTING}
+    with plugins.use_policies(Config(CATALOG, named), objects):  # a broker's setting may name one: log.cleanup.policy
+        return _checked(given)
+
+
+def _checked(given: Mapping[str, Given]) -> Config:
+    known = {}
+    for name, (value, origin) in given.items():
+        if name in CATALOG.broker:
+            row = CATALOG.broker[name]
+            try:
+                parsed = row.parse(value)
+            except SettingError as error:
+                raise SettingError(f"{origin}: {error}") from None
+            if row.without_effect and parsed not in (None, row.default):
+                logger.warning("%s: %s has no effect: %s", origin, name, row.doc)
+            known[name] = value
+        elif has_no_meaning(name):
+            _check_refusal(name, value, origin)
+            logger.warning("%s: %s has no effect and is left out: %s", origin, name, reason_for(name))
+        else:
+            raise SettingError(f"{origin}: {_unknown(name, CATALOG)}")
+    return Config(CATALOG, known)
+
+
+def _check_refusal(name: str, value: object, origin: str) -> None:
+    refusal = refusal_of(name)
+    if refusal is not None and ("" if value is None else str(value).strip().lower()) not in refusal.allowed:
+        raise SettingError(
+            f"{origin}: {name} asks for {refusal.asks_for}, which kqueue does not have; remove it to serve without"
+        )
+
+
+def read_file(path: Path) -> dict[str, Given]:
+    """The settings of a server.properties file (UTF-8, at most 1 MiB); of a name that stands twice,
+    the last. Raises SettingError.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(FILE_BYTES_MAX + 1)
+        if len(raw) > FILE_BYTES_MAX:
+            raise SettingError(f"{path}: a settings file has at most {FILE_BYTES_MAX} bytes")
+        text = raw.decode("utf-8-sig")
+    except OSError as error:
+        raise SettingError(f"{path} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise SettingError(f"{path} is no text in UTF-8: {error.reason} at byte {error.start}") from None
+    return {name: Given(value, f"{path} line {number}") for number, name, value in parse_properties(text)}
+
+
+def parse_properties(text: str) -> Iterator[tuple[int, str, str]]:
+    """Line number, name and value of each setting in the text of a properties file."""
+    for number, line in _logical_lines(text):
+        match = _PAIR.match(line)
+        assert match is not None, "every line matches"
+        yield number, _unescape(match["name"]), _unescape(match["value"])
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, Given]:
+    """The settings among environment variables: ``KQUEUE_`` and the name in upper case, dots as
+    underscores.
+
+    A plugin's own variables are left alone: those that an installed distribution names in the
+    entry-point group `PLUGIN_VARIABLES`.
+    """
+    by_variable = {_variable(name): name for name in (*WITHOUT_MEANING, *CATALOG.broker)}
+    given = {}
+    for variable, value in environment.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX) or _NO_SETTING.match(variable):
+            continue
+        name = by_variable.get(variable)
+        if name is None and metadata.entry_points(group=PLUGIN_VARIABLES, name=variable):
+            continue
+        name = name or variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
+        given[name] = Given(value, f"environment variable {variable}")
+    return given
+
+
+def keyword_name(keyword: str) -> str:
+    """The setting that a Python keyword means: ``log_segment_bytes`` -> ``log.segment.bytes``."""
+    return keyword.replace("_", ".")
+
+
+def _variable(name: str) -> str:
+    return ENVIRONMENT_PREFIX + name.upper().replace(".", "_").replace("-", "_")
+
+
+def _parse_pair(pair: str) -> tuple[str, Given]:
+    name, equals, value = pair.partition("=")
+    name = name.strip()
+    if not equals or not name:
+        # what stands there may be a secret
+        shown = (
+            f"{name!r} without a value" if name in CATALOG.broker or name in WITHOUT_MEANING else "no name before a ="
+        )
+        raise SettingError(f"--set: expected name=value, found {shown}")
+    return name, Given(value.strip(), f"--set {name}")
+
+
+def _unknown(name: str, catalog: Catalog) -> str:
+    if name in catalog.topic:
+        synonyms = catalog.topic[name].synonyms
+        default = f"; the default of all topics is set by {synonyms[-1].name}" if synonyms else ""
+        return f"{name} is a setting of topics, not of the broker{default}"
+    return f"no setting is called {name!r}{did_you_mean(name, [*catalog.broker, *WITHOUT_MEANING])}"
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with their number, joined where their end is escaped; no comments, empty lines or
+    leading blanks.
+    """
+    begun: int | None = None
+    line = ""
+    for number, raw in enumerate(re.split(r"\r\n|\n|\r", text), 1):
+        part = raw.lstrip(" \t\f")
+        if begun is None:
+            if not part or part[0] in "#!":
+                continue
+            begun = number
+        if (len(part) - len(part.rstrip("\\"))) % 2:
+            line += part[:-1]
+            continue
+        yield begun, line + part
+        begun, line = None, ""
+    if begun is not None:
+        yield begun, line
+
+
+def _unescape(text: str) -> str:
+    def character(match: re.Match[str]) -> str:
+        code = match[1]
+        return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPED.get(code, code)
+
+    return _ESCAPE.sub(character, text)

@@ -1,0 +1,125 @@
+"""Records of logs as Arrow record batches, whole batches at a time: the quick way of `arrow`, by
+the compiled engine.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from kqueue.base.errors import CorruptBatch
+from kqueue.log_tools.rows import Partition, Selection, chosen, damaged_records, decoder, not_decoded, timestamp_type
+from kqueue.log_tools.segments import Readable, Unit
+from kqueue.records.batch import BatchHeader
+from kqueue.records.columns.contract import Bounds, Limits, Piece
+from kqueue.records.columns.decoding import Decoder
+from kqueue.records.columns.engine import EngineName, fast_module
+from kqueue.records.columns.shared import sequences, spread, timestamps
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMS = ("binary", "utf8")  # others are looked at one by one
+
+
+class Source(NamedTuple):
+    """What a run of rows comes from."""
+
+    log: Partition
+    unit: Unit
+
+
+def can_take(selection: Selection, data_bytes: int | None = None) -> bool:
+    """Whether keys and values are of forms that columns have, and a compiled engine is there and
+    worth loading for so many bytes.
+
+    None: there are many.
+    """
+    return selection.key_as in FORMS and selection.value_as in FORMS and fast_module("auto", data_bytes) is not None
+
+
+def column_batches(
+    logs: Iterable[Partition],
+    selection: Selection,
+    form: pa.Schema,
+    limits: Limits,
+    progress: Callable[[int], None],
+    engine: EngineName = "auto",
+) -> Iterator[pa.RecordBatch]:
+    """What `arrow.record_batches` makes of the rows of these logs, without the rows. `form`: the
+    schema. Raises: as `rows`.
+    """
+    found = Decoder(limits=limits, engine=engine)
+    for log in logs:
+        batches, start, end = chosen(log, selection, progress)
+        found.bounds = Bounds(start, end, selection.since_ms, selection.until_ms)
+        for batch in batches:
+            try:
+                for piece in _added(found, log, batch):
+                    yield _record_batch(piece, form, selection)
+            except CorruptBatch as error:
+                damaged_records(batch, error, selection)
+    for piece in found.finish():
+        yield _record_batch(piece, form, selection)
+
+
+def _added(found: Decoder, log: Partition, batch: Readable) -> Iterator[Piece]:
+    try:
+        yield from found.add(batch.data(), batch.unit, tag=Source(log, batch.unit))
+    except CorruptBatch as error:
+        raise CorruptBatch(f"{batch.place}, position {batch.position}: {error}") from error
+
+
+def _record_batch(piece: Piece, form: pa.Schema, selection: Selection) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = {
+        "topic": spread(piece, lambda source: source.log.topic, pa.string()),
+        "partition": spread(piece, lambda source: source.log.partition, pa.int32()),
+        "offset": piece.offset,
+        "timestamp": timestamps(piece),
+        "timestamp_type": spread(piece, lambda source: timestamp_type(source.unit), pa.string()),
+        "key": piece.key,
+        "value": piece.value,
+        "headers": piece.headers,
+        "leader_epoch": spread(
+            piece, lambda source: _of_batch(source.unit, "leader_epoch", "leader_epoch"), pa.int32()
+        ),
+        "producer_id": spread(piece, lambda source: _of_batch(source.unit, "producer_id", "producer_id"), pa.int64()),
+        "producer_epoch": spread(
+            piece, lambda source: _of_batch(source.unit, "producer_epoch", "producer_id"), pa.int16()
+        ),
+        "sequence": sequences(piece, lambda source: source.unit),
+    }
+    try:
+        for name, kind in (("key", selection.key_as), ("value", selection.value_as)):
+            if kind == "utf8":
+                columns[name] = columns[name].cast(pa.string())
+    except pa.ArrowInvalid:
+        _tell_undecoded(piece, selection)
+        raise
+    return pa.RecordBatch.from_arrays([columns[field.name] for field in form], schema=form)
+
+
+def _of_batch(unit: Unit, name: str, given_by: str) -> int | None:
+    """A number of the batch's header; None if there is none, which another, or the same, says by
+    being negative.
+    """
+    if not isinstance(unit, BatchHeader) or getattr(unit, given_by) < 0:
+        return None
+    return int(getattr(unit, name))
+
+
+def _tell_undecoded(piece: Piece, selection: Selection) -> None:
+    """Raises DecodeError: names the first offset whose key or value can't be decoded."""
+    key_of, value_of = decoder(selection.key_as), decoder(selection.value_as)
+    ends = list(accumulate(count for count, _ in piece.runs))
+    for row, (offset, key, value) in enumerate(
+        zip(piece.offset.to_pylist(), piece.key.to_pylist(), piece.value.to_pylist(), strict=True)
+    ):
+        try:
+            _ = key is None or key_of(key), value is None or value_of(value)
+        except ValueError as error:
+            raise not_decoded(piece.runs[bisect_right(ends, row)][1].log, offset, error) from None

@@ -1,0 +1,8 @@
+"""From the bytes of keys and values to text, for people."""
+
+from __future__ import annotations
+
+from kqueue.log_tools.decoders.contract import DecodeError, Decoder
+from kqueue.log_tools.decoders.values import VALUE_DECODERS, both, text_decoder, value_decoder
+
+__all__ = ["VALUE_DECODERS", "DecodeError", "Decoder", "both", "text_decoder", "value_decoder"]

@@ -1,0 +1,100 @@
+"""Records of `__consumer_offsets` and `__transaction_state` as Kafka's tool shows them: key and
+value as JSON.
+
+    key: int16 type, fields of version 0 | value: int16 version, fields of that version; null takes back what the key names
+
+Source: Kafka CoordinatorRecordSerde, DumpLogSegments.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kqueue.base.errors import CorruptData, UnsupportedVersion
+from kqueue.groups.schemas import (
+    CONSUMER_PROTOCOL,
+    VERSION,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from kqueue.log_tools.decoders import schemas
+from kqueue.log_tools.decoders.as_json import as_text, as_values
+from kqueue.log_tools.decoders.contract import DecodeError
+from kqueue.records.record import Record
+from kqueue.schema import reader
+
+Types = dict[int, tuple[type[Any], type[Any]]]
+DELETE = "<DELETE>"
+GROUP_TYPES: Types = {  # by the type in the key; groups of shares and of streams are not read
+    0: (OffsetCommitKey, schemas.LegacyOffsetCommitValue),
+    1: (OffsetCommitKey, OffsetCommitValue),
+    2: (GroupMetadataKey, GroupMetadataValue),
+    3: (schemas.GroupKey, schemas.ConsumerGroupMetadataValue),
+    4: (schemas.GroupKey, schemas.ConsumerGroupPartitionMetadataValue),
+    5: (schemas.MemberKey, schemas.ConsumerGroupMemberMetadataValue),
+    6: (schemas.GroupKey, schemas.TargetAssignmentMetadataValue),
+    7: (schemas.MemberKey, schemas.TargetAssignmentMemberValue),
+    8: (schemas.MemberKey, schemas.CurrentMemberAssignmentValue),
+    16: (schemas.RegularExpressionKey, schemas.RegularExpressionValue),
+}
+TRANSACTION_TYPES: Types = {0: (schemas.TransactionLogKey, schemas.TransactionLogValue)}
+
+
+def offsets_decoder(record: Record) -> tuple[str | None, str | None]:
+    """A record of `__consumer_offsets`. Raises DecodeError: it has no key."""
+    return _decode(record, GROUP_TYPES)
+
+
+def transaction_log_decoder(record: Record) -> tuple[str | None, str | None]:
+    """A record of `__transaction_state`. Raises DecodeError: it has no key."""
+    return _decode(record, TRANSACTION_TYPES)
+
+
+def _decode(record: Record, types: Types) -> tuple[str | None, str | None]:
+    if record.key is None:
+        raise DecodeError("a record of a coordinator's log has a key, found none")
+    try:
+        kind = _short(record.key)
+        if kind not in types:
+            return f"Unknown record type {kind} at offset {record.offset}, skipping.", None
+        key_class, value_class = types[kind]
+        key = {"type": str(kind), "data": as_values(_read(key_class, 0, record.key), 0)}
+        return as_text(key), DELETE if record.value is None else as_text(_value(value_class, record.value))
+    except (CorruptData, UnsupportedVersion) as error:
+        return f"Error at offset {record.offset}, skipping. {error}", None
+
+
+def _value(cls: type[Any], data: bytes) -> dict[str, Any]:
+    version = _short(data)
+    made = _read(cls, version, data)
+    values = as_values(made, version)
+    if isinstance(made, GroupMetadataValue) and made.protocol_type == CONSUMER_PROTOCOL:
+        for member, shown in zip(made.members, values["members"], strict=True):
+            _replace(shown, "subscription", ConsumerProtocolSubscription, member.subscription)
+            _replace(shown, "assignment", ConsumerProtocolAssignment, member.assignment)
+    return {"version": str(version), "data": values}
+
+
+def _replace(shown: dict[str, Any], name: str, cls: type[Any], data: bytes) -> None:
+    """Show what a member told its group in place of the bytes; they stay where they can't be read."""
+    try:
+        version = _short(data)
+        shown[name] = as_values(_read(cls, version, data), version)
+    except (CorruptData, UnsupportedVersion):
+        pass
+
+
+def _short(data: bytes) -> int:
+    if len(data) < VERSION.size:
+        raise DecodeError(f"expected a version of {VERSION.size} bytes, found {len(data)}")
+    number: int = VERSION.unpack_from(data)[0]
+    return number
+
+
+def _read(cls: type[Any], version: int, data: bytes) -> object:
+    """The struct behind the version; bytes after it are a newer version's, and passed over."""
+    return reader(cls, version)(memoryview(data), VERSION.size)[0]

@@ -1,0 +1,12 @@
+"""What stands in the files of a log, as lines of text: those of Kafka 4.3's DumpLogSegments, or of
+the tool of older Kafkas.
+"""
+
+from __future__ import annotations
+
+from kqueue.log_tools.dump.files import dump_file
+from kqueue.log_tools.dump.options import DumpOptions, Form
+from kqueue.log_tools.dump.problems import Problems
+from kqueue.log_tools.dump.sources import SUFFIXES, Source, sources_in
+
+__all__ = ["SUFFIXES", "DumpOptions", "Form", "Problems", "Source", "dump_file", "sources_in"]

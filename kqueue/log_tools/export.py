@@ -1,0 +1,246 @@
+"""Records of log folders to a file: Parquet, Arrow, or JSON lines. The file appears under its name
+only when it is whole.
+
+A line of JSON has the columns of a row; bytes are text where they are UTF-8, else ``{"base64":
+"…"}``, as `kqueue produce --format json` reads them.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal, get_args
+
+from kqueue.base.errors import NotALogFolder
+from kqueue.base.names import INTERNAL_TOPICS, did_you_mean, parse_partition_folder
+from kqueue.log_tools.arrow import BYTES_MAX, ROWS_MAX, all_batches, need_pyarrow, schema
+from kqueue.log_tools.folder import LogFolder, open_log
+from kqueue.log_tools.meter import Meter, Progress
+from kqueue.log_tools.rows import Row, Selection, rows
+from kqueue.log_tools.verify import find_target
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Format = Literal["parquet", "arrow", "jsonl"]
+FORMATS: tuple[str, ...] = get_args(Format)
+SUFFIXES: dict[str, Format] = {
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
+PARTIAL = ".partial"
+STANDARD_OUTPUT = "-"
+HIDDEN_TOPICS = INTERNAL_TOPICS | {"__cluster_metadata"}
+
+
+@dataclass(slots=True)
+class Exported:
+    """What was written. `partitions`: folders that were read."""
+
+    rows: int = 0
+    partitions: list[str] = field(default_factory=list)
+
+
+def format_of(to: str | Path, name: str | None = None) -> Format:
+    """The format of this name, or the one that the file's suffix tells. Raises ValueError: it tells
+    none, or there is none such.
+    """
+    if name is not None:
+        known: dict[str, Format] = {format: format for format in SUFFIXES.values()}
+        if name in known:
+            return known[name]
+        raise ValueError(f"there is no format {name!r}{did_you_mean(name, FORMATS)} (there are: {', '.join(FORMATS)})")
+    suffix = Path(to).suffix
+    if suffix in SUFFIXES:
+        return SUFFIXES[suffix]
+    raise ValueError(
+        f"the name {str(to)!r} does not tell the format: end it with {', '.join(SUFFIXES)}, or name the format"
+    )
+
+
+def open_logs(folders: Sequence[str | Path], topics: Sequence[str] = ()) -> list[LogFolder]:
+    """The partitions that these folders are or hold; of a data folder's, those of `topics`, or all
+    but the internal ones'.
+
+    Raises NotALogFolder: a folder is neither, or a topic is not there. StorageFailed: one can't be
+    read.
+    """
+    logs: list[LogFolder] = []
+    for folder in folders:
+        target = find_target(folder)
+        if target.partition is not None:
+            logs.append(open_log(folder))
+            continue
+        names = [entry.name for entry in target.storage.list("") if entry.is_folder]
+        found = sorted((key, name) for name in names if (key := parse_partition_folder(name)))
+        for (topic, _), name in found:
+            if topic in topics if topics else topic not in HIDDEN_TOPICS:
+                with contextlib.suppress(NotALogFolder):  # nothing has been written to it
+                    logs.append(LogFolder(target.storage, name))
+    missing = set(topics) - {log.topic for log in logs}
+    if missing:
+        raise NotALogFolder(f"there is no log of topic {', '.join(sorted(missing))} in {', '.join(map(str, folders))}")
+    return logs
+
+
+def export(
+    logs: Sequence[LogFolder],
+    to: str | Path,
+    *,
+    format: str | None = None,
+    selection: Selection | None = None,
+    overwrite: bool = False,
+    rows_max: int = ROWS_MAX,
+    bytes_max: int = BYTES_MAX,
+    progress: Progress | None = None,
+    output: IO[bytes] | None = None,
+) -> Exported:
+    """Write records, partition after partition, to the file `to`.
+
+    Args: format: see `format_of`. overwrite: replace a file that is there. rows_max, bytes_max: of
+    a Parquet row group or Arrow batch, which bound the memory that this takes. progress: called
+    with the bytes of log that are done, and those that there are. output: where to write if `to` is
+    "-", JSON lines only. Crash: the old file, or none; at most a file `to`.partial is left. On
+    return the file is on disk. Raises FileExistsError. ExtraNeeded: no pyarrow. ValueError: the
+    format. And as `rows`, OSError; nothing is left of the file then.
+    """
+    selection = selection or Selection()
+    kind = format_of(to, format)
+    if kind != "jsonl":
+        need_pyarrow()
+        if str(to) == STANDARD_OUTPUT:
+            raise ValueError("only JSON lines can go to standard output")
+    result = Exported()
+    meter = Meter(progress, sum(log.size for log in logs))
+    if output is not None and str(to) == STANDARD_OUTPUT:
+        _write_lines(_all_rows(logs, selection, result, meter), output)
+        return result
+    path = Path(to)
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} is there already")
+    with _whole_file(path) as file:
+        if kind == "jsonl":
+            _write_lines(_all_rows(logs, selection, result, meter), file)
+        else:
+            WRITERS[kind](_all_batches(logs, selection, result, meter, rows_max, bytes_max), file, selection)
+    return result
+
+
+def _all_rows(logs: Sequence[LogFolder], selection: Selection, result: Exported, meter: Meter) -> Iterator[Row]:
+    for log in _each(logs, result):
+        for row in rows(log, selection, meter.add):
+            result.rows += 1
+            yield row
+    meter.finish()
+
+
+def _all_batches(
+    logs: Sequence[LogFolder], selection: Selection, result: Exported, meter: Meter, rows_max: int, bytes_max: int
+) -> Iterator[pa.RecordBatch]:
+    size = sum(log.size for log in logs)
+    found = all_batches(
+        _each(logs, result), selection, rows_max=rows_max, bytes_max=bytes_max, progress=meter.add, data_bytes=size
+    )
+    for batch in found:
+        result.rows += batch.num_rows
+        yield batch
+    meter.finish()
+
+
+def _each(logs: Sequence[LogFolder], result: Exported) -> Iterator[LogFolder]:
+    for log in logs:
+        result.partitions.append(log.place)
+        yield log
+
+
+@contextlib.contextmanager
+def _whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file that gets its name when all is in it and on disk; if anything fails, nothing is left
+    of it.
+    """
+    partial = path.with_name(path.name + PARTIAL)
+    try:
+        with partial.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "nt":  # Windows has no descriptors of folders
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+# --- formats
+
+
+def _write_parquet(found: Iterator[pa.RecordBatch], file: IO[bytes], selection: Selection) -> None:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(file, schema(selection.key_as, selection.value_as), compression="zstd") as writer:
+        for batch in found:
+            writer.write_batch(batch, row_group_size=max(batch.num_rows, 1))
+
+
+def _write_arrow(found: Iterator[pa.RecordBatch], file: IO[bytes], selection: Selection) -> None:
+    import pyarrow as pa
+
+    with pa.ipc.new_file(file, schema(selection.key_as, selection.value_as)) as writer:
+        for batch in found:
+            writer.write_batch(batch)
+
+
+WRITERS: dict[Format, Callable[[Iterator[pa.RecordBatch], IO[bytes], Selection], None]] = {
+    "parquet": _write_parquet,
+    "arrow": _write_arrow,
+}
+
+
+def _write_lines(found: Iterator[Row], output: IO[bytes]) -> None:
+    for row in found:
+        output.write(json_line(row))
+    output.flush()
+
+
+def json_line(row: Row) -> bytes:
+    """A row as a line of JSON."""
+    values = row._asdict()
+    values["key"] = _json_of(row.key)
+    values["value"] = _json_of(row.value)
+    values["headers"] = [[_header_name(name), _json_of(value)] for name, value in row.headers]
+    return json.dumps(values, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def _json_of(value: Any) -> Any:
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no such numbers
+    return value
+
+
+def _header_name(name: str) -> str:
+    """Bytes that are no UTF-8 are replaced: JSON has no room for them in a name."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,328 @@
+"""A partition's folder, opened read only: its segments, batches and records, of a running or
+stopped Kafka or kqueue.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Unpack
+
+from kqueue.base.errors import CorruptBatch, CorruptIndex, NotALogFolder, OffsetOutOfRange, StorageFailed
+from kqueue.base.names import parse_partition_folder
+from kqueue.log.formats.checkpoints import LOG_STARTS, decode_offsets, decode_partition_metadata
+from kqueue.log.formats.filenames import CLEANED, DELETED, LOG, PARTITION_METADATA, SWAP, parse_file_name
+from kqueue.log.recovery.damage import Damage
+from kqueue.log_tools import arrow
+from kqueue.log_tools.lookup import end_of
+from kqueue.log_tools.rows import Selection, SelectionArgs
+from kqueue.log_tools.segments import Batch, Segment
+from kqueue.log_tools.sound import OnDamage, reporter, sound_batches
+from kqueue.log_tools.transactions import Transactions
+from kqueue.records.batch import DECOMPRESSED_BYTES_MAX
+from kqueue.records.record import Record
+from kqueue.storage import Entry, LocalStorage, Storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Isolation = Literal["read_uncommitted", "read_committed"]
+ISOLATIONS = ("read_uncommitted", "read_committed")
+PAUSES_S = (
+    0.0,
+    0.0,
+    0.001,
+    0.002,
+    0.005,
+    0.01,
+    0.02,
+    *(0.05,) * 40,
+)  # between looks at a folder whose files get other names: two seconds
+
+
+def open_log(folder: str | Path) -> LogFolder:
+    """Open the folder of a partition, such as ``data/orders-0``, to read it; iterating gives its
+    records.
+
+    Nothing is written or locked, so the folder may belong to a running broker, Kafka or kqueue, or
+    lie on a read-only disk. What is there is listed once, now: open it again to see what has come
+    since.
+
+    Raises: NotALogFolder: there is no such folder, or it holds no log. StorageFailed: it can't be
+    read.
+    """
+    path = Path(folder).resolve()
+    if not path.is_dir():
+        raise NotALogFolder(
+            f"{folder} is a file, expected the folder of a partition"
+            if path.exists()
+            else f"there is no folder {folder}"
+        )
+    return LogFolder(LocalStorage(path.parent), path.name)
+
+
+class LogFolder:
+    """A partition's log. `topic`, `partition`: what the folder's name says, None: it is no
+    partition's name.
+
+    `segments`: oldest first; `topic_id`: 16 bytes, None: the folder does not say.
+    """
+
+    def __init__(self, storage: Storage, folder: str) -> None:
+        """Open `folder` of `storage`. Raises: as `open_log`."""
+        self.storage = storage
+        self.folder = folder
+        named = parse_partition_folder(folder)
+        self.topic: str | None = named[0] if named else None
+        self.partition: int | None = named[1] if named else None
+        self.segments = _find_segments(storage, folder)
+        if not self.segments:
+            raise NotALogFolder(f"{self.place} holds no log: expected files such as 00000000000000000000{LOG}")
+
+    def __repr__(self) -> str:
+        return f"<log {self.place}, {len(self.segments)} segments>"
+
+    def __iter__(self) -> Iterator[Record]:
+        return self.records()
+
+    @property
+    def place(self) -> str:
+        """The folder, for people."""
+        return f"{self.storage.place}/{self.folder}"
+
+    @property
+    def size(self) -> int:
+        """Bytes of all log files, when the folder was listed."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def topic_id(self) -> bytes | None:
+        """The 16-byte id that partition.metadata names; None: there is no such file, or it can't be
+        read.
+        """
+        try:
+            return decode_partition_metadata(self.storage.read(f"{self.folder}/{PARTITION_METADATA}"))
+        except (FileNotFoundError, CorruptIndex):
+            return None
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that counts: the first segment's, or a later one up to which records
+        were deleted.
+
+        The latter stands in the log-start-offset-checkpoint beside the folder, which a running
+        broker writes once a minute.
+        """
+        first = self.segments[0].base_offset
+        try:
+            offsets = decode_offsets(self.storage.read(LOG_STARTS))
+        except (FileNotFoundError, CorruptIndex, StorageFailed):
+            return first
+        return max(first, offsets.get((self.topic or "", self.partition or 0), first))
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last whole batch; a batch that is being appended does not count.
+        Raises StorageFailed.
+        """
+        return end_of(self.segments[-1])
+
+    def batches(
+        self,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        check: bool = True,
+        on_damage: OnDamage = "raise",
+    ) -> Iterator[Batch]:
+        """The batches, in order, from the one that holds `start_offset` to the last that begins
+        before `end_offset`.
+
+        Args:
+            start_offset, end_offset: None = the log's own; in a gap that compaction left the next batch counts.
+            check: compare checksums, which reads every byte; else only headers are read.
+            on_damage: "raise"; "skip": go on with the next sound batch; or a function that is told, and then as "skip".
+        Raises: CorruptBatch: names file, position, what was expected and found. OffsetOutOfRange: below the log's start or
+        negative. StorageFailed. FileNotFoundError: a running broker has deleted a segment meanwhile.
+        """
+        start = self._checked_start(start_offset)
+        return self._batches(start, end_offset, check, on_damage)
+
+    def records(
+        self,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        isolation: Isolation = "read_uncommitted",
+        check: bool = True,
+        on_damage: OnDamage = "raise",
+        limit_bytes: int = DECOMPRESSED_BYTES_MAX,
+    ) -> Iterator[Record]:
+        """The records with start_offset <= offset < end_offset, in order, without the brokers' own
+        control records.
+
+        Args:
+            isolation: "read_committed" leaves out aborted transactions, and ends before the first that is open; it looks
+                through the headers of the log first. The memory it takes grows with the number of aborted transactions.
+            limit_bytes: what one batch may decompress to.
+            others: as `batches`.
+        Raises: as `batches`; UnsupportedCodec.
+        """
+        if isolation not in ISOLATIONS:
+            raise ValueError(f"isolation is one of {', '.join(ISOLATIONS)}, not {isolation!r}")
+        start = self._checked_start(start_offset)
+        end = end_offset
+        aborted = None
+        if isolation == "read_committed":
+            aborted = Transactions(self._batches(start, None, False, on_damage))
+            if aborted.stable_end is not None:
+                end = aborted.stable_end if end is None else min(end, aborted.stable_end)
+        return self._records(self._batches(start, end, check, on_damage), start, end, aborted, on_damage, limit_bytes)
+
+    def arrow_batches(
+        self, *, rows_max: int = arrow.ROWS_MAX, bytes_max: int = arrow.BYTES_MAX, **selection: Unpack[SelectionArgs]
+    ) -> Iterator[pa.RecordBatch]:
+        """The records as Apache Arrow record batches, of at most `rows_max` rows and about
+        `bytes_max` bytes.
+
+        Args: selection: as the fields of `kqueue.log_tools.rows.Selection`, start_offset, since_ms,
+        read_committed, value_as and others. Columns: those of `kqueue.log_tools.rows.Row`. Raises: as
+        `records`; ExtraNeeded: pyarrow is not installed.
+        """
+        return arrow.arrow_batches(
+            self, Selection(**selection), rows_max=rows_max, bytes_max=bytes_max, data_bytes=self.size
+        )
+
+    def to_arrow(self, **selection: Unpack[SelectionArgs]) -> pa.Table:
+        """All of `arrow_batches` as one table, in memory. Raises: as `arrow_batches`."""
+        return arrow.to_table(self, Selection(**selection), data_bytes=self.size)
+
+    def _checked_start(self, start_offset: int | None) -> int:
+        first = self.start_offset
+        if start_offset is None:
+            return first
+        if start_offset < first:
+            raise OffsetOutOfRange(f"offset {start_offset} lies before the start of {self.place}, which is {first}")
+        return start_offset
+
+    def _batches(self, start: int, end_offset: int | None, check: bool, on_damage: OnDamage) -> Iterator[Batch]:
+        report = reporter(on_damage)
+        for segment, following in pairwise((*self.segments, None)):
+            assert segment is not None
+            if (following is not None and following.base_offset <= start) or (
+                end_offset is not None and segment.base_offset >= end_offset
+            ):
+                continue
+            next_base = following.base_offset if following is not None else None
+            for batch in sound_batches(segment, start, next_base, check=check, report=report):
+                if (
+                    end_offset is not None
+                    and batch.base_offset >= end_offset
+                    and (batch.magic == 2 or not batch.unit.codec_id)
+                ):
+                    return
+                yield batch
+
+    def _records(
+        self,
+        batches: Iterable[Batch],
+        start: int,
+        end: int | None,
+        aborted: Transactions | None,
+        on_damage: OnDamage,
+        limit_bytes: int,
+    ) -> Iterator[Record]:
+        for batch in batches:
+            if batch.is_control or (aborted is not None and aborted.is_aborted(batch)):
+                continue
+            whole = batch.magic == 2 and batch.base_offset >= start and (end is None or batch.last_offset < end)
+            try:
+                if whole:
+                    yield from batch.records(limit_bytes=limit_bytes)
+                    continue
+                for record in batch.records(limit_bytes=limit_bytes):
+                    if record.offset >= start and (end is None or record.offset < end):
+                        yield record
+            except CorruptBatch as error:
+                if on_damage == "raise":
+                    raise
+                reporter(on_damage)(
+                    Damage(batch.place, batch.position, "records as its header counts them", str(error))
+                )
+
+
+def _find_segments(storage: Storage, folder: str) -> tuple[Segment, ...]:
+    """The segments, oldest first; looked at again while a broker gives files other names. Raises
+    StorageFailed: it does not end.
+    """
+    before = storage.list(folder)
+    for pause_s in PAUSES_S:
+        try:
+            segments = _segments_of(storage, folder, before)
+        except FileNotFoundError:
+            segments = None
+        # a listing may miss a file whose name changes, and what was read since may be another's: it
+        # counts if it is the same after
+        now = storage.list(folder)
+        if segments is not None and _sealed(before) == _sealed(now):
+            return segments
+        before = now
+        time.sleep(pause_s)
+    raise StorageFailed(
+        f"{storage.place}/{folder}: its files get other names faster than they can be looked at; try again a little later"
+    )
+
+
+def _sealed(listed: Sequence[Entry]) -> list[tuple[str, int]]:
+    """What must not change while one looks: names, and sizes of logs but of the last, which grows;
+    `.cleaned` files are being made.
+    """
+    names = [entry.name for entry in listed]
+    last = max((name for name in names if name.endswith(LOG)), default="")
+    return [
+        (entry.name, entry.size if entry.name.endswith((LOG, LOG + SWAP)) and entry.name != last else 0)
+        for entry in listed
+    ]
+
+
+def _segments_of(storage: Storage, folder: str, listed: Iterable[Entry]) -> tuple[Segment, ...]:
+    """The segments among these entries, oldest first. Raises FileNotFoundError: one has gone
+    meanwhile.
+
+    Where compaction is being installed, or was cut short after its point of no return, the new
+    segments stand for those that they cover: of these some may be gone already. See
+    `kqueue.log.compaction.swap` for the names.
+    """
+    found: dict[int, Segment] = {}
+    swapped: list[Segment] = []
+    entries: dict[tuple[int, str], dict[str, Entry]] = {}
+    for entry in listed:
+        state = next((state for state in (SWAP, DELETED, CLEANED) if entry.name.endswith(state)), "")
+        parsed = None if entry.is_folder else parse_file_name(entry.name.removesuffix(state))
+        if parsed is not None:
+            entries.setdefault((parsed[0], state), {})[parsed[1]] = entry
+    unfinished = min(
+        (offset for offset, state in entries if state == CLEANED), default=None
+    )  # swaps from there on do not count
+    for (offset, state), files in sorted(entries.items()):
+        if (
+            LOG not in files
+            or state in (DELETED, CLEANED)
+            or (state == SWAP and unfinished is not None and offset >= unfinished)
+        ):
+            continue
+        segment = Segment(
+            storage, folder, offset, {suffix: entry.name for suffix, entry in files.items()}, files[LOG].size
+        )
+        if state == SWAP or LOG in entries.get((offset, DELETED), {}):
+            swapped.append(segment)
+        if state != SWAP:
+            found[offset] = segment
+    for segment in swapped:
+        end = end_of(segment)
+        found = {offset: old for offset, old in found.items() if not segment.base_offset < offset < end} | {
+            segment.base_offset: segment
+        }
+    return tuple(found[offset] for offset in sorted(found))

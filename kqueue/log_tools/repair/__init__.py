@@ -1,0 +1,265 @@
+"""Mend the damaged partitions of a data folder, or one of them: never without a copy.
+
+The copy comes first, and is whole and on disk before anything else is touched. A repair that is cut
+short can begin again, with a copy of its own: what it has done so far stays, and no step leaves a
+folder that a broker would read wrongly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kqueue.base.errors import CorruptIndex, NotALogFolder, RepairRefused, StorageFailed, TooManyOpenFiles
+from kqueue.log.formats.checkpoints import (
+    CLEAN_SHUTDOWN,
+    LOCK,
+    LOG_STARTS,
+    META_PROPERTIES,
+    decode_offsets,
+    encode_offsets,
+)
+from kqueue.log.formats.filenames import LOG
+from kqueue.log_tools.findings import Report
+from kqueue.log_tools.folder import LogFolder
+from kqueue.log_tools.meter import Meter, Progress
+from kqueue.log_tools.repair.copying import check_room, check_target, copy_files
+from kqueue.log_tools.repair.cutting import Lost
+from kqueue.log_tools.repair.mending import Done, PartitionRepair
+from kqueue.log_tools.verify import find_target, verify_storage
+from kqueue.log_tools.verify.datafolder import CHECKPOINTS, CLEANED_TO, DataFolder, read_data_folder
+from kqueue.storage import LocalStorage, Lock, Storage
+
+__all__ = ["Done", "Lost", "Repaired", "repair", "repair_storage"]
+_COPIED = (*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN)
+
+
+@dataclass(slots=True)
+class Repaired:
+    """What a repair found and did. `copy`: where the copy is, None: nothing was damaged, or it was
+    a trial.
+
+    `lost`: what was cut out of logs; `done`: every change, in order; `failed`: partitions that
+    could not be mended, and why. `before`, `after`: the checks; None: nothing was done.
+    """
+
+    folder: str
+    before: Report
+    after: Report | None = None
+    copy: str | None = None
+    copied_bytes: int = 0
+    lost: list[Lost] = field(default_factory=list)
+    done: list[Done] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is damaged now."""
+        return (self.after or self.before).is_sound and not self.failed
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "folder": self.folder,
+            "sound": self.is_sound,
+            "copy": self.copy,
+            "lost": [lost._asdict() for lost in self.lost],
+            "done": [done._asdict() for done in self.done],
+            "failed": self.failed,
+            "before": self.before.as_json(),
+            "after": self.after.as_json() if self.after is not None else None,
+        }
+
+
+def repair(
+    path: str | Path,
+    copy_to: str | Path | None,
+    *,
+    dry_run: bool = False,
+    deep: bool = False,
+    allow_gaps: bool = False,
+    progress: Progress | None = None,
+) -> Repaired:
+    """Mend a partition's folder, or the damaged partitions of a data folder, after copying what
+    will be changed to `copy_to`.
+
+    Batches that are damaged are cut out; all others keep their offsets, so that a gap stays.
+    Indexes, snapshots, leader epochs and checkpoints that are wrong are made anew. Nothing is
+    copied or changed if nothing is damaged.
+
+    Args: copy_to: a folder that is not there, or is empty; it may be None in a dry run. dry_run:
+    only say what would be done to the logs. deep: also cut batches whose checksum is right and
+    whose records can't be read. allow_gaps: see `verify`. progress: of the copy. Raises:
+    NotALogFolder. FolderInUse: a broker is at work. RepairRefused: no room, or no place for the
+    copy. StorageFailed.
+    """
+    target = find_target(path)
+    if dry_run:
+        return repair_storage(target.storage, target.partition, None, "", deep=deep, allow_gaps=allow_gaps)
+    if copy_to is None:
+        raise RepairRefused("a repair needs a folder to copy to first")
+    copy = Path(copy_to).resolve()
+    if copy == Path(target.place) or Path(target.storage.place) in copy.parents:
+        raise RepairRefused(f"{copy} lies within {target.storage.place}, which is to be copied")
+    if not copy.parent.is_dir():
+        raise RepairRefused(f"there is no folder {copy.parent} to make the copy in")
+    return repair_storage(
+        target.storage,
+        target.partition,
+        LocalStorage(copy.parent),
+        copy.name,
+        deep=deep,
+        allow_gaps=allow_gaps,
+        progress=progress,
+    )
+
+
+def repair_storage(
+    storage: Storage,
+    partition: str | None,
+    target: Storage | None,
+    name: str,
+    *,
+    deep: bool = False,
+    allow_gaps: bool = False,
+    progress: Progress | None = None,
+) -> Repaired:
+    """`repair` for storages: `storage` is rooted at the data folder, the copy goes to the folder
+    `name` of `target`; None: a dry run.
+    """
+    if target is not None:
+        check_target(target, name)
+    lock = _lock(storage) if target is not None else None
+    try:
+        return _Repair(storage, partition, deep, allow_gaps).run(target, name, progress)
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _lock(storage: Storage) -> Lock | None:
+    """Keep brokers out; None: what is around the partition is no data folder, so that none can be
+    at work. Raises FolderInUse.
+    """
+    names = {entry.name for entry in storage.list("")}
+    return storage.lock(LOCK) if names & {LOCK, *_COPIED} else None
+
+
+class _Repair:
+    def __init__(self, storage: Storage, partition: str | None, deep: bool, allow_gaps: bool) -> None:
+        self.storage = storage
+        self.partition = partition
+        self.deep = deep
+        self.allow_gaps = allow_gaps
+        self.result = Repaired("", self._verify())
+        self.result.folder = self.result.before.folder
+
+    def _verify(self) -> Report:
+        return verify_storage(self.storage, self.partition, deep=self.deep, allow_gaps=self.allow_gaps)
+
+    def run(self, target: Storage | None, name: str, progress: Progress | None) -> Repaired:
+        result = self.result
+        if result.before.is_sound:
+            return result
+        data = read_data_folder(self.storage, Report(""))
+        wrong = {finding.file for finding in result.before.errors}
+        folders = sorted({file.partition("/")[0] for file in wrong if "/" in file} | self._too_short(data, wrong))
+        if target is None:
+            self._each(folders, lambda folder: self._partition(data, folder).plan())
+            return result
+        self._copy(folders, target, name, progress)
+        self._each(folders, lambda folder: self._partition(data, folder).mend())
+        if self.partition is None:
+            self._mend_checkpoints(data, wrong)
+        result.after = self._verify()
+        return result
+
+    def _too_short(self, data: DataFolder, wrong: set[str]) -> set[str]:
+        """Partitions that end before the checkpoints say: a broker would give offsets away twice."""
+        if self.partition is not None or not wrong & set(CHECKPOINTS):
+            return set()
+        return {path for path in data.partitions.values() if self._partition(data, path).is_too_short()}
+
+    def _partition(self, data: DataFolder, folder: str) -> PartitionRepair:
+        return PartitionRepair(self.storage, folder, data, deep=self.deep, allow_gaps=self.allow_gaps)
+
+    def _each(self, folders: list[str], work: Callable[[str], Any]) -> None:
+        for folder in folders:
+            try:
+                mended = work(folder)
+            except (StorageFailed, FileNotFoundError) as error:
+                self.result.failed.append(f"{folder}: {error}")
+                continue
+            self.result.lost += mended.lost
+            self.result.done += mended.done
+
+    # --- the copy
+
+    def _copy(self, folders: list[str], target: Storage, name: str, progress: Progress | None) -> None:
+        sizes: dict[str, int] = {entry.name: entry.size for entry in self.storage.list("") if entry.name in _COPIED}
+        for folder in folders:
+            sizes |= {
+                f"{folder}/{entry.name}": entry.size for entry in self.storage.list(folder) if not entry.is_folder
+            }
+        total = sum(sizes.values())
+        check_room(
+            self.storage, target, total, max((size for path, size in sizes.items() if path.endswith(LOG)), default=0)
+        )
+        meter = Meter(progress, total)
+        copy_files(self.storage, list(sizes), target, name, meter.add)
+        meter.finish()
+        self.result.copy = f"{target.place}/{name}"
+        self.result.copied_bytes = total
+
+    # --- the data folder's own files
+
+    def _mend_checkpoints(self, data: DataFolder, wrong: set[str]) -> None:
+        for name in CHECKPOINTS:
+            if name not in wrong:
+                continue
+            offsets = dict(data.offsets[name])
+            if offsets or self._is_readable(name):
+                changed = self._clamp(name, offsets, data)
+            else:
+                changed = ["emptied, since it can't be read: the logs tell what they hold"]
+            if changed:
+                self.storage.write_atomic(name, encode_offsets(offsets))
+                self.result.done += [Done(name, what) for what in changed]
+
+    def _is_readable(self, name: str) -> bool:
+        try:
+            decode_offsets(self.storage.read(name))
+        except TooManyOpenFiles:
+            raise  # nothing is known of the file, which would be emptied
+        except (CorruptIndex, StorageFailed, FileNotFoundError):
+            return False
+        return True
+
+    def _clamp(self, name: str, offsets: dict[tuple[str, int], int], data: DataFolder) -> list[str]:
+        """No offset beyond its log's end; a log start that is beyond would have the whole log
+        dropped, so it goes.
+        """
+        changed = []
+        for key, offset in list(offsets.items()):
+            folder = data.partitions.get(key)
+            if folder is None or name == CLEANED_TO:
+                continue
+            end_offset = self._end_offset(folder)
+            if offset <= end_offset:
+                continue
+            if name == LOG_STARTS:
+                del offsets[key]
+                changed.append(
+                    f"{folder}: {offset} taken out, the log ends at {end_offset}; records that were deleted may be back"
+                )
+            else:
+                offsets[key] = end_offset
+                changed.append(f"{folder}: {offset} lowered to the log's end, {end_offset}")
+        return changed
+
+    def _end_offset(self, folder: str) -> int:
+        try:
+            return LogFolder(self.storage, folder).end_offset
+        except (NotALogFolder, StorageFailed, FileNotFoundError):
+            return 0

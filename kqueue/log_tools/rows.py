@@ -1,0 +1,261 @@
+"""Records as rows of a table: which of a log's are taken, and what its columns hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypedDict
+
+from kqueue.base.errors import CorruptBatch
+from kqueue.base.names import did_you_mean
+from kqueue.log.recovery.damage import Damage
+from kqueue.log_tools.decoders import VALUE_DECODERS, DecodeError
+from kqueue.log_tools.segments import Readable, Unit
+from kqueue.log_tools.sound import OnDamage, reporter
+from kqueue.log_tools.transactions import Transactions
+from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader
+from kqueue.records.record import Headers
+
+CREATE_TIME = "CreateTime"
+LOG_APPEND_TIME = "LogAppendTime"
+ROW_BYTES = 100  # about what a row takes besides key, value and headers
+
+
+class Row(NamedTuple):
+    """One record. Times in ms since 1970; None where the record, or its format, has no such thing.
+
+    `timestamp_type`: whose time it is, the producer's or the broker's. `key`, `value`: bytes, or
+    what they were decoded to.
+    """
+
+    topic: str | None
+    partition: int | None
+    offset: int
+    timestamp: int | None
+    timestamp_type: str | None
+    key: Any
+    value: Any
+    headers: Headers
+    leader_epoch: int | None
+    producer_id: int | None
+    producer_epoch: int | None
+    sequence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which records are taken: offsets and times (ms) from the first bound on, and below the
+    second; None: no bound.
+
+    Records without a time are not taken where a bound of time is given. `read_committed`: none of
+    transactions that are open or were aborted. `on_damage`: as for `LogFolder.batches`. `key_as`,
+    `value_as`: names of DECODERS. Raises ValueError: no such decoder.
+    """
+
+    start_offset: int | None = None
+    end_offset: int | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    read_committed: bool = False
+    key_as: str = "binary"
+    value_as: str = "binary"
+    on_damage: OnDamage = "raise"
+
+    def __post_init__(self) -> None:
+        decoder(self.key_as)
+        decoder(self.value_as)
+
+
+class SelectionArgs(TypedDict, total=False):
+    """The fields of `Selection`, as arguments."""
+
+    start_offset: int | None
+    end_offset: int | None
+    since_ms: int | None
+    until_ms: int | None
+    read_committed: bool
+    key_as: str
+    value_as: str
+    on_damage: OnDamage
+
+
+# --- what keys and values are
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8")
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise DecodeError("it is nested too deeply") from None
+
+
+NUMBERS = ("short", "integer", "long", "float", "double")  # as Kafka's own serializers write them
+DECODERS: dict[str, Callable[[bytes], Any]] = {
+    "binary": bytes,
+    "utf8": _text,
+    "json": _json,
+    **{name: VALUE_DECODERS[name] for name in NUMBERS},
+}
+
+
+def decoder(name: str) -> Callable[[bytes], Any]:
+    """The function that decodes keys or values. Raises ValueError: there is none of this name."""
+    if name not in DECODERS:
+        raise ValueError(
+            f"{name!r} is no form of keys and values{did_you_mean(name, DECODERS)} (there are: {', '.join(DECODERS)})"
+        )
+    return DECODERS[name]
+
+
+# --- rows
+
+
+class Partition(Protocol):
+    """What rows are made of, such as a `LogFolder`, which says what each of these is."""
+
+    topic: str | None
+    partition: int | None
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def start_offset(self) -> int: ...
+
+    def batches(
+        self,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        check: bool = True,
+        on_damage: OnDamage = "raise",
+    ) -> Iterator[Readable]: ...
+
+
+def rows(log: Partition, selection: Selection, progress: Callable[[int], None] | None = None) -> Iterator[Row]:
+    """The rows of a partition, in order of offset.
+
+    Args: progress: told the bytes of log that were read since the last call. Raises: CorruptBatch:
+    names file and position. DecodeError: a key or value is not what the selection says.
+    UnsupportedCodec, StorageFailed. Memory: one batch, and three numbers per aborted transaction if
+    `read_committed`.
+    """
+    key_of, value_of = decoder(selection.key_as), decoder(selection.value_as)
+    return _rows(log, selection, key_of, value_of, progress or (lambda size: None))
+
+
+def _rows(
+    log: Partition,
+    selection: Selection,
+    key_of: Callable[[bytes], Any],
+    value_of: Callable[[bytes], Any],
+    progress: Callable[[int], None],
+) -> Iterator[Row]:
+    batches, start, end = chosen(log, selection, progress)
+    since, until = selection.since_ms, selection.until_ms
+    for batch in batches:
+        try:
+            yield from _of_batch(log, batch, start, end, since, until, key_of, value_of)
+        except CorruptBatch as error:
+            damaged_records(batch, error, selection)
+
+
+def chosen(
+    log: Partition, selection: Selection, progress: Callable[[int], None]
+) -> tuple[Iterator[Readable], int, int | None]:
+    """The batches that hold what is selected, and perhaps more; and which offsets are: from the
+    first number on, below the second.
+
+    `progress` is told the bytes of each batch. Raises: as `rows`, now or as the batches are asked
+    for.
+    """
+    start = max(selection.start_offset or 0, log.start_offset)
+    end, transactions = selection.end_offset, None
+    if selection.read_committed:
+        transactions = Transactions(log.batches(check=False, on_damage=selection.on_damage))
+        if transactions.stable_end is not None:
+            end = transactions.stable_end if end is None else min(end, transactions.stable_end)
+    found = log.batches(start_offset=start, end_offset=end, on_damage=selection.on_damage)
+    return _wanted(found, transactions, selection.since_ms, progress), start, end
+
+
+def _wanted(
+    batches: Iterator[Readable], transactions: Transactions | None, since: int | None, progress: Callable[[int], None]
+) -> Iterator[Readable]:
+    for batch in batches:
+        progress(batch.size)
+        if batch.is_control or (transactions is not None and transactions.is_aborted(batch)):
+            continue
+        if since is None or batch.unit.max_timestamp >= since:
+            yield batch
+
+
+def damaged_records(batch: Readable, error: CorruptBatch, selection: Selection) -> None:
+    """Tell that the records of a batch whose checksum is right are wrong, as the selection says.
+    Raises `error`.
+    """
+    if selection.on_damage == "raise":
+        raise error
+    reporter(selection.on_damage)(Damage(batch.place, batch.position, "records as its header counts them", str(error)))
+
+
+def timestamp_type(unit: Unit) -> str | None:
+    """Whose time the records of a batch have; None: its format has none."""
+    return LOG_APPEND_TIME if unit.is_log_append_time else CREATE_TIME if unit.magic else None
+
+
+def not_decoded(log: Partition, offset: int, error: Exception) -> DecodeError:
+    return DecodeError(f"{log.place}, offset {offset}: a key or value is not what it was said to be: {error}")
+
+
+def _of_batch(
+    log: Partition,
+    batch: Readable,
+    start: int,
+    end: int | None,
+    since: int | None,
+    until: int | None,
+    key_of: Callable[[bytes], Any],
+    value_of: Callable[[bytes], Any],
+) -> Iterator[Row]:
+    topic, partition, unit = log.topic, log.partition, batch.unit
+    timestamp: int | None
+    sequence: int | None
+    kind = timestamp_type(unit)
+    epoch = producer_id = producer_epoch = None
+    if isinstance(unit, BatchHeader):
+        epoch = unit.leader_epoch if unit.leader_epoch >= 0 else None
+        if unit.producer_id >= 0:
+            producer_id, producer_epoch = unit.producer_id, unit.producer_epoch
+    for offset, timestamp, key, value, headers, sequence in batch.records(limit_bytes=DECOMPRESSED_BYTES_MAX):
+        if offset < start or (end is not None and offset >= end):
+            continue
+        if (since is not None and timestamp < since) or (until is not None and not 0 <= timestamp < until):
+            continue
+        try:
+            key = None if key is None else key_of(key)
+            value = None if value is None else value_of(value)
+        except (ValueError, DecodeError) as error:
+            raise not_decoded(log, offset, error) from None
+        if timestamp < 0:
+            timestamp = None
+        if sequence < 0:
+            sequence = None
+        yield Row(
+            topic, partition, offset, timestamp, kind, key, value, headers, epoch, producer_id, producer_epoch, sequence
+        )
+
+
+def size_of(row: Row) -> int:
+    """About how many bytes a row takes."""
+    size = ROW_BYTES
+    for part in (row.key, row.value):
+        size += len(part) if isinstance(part, (bytes, str)) else 8
+    for name, value in row.headers:
+        size += len(name) + len(value or b"") + 16
+    return size

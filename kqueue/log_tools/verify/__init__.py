@@ -1,0 +1,120 @@
+"""Check all files of a partition's folder, or of a whole data folder, against each other; without a
+broker, and without writing.
+
+A broker may be at work on the folder: what it has not finished then counts as a note.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kqueue.base.errors import NotALogFolder, StorageFailed
+from kqueue.base.names import parse_partition_folder
+from kqueue.log.formats.filenames import LOG, parse_file_name
+from kqueue.log_tools.findings import ERROR, NOTE, Finding, Report
+from kqueue.log_tools.meter import Meter, Progress
+from kqueue.log_tools.verify.datafolder import DataFolder, Key, check_checkpoints, read_data_folder
+from kqueue.log_tools.verify.partition import Bounds, PartitionCheck
+from kqueue.storage import LocalStorage, Storage
+
+__all__ = ["ERROR", "NOTE", "Finding", "Report", "Target", "find_target", "verify", "verify_storage"]
+
+
+class Target:
+    """What is to be looked at: `storage` is rooted at the data folder; `partition`: the one folder
+    in it that counts, None: all.
+    """
+
+    def __init__(self, storage: Storage, partition: str | None) -> None:
+        self.storage = storage
+        self.partition = partition
+
+    @property
+    def place(self) -> str:
+        return self.storage.place if self.partition is None else f"{self.storage.place}/{self.partition}"
+
+
+def find_target(path: str | Path) -> Target:
+    """Tell what a path is: a partition's folder, which holds logs, or a data folder, which holds
+    such folders.
+
+    Raises NotALogFolder: neither of them, or nothing is there. StorageFailed: it can't be listed.
+    """
+    folder = Path(path).resolve()
+    if not folder.is_dir():
+        raise NotALogFolder(f"there is no folder {folder}")
+    storage = LocalStorage(folder)
+    entries = storage.list("")
+    if any(entry.is_folder and parse_partition_folder(entry.name) for entry in entries):
+        return Target(storage, None)
+    if any((parsed := parse_file_name(entry.name)) and parsed[1] == LOG for entry in entries) or parse_partition_folder(
+        folder.name
+    ):
+        return Target(LocalStorage(folder.parent), folder.name)
+    if any(entry.name == "meta.properties" for entry in entries):
+        return Target(storage, None)
+    raise NotALogFolder(f"{folder} is no data folder of Kafka or kqueue, and no partition's folder: it holds no logs")
+
+
+def verify(
+    path: str | Path, *, deep: bool = False, allow_gaps: bool = False, progress: Progress | None = None
+) -> Report:
+    """Check a partition's folder, or a data folder with all partitions in it.
+
+    Args: deep: also decompress and decode every record, and compare what it says with its batch's
+    header. allow_gaps: all logs are compacted, so that missing offsets are no loss, although the
+    data folder does not say so. progress: called now and then with the bytes that are done, and
+    those that there are. Returns: all that was found; `report.is_sound`: nothing is damaged. Never
+    writes, never locks. Raises NotALogFolder: there are no logs. StorageFailed: the folder can't be
+    listed (of single files that is a finding).
+    """
+    target = find_target(path)
+    return verify_storage(target.storage, target.partition, deep=deep, allow_gaps=allow_gaps, progress=progress)
+
+
+def verify_storage(
+    storage: Storage,
+    partition: str | None = None,
+    *,
+    deep: bool = False,
+    allow_gaps: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """`verify` for any storage that is rooted at a data folder. `partition`: path of the one folder
+    to check; None: all of them.
+    """
+    report = Report(storage.place if partition is None else f"{storage.place}/{partition}")
+    if partition is None:
+        folder = read_data_folder(storage, report)
+        folders = dict(sorted(folder.partitions.items(), key=lambda item: item[1]))
+    else:
+        folder = _around(storage)
+        folders = {parse_partition_folder(partition) or (partition, 0): partition}
+    meter = Meter(progress, sum(_log_bytes(storage, path) for path in folders.values()))
+    bounds: dict[Key, Bounds | None] = {}
+    for key, path in folders.items():
+        try:
+            known = folder.known(path, allow_gaps=allow_gaps)
+            bounds[key] = PartitionCheck(storage, path, report, known, deep=deep, progress=meter.add).run()
+        except (StorageFailed, FileNotFoundError) as error:
+            report.add(Finding(path, None, "a folder that can be read", str(error)))
+    if partition is None and folder.is_one:
+        check_checkpoints(folder, bounds, report)
+    report.close()
+    meter.finish()
+    return report
+
+
+def _around(storage: Storage) -> DataFolder:
+    """What the data folder around a partition says; what is wrong there was not asked for."""
+    try:
+        return read_data_folder(storage, Report(""))
+    except (StorageFailed, FileNotFoundError):
+        return DataFolder()
+
+
+def _log_bytes(storage: Storage, path: str) -> int:
+    try:
+        return sum(entry.size for entry in storage.list(path) if entry.name.endswith(LOG))
+    except (StorageFailed, FileNotFoundError):
+        return 0

@@ -1,0 +1,500 @@
+"""All files of one partition's folder against each other.
+
+The batches are the truth: what they say of themselves is checked by their sums, and all other files
+by them. Only one pass is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kqueue.base.errors import CorruptBatch, CorruptIndex, StorageFailed
+from kqueue.base.names import INTERNAL_TOPICS, parse_partition_folder
+from kqueue.log.formats.checkpoints import decode_partition_metadata
+from kqueue.log.formats.epochs import LeaderEpochs, decode_epochs
+from kqueue.log.formats.filenames import (
+    CLEANED,
+    DELETED,
+    EPOCHS,
+    INDEX,
+    LOG,
+    PARTITION_METADATA,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    SWAP,
+    TIMEINDEX,
+    TXNINDEX,
+    file_name,
+    parse_file_name,
+)
+from kqueue.log.formats.snapshots import decode_snapshot
+from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
+from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
+from kqueue.log.producers import Producers
+from kqueue.log.recovery.replay import count_batch
+from kqueue.log.recovery.walking import Broken, Whole, walk
+from kqueue.log_tools.findings import ERROR, NOTE, Finding, Report
+from kqueue.log_tools.gaps import GAPS, decode_gaps
+from kqueue.log_tools.segments import is_zero
+from kqueue.log_tools.verify.indexes import IndexCheck, TimeCheck
+from kqueue.log_tools.verify.state import producer_differences, transaction_differences
+from kqueue.records.batch import DELETE_HORIZON, BatchHeader
+from kqueue.storage import File, Storage
+from kqueue.storage.paths import TEMPORARY_SUFFIX
+
+DAMAGED = ".damaged"
+STATE_BYTES_MAX = 256 * 1024 * 1024  # no snapshot, checkpoint or txnindex is anywhere near this
+LEFT_OVERS = {
+    SWAP: "part of a compaction that was cut short; the next start completes it",
+    CLEANED: "part of a compaction that was cut short; the next start removes it",
+    TEMPORARY_SUFFIX: "a file that was never finished; the next start removes it",
+    DAMAGED: "what a start set aside because it was damaged",
+}
+LEFT_OVERS_NAMED = 3  # of a kind; the others are counted
+KAFKAS_OWN = {EPOCHS, PARTITION_METADATA, GAPS, "quorum-state"}
+_KAFKAS_SUFFIX = ".checkpoint"  # snapshots of Kafka's own metadata log
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the data folder says of a partition.
+
+    `clean`: the last stop was; otherwise only what lies below `recovery_point` was flushed for
+    sure. `log_start`: None: it says nothing. `cleaned`: its log was compacted, so that gaps are as
+    they should be.
+    """
+
+    clean: bool = True
+    recovery_point: int = 0
+    log_start: int | None = None
+    cleaned: bool = False
+
+
+class Bounds(NamedTuple):
+    """What was found of a log: its first offset, and where it ends (exclusive)."""
+
+    first_offset: int
+    end_offset: int
+
+
+@dataclass(slots=True)
+class _Folder:
+    """What is there, by kind. `segments`: base -> suffix -> size."""
+
+    segments: dict[int, dict[str, int]] = field(default_factory=dict)
+    snapshots: list[int] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    swapping: bool = False
+
+
+class PartitionCheck:
+    """`run` once. Findings go to `report`; `progress` is told the bytes of log that were read.
+    Reads only.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        folder: str,
+        report: Report,
+        known: Known,
+        *,
+        deep: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self.storage = storage
+        self.folder = folder
+        self.report = report
+        self.known = known
+        self.deep = deep
+        self.progress = progress or (lambda count: None)
+        named = parse_partition_folder(folder.rpartition("/")[2])
+        self.compacted = known.cleaned or (named is not None and named[0] in INTERNAL_TOPICS)
+        self.producers = Producers()
+        self.whole = True  # all batches that ever were have been replayed
+        self.damaged = False  # batches are missing that were there, so what follows from them can't be judged
+        self.epochs: LeaderEpochs | None = None
+        self.gaps: list[tuple[int, int]] = []  # first offset that is missing, and the next that is there
+        self._if_not_compacted: list[Finding] = []
+        self._snapshots: dict[int, Producers] = {}
+        self._aborted: list[AbortedTransaction] = []
+
+    def run(self) -> Bounds | None:
+        """None: there is no log. Raises StorageFailed: the folder can't be listed."""
+        found = self._list()
+        self.report.partitions += 1
+        bases = sorted(base for base, files in found.segments.items() if LOG in files)
+        self._read_gaps(found)
+        self._read_epochs(found)
+        self._read_snapshots(found)
+        if not bases:
+            self._find("", None, "a log", "no segment", NOTE)
+            return None
+        self._begin(bases[0])
+        end_offset = bases[0]
+        for base, following in zip(bases, [*bases[1:], None], strict=True):
+            end_offset = self._segment(base, following, found, end_offset)
+        self._snapshots_up_to(end_offset)
+        self._beyond_the_end(end_offset)
+        self._read_topic_id(found)
+        if not self.compacted:
+            for finding in self._if_not_compacted:
+                self.report.add(finding)
+        return Bounds(bases[0], end_offset)
+
+    # --- what there is
+
+    def _path(self, name: str) -> str:
+        return f"{self.folder}/{name}" if self.folder else name
+
+    def _find(self, name: str, position: int | None, expected: str, found: str, severity: str = ERROR) -> None:
+        self.report.add(Finding(self._path(name).rstrip("/") or ".", position, expected, found, severity))
+
+    def _list(self) -> _Folder:
+        folder = _Folder()
+        left_over: dict[str, list[str]] = {}
+        for entry in self.storage.list(self.folder):
+            name = entry.name
+            parsed = parse_file_name(name)
+            folder.names.add(name)
+            if entry.is_folder:
+                self._find(name, None, "files only", "a folder", NOTE)
+            elif parsed and parsed[1] in SEGMENT_SUFFIXES:
+                folder.segments.setdefault(parsed[0], {})[parsed[1]] = entry.size
+            elif parsed and parsed[1] == SNAPSHOT:
+                folder.snapshots.append(parsed[0])
+            elif name.endswith(DELETED):
+                continue  # waits for `file.delete.delay.ms`, as after every deletion
+            elif kind := next((suffix for suffix in LEFT_OVERS if name.endswith(suffix)), None):
+                left_over.setdefault(kind, []).append(name)
+            elif name not in KAFKAS_OWN and not name.endswith(_KAFKAS_SUFFIX):
+                self._find(name, None, "files of a log only", "a file of another kind", NOTE)
+        for kind, names in left_over.items():
+            for name in names[:LEFT_OVERS_NAMED]:
+                self._find(name, None, "nothing left over", LEFT_OVERS[kind], NOTE)
+            if len(names) > LEFT_OVERS_NAMED:
+                self._find("", None, "nothing left over", f"{len(names) - LEFT_OVERS_NAMED} more {kind} files", NOTE)
+        if SWAP in left_over:
+            folder.swapping = self.compacted = True
+        for base, files in folder.segments.items():
+            if LOG not in files and not folder.swapping:
+                for suffix in files:
+                    # a deletion takes the log first
+                    severity = ERROR if self.known.clean else NOTE
+                    self._find(
+                        file_name(base, suffix), None, f"its log, {file_name(base, LOG)}", "no such file", severity
+                    )
+        return folder
+
+    def _read(self, name: str) -> bytes | None:
+        """A small file; None: it can't be read, which has been told."""
+        try:
+            file = self.storage.open(self._path(name))
+            if file.size > STATE_BYTES_MAX:
+                self._find(name, None, f"at most {STATE_BYTES_MAX} bytes", f"{file.size}")
+                return None
+            return file.read_at(0, file.size)
+        except (StorageFailed, FileNotFoundError) as error:
+            self._unreadable(name, error)
+            return None
+
+    def _unless_at_work(self, offset: int) -> str:
+        """How grave it is if something that belongs to `offset` is not whole: a broker at work has
+        not flushed it, perhaps.
+        """
+        return ERROR if self.known.clean or offset < self.known.recovery_point else NOTE
+
+    def _unreadable(self, name: str, error: Exception) -> None:
+        """A file that was listed: a broker at work may have deleted it since."""
+        gone = isinstance(error, FileNotFoundError) and not self.known.clean
+        self._find(name, None, "a file that can be read", str(error), NOTE if gone else ERROR)
+
+    def _read_gaps(self, found: _Folder) -> None:
+        self._gaps: set[tuple[int, int]] = set()
+        if GAPS in found.names and (data := self._read(GAPS)) is not None:
+            try:
+                self._gaps = set(decode_gaps(data))
+            except CorruptIndex as error:
+                self._find(GAPS, None, "a list of gaps", str(error))
+
+    def _read_epochs(self, found: _Folder) -> None:
+        if EPOCHS in found.names and (data := self._read(EPOCHS)) is not None:
+            try:
+                self.epochs = decode_epochs(data)
+            except CorruptIndex as error:
+                self._find(EPOCHS, None, "a list of leader epochs", str(error))
+        self._epochs_missing = EPOCHS not in found.names
+
+    def _read_snapshots(self, found: _Folder) -> None:
+        for offset in sorted(found.snapshots):
+            name = file_name(offset, SNAPSHOT)
+            data = self._read(name)
+            try:
+                if data is not None:
+                    self._snapshots[offset] = decode_snapshot(data, offset)
+            except CorruptIndex as error:
+                self._find(name, None, "a producer snapshot", str(error), self._unless_at_work(offset))
+
+    def _read_topic_id(self, found: _Folder) -> None:
+        if PARTITION_METADATA in found.names and (data := self._read(PARTITION_METADATA)) is not None:
+            try:
+                decode_partition_metadata(data)
+            except CorruptIndex as error:
+                self._find(PARTITION_METADATA, None, "the id of a topic", str(error))
+
+    # --- segments
+
+    def _begin(self, base: int) -> None:
+        """Where the log does not begin at 0, what went before is known from the snapshot there, if
+        at all.
+        """
+        for offset in [offset for offset in self._snapshots if offset < base]:
+            del self._snapshots[offset]  # of segments that are gone; nothing is left to compare it with
+        snapshot = self._snapshots.pop(base, None)
+        if snapshot is not None:
+            self.producers = snapshot
+        self.producers.end_offset = base
+        self.whole = base == 0
+
+    def _segment(self, base: int, following: int | None, found: _Folder, end_offset: int) -> int:
+        """Check one segment; returns the offset at which it ends."""
+        self.report.segments += 1
+        name, files = file_name(base, LOG), found.segments[base]
+        if base > end_offset:
+            self._gap(name, None, end_offset, base)
+        one = _SegmentPass(self, base, following, files, found)
+        try:
+            end = one.run(max(base, end_offset))
+        except (StorageFailed, FileNotFoundError) as error:
+            self._unreadable(name, error)
+            self.damaged = True
+            return following if following is not None else base
+        self._transactions(base, TXNINDEX in files)
+        return end
+
+    def _gap(self, name: str, position: int | None, start: int, end: int) -> None:
+        """Offsets from `start` to `end` (exclusive) are missing."""
+        self.gaps.append((start, end))
+        if any(first <= start and end <= last for first, last in self._gaps):
+            self.damaged = True  # of producers and transactions the files may know more than what is left of the log
+            self._find(
+                name,
+                position,
+                "offsets without a gap",
+                f"none from {start} to {end - 1}, which are known to be lost",
+                NOTE,
+            )
+            return
+        finding = Finding(self._path(name), position, f"offset {start}", f"{end}: {end - start} offsets are missing")
+        self._if_not_compacted.append(finding)
+
+    def _loose(self, name: str) -> Callable[[int | None, str, str], None]:
+        def found(position: int | None, expected: str, what: str) -> None:
+            self._if_not_compacted.append(Finding(self._path(name), position, expected, what))
+
+        return found
+
+    def _transactions(self, base: int, is_there: bool) -> None:
+        """A segment's index of aborted transactions against those that ended in it."""
+        name, shown, self._aborted = file_name(base, TXNINDEX), self._aborted, []
+        said: list[AbortedTransaction] = []
+        if is_there:
+            data = self._read(name)
+            if data is None:
+                return
+            try:
+                said = list(decode_aborted(data))
+            except CorruptIndex as error:
+                self._find(name, None, "an index of aborted transactions", str(error))
+                return
+        if self.damaged:
+            return
+        for number, expected, found in transaction_differences(said, shown, whole=self.whole, compacted=self.compacted):
+            self._find(
+                name,
+                None if number is None else number * TXN_ENTRY.size,
+                expected,
+                found if is_there else "no such file",
+            )
+
+    # --- what follows from the batches
+
+    def count(self, file: File, whole: Whole, name: str) -> None:
+        """Count a batch for its producer, its transaction and its leader."""
+        unit = whole.unit
+        self.report.batches += 1
+        self.report.records += whole.records
+        if whole.note:
+            self._find(name, whole.position, "records as their header says", whole.note, NOTE)
+        if not isinstance(unit, BatchHeader):
+            return
+        if unit.record_count != unit.last_offset_delta + 1 or unit.attributes & DELETE_HORIZON:
+            self.compacted = True
+        self._snapshots_up_to(unit.base_offset)
+        if unit.producer_id >= 0:
+            try:
+                aborted = count_batch(self.producers, file, whole.position, unit)
+            except CorruptBatch as error:
+                self._find(name, whole.position, "a control batch", str(error))
+                self.damaged = True
+                return
+            if aborted is not None:
+                self._aborted.append(aborted)
+        self._epoch(name, whole.position, unit)
+
+    def _epoch(self, name: str, position: int, unit: BatchHeader) -> None:
+        if unit.leader_epoch < 0:
+            return
+        severity = self._unless_at_work(unit.base_offset)
+        if self._epochs_missing:
+            self._epochs_missing = False
+            expected = f"epoch {unit.leader_epoch}, which a batch at offset {unit.base_offset} has"
+            self._find(EPOCHS, None, expected, "no such file", severity)
+        if self.epochs is None:
+            return
+        said = self.epochs.epoch_at(unit.base_offset)
+        if said == unit.leader_epoch or (said < 0 and unit.base_offset < self._log_start()):
+            return
+        expected = f"epoch {unit.leader_epoch} at offset {unit.base_offset}, as in {name} at position {position}"
+        self._find(EPOCHS, None, expected, str(said), severity)
+
+    def _log_start(self) -> int:
+        """Below it the epochs may be forgotten already."""
+        if self.known.log_start is not None and self.known.clean:  # a broker at work moves it on
+            return self.known.log_start
+        entries = self.epochs.entries() if self.epochs is not None else []
+        return entries[0][1] if entries else 0
+
+    def _snapshots_up_to(self, offset: int) -> None:
+        """Compare the snapshots that were taken at or before `offset`, up to which all batches are
+        counted.
+        """
+        while self._snapshots and (at := next(iter(self._snapshots))) <= offset:
+            snapshot = self._snapshots.pop(at)
+            if self.damaged or self.compacted:
+                continue
+            for expected, found in producer_differences(snapshot, self.producers, whole=self.whole):
+                self._find(file_name(at, SNAPSHOT), None, expected, found)
+
+    def _beyond_the_end(self, end_offset: int) -> None:
+        severity = ERROR if self.known.clean else NOTE
+        for offset in self._snapshots:
+            self._find(
+                file_name(offset, SNAPSHOT), None, f"an offset up to the log's end, {end_offset}", str(offset), severity
+            )
+        for epoch, start in self.epochs.entries() if self.epochs is not None else ():
+            if start > end_offset:
+                self._find(
+                    EPOCHS,
+                    None,
+                    f"offsets up to the log's end, {end_offset}",
+                    f"epoch {epoch} from {start} on",
+                    severity,
+                )
+
+
+class _SegmentPass:
+    """One segment's log file with its two indexes, from the first byte to the last."""
+
+    def __init__(
+        self, partition: PartitionCheck, base: int, following: int | None, files: dict[str, int], found: _Folder
+    ) -> None:
+        self.partition = partition
+        self.base = base
+        self.following = following
+        self.size = 0
+        self.name = file_name(base, LOG)
+        self.lenient = following is None and not partition.known.clean  # a broker is at work here, or was cut short
+        self.files = files
+        self.found = found
+
+    def run(self, expected: int) -> int:
+        """Check all; returns the offset at which the segment ends. Raises StorageFailed,
+        FileNotFoundError.
+        """
+        partition = self.partition
+        index = IndexCheck(
+            self._entries(INDEX), self.base, self._finder(INDEX), partition._loose(file_name(self.base, INDEX))
+        )
+        times = TimeCheck(self._entries(TIMEINDEX), self.base, self._finder(TIMEINDEX))
+        self._padding(INDEX, index.padded)
+        self._padding(TIMEINDEX, times.padded)
+        file = partition.storage.open(
+            partition._path(self.name)
+        )  # after its indexes, which never know of more than it holds
+        self.size = file.size
+        after_damage = False
+        for one in walk(
+            file,
+            self.size,
+            self.base,
+            limit=self.following,
+            first=expected,
+            epochs=partition.epochs,
+            deep=partition.deep,
+        ):
+            if isinstance(one, Broken):
+                after_damage = not self._broken(file, one)
+                index.skip(one.end)
+                times.skip()
+                expected = one.next_offset or expected
+                continue
+            unit = one.unit
+            if one.first_offset is not None and one.first_offset > expected and not after_damage:
+                partition._gap(self.name, one.position, expected, one.first_offset)
+            after_damage = False
+            expected = unit.last_offset + 1
+            index.batch(one.position, unit.last_offset)
+            times.batch(
+                unit.last_offset if one.first_offset is None else one.first_offset, unit.last_offset, unit.max_timestamp
+            )
+            partition.count(file, one, self.name)
+            partition.report.bytes += unit.size
+            partition.progress(unit.size)
+        file.close()
+        index.close(self.size)
+        times.close(expected - 1, sealed=not self.lenient and TIMEINDEX in self.files)
+        return expected
+
+    def _broken(self, file: File, one: Broken) -> bool:
+        """Tell of bytes that are no batch; True: they are the end that a broker at work, or a
+        crash, leaves.
+        """
+        partition = self.partition
+        tail = one.end == self.size and self.following is None and one.stamp is None
+        if tail and is_zero(file, one.position, one.end):
+            what, unfinished = f"{one.end - one.position} zero bytes, allocated beforehand", True
+        else:
+            what, unfinished = one.found, "up to the end of the file" in one.found
+        if tail and unfinished and self.lenient:
+            partition._find(self.name, one.position, one.expected, f"{what}; the next start cuts them off", NOTE)
+            return True
+        partition.damaged = True
+        lost = f" ({one.end - one.position} bytes)" if one.stamp is None else " (the checksum is right)"
+        partition._find(self.name, one.position, one.expected, what + lost)
+        return False
+
+    def _entries(self, suffix: str) -> memoryview:
+        name = file_name(self.base, suffix)
+        if suffix not in self.files:
+            if name + SWAP not in self.found.names:
+                self.partition._find(name, None, "an index", "no such file", NOTE if self.lenient else ERROR)
+            return memoryview(b"")
+        try:
+            return memoryview(self.partition.storage.read(self.partition._path(name)))
+        except (StorageFailed, FileNotFoundError) as error:
+            self.partition._unreadable(name, error)
+            return memoryview(b"")
+
+    def _finder(self, suffix: str) -> Callable[[int | None, str, str], None]:
+        name = file_name(self.base, suffix)
+        return lambda position, expected, found: self.partition._find(name, position, expected, found)
+
+    def _padding(self, suffix: str, count: int) -> None:
+        if count:
+            what = f"{count} empty ones after them" + ("; the next start cuts them off" if self.lenient else "")
+            self.partition._find(
+                file_name(self.base, suffix), None, "entries only", what, NOTE if self.lenient else ERROR
+            )

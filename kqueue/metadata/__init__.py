@@ -1,0 +1,33 @@
+"""The metadata store and its backends. `METADATA_STORES`: name -> a callable that opens a
+MetadataStore out of a data folder's path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from kqueue.base.errors import StorageFailed
+from kqueue.base.registry import Registry
+from kqueue.metadata.guard import guard_opener
+from kqueue.metadata.memory import MemoryStore
+from kqueue.metadata.store import MetadataStore
+
+__all__ = ["METADATA_STORES", "MetadataStore"]
+
+
+def _sqlite(folder: str) -> MetadataStore:
+    from kqueue.metadata.sqlite import FILE_NAME, SqliteStore  # on first need: a broker in memory never meets it
+
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)  # logs that a plugin keeps elsewhere leave the folder to us
+    except OSError as error:
+        raise StorageFailed(f"{folder}: the folder of the metadata store can't be made: {error.strerror}") from error
+    return SqliteStore(Path(folder, FILE_NAME))
+
+
+METADATA_STORES: Registry[Callable[[str], MetadataStore]] = Registry(
+    "kqueue.metadata", "metadata store", guard=guard_opener
+)
+METADATA_STORES.add("sqlite", _sqlite)
+METADATA_STORES.add("memory", lambda folder: MemoryStore())

@@ -1,0 +1,1 @@
+"""Connections: sockets, framing, turns, send queues and dispatch."""

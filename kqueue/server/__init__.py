@@ -1,1 +1,0 @@
-"""Floor 7: sockets, the event loop and threads; what is below knows none of them."""

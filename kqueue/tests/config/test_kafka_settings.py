@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import logging
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kqueue
+from kqueue.base.errors import InvalidConfig, SettingError
+from kqueue.config.catalog import CATALOG
+from kqueue.config.kafka_settings import (
+    _PREFIXES,
+    FORMER,
+    REASONS,
+    REFUSALS,
+    WITHOUT_MEANING,
+    Effect,
+    all_settings,
+    effect_of,
+    has_no_meaning,
+    reason_for,
+    refusal_of,
+)
+from kqueue.config.properties import read_config
+from kqueue.tests.network.wiring import connect, serving
+
+SOURCE = Path(kqueue.__file__).parent
+DATA = Path(__file__).parent.parent / "data"
+BY_THEIR_RULE = {
+    "default.replication.factor": "no value but 1 is accepted",
+    "remote.storage.enable": "no value but false is accepted",
+    "offsets.topic.replication.factor": "capped at the number of brokers, which is 1",
+}
+"""Settings that no code reads because their rule, or what it says, is all that there is to do."""
+
+
+def test_no_setting_that_a_layer_reads_is_called_meaningless() -> None:
+    assert sorted(name for name in CATALOG.broker if has_no_meaning(name)) == [], (
+        "it has a meaning now: take it out of the table"
+    )
+
+
+def test_the_two_tables_share_no_name() -> None:
+    assert not WITHOUT_MEANING & FORMER
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "num.network.threads",
+        "process.roles",
+        "zookeeper.connect",
+        "listener.name.internal.ssl.keystore.location",
+        "ssl.keystore.type",
+    ],
+)
+def test_settings_of_kafka_are_known(name: str) -> None:
+    assert has_no_meaning(name)
+
+
+@pytest.mark.parametrize("name", ["", "log.dirs", "num.network.thread", "kqueue.flush", "listener.name"])
+def test_others_are_not(name: str) -> None:
+    assert not has_no_meaning(name)
+    if name not in CATALOG.broker:
+        with pytest.raises(KeyError):
+            effect_of(name, None)
+
+
+# --- each does, is warned of, or is refused
+
+
+@pytest.mark.parametrize("scope", ["broker", "topic"])
+def test_every_setting_of_kafka_is_in_the_list_once(scope: str) -> None:
+    """The names of Kafka 4.3's AbstractKafkaConfig.configDef and LogConfig."""
+    kafkas = (DATA / f"kafka-4.3-{scope}-settings.txt").read_text().split()
+    listed = [line.name for line in all_settings(CATALOG) if line.scope == scope]
+    assert len(listed) == len(set(listed))
+    assert sorted(set(kafkas) - set(listed)) == []
+    ours = {name for name in set(listed) - set(kafkas) if not name.startswith("kqueue.")}
+    internal = {"producer.id.expiration.check.interval.ms"}
+    assert ours == (internal if scope == "broker" else set()), "Kafka has no such names"
+
+
+def test_each_setting_has_one_effect_and_a_reason() -> None:
+    for name in (*WITHOUT_MEANING, *FORMER, *(f"{prefix}x" for prefix in _PREFIXES)):
+        effect = effect_of(name, None)
+        assert effect is (Effect.REFUSED if refusal_of(name) else Effect.WARNED)
+        assert reason_for(name)
+    for _, reason in REASONS:
+        assert reason
+
+
+def test_no_pattern_is_there_for_nothing() -> None:
+    names = [*WITHOUT_MEANING, *FORMER, *(f"{prefix}x" for prefix in _PREFIXES), "listener.name.x.max.connections"]
+    names += ["listener.name.x.max.connection.creation.rate"]
+    for pattern, _ in REASONS:
+        first = [name for name in names if next((one for one, _ in REASONS if re.match(one, name)), None) == pattern]
+        assert first, f"nothing falls under the reason {pattern}"
+    for pattern, _ in REFUSALS:
+        assert any(re.fullmatch(pattern, name) for name in names), f"nothing is refused by {pattern}"
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT_MEANING | FORMER))
+def test_what_is_not_declared_is_warned_of_once_or_refused(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    if refusal_of(name) is not None:
+        with pytest.raises(SettingError, match=f"{re.escape(name)} asks for .*; remove it to serve without"):
+            read_config(pairs=[f"{name}=required"])
+        read_config(pairs=[f"{name}="])
+    else:
+        read_config(pairs=[f"{name}=5"])
+        assert caplog.messages == [f"--set {name}: {name} has no effect and is left out: {reason_for(name)}"]
+
+
+@pytest.mark.parametrize(
+    ("pair", "refused"),
+    [
+        ("ssl.client.auth=none", False),
+        ("ssl.client.auth=required", True),
+        ("listener.name.internal.ssl.client.auth=required", True),
+        ("listener.name.internal.max.connections=5", True),
+        ("listener.name.internal.max.connection.creation.rate=5", True),
+        ("listener.name.internal.ssl.keystore.location=/x", False),
+        ("remote.log.storage.system.enable=False", False),
+        ("remote.log.storage.system.enable=true", True),
+        ("cordoned.log.dirs=/a", True),
+    ],
+)
+def test_guards_and_limits_are_refused_unless_they_ask_for_nothing(pair: str, refused: bool) -> None:
+    with pytest.raises(SettingError, match="asks for") if refused else contextlib.nullcontext():
+        read_config(pairs=[pair])
+
+
+# --- what is declared
+
+
+def strings_read() -> tuple[set[str], list[re.Pattern[str]]]:
+    """The texts in the source that may name a setting to read: all but those in declarations; and
+    those that are put together.
+    """
+    plain: set[str] = set()
+    patterns: list[re.Pattern[str]] = []
+    for path in SOURCE.rglob("*.py"):
+        if path.is_relative_to(SOURCE / "tests") or path.name == "kafka_settings.py":
+            continue
+        tree = ast.parse(path.read_text())
+        for node in _without_declarations(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                plain.add(node.value)
+            elif isinstance(node, ast.JoinedStr) and len(node.values) > 1:
+                parts = [
+                    re.escape(str(one.value)) if isinstance(one, ast.Constant) else "[a-z0-9]+" for one in node.values
+                ]
+                if parts[0] != "[a-z0-9]+" and "\\." in parts[0]:
+                    patterns.append(re.compile("".join(parts)))
+    return plain, patterns
+
+
+def _without_declarations(node: ast.AST) -> Iterator[ast.AST]:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("Setting", "_row", "Synonym")
+    ):
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _without_declarations(child)
+
+
+def test_every_declared_setting_is_read_somewhere_or_says_that_it_has_no_effect() -> None:
+    plain, patterns = strings_read()
+    synonyms = {synonym.name for row in CATALOG.topic.values() for synonym in row.synonyms}
+    rows = [*CATALOG.topic.values(), *(row for name, row in CATALOG.broker.items() if name not in synonyms)]
+    unread = {
+        row.name
+        for row in rows
+        if row.name not in plain
+        and not any(one.fullmatch(row.name) for one in patterns)
+        and row.name not in BY_THEIR_RULE
+    }
+    assert unread == {row.name for row in rows if row.without_effect}
+    assert not unread & BY_THEIR_RULE.keys()
+
+
+def test_a_setting_without_effect_says_so_and_its_broker_level_name_too() -> None:
+    for row in CATALOG.topic.values():
+        if row.without_effect:
+            assert "Kept and shown" in row.doc
+            assert all(CATALOG.broker[synonym.name].without_effect for synonym in row.synonyms)
+
+
+def test_a_broker_setting_without_effect_is_warned_of_unless_it_is_the_default(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    read_config(pairs=["min.insync.replicas=1", "log.preallocate=false"])
+    assert caplog.messages == []
+    read_config(pairs=["min.insync.replicas=2"])
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith(
+        "--set min.insync.replicas: min.insync.replicas has no effect: Default of the topics'"
+    )
+
+
+def test_a_topics_setting_without_effect_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    with kqueue.Broker() as broker:
+        broker.create_topic("plain", min_insync_replicas=1)
+        for number in range(3):
+            broker.create_topic(f"t{number}", min_insync_replicas=2)
+        with pytest.raises(InvalidConfig, match="there is no remote tier"):
+            broker.create_topic("tiered", remote_storage_enable=True)
+    warned = [
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno == logging.WARNING and "no effect" in record.getMessage()
+    ]
+    assert len(warned) == 1
+    assert warned[0].startswith("topic t0: min.insync.replicas has no effect: ")
+
+
+# --- max.connections.per.ip=0: only the overrides may connect
+
+
+def test_no_connections_per_address_admits_only_the_overrides(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with serving(
+            tmp_path, max_connections_per_ip=0, max_connections_per_ip_overrides="127.0.0.1:1"
+        ) as server:
+            client = await connect(server)
+            assert (await client.ask("ApiVersions", 0)).error_code == 0
+        async with serving(tmp_path, max_connections_per_ip=0, max_connections_per_ip_overrides="10.9.8.7:5") as server:
+            host, port = server.endpoint(server.listener_names[0])
+            reader, writer = await asyncio.open_connection(host, port)
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+            writer.close()
+
+    asyncio.run(test())
+
+
+def test_no_connections_per_address_without_overrides_is_a_wrong_setting() -> None:
+    """As Kafka: nothing could ever connect."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(SettingError, match=r"max\.connections\.per\.ip=0 admits only the addresses of"):
+        kqueue.Broker(port=port, max_connections_per_ip=0).start()

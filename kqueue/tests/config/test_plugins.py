@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kqueue.testing
+from kqueue.base.errors import PluginError, SettingError
+from kqueue.base.settings import Config
+from kqueue.config.catalog import CATALOG
+from kqueue.config.plugins import CONTRACTS, Objects, metadata_name, storage_maker, store_opener, use
+from kqueue.config.properties import read_config
+from kqueue.log.policies import POLICIES
+from kqueue.records.codecs import CODECS
+from kqueue.records.partitioners import PARTITIONERS, make_partitioner
+from kqueue.storage import LocalStorage
+from kqueue.tests.plugged import MARKED, NAMED_GZIP, NEVER, KeptStore, LastPartition, MarkedCodec, OtherStorage
+
+HERE = "kqueue.tests.plugged"
+
+
+def config(**values: object) -> Config:
+    return Config(CATALOG, {name.replace("_", "."): value for name, value in values.items()})
+
+
+def test_every_contract_has_its_registry_setting_and_checker() -> None:
+    assert [row.kind for row in CONTRACTS] == [
+        "codec",
+        "partitioner",
+        "cleanup-policy",
+        "storage",
+        "metadata-store",
+        "command",
+    ]
+    for row in CONTRACTS[:-1]:
+        assert row.registry is not None
+        assert row.registry.group == row.group
+        assert row.setting in CATALOG.broker
+        assert row.checker is not None
+        assert callable(getattr(kqueue.testing, row.checker))
+    assert CONTRACTS[-1][1:] == ("kqueue.commands", None, None, None)
+
+
+def test_settings_bring_plugins_for_as_long_as_a_broker_lives() -> None:
+    settings = config(
+        kqueue_codecs=f"{HERE}:MARKED,{HERE}:NAMED_GZIP",
+        kqueue_partitioners=f"last={HERE}:LastPartition",
+        kqueue_cleanup_policies=f"{HERE}:NEVER,delete",
+    )
+    with use(settings):
+        assert CODECS.get("marked").compress(b"x").startswith(b"mine:")
+        assert CODECS.entry("marked").origin == f"settings ({HERE}:MARKED)"
+        assert (CODECS.get("gzip").name, CODECS.by_id(1)) == ("named-gzip", CODECS.get("named-gzip"))
+        assert make_partitioner("last").partition(b"key", 9) == 8
+        assert POLICIES.get("never") is NEVER
+        with use(settings):  # another broker with the same settings
+            pass
+        assert POLICIES.get("never") is NEVER
+    assert CODECS.by_id(5) is None
+    assert CODECS.get("gzip").name == "gzip"
+    for registry, name in ((CODECS, "marked"), (PARTITIONERS, "last"), (POLICIES, "never")):
+        assert name not in registry.names()  # type: ignore[attr-defined]
+
+
+def test_objects_come_and_go_likewise() -> None:
+    objects = Objects(codecs=[MARKED, NAMED_GZIP], partitioners={"last": LastPartition}, cleanup_policies=[NEVER])
+    with use(config(), objects):
+        assert CODECS.entry("gzip").title("codec") == "codec 'named-gzip' of Broker(...)"
+        assert PARTITIONERS.entry("last").origin == "Broker(...)"
+        assert POLICIES.get("never") is NEVER
+    assert CODECS.entry("gzip").origin == "kqueue"
+
+
+def test_what_fails_takes_back_what_came_before_it() -> None:
+    objects = Objects(codecs=[MARKED], partitioners={"last": LastPartition, "murmur2": LastPartition})
+    with (
+        pytest.raises(PluginError, match="'murmur2' .* is already held by 'murmur2' of kqueue"),
+        use(config(), objects),
+    ):
+        pass
+    assert CODECS.by_id(5) is None
+    assert "last" not in PARTITIONERS.names()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("kqueue.codecs", "gzp", "kqueue.codecs=gzp: no codec is called 'gzp'; did you mean 'gzip'?"),
+        (
+            "kqueue.codecs",
+            "no_module:X",
+            "kqueue.codecs=no_module:X: codec 'no_module:X': module 'no_module' can't be imported: Module",
+        ),
+        ("kqueue.codecs", f"{HERE}:MARKD", f"kqueue.codecs={HERE}:MARKD: .* has no 'MARKD'; did you mean 'MARK"),
+        ("kqueue.codecs", f"{HERE}:NO_CODEC", "expected an id from 1 to 7, found None"),
+        ("kqueue.partitioners", f"{HERE}:LastPartition", "expected name=module:Class"),
+        ("kqueue.partitioners", f"murmur2={HERE}:LastPartition", "already held by 'murmur2' of kqueue"),
+        ("kqueue.partitioners", f"x={HERE}:NO_CODEC", "expected a class, or a callable that takes a random.Random"),
+        ("kqueue.cleanup.policies", f"{HERE}:NeverPolicy", "expected an instance, found the class NeverPolicy"),
+        ("kqueue.cleanup.policies", "delet", "did you mean 'delete'"),
+    ],
+)
+def test_what_can_not_be_used_is_told_with_its_setting(setting: str, value: str, words: str) -> None:
+    with pytest.raises(SettingError, match=words), use(Config(CATALOG, {setting: value})):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("kqueue.storage", "lokal", "kqueue.storage=lokal: no storage is called 'lokal'; did you mean 'local'?"),
+        ("kqueue.storage", "", "expected text, local, memory"),
+        (
+            "kqueue.metadata",
+            "sqlit",
+            "kqueue.metadata=sqlit: no metadata store is called 'sqlit'; did you mean 'sqlite'?",
+        ),
+    ],
+)
+def test_names_are_known_when_the_settings_are_read(setting: str, value: str, words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        Config(CATALOG, {setting: value})
+
+
+def test_storages_and_stores_are_made_by_name_path_or_callable(tmp_path: Path) -> None:
+    assert storage_maker(config()) is LocalStorage
+    make = storage_maker(config(kqueue_storage=f"{HERE}:make_storage"))
+    assert type(make(str(tmp_path)).open("a", create=True)).__name__ == "GuardedFile"
+    given = Objects(storage=OtherStorage, metadata=lambda folder: KeptStore())
+    assert storage_maker(config(), given)(str(tmp_path)).place == str(tmp_path)
+    assert store_opener(config(), given)("").read("/") == {}
+    assert store_opener(config(kqueue_metadata=f"{HERE}:open_store"))("a folder of a test").read("/") == {}
+    for setting, ask in (("kqueue.storage", storage_maker), ("kqueue.metadata", store_opener)):
+        for path, words in (
+            (f"{HERE}:make_nothing", "found NoneType without the method"),
+            ("no_module:x", "can't be imported"),
+        ):
+            with pytest.raises(SettingError, match=f"{setting}={path}: .*{words}"):
+                ask(Config(CATALOG, {setting: path}))("")  # type: ignore[operator]
+
+
+def test_topics_are_kept_where_the_logs_are_unless_it_is_said() -> None:
+    assert metadata_name(config()) == "sqlite"
+    assert metadata_name(config(kqueue_storage="memory")) == "memory"
+    assert metadata_name(config(kqueue_storage="memory", kqueue_metadata="sqlite")) == "sqlite"
+    assert metadata_name(config(kqueue_storage=f"{HERE}:make_storage")) == "sqlite"
+
+
+def test_a_brokers_default_may_name_a_policy_that_a_setting_brings() -> None:
+    found = read_config(pairs=[f"kqueue.cleanup.policies={HERE}:NEVER", "log.cleanup.policy=never"])
+    assert found["log.cleanup.policy"] == ["never"]
+    with pytest.raises(SettingError, match="no cleanup policy is called 'never'"):
+        read_config(pairs=["log.cleanup.policy=never"])
+
+
+def test_two_brokers_of_a_process_can_not_serve_one_id_by_two_codecs() -> None:
+    other: Any = MarkedCodec("other", 1)
+    with (
+        use(config(), Objects(codecs=[NAMED_GZIP])),
+        pytest.raises(PluginError, match="'other' of .* can't serve id 1: 'named-gzip' of .* is preferred"),
+        use(config(), Objects(codecs=[other])),
+    ):
+        pass
+    assert CODECS.get("gzip").name == "gzip"
+
+
+def test_no_plugin_is_read_where_none_is_asked_for() -> None:
+    code = (
+        "import importlib.metadata as m; asked = []; real = m.entry_points\n"
+        "m.entry_points = lambda **named: asked.append(named) or real(**named)\n"
+        "import kqueue\n"
+        "with kqueue.Broker() as broker: broker.create_topic('t', cleanup_policy='compact')\n"
+        "assert not asked, asked\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import logging
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kqueue.api.configs import broker_rows
+from kqueue.base.errors import SettingError
+from kqueue.base.settings import Catalog, Config, Kind, Scope, Setting, at_least, is_secret
+from kqueue.config.catalog import CATALOG
+from kqueue.config.properties import from_environment, keyword_name, parse_properties, read_config
+
+
+def parse(text: str) -> dict[str, str]:
+    return {name: value for _, name, value in parse_properties(text)}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a=b", {"a": "b"}),
+        ("  a = b  ", {"a": "b  "}),
+        ("a:b\r\nc d\re\tf", {"a": "b", "c": "d", "e": "f"}),
+        ("# comment\n! comment\n   # comment\n\n  \na=#b", {"a": "#b"}),
+        ("a", {"a": ""}),
+        ("=b", {"": "b"}),
+        ("a=b=c:d", {"a": "b=c:d"}),
+        ("a=one,\\\n    two,\\\n# three", {"a": "one,two,# three"}),
+        ("a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
+        ("a=b\\", {"a": "b"}),
+        ("a\\ b\\=c=d", {"a b=c": "d"}),
+        ("a=\\t\\n\\u00e9\\q", {"a": "\t\néq"}),
+        ("a=1\na=2", {"a": "2"}),
+    ],
+)
+def test_the_file_format_is_that_of_java(text: str, found: dict[str, str]) -> None:
+    assert parse(text) == found
+
+
+@given(st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=6))
+def test_what_is_written_with_escapes_is_read_back(values: dict[str, str]) -> None:
+    def escaped(text: str) -> str:
+        return "".join(f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else letter for letter in text)
+
+    assert parse("\n".join(f"{escaped(name)}={escaped(value)}" for name, value in values.items())) == values
+
+
+@given(st.text(alphabet="ab=: \\\t\n\r#!u0", max_size=60))
+def test_any_text_is_read_as_something(text: str) -> None:
+    assert all(number >= 1 for number, _, _ in parse_properties(text))
+
+
+def test_line_numbers_are_those_where_a_setting_begins() -> None:
+    assert [number for number, _, _ in parse_properties("# x\na=1\\\n2\n\nb=3")] == [2, 5]
+
+
+def test_later_sources_win(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=2\nlog.dirs=/a,/b\nnode.id=5\nlog.segment.bytes=2000\n")
+    config = read_config(
+        file,
+        {"KQUEUE_NUM_PARTITIONS": "3", "KQUEUE_LOG_SEGMENT_BYTES": "3000", "KQUEUE_NODE_ID": "6", "PATH": "/bin"},
+        ["log.segment.bytes=4000", "node.id = 7"],
+        {"node.id": 8},
+    )
+    assert (config["log.dirs"], config["num.partitions"], config["log.segment.bytes"], config["node.id"]) == (
+        ["/a", "/b"],
+        3,
+        4000,
+        8,
+    )
+
+
+def test_no_source_gives_the_defaults() -> None:
+    config = read_config()
+    assert not any(config.is_set(name) for name in config)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (
+            "\nlog.dir=/x\nlog.segment.byte=3",
+            r"line 3: no setting is called 'log.segment.byte'; did you mean 'log.segment.bytes'\?",
+        ),
+        ("num.network.thread=3", "did you mean 'num.network.threads'"),
+        ("num.partitions=0", "line 1: num.partitions='0': expected a 32-bit number, at least 1"),
+        ("segment.bytes=100", "segment.bytes is a setting of topics.*log.segment.bytes"),
+        ("authorizer.class.name=org.apache.kafka.StandardAuthorizer", "who may do what, which kqueue does not have"),
+        ("ssl.client.auth=required", "line 1: ssl.client.auth asks for clients that show a certificate"),
+        ("a.b.c.d.e.f=1", "no setting is called 'a.b.c.d.e.f'$"),
+    ],
+)
+def test_mistakes_are_refused_with_their_line_and_what_would_be_right(content: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(content)
+    with pytest.raises(SettingError, match=words):
+        read_config(file)
+
+
+def test_mistakes_in_other_places_name_the_place() -> None:
+    with pytest.raises(SettingError, match="--set num.partitions: num.partitions='x'"):
+        read_config(pairs=["num.partitions=x"])
+    with pytest.raises(
+        SettingError,
+        match="environment variable KQUEUE_NUM_PARTITION: no setting is called 'num.partition'; did you mean",
+    ):
+        read_config(environment={"KQUEUE_NUM_PARTITION": "1"})
+    with pytest.raises(SettingError, match="expected name=value, found 'log.dirs'"):
+        read_config(pairs=["log.dirs"])
+
+
+def test_settings_of_kafka_that_mean_nothing_are_warned_of_one_line_each(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "authorizer.class.name=\nprocess.roles=broker,controller\nnum.io.threads=8\nnode.id=3\nnum.io.threads=4\n"
+    )
+    with caplog.at_level(logging.WARNING, "kqueue"):
+        assert read_config(file)["node.id"] == 3
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{file} line 1: authorizer.class.name has no effect and is left out: its value asks for nothing",
+        f"{file} line 2: process.roles has no effect and is left out: there is one node and no controller quorum",
+        f"{file} line 5: num.io.threads has no effect and is left out: one thread serves all connections; see background.threads",
+    ]
+
+
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="none.properties can't be read: No such file"):
+        read_config(tmp_path / "none.properties")
+    (tmp_path / "binary").write_bytes(b"a=\xff")
+    with pytest.raises(SettingError, match="no text in UTF-8"):
+        read_config(tmp_path / "binary")
+    (tmp_path / "huge").write_bytes(b"#" * (1 << 20) + b"#")
+    with pytest.raises(SettingError, match="at most 1048576 bytes"):
+        read_config(tmp_path / "huge")
+
+
+def test_names_with_underscores_in_the_environment_are_found_by_their_own_spelling() -> None:
+    found = from_environment(
+        {"KQUEUE_ADVERTISED_LISTENERS": "A", "KQUEUE_KQUEUE_FLUSH": "kafka", "KQUEUE_ZOOKEEPER_CONNECT": "z"}
+    )
+    assert {name: given.value for name, given in found.items()} == {
+        "advertised.listeners": "A",
+        "kqueue.flush": "kafka",
+        "zookeeper.connect": "z",
+    }
+
+
+def test_variables_that_others_set_are_left_alone() -> None:
+    others = [
+        "KQUEUE_BOOTSTRAP",
+        "KQUEUE_SERVICE_HOST",
+        "KQUEUE_SERVICE_PORT_KAFKA",
+        "KQUEUE_PORT",
+        "KQUEUE_PORT_9092_TCP_ADDR",
+        "HOME",
+    ]
+    assert from_environment(dict.fromkeys(others, "x")) == {}
+
+
+def test_variables_of_installed_plugins_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingError, match=r"no setting is called 'sample.key'"):
+        read_config(environment={"KQUEUE_SAMPLE_KEY": "x"})
+    installed = tmp_path / "sample-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: sample\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[kqueue.variables]\nKQUEUE_SAMPLE_KEY = sample:KEY\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    read_config(environment={"KQUEUE_SAMPLE_KEY": "x"})
+    with pytest.raises(SettingError, match=r"no setting is called 'sample.keys'"):
+        read_config(environment={"KQUEUE_SAMPLE_KEYS": "x"})
+
+
+def test_keywords_of_python_mean_names_with_dots() -> None:
+    assert keyword_name("log_segment_bytes") == "log.segment.bytes"
+
+
+KAFKAS_PASSWORDS = [
+    "delegation.token.secret.key", "sasl.jaas.config", "sasl.oauthbearer.assertion.private.key.passphrase",
+    "sasl.oauthbearer.client.credentials.client.secret", "ssl.key.password", "ssl.keystore.certificate.chain", "ssl.keystore.key",
+    "ssl.keystore.password", "ssl.truststore.certificates", "ssl.truststore.password", "password.encoder.secret",
+    "password.encoder.old.secret",
+]  # fmt: skip
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    "name", [*KAFKAS_PASSWORDS, "listener.name.internal.ssl.key.password", "listener.name.a.plain.sasl.jaas.config"]
+)
+def test_kafkas_settings_of_type_password_are_secret(name: str) -> None:
+    """Source: the type PASSWORD in Kafka 4.3's and 3.9's broker configuration."""
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["log.dirs", "kqueue.flush", "compression.type", "max.connections.per.ip", "kqueue.partitioner"]
+)
+def test_settings_of_ours_are_shown(name: str) -> None:
+    assert not is_secret(name)
+
+
+def test_no_setting_of_ours_is_hidden_by_accident() -> None:
+    assert [name for name in (*CATALOG.broker, *CATALOG.topic) if is_secret(name)] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *KAFKAS_PASSWORDS,
+        "ssl.keystore.pasword",
+        "my.own.setting",
+        "num.partition",
+        "authorizer.class.name",
+        "sasl.enabled.mechanisms",
+    ],
+)
+@pytest.mark.parametrize("source", ["file", "environment", "pairs", "keywords"])
+def test_values_of_secrets_and_of_unknown_settings_are_never_shown(
+    name: str, source: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    arguments: dict[str, Any] = {
+        "file": {"file": tmp_path / "p"},
+        "environment": {"environment": {"KQUEUE_" + name.upper().replace(".", "_"): SECRET}},
+        "pairs": {"pairs": [f"{name}={SECRET}"]},
+        "keywords": {"keywords": {name: SECRET}},
+    }[source]
+    (tmp_path / "p").write_text(f"{name}={SECRET}\n")
+    said = ""
+    try:
+        read_config(**arguments)
+    except SettingError as error:
+        said = "".join(traceback.format_exception(error))
+    assert said or caplog.text
+    assert SECRET not in said + caplog.text
+
+
+@pytest.mark.parametrize("pair", [SECRET, f"={SECRET}", f"ssl.key.password:{SECRET}", f"ssl.key.password {SECRET}"])
+def test_a_pair_that_is_none_is_not_shown(pair: str) -> None:
+    with pytest.raises(SettingError, match="--set: expected name=value, found no name before a =") as caught:
+        read_config(pairs=[pair])
+    assert SECRET not in str(caught.value)
+
+
+def test_the_value_of_a_declared_secret_is_in_no_message_and_in_no_response() -> None:
+    row = Setting("my.password", Kind.INT, 1, at_least(1), Scope.BROKER, "A number that nobody may know.")
+    for value in ("x4711", -4711):
+        with pytest.raises(SettingError, match="my.password: expected a 32-bit number, at least 1") as caught:
+            row.parse(value)
+        assert "4711" not in str(caught.value)
+    (told,) = broker_rows(Config(Catalog([row]), {"my.password": 4711}))
+    assert told.is_sensitive
+    assert told.value is None
+    assert {one.value for one in told.synonyms} == {None}

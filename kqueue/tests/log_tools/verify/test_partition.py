@@ -1,0 +1,155 @@
+"""S3.6, S5.3: one partition's files against each other, and what the data folder knows of it;
+damage of all kinds is in test_verify.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kqueue.log.formats.filenames import DELETED, INDEX, LOG, SNAPSHOT, file_name
+from kqueue.log_tools.findings import ERROR, NOTE, Finding, Report
+from kqueue.log_tools.gaps import GAPS, encode_gaps
+from kqueue.log_tools.verify.partition import Bounds, Known, PartitionCheck
+from kqueue.storage import MemoryStorage, Storage
+from kqueue.testing.storage import FaultyStorage
+from kqueue.tests.log_tools.logs import FOLDER, content, made, names, replace
+
+
+def checked(
+    storage: Storage,
+    known: Known = Known(),  # noqa: B008
+    folder: str = FOLDER,
+    **settings: Any,
+) -> tuple[Bounds | None, Report]:
+    report = Report(folder)
+    return PartitionCheck(storage, folder, report, known, **settings).run(), report
+
+
+def told(report: Report) -> list[tuple[str, str]]:
+    return [(finding.severity, finding.file.rpartition("/")[2]) for finding in report.findings]
+
+
+def without_second_segment() -> MemoryStorage:
+    """Offsets 9 to 17 are gone."""
+    storage, _ = made()
+    for entry in storage.list(FOLDER):
+        if entry.name.startswith(file_name(9, "")):
+            storage.remove(f"{FOLDER}/{entry.name}")
+    return storage
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_sound_partition_is_counted_and_nothing_is_told(deep: bool) -> None:
+    storage, _ = made()
+    read: list[int] = []
+    bounds, report = checked(storage, deep=deep, progress=read.append)
+    assert (bounds, report.findings) == ((0, 36), [])
+    assert (report.partitions, report.segments, report.batches, report.records) == (1, 4, 12, 36)
+    assert sum(read) == report.bytes == sum(len(content(storage, name)) for name in names(storage))
+
+
+def test_it_only_reads() -> None:
+    source, _ = made()
+    storage = FaultyStorage()
+    storage.make_folder(FOLDER)
+    for entry in source.list(FOLDER):
+        storage.write_atomic(f"{FOLDER}/{entry.name}", content(source, entry.name)[:-1])
+    storage.steps.clear()
+    _, report = checked(storage, deep=True)
+    assert report.errors
+    assert storage.steps == []
+
+
+def test_a_folder_without_a_log_is_worth_a_note() -> None:
+    storage = MemoryStorage()
+    storage.make_folder(FOLDER)
+    bounds, report = checked(storage)
+    assert bounds is None
+    assert report.findings == [Finding(FOLDER, None, "a log", "no segment", NOTE)]
+
+
+def test_the_storage_itself_may_be_the_partition() -> None:
+    storage, _ = made()
+    root = MemoryStorage()
+    for entry in storage.list(FOLDER):
+        root.write_atomic(entry.name, content(storage, entry.name))
+    root.remove(file_name(0, INDEX))
+    bounds, report = checked(root, folder="")
+    assert bounds == (0, 36)
+    assert [finding.file for finding in report.findings] == [file_name(0, INDEX)]
+
+
+@pytest.mark.parametrize(
+    ("known", "noted", "expected"),
+    [
+        (Known(), [], [(ERROR, file_name(18, LOG))]),
+        (Known(cleaned=True), [], []),
+        (Known(), [(9, 18)], [(NOTE, file_name(18, LOG))]),
+        (Known(), [(9, 17)], [(ERROR, file_name(18, LOG))]),
+    ],
+)
+def test_missing_offsets(known: Known, noted: list[tuple[int, int]], expected: list[tuple[str, str]]) -> None:
+    """S5.2: damage, unless compaction was there, or a repair wrote down that they are lost."""
+    storage = without_second_segment()
+    if noted:
+        replace(storage, GAPS, encode_gaps(noted))
+    bounds, report = checked(storage, known)
+    assert bounds == (0, 36)
+    assert told(report) == expected
+
+
+@pytest.mark.parametrize(("clean", "severity"), [(True, ERROR), (False, NOTE)])
+def test_an_end_that_is_cut_off_is_damage_only_after_a_clean_stop(clean: bool, severity: str) -> None:
+    storage, _ = made()
+    last = names(storage)[-1]
+    size = len(content(storage, last))
+    replace(storage, last, content(storage, last)[:-5])
+    _, report = checked(storage, Known(clean=clean))
+    assert {(finding.severity, finding.file) for finding in report.findings if finding.position is not None} == {
+        (severity, f"{FOLDER}/{last}")
+    }
+    assert report.bytes < size * len(names(storage))
+
+
+@pytest.mark.parametrize(
+    ("known", "severity"),
+    [(Known(), ERROR), (Known(False, recovery_point=19), ERROR), (Known(False, recovery_point=18), NOTE)],
+)
+def test_what_was_flushed_for_sure_must_be_whole(known: Known, severity: str) -> None:
+    storage, _ = made()
+    replace(storage, file_name(18, SNAPSHOT), b"half of")
+    _, report = checked(storage, known)
+    assert told(report) == [(severity, file_name(18, SNAPSHOT))]
+
+
+def test_bytes_that_are_gone_are_no_reason_to_doubt_what_was_counted_from_them() -> None:
+    """One damaged batch is one finding, and the snapshots after it are not judged."""
+    storage, _ = made()
+    name = file_name(0, LOG)
+    data = bytearray(content(storage, name))
+    data[70] ^= 1
+    replace(storage, name, bytes(data))
+    bounds, report = checked(storage)
+    assert bounds == (0, 36)
+    assert told(report) == [(ERROR, name)]
+    assert report.batches == 11
+
+
+def test_files_that_wait_for_their_deletion_are_as_they_should_be() -> None:
+    storage, _ = made()
+    for number in range(5):
+        replace(storage, file_name(number, LOG) + DELETED, b"")
+    _, report = checked(storage)
+    assert report.findings == []
+
+
+def test_files_that_were_set_aside_are_named_up_to_three() -> None:
+    storage, _ = made()
+    for number in range(5):
+        replace(storage, file_name(number, LOG) + ".damaged", b"")
+    _, report = checked(storage)
+    assert len(report.findings) == 4
+    assert report.is_sound
+    assert report.findings[-1] == Finding(FOLDER, None, "nothing left over", "2 more .damaged files", NOTE)

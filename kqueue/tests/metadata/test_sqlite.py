@@ -1,0 +1,104 @@
+"""What only the SQLite store promises: its file; the contract itself is in test_store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kqueue.base.errors import Conflict, StorageFailed
+from kqueue.metadata.sqlite import FORMAT, SqliteStore
+
+
+def test_survives_closing(tmp_path: Path) -> None:
+    path = tmp_path / "kqueue.db"
+    with closing(SqliteStore(path)) as store:
+        version = store.commit({}, {"/a": b"1"}, [])["/a"]
+        store.commit({}, {"/b": b"1"}, [])
+        store.commit({}, {}, ["/b"])
+    with closing(SqliteStore(path)) as store:
+        assert store.read("/")["/a"] == (b"1", version)
+        assert store.commit({"/b": None}, {"/b": b"again"}, [])["/b"] > version + 1  # versions go on where they were
+
+
+def test_what_was_committed_survives_a_killed_process(tmp_path: Path) -> None:
+    path = tmp_path / "kqueue.db"
+    code = (
+        "import os, sys\nfrom kqueue.metadata.sqlite import SqliteStore\n"
+        "store = SqliteStore(sys.argv[1])\nfor i in range(5): store.commit({}, {f'/{i}': b'x'}, [])\n"
+        "store._db.execute('BEGIN IMMEDIATE'); store._db.execute('DELETE FROM entries')\nos._exit(7)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code, os.fspath(path)], check=False).returncode == 7
+    with closing(SqliteStore(path)) as store:
+        assert sorted(store.read("/")) == [f"/{i}" for i in range(5)]
+
+
+def test_each_commit_is_on_disk_when_it_returns(tmp_path: Path) -> None:
+    """A copy of the files taken right after a commit, as a power cut would leave them, holds it."""
+    live, cut = tmp_path / "live", tmp_path / "cut"
+    live.mkdir()
+    with closing(SqliteStore(live / "kqueue.db")) as store:
+        assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL: the log is fsynced at each commit
+        for number in range(3):
+            store.commit({}, {f"/{number}": b"x"}, [])
+            shutil.copytree(live, cut)
+            with closing(SqliteStore(cut / "kqueue.db")) as copy:
+                assert len(copy.read("/")) == number + 1
+            shutil.rmtree(cut)
+
+
+def test_two_open_stores_see_each_others_commits(tmp_path: Path) -> None:
+    path = tmp_path / "kqueue.db"
+    with closing(SqliteStore(path)) as one, closing(SqliteStore(path)) as two:
+        version = one.commit({"/a": None}, {"/a": b"1"}, [])["/a"]
+        with pytest.raises(Conflict):
+            two.commit({"/a": None}, {"/a": b"2"}, [])
+        assert two.commit({"/a": version}, {"/a": b"2"}, [])["/a"] == version + 1
+        assert one.read("/a")["/a"].value == b"2"
+
+
+def test_refuses_a_newer_format_and_leaves_it_alone(tmp_path: Path) -> None:
+    path = tmp_path / "kqueue.db"
+    SqliteStore(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    with pytest.raises(StorageFailed, match=rf"expected format {FORMAT}, found {FORMAT + 1}"):
+        SqliteStore(path)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (FORMAT + 1,)
+
+
+def test_refuses_another_programs_database(tmp_path: Path) -> None:
+    path = tmp_path / "kqueue.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE theirs (a)")
+    with pytest.raises(StorageFailed, match="no metadata store of kqueue"):
+        SqliteStore(path)
+
+
+@pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\0" + bytes(200)])
+def test_refuses_a_file_that_is_no_database(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "kqueue.db"
+    path.write_bytes(content)
+    with pytest.raises(StorageFailed, match=r"kqueue\.db"):
+        SqliteStore(path)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageFailed, match="nowhere"):
+        SqliteStore(tmp_path / "nowhere" / "kqueue.db")
+
+
+def test_a_failing_disk_is_told_as_storage_failed_and_nothing_is_half_done(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "kqueue.db")) as store:
+        store.commit({}, {"/a": b"1"}, [])
+        store._db.execute("PRAGMA max_page_count = 8")
+        with pytest.raises(StorageFailed, match="full"):
+            store.commit({}, {"/b": bytes(100_000)}, ["/a"])
+        assert store.read("/") == {"/a": (b"1", 1)}

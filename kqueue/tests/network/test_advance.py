@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pytest
+
+from kqueue.base.clock import PushedClock, SystemClock
+from kqueue.base.jobs import CpuJob, IoJob
+from kqueue.base.timers import Timers
+from kqueue.broker.waiting import Wait, Waiting
+from kqueue.network import advance as push_module
+from kqueue.network.advance import push
+from kqueue.network.ticker import Ticker
+from kqueue.tests.network.wiring import serving, until
+from kqueue.workers.jobs import ThreadJobs
+
+DAY_MS = 86_400_000
+
+
+class Room:
+    """What a server has that time goes through."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.clock = PushedClock()
+        self.timers = Timers(self.clock)
+        self.waiting = Waiting(self.timers, self.clock)
+        self.jobs = ThreadJobs(loop, 2)
+        self.start_ms = self.clock.monotonic_ms()
+        self.ran: list[tuple[str, int]] = []
+        self.ticker = Ticker(loop, self.clock, self.timers, self.waiting, lambda: None)
+
+    def note(self, name: str) -> None:
+        """That it ran, and when: in whole milliseconds from the start."""
+        self.ran.append((name, round(self.clock.monotonic_ms() - self.start_ms)))
+
+    def after(self, ms: float, run: Callable[[], object]) -> None:
+        self.timers.at(self.start_ms + ms, run)
+
+    def push(self, ms: float) -> None:
+        push(ms, self.clock, self.timers, self.ticker, self.jobs)
+
+    def job(self, run: Callable[[], object], then: Callable[[], object]) -> None:
+        self.jobs.submit(IoJob("a job", run, lambda result, error: then()))
+
+
+def in_room(test: Callable[[Room], Awaitable[None]]) -> None:
+    async def run() -> None:
+        room = Room()
+        try:
+            await test(room)
+        finally:
+            room.ticker.stop()
+            room.jobs.stop()
+
+    asyncio.run(run())
+
+
+def test_time_stands_still_until_the_jobs_of_a_moment_and_what_they_lead_to_are_done() -> None:
+    async def test(room: Room) -> None:
+        gate = threading.Event()
+
+        def first() -> None:
+            room.note("timer")
+            room.job(lambda: gate.wait(10), second)
+            threading.Timer(0.02, gate.set).start()
+
+        def second() -> None:
+            room.note("job")
+            room.jobs.submit(CpuJob("another", int, lambda result, error: third(), shared=False))
+
+        def third() -> None:
+            room.note("job's job")
+            room.waiting.defer(lambda: room.note("deferred"))
+            room.timers.at(room.clock.monotonic_ms() + 60_000, lambda: room.note("a minute later"))
+
+        room.after(DAY_MS, first)
+        room.after(DAY_MS + 1, lambda: room.note("the next"))
+        room.push(8 * DAY_MS)
+        assert room.ran == [
+            ("timer", DAY_MS),
+            ("job", DAY_MS),
+            ("job's job", DAY_MS),
+            ("deferred", DAY_MS),
+            ("the next", DAY_MS + 1),
+            ("a minute later", DAY_MS + 60_000),
+        ]
+        assert not room.jobs.under_way
+
+    in_room(test)
+
+
+def test_what_was_under_way_before_is_done_before_time_moves() -> None:
+    async def test(room: Room) -> None:
+        room.job(int, lambda: room.note("job"))
+        room.waiting.defer(lambda: room.note("deferred"))
+        room.push(DAY_MS)
+        assert [name for name, at in room.ran if at < 1000] == ["deferred", "job"]
+
+    in_room(test)
+
+
+def test_waits_end_at_their_deadlines() -> None:
+    async def test(room: Room) -> None:
+        answers: list[tuple[bool, int]] = []
+
+        def retry(expired: bool) -> tuple[bool, int] | None:
+            return (expired, round(room.clock.monotonic_ms() - room.start_ms)) if expired else None
+
+        room.waiting.add(Wait(("key",), room.start_ms + 500, retry), answers.append)
+        room.push(499 - (room.clock.monotonic_ms() - room.start_ms))
+        assert answers == []
+        room.push(DAY_MS)
+        assert answers == [(True, 500)]
+
+    in_room(test)
+
+
+def test_upkeep_runs_rarely_on_a_long_way_and_in_time_at_its_end() -> None:
+    async def test(room: Room) -> None:
+        room.timers.every(1000, lambda: room.note("upkeep"))
+        room.push(8 * DAY_MS)
+        assert len(room.ran) < 300
+        end_ms = room.clock.monotonic_ms() - room.start_ms
+        assert end_ms - room.ran[-1][1] <= 1100
+        assert [later - one for (_, one), (_, later) in pairwise(room.ran[-15:])] == [1000] * 14
+        assert room.timers.next_deadline_ms() == pytest.approx(room.start_ms + room.ran[-1][1] + 1000, abs=1)
+
+    in_room(test)
+
+
+def test_afterwards_the_loop_sleeps_by_the_clock_as_it_is_now() -> None:
+    async def test(room: Room) -> None:
+        room.after(DAY_MS + 20, lambda: room.note("soon after"))
+        room.push(DAY_MS - (room.clock.monotonic_ms() - room.start_ms))
+        assert room.ran == []
+        await until(lambda: bool(room.ran))
+
+    in_room(test)
+
+
+def test_a_timer_that_fails_is_logged_and_time_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(room: Room) -> None:
+        def fail() -> None:
+            raise ZeroDivisionError
+
+        room.after(1000, fail)
+        room.after(1000, lambda: room.note("behind it"))
+        room.after(2000, lambda: room.waiting.defer(fail))
+        room.after(2000, lambda: room.waiting.defer(lambda: room.note("deferred")))
+        room.after(3000, lambda: room.job(fail, fail))
+        room.after(4000, lambda: room.note("last"))
+        room.push(5000)
+        assert room.ran == [("behind it", 1000), ("deferred", 2000), ("last", 4000)]
+
+    in_room(test)
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert told == [
+        "a timer failed",
+        "work that was put off failed",
+        "job a job ended, but its result could not be taken in",
+    ]
+
+
+def test_a_job_that_takes_long_is_named(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(push_module, "PATIENCE_S", 0.01)
+    gate = threading.Event()
+
+    class Opens(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "time can't go on before these jobs have ended: a job" in record.getMessage():
+                gate.set()
+
+    handler = Opens()
+    logging.getLogger("kqueue.server").addHandler(handler)
+
+    async def test(room: Room) -> None:
+        room.after(1000, lambda: room.job(lambda: gate.wait(20), lambda: room.note("ended")))
+        room.push(2000)
+        assert room.ran == [("ended", 1000)]
+
+    try:
+        in_room(test)
+    finally:
+        logging.getLogger("kqueue.server").removeHandler(handler)
+    assert gate.is_set()
+
+
+def test_what_is_waited_for_is_excused_and_timers_are_not() -> None:
+    async def test(room: Room) -> None:
+        excused: list[bool] = []
+
+        @contextmanager
+        def excuse() -> Iterator[None]:
+            excused.append(True)
+            yield
+            excused.append(False)
+
+        said: list[tuple[str, bool]] = []
+        room.after(1000, lambda: said.append(("timer", excused[-1])))
+        room.after(1000, lambda: room.job(int, lambda: said.append(("job", excused[-1]))))
+        push(2000, room.clock, room.timers, room.ticker, room.jobs, excuse)
+        assert said == [("timer", False), ("job", True)]
+        assert not excused[-1]
+
+    in_room(test)
+
+
+def test_only_a_server_with_such_a_clock_can_be_pushed() -> None:
+    async def test() -> None:
+        async with serving() as server:
+            assert isinstance(server.clock, SystemClock)
+            with pytest.raises(RuntimeError, match="can't be pushed"):
+                await server.push(1000)
+            server.clock = PushedClock()
+            server._stopping = True
+            with pytest.raises(RuntimeError, match="is stopping"):
+                await server.push(1000)
+            server._stopping = False
+
+    asyncio.run(test())

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import gc
+import logging
+import weakref
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kqueue.api.table import Served
+from kqueue.base.clock import SystemClock
+from kqueue.base.errors import MalformedMessage, StorageFailed, UnsupportedVersion
+from kqueue.base.timers import Timers
+from kqueue.broker.waiting import Wait, Waiting
+from kqueue.network.dispatch import Dispatcher
+from kqueue.network.limits import ClientLog
+from kqueue.network.responses import Later
+from kqueue.schema import join
+from kqueue.tests.network.wiring import API, request_bytes
+from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+class Caller:
+    """A connection that only remembers what happens to it."""
+
+    def __init__(self) -> None:
+        self.address = "10.0.0.1:5"
+        self.client_host = "/10.0.0.1"
+        self.listener = "INSIDE"
+        self.call = None
+        self.answers = 0
+        self.cut: list[str] = []
+
+    def answered(self) -> None:
+        self.answers += 1
+
+    def cut_off(self, reason: str) -> None:
+        self.cut.append(reason)
+
+
+class Desk:
+    def __init__(self, handle: Any, api: str = "Heartbeat") -> None:
+        self.waiting = Waiting(Timers(), SystemClock())
+        served = Served(API[api], (0, 4), handle, None)
+
+        def lookup(api_key: int, version: int) -> Served:
+            if api_key != API[api].key or not 0 <= version <= 4:
+                raise UnsupportedVersion(f"nobody serves {api_key}")
+            return served
+
+        client_log = ClientLog(logging.getLogger("kqueue.server"), SystemClock())
+        self.dispatcher = Dispatcher("the broker", self.waiting, client_log, lookup)  # type: ignore[arg-type]
+        self.caller = Caller()
+
+    def start(self, version: int = 4, client_id: str = "me", **fields: Any) -> Any:
+        frame = bytearray(request_bytes(API["Heartbeat"], version, HeartbeatRequest(**fields), 5, client_id)[4:])
+        return self.dispatcher.start(memoryview(frame), self.caller)
+
+
+def test_an_answer_is_its_length_header_and_body() -> None:
+    desk = Desk(lambda request, call: HeartbeatResponse(error_code=3))
+    assert join(desk.start(version=0)) == b"\0\0\0\x06" + b"\0\0\0\5" + b"\0\3"
+    assert join(desk.start(version=4)) == b"\0\0\0\x0c" + b"\0\0\0\5\0" + b"\0\0\0\0" + b"\0\3" + b"\0"
+
+
+def test_calls_of_one_client_share_their_surroundings_until_these_change() -> None:
+    calls = []
+    desk = Desk(lambda request, call: calls.append(call) or HeartbeatResponse())
+    for version, client_id in [(4, "me"), (4, "me"), (3, "me"), (3, "you")]:
+        desk.start(version, client_id)
+    assert calls[0] is calls[1]
+    assert len({id(call) for call in calls}) == 3
+    assert [(call.api_version, call.client_id) for call in calls] == [(4, "me"), (4, "me"), (3, "me"), (3, "you")]
+    assert {(call.broker, call.client_host, call.listener, call.connection) for call in calls} == {
+        ("the broker", "/10.0.0.1", "INSIDE", desk.caller)
+    }
+
+
+def test_a_connection_keeps_no_client_id_of_any_length() -> None:
+    calls = list[Any]()
+    desk = Desk(lambda request, call: calls.append(call))
+    desk.start(client_id="x" * 256)
+    kept = desk.caller.call
+    assert kept is calls[0]
+    desk.start(client_id="y" * 257)
+    assert calls[1].client_id == "y" * 257
+    assert desk.caller.call is kept
+
+
+def test_a_handler_without_an_answer_gives_none() -> None:
+    assert Desk(lambda request, call: None).start() is None
+
+
+def test_a_wait_is_answered_later() -> None:
+    desk = Desk(lambda request, call: Wait(("k",), None, lambda expired: HeartbeatResponse(error_code=9)))
+    later = desk.start(version=0)
+    assert isinstance(later, Later)
+    assert later.chunks is None
+    desk.waiting.wake("k")
+    desk.waiting.run_ready()
+    assert desk.caller.answers == 1
+    assert join(later.chunks or []) == b"\0\0\0\x06\0\0\0\5\0\x09"
+
+
+def test_a_cancelled_wait_is_never_answered() -> None:
+    desk = Desk(lambda request, call: Wait(("k",), None, lambda expired: HeartbeatResponse()))
+    desk.start().cancel()
+    desk.waiting.wake("k")
+    desk.waiting.run_ready()
+    assert desk.caller.answers == 0
+    assert len(desk.waiting) == 0
+
+
+@pytest.mark.parametrize("deadline_ms", [None, 1e18])
+def test_only_a_wait_with_a_deadline_can_be_expired(deadline_ms: float | None) -> None:
+    desk = Desk(
+        lambda request, call: Wait(
+            ("k",), deadline_ms, lambda expired: HeartbeatResponse(error_code=7 if expired else 0)
+        )
+    )
+    later = desk.start(version=0)
+    later.expire()
+    later.expire()
+    assert desk.caller.answers == (0 if deadline_ms is None else 1)
+    if deadline_ms is not None:
+        assert join(later.chunks).endswith(b"\0\7")
+
+
+def test_a_wait_that_fails_as_it_expires_is_answered_with_its_error() -> None:
+    def fail(expired: bool) -> HeartbeatResponse:
+        raise UnsupportedVersion("no")
+
+    desk = Desk(lambda request, call: Wait(("k",), 1e18, fail))
+    later = desk.start(version=0)
+    later.expire()
+    assert join(later.chunks).endswith(b"\0\x23")
+
+
+def test_a_disk_that_failed_is_one_line_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(request: object, call: object) -> HeartbeatResponse:
+        raise StorageFailed("can't write to log: ENOSPC")
+
+    assert join(Desk(fail).start(version=0)).endswith(b"\0\x38")
+    [record] = caplog.records
+    assert record.getMessage() == "Heartbeat of 10.0.0.1:5 failed: can't write to log: ENOSPC"
+    assert record.exc_info is None
+
+
+def test_a_response_that_can_not_be_written_becomes_an_error_response(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk(lambda request, call: HeartbeatResponse(error_code="no number"))
+    answer = join(desk.start(version=0))
+    assert answer[:8] == b"\0\0\0\x06\0\0\0\5"
+    assert int.from_bytes(answer[8:], "big", signed=True) != 0
+
+
+def test_a_late_response_that_can_not_be_written_at_all_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(lambda request, call: Wait(("k",), None, lambda expired: object()))
+    monkeypatch.setattr(Served, "error_response", lambda *arguments: object())
+    desk.start()
+    desk.waiting.wake("k")
+    desk.waiting.run_ready()
+    assert desk.caller.answers == 0
+    [reason] = desk.caller.cut
+    assert "Heartbeat could not be answered" in reason
+
+
+def test_versions_that_a_client_makes_up_are_not_remembered() -> None:
+    desk = Desk(lambda request, call: HeartbeatResponse())
+    for version in range(5, 50):
+        with pytest.raises(UnsupportedVersion):
+            desk.dispatcher.start(memoryview(b"\0\x0c" + version.to_bytes(2, "big") + b"\0\0\0\5\xff\xff"), desk.caller)
+    assert desk.dispatcher._routes == {}
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_answered_or_refused(data: bytes) -> None:
+    desk = Desk(lambda request, call: HeartbeatResponse())
+    for frame in (
+        data,
+        b"\0\x0c\0\4" + data,
+        request_bytes(API["Heartbeat"], 4, HeartbeatRequest(group_id="g"))[4:] + data,
+    ):
+        try:
+            answer = desk.dispatcher.start(memoryview(bytearray(frame)), desk.caller)
+        except (MalformedMessage, UnsupportedVersion):
+            continue
+        assert isinstance(answer, list)
+
+
+def test_every_cut_of_a_request_is_refused() -> None:
+    desk = Desk(lambda request, call: HeartbeatResponse())
+    frame = request_bytes(API["Heartbeat"], 4, HeartbeatRequest(group_id="g", member_id="m", group_instance_id="i"))[4:]
+    for cut in range(len(frame)):
+        with pytest.raises(MalformedMessage):
+            desk.dispatcher.start(memoryview(bytearray(frame[:cut])), desk.caller)
+    assert isinstance(desk.dispatcher.start(memoryview(bytearray(frame)), desk.caller), list)
+
+
+def test_a_large_request_is_refused_before_it_is_decoded_unless_it_brings_records() -> None:
+    desk = Desk(lambda request, call: HeartbeatResponse())
+    frame = request_bytes(API["Heartbeat"], 4, HeartbeatRequest(group_id="g" * 300))[4:]
+    desk.dispatcher._plain_bytes_max = len(frame)
+    assert isinstance(desk.dispatcher.start(memoryview(bytearray(frame)), desk.caller), list)
+    desk.dispatcher._plain_bytes_max -= 1
+    with pytest.raises(MalformedMessage, match=r"kqueue\.request\.max\.bytes"):
+        desk.dispatcher.start(memoryview(bytearray(frame)), desk.caller)
+    produce = Desk(lambda request, call: API["Produce"].response_class(), "Produce")
+    produce.dispatcher._plain_bytes_max = 1
+    frame = request_bytes(API["Produce"], 4, API["Produce"].request_class(acks=1))[4:]
+    assert isinstance(produce.dispatcher.start(memoryview(bytearray(frame)), produce.caller), list)
+
+
+def test_regions_go_out_as_they_are_between_what_is_joined() -> None:
+    from kqueue.storage import MemoryStorage
+    from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+
+    file = MemoryStorage().open("log", create=True)
+    file.append(b"0123456789")
+    regions = [file.region(0, 4), file.region(4, 6)]
+    partitions = [PartitionData(partition_index=number, records=region) for number, region in enumerate(regions)]
+    desk = Desk(
+        lambda request, call: FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=partitions)]),
+        "Fetch",
+    )
+    frame = bytearray(request_bytes(API["Fetch"], 4, API["Fetch"].request_class(), 5)[4:])
+    chunks = desk.dispatcher.start(memoryview(frame), desk.caller)
+    assert isinstance(chunks, list)
+    assert [chunk for chunk in chunks if not isinstance(chunk, bytes)] == regions
+    assert len(chunks) == 5, "head, body up to a region, region, body, region"
+    whole = join(chunks)
+    assert int.from_bytes(whole[:4], "big") == len(whole) - 4
+    assert whole.endswith(b"456789")
+    assert b"0123" in whole
+
+
+@pytest.mark.parametrize("end", ["answered", "cancelled"])
+def test_nothing_of_a_request_is_kept_after_its_answer(end: str) -> None:
+    """Without a collection: reference cycles would hold requests of up to 100 MiB until the next
+    full one.
+    """
+    requests = list[weakref.ref[Any]]()
+
+    class Body:
+        """Stands for what the handler makes of the request."""
+
+    def handle(request: Any, call: Any) -> Wait[Any]:
+        body = Body()
+        requests.append(weakref.ref(body))
+        return Wait(("key",), None, lambda expired: HeartbeatResponse() if body else None)
+
+    desk = Desk(handle)
+    gc.disable()
+    try:
+        later = desk.start()
+        if end == "answered":
+            desk.waiting.wake("key")
+            desk.waiting.run_ready()
+            assert later.chunks
+        else:
+            later.cancel()
+        assert requests[0]() is None
+    finally:
+        gc.enable()

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+
+import pytest
+
+from kqueue.app import parse_overrides
+from kqueue.base.errors import ListenFailed, SettingError
+from kqueue.tests.network.wiring import connect, serving, until
+
+
+def lines(caplog: pytest.LogCaptureFixture, words: str) -> list[str]:
+    return [record.getMessage() for record in caplog.records if words in record.getMessage()]
+
+
+def test_one_connection_too_many_is_closed_at_once_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with serving(max_connections=2) as server:
+            first, second = await connect(server), await connect(server)
+            await first.ask("ApiVersions", 0)
+            third = await connect(server)
+            assert await third.closed() == b""
+            await second.ask("ApiVersions", 0)
+            await first.close()
+            await until(lambda: len(server.hub.sessions) == 1)
+            fourth = await connect(server)
+            await fourth.ask("ApiVersions", 0)
+
+    asyncio.run(test())
+    assert len(lines(caplog, "there are 2 connections already (max.connections)")) == 1
+
+
+def test_connections_from_one_address_are_limited_and_some_addresses_have_limits_of_their_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test() -> None:
+        async with serving(max_connections_per_ip=1) as server:
+            first, second = await connect(server), await connect(server)
+            await first.ask("ApiVersions", 0)
+            assert await second.closed() == b""
+        async with serving(max_connections_per_ip=1, max_connections_per_ip_overrides="127.0.0.1:2") as server:
+            clients = [await connect(server) for _ in range(3)]
+            assert await clients[2].closed() == b""
+
+    asyncio.run(test())
+    assert len(lines(caplog, "1 connections from its address already")) == 1
+    assert len(lines(caplog, "2 connections from its address already")) == 1
+
+
+def test_connections_above_the_rate_wait_to_be_accepted() -> None:
+    async def test() -> None:
+        async with serving(max_connection_creation_rate=20) as server:
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            clients = [await connect(server) for _ in range(25)]
+            for client in clients:
+                await client.ask("ApiVersions", 0)
+            assert loop.time() - began >= 0.2, "20 at once, 5 more at 20 a second"
+
+    asyncio.run(test())
+
+
+def test_a_port_that_is_taken_is_refused_in_a_sentence() -> None:
+    async def test() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
+            with pytest.raises(ListenFailed, match=f"listener {address} can't be opened: Address already in use"):
+                async with serving(listeners=address):
+                    pass
+
+    asyncio.run(test())
+
+
+def test_an_address_that_is_not_ours_is_refused() -> None:
+    async def test() -> None:
+        with pytest.raises(ListenFailed, match="can't be opened"):
+            async with serving(listeners="PLAINTEXT://192.0.2.1:0"):
+                pass
+
+    asyncio.run(test())
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
+@pytest.mark.parametrize(
+    ("listen", "via", "host"),
+    [("[::1]", "::1", "::1"), ("", "127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1", "127.0.0.1")],
+)
+def test_hosts_of_every_kind_can_be_listened_on(listen: str, via: str, host: str) -> None:
+    async def test() -> None:
+        async with serving(listeners=f"PLAINTEXT://{listen}:0") as server:
+            _, writer = await asyncio.open_connection(via, server.bound("PLAINTEXT")[1])
+            await until(lambda: bool(server.hub.sessions))
+            [session] = server.hub.sessions
+            assert session.host == host
+            writer.close()
+            await writer.wait_closed()
+
+    asyncio.run(test())
+
+
+def test_a_system_without_descriptors_left_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with serving() as server:
+            listener = server._listeners["PLAINTEXT"]
+            sound = listener._socket
+            assert sound is not None
+
+            class Exhausted:
+                def __getattr__(self, name: str) -> object:
+                    return getattr(sound, name)
+
+                def accept(self) -> object:
+                    raise OSError(errno.EMFILE, "Too many open files")
+
+            monkeypatch.setattr("kqueue.network.listener.REST_AFTER_TROUBLE_S", 0.01)
+            listener._socket = Exhausted()  # type: ignore[assignment]
+            client = await connect(server)
+            await until(lambda: bool(lines(caplog, "no more connections can be accepted for now: Too many open files")))
+            listener._socket = sound
+            await client.ask("ApiVersions", 0)
+
+    asyncio.run(test())
+
+
+def test_a_connection_that_the_loop_can_not_watch_is_closed_and_not_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def test() -> None:
+        async with serving(max_connections=1) as server:
+            with monkeypatch.context() as patch:
+                patch.setattr(server.hub.loop, "add_reader", refuse)
+                client = await connect(server)
+                assert await client.closed() == b""
+            assert not server.hub.sessions
+            await (await connect(server)).ask("ApiVersions", 0)
+
+    asyncio.run(test())
+    assert len(lines(caplog, "can't be served: No space left on device")) == 1
+
+
+def test_socket_buffers_are_set_where_asked_for() -> None:
+    async def test() -> None:
+        async with serving(socket_send_buffer_bytes=20_000, socket_receive_buffer_bytes=10_000) as server:
+            client = await connect(server)
+            await client.ask("ApiVersions", 0)
+            [session] = server.hub.sessions
+            sock = session._socket
+            assert 20_000 <= sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 60_000
+            assert 10_000 <= sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) <= 30_000
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    asyncio.run(test())
+
+
+def test_overrides_are_addresses_with_numbers() -> None:
+    assert parse_overrides(["10.0.0.1:5", "[::1]:7"]) == {"10.0.0.1": 5, "::1": 7}
+    for entry in ("10.0.0.1", "10.0.0.1:many", "no.such.host.invalid:5"):
+        with pytest.raises(SettingError, match="expected address:number"):
+            parse_overrides([entry])
+
+
+def test_another_address_than_loopback_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with serving(listeners="PLAINTEXT://0.0.0.0:0", advertised_listeners="PLAINTEXT://127.0.0.1:0"):
+            pass
+
+    with caplog.at_level(logging.WARNING, "kqueue"):
+        asyncio.run(test())
+    assert len(lines(caplog, "kqueue has no security yet")) == 1

@@ -1,0 +1,65 @@
+"""A thousand clients at once, counted in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import resource
+import socket
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from kqueue.schema import encode
+from kqueue.tests.network.wiring import API, framed, serving, until
+from kqueue.wire.headers import request_header
+from kqueue.wire.messages.api_versions import ApiVersionsRequest
+
+COUNT = 1000
+BYTES_EACH_MAX = 20 * 1024
+
+
+@pytest.fixture(autouse=True)
+def _room_for_both_ends() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4 * COUNT
+    if soft < wanted:
+        if hard < wanted:
+            pytest.skip(f"{hard} open files are allowed, {wanted} are needed")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_thousand_connections_are_held_served_and_cost_little_memory() -> None:
+    ask = framed(request_header(API["ApiVersions"].key, 0, 7, "c") + encode(ApiVersionsRequest(), 0))
+
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving() as server:
+            place = server.bound("PLAINTEXT")
+            clients = [socket.socket() for _ in range(COUNT)]
+            try:
+                for client in clients:
+                    client.setblocking(False)
+                gc.collect()
+                before = psutil.Process().memory_info().rss
+                await asyncio.gather(*(loop.sock_connect(client, place) for client in clients))
+                await until(lambda: len(server.hub.sessions) == COUNT)
+                for client in clients:
+                    client.send(ask)
+                for client in clients:
+                    answer = await loop.sock_recv(client, 4096)
+                    assert answer[4:8] == b"\0\0\0\7"
+                gc.collect()
+                after = psutil.Process().memory_info().rss
+                assert (after - before) / COUNT <= BYTES_EACH_MAX
+                server.ticker.run_now()
+                assert len(server.hub.sessions) == COUNT
+            finally:
+                for client in clients:
+                    client.close()
+            await until(lambda: not server.hub.sessions)
+
+    asyncio.run(test())

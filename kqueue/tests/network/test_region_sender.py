@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from kqueue.network.region_sender import PIECE_BYTES, STEP_BYTES, RegionSender
+from kqueue.storage import LocalStorage, MemoryStorage, Region
+
+
+class Probed:
+    """A file that is not cached from `cold_from` on, and counts its probes."""
+
+    def __init__(self, size: int, cold_from: int) -> None:
+        self.size = size
+        self.cold_from = cold_from
+        self.probes: list[tuple[int, int]] = []
+
+    def read_at(self, position: int, size: int) -> bytes:
+        return b"x" * min(size, self.size - position)
+
+    def fileno(self) -> int | None:
+        return None
+
+    def is_cached(self, position: int, size: int) -> bool:
+        self.probes.append((position, size))
+        return position + size <= self.cold_from
+
+
+def send_all(sender: RegionSender) -> bytes:
+    near, far = socket.socketpair()
+    with near, far:
+        near.setblocking(False)
+        parts = []
+        while sender.left:
+            sender.cold_step()
+            sent = sender.send(near)
+            while sent:
+                parts.append(far.recv(sent))
+                sent -= len(parts[-1])
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("size", [1, PIECE_BYTES, STEP_BYTES, STEP_BYTES + 1, 3 * STEP_BYTES])
+@pytest.mark.parametrize("backend", ["local", "memory"])
+def test_all_bytes_of_a_region_are_sent_and_none_besides(backend: str, size: int, tmp_path: Path) -> None:
+    file = (LocalStorage(str(tmp_path)) if backend == "local" else MemoryStorage()).open("f", create=True)
+    data = bytes(range(251)) * (size // 251 + 1)
+    file.append(b"before" + data[:size] + b"after")
+    assert send_all(RegionSender(file.region(6, size))) == data[:size]
+
+
+def test_each_step_is_probed_once_and_a_cold_one_is_named() -> None:
+    source = Probed(3 * STEP_BYTES, cold_from=STEP_BYTES + 10)
+    sender = RegionSender(Region(source, 10, 2 * STEP_BYTES + 5))
+    assert sender.cold_step() is None
+    assert sender.cold_step() is None
+    near, far = socket.socketpair()
+    with near, far:
+        near.setblocking(False)
+        while sender.left > STEP_BYTES + 5:
+            assert sender.cold_step() is None
+            far.recv(sender.send(near))
+        cold = sender.cold_step()
+        assert cold is not None
+        assert (cold.position, cold.size) == (10 + STEP_BYTES, STEP_BYTES)
+        assert sender.cold_step() is None, "asked once; from then on it counts as read"
+    assert source.probes == [(10, STEP_BYTES), (10 + STEP_BYTES, STEP_BYTES)]
+
+
+def test_a_full_socket_is_an_error_that_its_owner_knows() -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        near.setblocking(False)
+        sender = RegionSender(Region(Probed(64 * STEP_BYTES, 64 * STEP_BYTES), 0, 64 * STEP_BYTES))
+        left = []
+        with pytest.raises(BlockingIOError):  # noqa: PT012
+            while True:
+                sender.cold_step()
+                sender.send(near)
+                left.append(sender.left)
+        assert sender.left == left[-1], "what was not sent is still to be sent"

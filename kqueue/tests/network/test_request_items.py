@@ -1,0 +1,122 @@
+"""List entries of a request are counted before they are decoded, for every served API and version."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kqueue.api import table
+from kqueue.base.clock import SystemClock
+from kqueue.base.errors import TooManyItems
+from kqueue.base.timers import Timers
+from kqueue.broker.waiting import Waiting
+from kqueue.network.dispatch import Dispatcher
+from kqueue.network.limits import ClientLog
+from kqueue.schema import decode
+from kqueue.schema.kinds import Array, StructKind
+from kqueue.schema.reading import least_size
+from kqueue.schema.structs import Schema, message_schema_of
+from kqueue.tests.costliest import Body, Case, cases
+from kqueue.tests.network.test_dispatch import Caller
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.headers import has_error_code, read_response_header, request_header
+
+ITEMS = 1000
+SIZE = 128 * 1024
+SERVED = [(row, version) for row in table.advertised() for version in range(row.versions[0], row.versions[1] + 1)]
+
+
+def name_of(value: Any) -> str:
+    return value.api.name if isinstance(value, table.Served) else str(value)
+
+
+def dispatcher(handle: Any) -> Dispatcher:
+    def lookup(api_key: int, version: int) -> table.Served:
+        row = table.lookup(api_key, version)
+        return table.Served(row.api, row.versions, handle, row.refuse)
+
+    client_log = ClientLog(logging.getLogger("kqueue.server"), SystemClock())
+    waiting = Waiting(Timers(), SystemClock())
+    return Dispatcher("the broker", waiting, client_log, lookup, items_max=ITEMS)  # type: ignore[arg-type]
+
+
+def frame(row: table.Served, version: int, case: Case, items: int | None) -> memoryview:
+    body = Body(row.api.request_class, version, case, size_max=SIZE, items_max=items, topic_id=bytes(range(16)))
+    return memoryview(bytearray(request_header(row.api.key, version, 7, "me") + body.bytes()))
+
+
+def many(row: table.Served, version: int) -> Iterator[Case]:
+    """The cases whose entries are small enough for more than `ITEMS` of them."""
+    return (case for case in cases(row.api.request_class, version) if case.mode != "long")
+
+
+@pytest.mark.parametrize(("row", "version"), SERVED, ids=name_of)
+def test_more_items_than_allowed_never_reach_the_handler(
+    row: table.Served, version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    def handle(request: Any, call: Any) -> Any:
+        raise AssertionError(f"{case} was handled")
+
+    for case in many(row, version):
+        asked = dispatcher(handle)
+        if has_error_code(row.api.response_class, version):
+            (head, body) = asked.start(frame(row, version, case, None), Caller())  # type: ignore[arg-type, misc]
+            _, position = read_response_header(memoryview(head + body)[4:], row.api.key, version)
+            response = decode(row.api.response_class, version, (head + body)[4 + position :])
+            assert response.error_code == ErrorCode.INVALID_REQUEST
+            assert f"kqueue.request.max.items={ITEMS}" in caplog.text
+        else:
+            with pytest.raises(
+                TooManyItems, match=f"at most {ITEMS} list entries in one {row.api.name} .kqueue.request.max.items"
+            ):
+                asked.start(frame(row, version, case, None), Caller())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("row", "version"), SERVED, ids=name_of)
+def test_as_many_items_as_allowed_are_handled(row: table.Served, version: int) -> None:
+    handled = []
+    asked = dispatcher(lambda request, call: handled.append(request))
+    expected = 0
+    for case in many(row, version):
+        asked.start(frame(row, version, case, ITEMS - 3), Caller())  # type: ignore[arg-type]
+        expected += 1
+    assert len(handled) == expected
+
+
+@pytest.mark.parametrize(("row", "version"), SERVED, ids=name_of)
+def test_no_item_is_without_bytes(row: table.Served, version: int) -> None:
+    """Else a few bytes could hold a billion of them; and a request could hold more items than
+    bytes, which is not counted.
+    """
+    schema = message_schema_of(row.api.request_class)
+
+    def check(part: Schema) -> None:
+        for each in [*part.fields_at(version), *part.tagged_at(version)]:
+            kind = each.kind.of if isinstance(each.kind, Array) else each.kind
+            if isinstance(each.kind, Array):
+                assert least_size(kind, version, version in schema.flexible) >= 1, f"{part.name}.{each.name}"
+            if isinstance(kind, StructKind):
+                check(kind.schema)
+
+    check(schema)
+
+
+def test_an_api_whose_items_cost_more_may_have_fewer() -> None:
+    row = table.served("list_offsets")
+    heavy = table.Served(row.api, row.versions, lambda request, call: None, row.refuse, item_weight=10)
+    client_log = ClientLog(logging.getLogger("kqueue.server"), SystemClock())
+    asked = Dispatcher("the broker", Waiting(Timers(), SystemClock()), client_log, lambda *_: heavy, items_max=ITEMS)  # type: ignore[arg-type]
+    case = Case(("topics", "partitions"), "same")
+    assert asked.start(frame(row, 7, case, 99), Caller()) is None  # type: ignore[arg-type]
+    with pytest.raises(TooManyItems, match="each entry of ListOffsets counts 10"):
+        asked.start(frame(row, 7, case, 100), Caller())  # type: ignore[arg-type]
+
+
+def test_tagged_fields_of_the_header_count() -> None:
+    row = table.served("heartbeat")
+    header = request_header(row.api.key, 4, 7, "me")[:-1] + b"\xd0\x0f" + b"\x7f\0" * 2000
+    with pytest.raises(TooManyItems):
+        dispatcher(None).start(memoryview(bytearray(header)), Caller())  # type: ignore[arg-type]

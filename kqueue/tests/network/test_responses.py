@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kqueue.base.timers import Timers
+from kqueue.broker.waiting import Wait, Waiting
+from kqueue.network.responses import Later
+from kqueue.testing.clock import ManualClock
+
+
+class World:
+    """A `Later`, and what came of it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.timers = Timers(self.clock)
+        self.waiting = Waiting(self.timers, self.clock)
+        self.told: list[Any] = []
+        self.later = Later(self.told.append, self.told.append)
+
+    def hold(self, deadline_ms: float | None, answer: Any = "early") -> None:
+        def retry(expired: bool) -> Any:
+            if isinstance(answer, Exception):
+                raise answer
+            return "late" if expired else answer
+
+        self.later.hold(self.waiting, Wait(("key",), deadline_ms, retry))
+
+    def wake(self) -> None:
+        self.waiting.wake("key")
+        self.waiting.run_ready()
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_an_answer_comes_when_its_key_is_woken_and_only_once(world: World) -> None:
+    world.hold(1000)
+    assert world.told == []
+    world.wake()
+    world.wake()
+    world.later.expire()
+    assert world.told == ["early"]
+
+
+def test_what_has_a_deadline_is_answered_as_at_its_deadline(world: World) -> None:
+    world.hold(1000)
+    world.later.expire()
+    assert world.told == ["late"]
+    world.clock.advance(1000)
+    assert world.timers.run_due(1000) == 0
+    world.wake()
+    assert world.told == ["late"]
+
+
+def test_what_has_none_waits_on(world: World) -> None:
+    world.hold(None)
+    world.later.expire()
+    assert world.told == []
+    world.wake()
+    assert world.told == ["early"]
+
+
+def test_an_answer_that_fails_is_told_as_such(world: World) -> None:
+    error = ValueError("on purpose")
+    world.hold(1000, error)
+    world.later.expire()
+    assert world.told == [error]
+
+
+def test_nobody_is_answered_after_a_cancel(world: World) -> None:
+    world.hold(1000)
+    world.later.cancel()
+    world.later.cancel()
+    world.later.expire()
+    world.wake()
+    assert world.told == []
+
+
+def test_what_was_never_held_can_be_let_go(world: World) -> None:
+    world.later.cancel()
+    world.later.expire()
+    assert world.told == []

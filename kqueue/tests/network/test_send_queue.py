@@ -1,0 +1,343 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from kqueue.base.errors import StorageFailed
+from kqueue.network.region_sender import STEP_BYTES
+from kqueue.network.send_queue import JOIN_BYTES_MAX, READ_BYTES_MAX, REGIONS_MAX, Pump, memory_of
+from kqueue.schema import Chunk
+from kqueue.storage import LocalStorage, MemoryStorage, Region
+from kqueue.testing.jobs import SteppedJobs
+from kqueue.tests.network.wiring import until
+from kqueue.workers.jobs import ThreadJobs
+
+
+class Pipe:
+    """A pump, and the other end of its socket."""
+
+    def __init__(self, jobs: SteppedJobs | ThreadJobs | None = None) -> None:
+        self.near, self.far = socket.socketpair()
+        self.near.setblocking(False)
+        self.far.setblocking(False)
+        self.jobs = jobs or SteppedJobs()
+        self.failures: list[str] = []
+        self.drains = 0
+        self.pump = Pump(
+            self.near, asyncio.get_running_loop(), self.jobs, failed=self.failures.append, drained=self._drained
+        )
+
+    def _drained(self) -> None:
+        self.drains += 1
+
+    async def read(self, size: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        parts = []
+        async with asyncio.timeout(10):
+            while size:
+                parts.append(await loop.sock_recv(self.far, min(size, 1 << 20)))
+                assert parts[-1], "the stream ended too early"
+                size -= len(parts[-1])
+        return b"".join(parts)
+
+    def close(self) -> None:
+        self.pump.close()
+        self.near.close()
+        self.far.close()
+
+
+def piped(test: Callable[[Pipe], Awaitable[None]], jobs: SteppedJobs | ThreadJobs | None = None) -> None:
+    async def run() -> None:
+        pipe = Pipe(jobs)
+        try:
+            await test(pipe)
+        finally:
+            pipe.close()
+
+    asyncio.run(run())
+
+
+def pattern(size: int, seed: int = 0) -> bytes:
+    """Bytes that look the same nowhere."""
+    return random.Random(seed).randbytes(size)
+
+
+class ColdSource:
+    """A file whose pages come into memory when they are read. `reads`: (position, size) of each."""
+
+    def __init__(self, data: bytes, fails: bool = False) -> None:
+        self.data = data
+        self.fails = fails
+        self.reads: list[tuple[int, int]] = []
+
+    def read_at(self, position: int, size: int) -> bytes:
+        if self.fails:
+            raise StorageFailed("can't read it: EIO")
+        self.reads.append((position, size))
+        return self.data[position : position + size]
+
+    def fileno(self) -> int | None:
+        return None
+
+    def is_cached(self, position: int, size: int) -> bool:
+        return any(start <= position and position + size <= start + length for start, length in self.reads)
+
+
+# a chunk is (kind, size): bytes, or a region of a file, of memory, or of a file that is not cached
+CHUNKS = st.lists(
+    st.tuples(
+        st.sampled_from(["bytes", "bytearray", "memoryview", "local", "memory", "cold"]),
+        st.one_of(
+            st.integers(0, 64),
+            st.sampled_from([READ_BYTES_MAX, READ_BYTES_MAX + 1, JOIN_BYTES_MAX + 1, STEP_BYTES + 5]),
+        ),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(answers=st.lists(CHUNKS, max_size=4))
+@example(answers=[[("cold", 0), ("bytes", 3)]])
+@example(
+    answers=[[("bytes", 0)], [("bytes", JOIN_BYTES_MAX + 1), ("bytes", 0), ("local", STEP_BYTES + 5), ("memory", 0)]]
+)
+def test_whatever_the_chunks_are_the_client_reads_their_bytes_in_order(
+    answers: list[list[tuple[str, int]]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    async def test() -> None:
+        jobs = ThreadJobs(asyncio.get_running_loop(), 1)
+        pipe = Pipe(jobs)
+        local, memory = LocalStorage(str(tmp_path_factory.mktemp("pump"))), MemoryStorage()
+        expected = b""
+        for answer in answers:
+            chunks: list[Chunk] = []
+            for kind, size in answer:
+                data = pattern(size, len(expected))
+                expected += data
+                if kind in ("local", "memory"):
+                    file = (local if kind == "local" else memory).open(f"f{len(expected)}-{size}", create=True)
+                    position = file.append(b"before") + 6
+                    file.append(data + b"after")
+                    chunks.append(file.region(position, size))
+                elif kind == "cold":
+                    chunks.append(Region(ColdSource(b"." + data), 1, size))
+                else:
+                    chunks.append({"bytes": bytes, "bytearray": bytearray, "memoryview": memoryview}[kind](data))
+            pipe.pump.push(chunks)
+            pipe.pump.flush()
+        assert await pipe.read(len(expected)) == expected
+        await until(lambda: pipe.pump.idle)
+        assert pipe.failures == []
+        assert (pipe.pump.sent_bytes, pipe.pump.queued_bytes) == (len(expected), 0)
+        pipe.close()
+        await jobs.drain()
+        jobs.stop()
+
+    asyncio.run(test())
+
+
+def test_small_answers_leave_in_one_send() -> None:
+    async def test(pipe: Pipe) -> None:
+        for number in range(100):
+            pipe.pump.push([b"%03d" % number, bytearray(b".")])
+        pipe.pump.flush()
+        assert pipe.drains == 1
+        # what a non-blocking receive finds at once was sent before it
+        assert pipe.far.recv(10_000) == b"".join(b"%03d." % number for number in range(100))
+
+    piped(test)
+
+
+def test_a_full_socket_is_waited_for_and_everything_arrives() -> None:
+    async def test(pipe: Pipe) -> None:
+        data = pattern(8 << 20)
+        pipe.pump.push([data])
+        pipe.pump.flush()
+        assert pipe.pump.waits_for_room
+        assert 0 < pipe.pump.queued_bytes < len(data)
+        pipe.pump.push([b"end"])
+        pipe.pump.flush()
+        assert await pipe.read(len(data) + 3) == data + b"end"
+        await until(lambda: pipe.pump.idle)
+        assert not pipe.pump.waits_for_room
+        assert pipe.pump.queued_bytes == 0
+
+    piped(test)
+
+
+def test_a_file_is_sent_without_being_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S4.4"""
+
+    async def test(pipe: Pipe) -> None:
+        storage = LocalStorage(str(tmp_path))
+        file = storage.open("log", create=True)
+        data = pattern(6 << 20)
+        file.append(data)
+        reads = []
+        region = file.region(5, len(data) - 5)
+        monkeypatch.setattr(type(region.source), "read_at", lambda *arguments: reads.append(arguments))
+        pipe.pump.push([b"head", region, b"tail"])
+        assert pipe.pump.queued_bytes == 8, "a region holds no memory"
+        file.close()
+        del file
+        storage.remove("log")
+        pipe.pump.flush()
+        assert await pipe.read(len(data) - 5 + 8) == b"head" + data[5:] + b"tail"
+        assert reads == []
+
+    piped(test)
+
+
+def test_where_sendfile_is_refused_the_file_is_read_and_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(22, "not this file system")
+
+    async def test(pipe: Pipe) -> None:
+        file = LocalStorage(str(tmp_path)).open("log", create=True)
+        data = pattern(3 << 20)
+        file.append(data)
+        monkeypatch.setattr(os, "sendfile", refuse)
+        pipe.pump.push([file.region(0, len(data))])
+        pipe.pump.flush()
+        assert await pipe.read(len(data)) == data
+
+    piped(test)
+
+
+def test_pages_that_are_not_in_memory_are_read_by_a_job_one_step_at_a_time() -> None:
+    jobs = SteppedJobs()
+
+    async def test(pipe: Pipe) -> None:
+        source = ColdSource(pattern(STEP_BYTES + 1000))
+        pipe.pump.push([b"head", Region(source, 0, STEP_BYTES + 1000), b"tail"])
+        pipe.pump.flush()
+        assert await pipe.read(4) == b"head"
+        assert source.reads == [], "nothing is read on the owner thread"
+        assert len(jobs.pending) == 1
+        pipe.pump.flush()  # another answer in the meantime changes nothing
+        assert len(jobs.pending) == 1
+        assert jobs.step()
+        assert await pipe.read(STEP_BYTES) == source.data[:STEP_BYTES]
+        await until(lambda: bool(jobs.pending))
+        assert source.reads[0] == (0, STEP_BYTES)
+        jobs.run_all()
+        assert await pipe.read(1004) == source.data[STEP_BYTES:] + b"tail"
+
+    piped(test, jobs)
+
+
+def test_a_disk_that_fails_ends_the_connection() -> None:
+    jobs = SteppedJobs()
+
+    async def test(pipe: Pipe) -> None:
+        pipe.pump.push([Region(ColdSource(b"x" * 100, fails=True), 0, 100)])
+        pipe.pump.flush()
+        jobs.run_all()
+        assert pipe.failures == ["reading the log for it failed: can't read it: EIO"]
+
+    piped(test, jobs)
+
+
+@pytest.mark.parametrize("size", [100, READ_BYTES_MAX + 1, 2 * STEP_BYTES])
+@pytest.mark.parametrize("backend", ["local", "memory"])
+def test_a_file_that_is_shorter_than_promised_ends_the_connection(backend: str, size: int, tmp_path: Path) -> None:
+    async def test(pipe: Pipe) -> None:
+        file = (LocalStorage(str(tmp_path)) if backend == "local" else MemoryStorage()).open("log", create=True)
+        file.append(b"x" * size)
+        pipe.pump.push([Region(file.region(0, size).source, 0, size + 10)])
+        pipe.pump.flush()
+        assert await pipe.read(size if size > READ_BYTES_MAX else 0) == b"x" * (size if size > READ_BYTES_MAX else 0)
+        await until(lambda: bool(pipe.failures))
+        assert pipe.failures == ["the log file is shorter than what was promised of it"]
+
+    piped(test)
+
+
+def test_a_client_that_is_gone_is_found_out() -> None:
+    async def test(pipe: Pipe) -> None:
+        pipe.far.close()
+        pipe.pump.push([b"hello"])
+        pipe.pump.flush()
+        assert pipe.failures == ["Broken pipe"]
+
+    piped(test)
+
+
+def test_after_close_nothing_is_sent_not_even_what_a_job_has_read() -> None:
+    jobs = SteppedJobs()
+
+    async def test(pipe: Pipe) -> None:
+        pipe.pump.push([Region(ColdSource(b"x" * 100), 0, 100)])
+        pipe.pump.flush()
+        pipe.pump.close()
+        jobs.run_all()
+        pipe.pump.flush()
+        with pytest.raises(BlockingIOError):
+            pipe.far.recv(1)
+        assert pipe.pump.idle
+        assert pipe.failures == []
+
+    piped(test, jobs)
+
+
+def test_memory_of_counts_bytes_but_no_regions() -> None:
+    assert memory_of([b"abc", bytearray(2), memoryview(b"1"), Region(ColdSource(b""), 0, 50)]) == 6
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no way to drop a file from memory here")
+def test_a_file_that_fell_out_of_memory_is_read_ahead_and_then_sent(tmp_path: Path) -> None:
+    jobs = SteppedJobs()
+
+    async def test(pipe: Pipe) -> None:
+        file = LocalStorage(str(tmp_path)).open("log", create=True)
+        data = pattern(2 * STEP_BYTES)
+        file.append(data)
+        file.sync()
+        region = file.region(0, len(data))
+        descriptor = region.fileno()
+        assert descriptor is not None
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        if region.is_cached():
+            pytest.skip("this file system keeps it")
+        pipe.pump.push([region])
+        pipe.pump.flush()
+        assert len(jobs.pending) == 1
+        reading = asyncio.ensure_future(pipe.read(len(data)))
+        while not reading.done():
+            jobs.run_all()
+            await asyncio.sleep(0)
+        assert await reading == data
+
+    piped(test, jobs)
+
+
+def test_the_parts_of_files_that_wait_are_counted_until_they_are_sent() -> None:
+    file = MemoryStorage().open("a", create=True)
+    file.append(bytes(1 << 20))
+    sizes = [0, 100, READ_BYTES_MAX + 1, 100, 1 << 19] * (REGIONS_MAX // 5 + 1)
+
+    async def test(pipe: Pipe) -> None:
+        pump = pipe.pump
+        pump.push([b"header"])
+        assert (pump.held_regions, pump.backlogged) == (0, False)
+        pump.push([b"header", *(file.region(0, size) for size in sizes)])
+        assert (pump.held_regions, pump.backlogged) == (len(sizes), True)
+        pump.flush()
+        assert 0 < pump.held_regions < len(sizes)
+        await pipe.read(12 + sum(sizes))
+        await until(lambda: pump.idle)
+        assert (pump.held_regions, pump.backlogged) == (0, False)
+        pump.push([b"header", file.region(0, 5)])
+        pump.close()
+        assert pump.held_regions == 0
+
+    piped(test)

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import FrameType
+
+import pytest
+
+import kqueue
+from kqueue.base.registry import Registry, Source
+from kqueue.base.settings import TopicConfig
+from kqueue.log.policies import LogView, Progress
+from kqueue.storage import MemoryStorage
+from kqueue.storage.contract import Entry
+from kqueue.workers.watchdog import Watchdog, blame
+
+PATIENCE_S = 20.0
+
+
+class Lines(logging.Handler):
+    """What the watchdog has said; `wait` returns once there are so many lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._came = threading.Condition()
+        self.said: list[tuple[str, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with self._came:
+            self.said.append((record.levelname, record.getMessage()))
+            self._came.notify_all()
+
+    def wait(self, count: int) -> list[tuple[str, str]]:
+        with self._came:
+            assert self._came.wait_for(lambda: len(self.said) >= count, PATIENCE_S), (
+                f"expected {count} lines, found {self.said}"
+            )
+            return list(self.said)
+
+
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    handler, logger = Lines(), logging.getLogger("kqueue.workers.watchdog")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+class Holding:
+    """A policy that holds the loop until it is released."""
+
+    name = "holding"
+
+    def __init__(self) -> None:
+        self.held = threading.Event()
+        self.released = threading.Event()
+
+    def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> None:
+        self.held.set()
+        assert self.released.wait(PATIENCE_S)
+
+
+def test_a_policy_that_holds_the_loop_is_named_once_and_the_end_is_told(lines: Lines) -> None:
+    policy = Holding()
+    with kqueue.Broker(cleanup_policies=[policy], kqueue_watchdog_ms=50, log_retention_check_interval_ms=20) as broker:
+        broker.create_topic("t", cleanup_policy="holding")
+        broker.topics["t"].produce(b"no policy is asked about a log without records")
+        assert policy.held.wait(PATIENCE_S)
+        [(level, said)] = lines.wait(1)
+        assert level == "WARNING"
+        assert "has not turned for 0." in said
+        assert "cleanup policy 'holding' of Broker(...) (" in said
+        assert f"{__name__}.Holding.plan, line " in said
+        assert len(lines.said) == 1, "it is said once, however long it takes"
+        policy.released.set()
+        level, said = lines.wait(2)[1]
+        assert level == "INFO"
+        assert "the event loop turns again, after 0." in said
+        assert "cleanup policy 'holding' of Broker(...)" in said
+
+
+def test_a_function_of_our_own_is_named(lines: Lines) -> None:
+    released = threading.Event()
+    with kqueue.Broker(kqueue_watchdog_ms=50) as broker:
+
+        def hold() -> None:
+            assert released.wait(PATIENCE_S)
+
+        async def begin() -> None:
+            broker._server.broker.timers.at(0, hold)
+
+        broker._call(begin)
+        [(level, said)] = lines.wait(1)
+        released.set()
+        lines.wait(2)
+    assert level == "WARNING"
+    assert f"{__name__}.test_a_function_of_our_own_is_named.<locals>.hold, line " in said
+
+
+def watchdogs() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "kqueue-watchdog"]
+
+
+def turn(broker: kqueue.Broker, seconds: float) -> None:
+    broker._call(lambda: asyncio.sleep(seconds))
+
+
+@pytest.mark.parametrize(("limit_ms", "expected"), [(0, 0), (20, 1)])
+def test_its_thread_is_there_where_it_is_wanted_and_ends_with_the_broker(limit_ms: int, expected: int) -> None:
+    before = len(watchdogs())
+    with kqueue.Broker(kqueue_watchdog_ms=limit_ms) as broker:
+        turn(broker, 0.02)
+        assert len(watchdogs()) - before == expected
+    assert len(watchdogs()) == before
+
+
+def test_a_loop_that_waits_or_that_turns_is_not_told_of(lines: Lines) -> None:
+    with kqueue.Broker(kqueue_watchdog_ms=5_000) as broker:
+        turn(broker, 0.05)
+    assert lines.said == []
+
+
+class Loop:
+    """A loop in a thread of its own, with a watchdog that the test speaks to."""
+
+    def __init__(self, limit_ms: int, sources: Callable[[], list[Source]] = list) -> None:
+        self._limit_ms = limit_ms
+        self._sources = sources
+        self.watchdog: Watchdog
+        self.loop: asyncio.AbstractEventLoop
+
+    @contextmanager
+    def running(self) -> Iterator[Loop]:
+        started, ended = threading.Event(), threading.Event()
+
+        async def live() -> None:
+            self.loop = asyncio.get_running_loop()
+            self.watchdog = Watchdog(self.loop, self._limit_ms, self._sources)
+            self.watchdog.start()
+            started.set()
+            while not ended.is_set():
+                await asyncio.sleep(0.001)
+            self.watchdog.stop()
+            self.watchdog.stop()
+
+        thread = threading.Thread(target=lambda: asyncio.run(live()))
+        thread.start()
+        assert started.wait(PATIENCE_S)
+        yield self
+        ended.set()
+        thread.join()
+
+
+def test_what_is_excused_is_not_told_of_and_what_comes_after_it_is(lines: Lines) -> None:
+    looked, released, again = threading.Event(), threading.Event(), threading.Event()
+    too_early: list[bool] = []
+
+    def sources() -> list[Source]:
+        looked.set()
+        return []
+
+    with Loop(20, sources).running() as running:
+
+        def hold() -> None:
+            with running.watchdog.excused():
+                too_early.append(looked.wait(0.2))
+            assert released.wait(PATIENCE_S)
+            again.set()
+
+        running.loop.call_soon_threadsafe(hold)
+        [(level, said)] = lines.wait(1)
+        released.set()
+        assert again.wait(PATIENCE_S)
+        lines.wait(2)
+    assert too_early == [False]
+    assert level == "WARNING"
+    assert "hold" in said
+
+
+def test_a_stop_ends_a_watchdog_that_has_begun_to_tell(lines: Lines) -> None:
+    stopped = threading.Event()
+    with Loop(20).running() as running:
+
+        def hold() -> None:
+            lines.wait(1)
+            running.watchdog.stop()
+            stopped.set()
+
+        running.loop.call_soon_threadsafe(hold)
+        assert stopped.wait(PATIENCE_S)
+    assert [level for level, _ in lines.said] == ["WARNING"]
+
+
+# --- whose call it is
+
+
+def frame_in(module: str, code: str, name: str = "f") -> FrameType:
+    """The innermost frame of a call of `name` in a module of this name, called from here."""
+    names: dict[str, object] = {"__name__": module, "frame": sys._getframe}
+    exec(code, names)
+    found = names[name]()  # type: ignore[operator]
+    assert isinstance(found, FrameType)
+    return found
+
+
+PLUGIN = Source("codec 'x' of x-codec 1.0", "x_codec.codec", "XCodec")
+OTHER = Source("partitioner 'y' of x-codec 1.0", "x_codec.codec", "Y")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "expected"),
+    [
+        ("x_codec.codec", "XCodec", "codec 'x' of x-codec 1.0 (x_codec.codec.XCodec, line 1)"),
+        ("x_codec.codec", "Y", "partitioner 'y' of x-codec 1.0 (x_codec.codec.Y, line 1)"),
+        ("x_codec.codec", "helper", "codec 'x' of x-codec 1.0 (x_codec.codec.helper, line 1)"),
+        ("x_codec.inner", "helper", "codec 'x' of x-codec 1.0 (x_codec.inner.helper, line 1)"),
+        ("x_codecs", "helper", f"{__name__}.frame_in, line "),
+    ],
+)
+def test_a_plugin_is_known_by_its_function_its_module_or_its_package(module: str, name: str, expected: str) -> None:
+    frame = frame_in(module, f"def {name}(): return frame()", name)
+    assert blame(frame, [PLUGIN, OTHER]).startswith(expected)
+
+
+def test_the_plugin_is_found_further_out_too() -> None:
+    inner = frame_in("kqueue.inner", "def f(): return frame()")
+    assert blame(inner, []).startswith("kqueue.inner.f, line 1")
+    here = Source("policy 'p' of p 2", __name__, "frame_in")
+    assert blame(inner, [here]).startswith(f"policy 'p' of p 2 ({__name__}.frame_in, line ")
+
+
+def test_of_strangers_our_innermost_function_is_named() -> None:
+    inner = frame_in("json.decoder", "def f(): return frame()")
+    assert blame(inner, []).startswith(f"{__name__}.frame_in, line ")
+
+
+def test_registries_tell_where_their_plugins_are_written_and_not_of_our_own() -> None:
+    registry: Registry[object] = Registry("kqueue.none", "thing")
+    registry.add("ours", Loop)
+    registry.add("theirs", Holding, origin="dist 1")
+    with registry.added("guest", Holding(), "Broker(...)"):
+        pass
+    assert registry.sources() == [Source("thing 'guest' of Broker(...)", __name__, "Holding")]
+    registry.guarded("found", Lines, "module:Lines")
+    assert registry.sources()[1:] == [Source("thing 'found' of module:Lines", __name__, "Lines")]
+
+
+class Stuck(MemoryStorage):
+    """Holds the loop in one of its calls, until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = threading.Event()
+
+    def list(self, folder: str) -> list[Entry]:
+        if folder.startswith("stuck"):  # its log is opened
+            assert self.released.wait(PATIENCE_S)
+        return super().list(folder)
+
+
+def test_a_storage_that_a_program_gave_is_named(lines: Lines) -> None:
+    storage = Stuck()
+    with kqueue.Broker(storage=storage, kqueue_watchdog_ms=50) as broker, ThreadPoolExecutor(1) as pool:
+        broker.create_topic("stuck")
+        produced = pool.submit(broker.topics["stuck"].produce, b"which opens the log")
+        [(_, said)] = lines.wait(1)
+        storage.released.set()
+        produced.result(PATIENCE_S)
+    assert f"storage 'Stuck' of Broker(storage=...) ({__name__}.Stuck.list, line " in said

@@ -1,0 +1,7 @@
+"""How long the event loop does queued work before it polls its sockets again."""
+
+from __future__ import annotations
+
+PASS_S = 0.01
+"""Seconds. Connections with work, ended jobs, due timers and known responses are each processed for
+at most this long per pass."""

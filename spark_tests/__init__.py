@@ -1,3 +1,0 @@
-"""What needs Spark: one session for a run of pytest, and a broker for each test. ``pytest
-spark_tests``
-"""
