@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kqueue.base.errors import PipelineFailed
-from kqueue.cli.pipeline.shared import session
+from kqueue.cli.pipeline.spark_command import session
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

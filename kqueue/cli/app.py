@@ -31,7 +31,7 @@ COMMANDS = {
         "kqueue.cli.plugins:plugins", "Show which plugins are there and who uses them, or begin a new one."
     ),
     "settings": LazyCommand(
-        "kqueue.cli.list_settings:settings", "List the settings of brokers and topics, and which have an effect."
+        "kqueue.cli.settings:settings", "List the settings of brokers and topics, and which have an effect."
     ),
     "version": LazyCommand("kqueue.cli.version:version", "Show the versions of kqueue and of what it works with."),
 }

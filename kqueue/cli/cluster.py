@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kqueue.cli.connect import admin, bootstrap_option, cluster_metadata, find_broker, need_client
+from kqueue.cli.connect import admin, bootstrap_option, cluster_metadata, find_broker, require_client
 from kqueue.cli.output import columns, output_option, print_json
 from kqueue.wire.apis import BY_KEY
 
@@ -33,7 +33,7 @@ def info(as_json: bool, bootstrap: str) -> None:
 
     KAFKA is the version whose APIs a broker serves. The APIs are those of the controller.
     """
-    need_client()
+    require_client()
     find_broker(bootstrap)
     found = cluster_metadata(bootstrap)
     with admin(bootstrap) as client:

@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # What to say for the errors of the protocol that a user meets; anything else is shown as the client
 # words it.
-EXPLAINED = {
+MESSAGES = {
     "UnknownTopicOrPartitionError": "there is no such topic or partition; `kqueue topics list` shows what is there",
     "TopicAlreadyExistsError": "the topic exists already",
     "InvalidTopicError": "that can't be a topic's name",
@@ -50,7 +50,7 @@ EXPLAINED = {
 }
 
 
-class NoBroker(click.ClickException):
+class BrokerNotFound(click.ClickException):
     """Nothing listens at any of the addresses, or what does is no broker."""
 
 
@@ -77,7 +77,7 @@ def checked_topic(name: str) -> str:
         raise click.BadParameter(str(error), param_hint="TOPIC") from None
 
 
-def name_values(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
+def parse_name_values(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
     """``NAME=VALUE`` texts taken apart. Raises BadParameter: one has no equals sign, or no name."""
     found = []
     for text in texts:
@@ -99,7 +99,7 @@ def need(module: str, *extras: str) -> None:
         )
 
 
-def need_client() -> None:
+def require_client() -> None:
     """Stop with a plain sentence unless a kafka-python is there that does what the commands need."""
     need("kafka", "cli")
     from kafka.version import __version__
@@ -130,12 +130,12 @@ def find_broker(bootstrap: str) -> None:
         except OSError as error:
             reasons.append((f"{host}:{port}", error.strerror or str(error)))
     if len(reasons) == 1:
-        raise no_broker(bootstrap, reasons[0][1])
-    raise no_broker(bootstrap, "; ".join(map(": ".join, reasons)))
+        raise broker_not_found(bootstrap, reasons[0][1])
+    raise broker_not_found(bootstrap, "; ".join(map(": ".join, reasons)))
 
 
-def no_broker(bootstrap: str, reason: str) -> NoBroker:
-    return NoBroker(
+def broker_not_found(bootstrap: str, reason: str) -> BrokerNotFound:
+    return BrokerNotFound(
         f"no broker answers at {bootstrap} ({reason}). Start one with `kqueue serve`, or name another with --bootstrap-server HOST:PORT."
     )
 
@@ -149,7 +149,7 @@ def plain_errors(bootstrap: str) -> Iterator[None]:
         yield
     except KafkaTimeoutError as error:
         if "bootstrap" in str(error):
-            raise no_broker(
+            raise broker_not_found(
                 bootstrap, "something listens there, but it does not speak Kafka's protocol in time"
             ) from None
         raise click.ClickException(f"the broker at {bootstrap} did not answer in time ({_words(error)})") from None
@@ -166,8 +166,8 @@ def explain(error: BaseException | type[BaseException], message: str | None = No
     name = error.__name__ if isinstance(error, type) else type(error).__name__
     if message:
         return message.rstrip(".")
-    if name in EXPLAINED:
-        return EXPLAINED[name]
+    if name in MESSAGES:
+        return MESSAGES[name]
     return name if isinstance(error, type) else _words(error)
 
 
@@ -223,7 +223,7 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
     """An administration client for the broker at `bootstrap`; every failure inside becomes a plain
     sentence.
     """
-    need_client()
+    require_client()
     find_broker(bootstrap)
     from kafka import KafkaAdminClient
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import click
 
+from kqueue.cli.broker_wait import await_broker, timeout_option, waiting
 from kqueue.cli.connect import (
     addresses,
     bootstrap_option,
     checked_topic,
-    need_client,
     plain_errors,
+    require_client,
 )
 from kqueue.cli.formats import formatter, parse_time
-from kqueue.cli.reaching import await_broker, timeout_option, waiting
-from kqueue.cli.reading import Reading, Start
 from kqueue.cli.signals import ending
+from kqueue.cli.topic_reader import Start, TopicReader
 
 DEFAULT_GROUP = "kqueue-default"
 
@@ -86,24 +86,24 @@ def consume(
     write = _checked(formatter, form, "--format")
     at_ms = _checked(parse_time, timestamp, "--timestamp") if timestamp is not None else None
     _check_start(group, from_beginning, partitions, offset, timestamp)
-    need_client()
+    require_client()
     start = _start_of(offset)
     addresses(bootstrap)
-    reading = Reading(topic, write, sys.stdout.buffer, max_messages, timeout_ms)
+    reader = TopicReader(topic, write, sys.stdout.buffer, max_messages, timeout_ms)
     options = _client_options(bootstrap, None if partitions else group or DEFAULT_GROUP, read_committed)
     with plain_errors(bootstrap), waiting(bootstrap):
         answer_ms = await_broker(bootstrap, timeout_s)
-        reading.open({**options, "bootstrap_timeout_ms": answer_ms})
-    with plain_errors(bootstrap), ending(reading.stop):
+        reader.open({**options, "bootstrap_timeout_ms": answer_ms})
+    with plain_errors(bootstrap), ending(reader.stop):
         try:
             if partitions:
-                reading.assign(partitions, start, at_ms)
+                reader.assign(partitions, start, at_ms)
             else:
-                reading.subscribe("earliest" if from_beginning else None, at_ms)
+                reader.subscribe("earliest" if from_beginning else None, at_ms)
             _hint(topic, group, partitions)
-            reading.run()
+            reader.run()
         finally:
-            reading.close()
+            reader.close()
 
 
 def _checked(parse: Callable[[str], Any], text: str, option: str) -> Any:
@@ -153,4 +153,4 @@ def _hint(topic: str, group: str | None, partitions: tuple[int, ...]) -> None:
     """Tell a person at a terminal what is going on before the first record comes."""
     if sys.stderr.isatty():
         who = "in no group" if partitions else f"in the group {group or DEFAULT_GROUP}"
-        click.echo(f"Reading {topic} {who}; Ctrl-C ends.", err=True)
+        click.echo(f"TopicReader {topic} {who}; Ctrl-C ends.", err=True)

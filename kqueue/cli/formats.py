@@ -19,7 +19,7 @@ NULL = b"null"
 ESCAPES = {"\\t": "\t", "\\n": "\n", "\\\\": "\\"}
 
 
-class Outgoing(NamedTuple):
+class RecordToSend(NamedTuple):
     """A record to send. `partition` and `timestamp_ms` None: the partitioner's choice, and now."""
 
     value: bytes | None
@@ -29,7 +29,7 @@ class Outgoing(NamedTuple):
     timestamp_ms: int | None = None
 
 
-class Incoming(Protocol):
+class ConsumedRecord(Protocol):
     """What a formatter reads of a consumed record (kafka-python's ConsumerRecord)."""
 
     topic: str
@@ -41,19 +41,19 @@ class Incoming(Protocol):
     headers: list[tuple[str, bytes | None]]
 
 
-def parse_line(line: bytes, separator: bytes | None) -> Outgoing:
+def parse_line(line: bytes, separator: bytes | None) -> RecordToSend:
     """A line as a record: all of it the value, or the key up to the first `separator`. Raises
     ValueError: no separator in it.
     """
     if not separator:
-        return Outgoing(line)
+        return RecordToSend(line)
     key, found, value = line.partition(separator)
     if not found:
         raise ValueError(f"no key separator {separator.decode(errors='replace')!r} in it")
-    return Outgoing(value, key)
+    return RecordToSend(value, key)
 
 
-def parse_json(line: bytes) -> Outgoing:
+def parse_json(line: bytes) -> RecordToSend:
     """A JSON object as a record; keys besides value, key, headers, partition and timestamp are
     ignored. Raises ValueError.
     """
@@ -63,7 +63,7 @@ def parse_json(line: bytes) -> Outgoing:
         raise ValueError(f"this is not JSON: {error}") from None
     if not isinstance(row, dict) or not row.keys() & {"key", "value"}:
         raise ValueError('expected an object with "value" or "key"')
-    return Outgoing(
+    return RecordToSend(
         _bytes_of(row.get("value"), "value"),
         _bytes_of(row.get("key"), "key"),
         _headers_of(row.get("headers") or []),
@@ -72,7 +72,7 @@ def parse_json(line: bytes) -> Outgoing:
     )
 
 
-def formatter(spec: str) -> Callable[[Incoming], bytes]:
+def formatter(spec: str) -> Callable[[ConsumedRecord], bytes]:
     """The function that writes one record, line end included.
 
     `spec` is ``value``, ``json``, or a template such as ``{partition}:{offset} {key}={value}``.
@@ -85,7 +85,7 @@ def formatter(spec: str) -> Callable[[Incoming], bytes]:
     return _template(spec)
 
 
-def as_json(record: Incoming) -> dict[str, Any]:
+def as_json(record: ConsumedRecord) -> dict[str, Any]:
     """The fields of a record as JSON values."""
     return {
         "topic": record.topic,
@@ -120,7 +120,7 @@ def parse_time(text: str) -> int:
     return round(moment.timestamp() * 1000)
 
 
-_FIELDS: dict[str, Callable[[Incoming], bytes]] = {
+_FIELDS: dict[str, Callable[[ConsumedRecord], bytes]] = {
     "topic": lambda record: record.topic.encode(),
     "partition": lambda record: b"%d" % record.partition,
     "offset": lambda record: b"%d" % record.offset,
@@ -132,10 +132,10 @@ _FIELDS: dict[str, Callable[[Incoming], bytes]] = {
 }
 
 
-def _template(spec: str) -> Callable[[Incoming], bytes]:
+def _template(spec: str) -> Callable[[ConsumedRecord], bytes]:
     for escape, character in ESCAPES.items():
         spec = spec.replace(escape, character)
-    parts: list[bytes | Callable[[Incoming], bytes]] = []
+    parts: list[bytes | Callable[[ConsumedRecord], bytes]] = []
     for text, field, wanted, conversion in string.Formatter().parse(spec):
         parts.append(text.encode())
         if field is None:

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from kqueue.base.errors import PluginError
+from kqueue.cli.broker_wait import await_broker, timeout_option, waiting
 from kqueue.cli.connect import (
     addresses,
     bootstrap_option,
     checked_topic,
     explain,
     flush,
-    name_values,
-    need_client,
+    parse_name_values,
     plain_errors,
+    require_client,
 )
-from kqueue.cli.formats import Outgoing, parse_json, parse_line
-from kqueue.cli.new_topics import TopicWatch
+from kqueue.cli.formats import RecordToSend, parse_json, parse_line
 from kqueue.cli.output import Counter, counted
-from kqueue.cli.partitioning import follow_topic, named
-from kqueue.cli.reaching import await_broker, timeout_option, waiting
+from kqueue.cli.partitioner_choice import follow_topic, named
+from kqueue.cli.topic_creation import TopicCreationNotice
 from kqueue.records.partitioners import ClientPartitioner, as_client_partitioner
 
 if TYPE_CHECKING:
@@ -101,17 +101,17 @@ def produce(
     json` writes.
     """
     checked_topic(topic)
-    need_client()
-    placing = as_client_partitioner() if partitioner is None else named(partitioner)
-    options = _client_options(bootstrap, codec, acks, placing, interactive=source.isatty())
+    require_client()
+    partitioner_slot = as_client_partitioner() if partitioner is None else named(partitioner)
+    options = _client_options(bootstrap, codec, acks, partitioner_slot, interactive=source.isatty())
     addresses(bootstrap)
-    common = tuple((name, value.encode()) for name, value in name_values(headers, "--header"))
+    common = tuple((name, value.encode()) for name, value in parse_name_values(headers, "--header"))
     from kafka import KafkaProducer
 
     with plain_errors(bootstrap):
         with waiting(bootstrap):
             answer_ms = await_broker(bootstrap, timeout_s)
-            watch = TopicWatch(bootstrap, topic)
+            watch = TopicCreationNotice(bootstrap, topic)
             producer = KafkaProducer(**options, bootstrap_timeout_ms=answer_ms)
         try:
             sending = _Sending(producer, topic, common, partition)
@@ -119,7 +119,7 @@ def produce(
                 click.echo(f"Each line goes to {topic} as you end it; Ctrl-D ends.", err=True)
             sending.check_topic(watch)
             if partitioner is None and partition is None:
-                follow_topic(placing, bootstrap, topic)
+                follow_topic(partitioner_slot, bootstrap, topic)
             sending.run(_records(source, form, key_separator))
         finally:
             producer.close(timeout=30)
@@ -127,7 +127,7 @@ def produce(
 
 
 def _client_options(
-    bootstrap: str, codec: str, acks: str, placing: ClientPartitioner, *, interactive: bool
+    bootstrap: str, codec: str, acks: str, partitioner_slot: ClientPartitioner, *, interactive: bool
 ) -> dict[str, Any]:
     return {
         "bootstrap_servers": bootstrap.split(","),
@@ -139,11 +139,11 @@ def _client_options(
         "linger_ms": 0 if interactive else LINGER_MS,
         "batch_size": BATCH_BYTES,
         "metrics_enabled": False,
-        "partitioner": placing,
+        "partitioner": partitioner_slot,
     }
 
 
-def _records(source: BinaryIO, form: str, separator: str | None) -> Iterator[Outgoing]:
+def _records(source: BinaryIO, form: str, separator: str | None) -> Iterator[RecordToSend]:
     """The records in the lines of `source`. Raises ClickException: names the line that is none."""
     between = separator.encode() if separator else None
     for number, line in enumerate(source, start=1):
@@ -175,7 +175,7 @@ class _Sending:
         self.reason: BaseException | None = None
         self.interrupted = False
 
-    def check_topic(self, watch: TopicWatch) -> None:
+    def check_topic(self, watch: TopicCreationNotice) -> None:
         """Wait until the client knows the topic (the broker may create it now). Raises
         ClickException: it isn't there.
         """
@@ -188,13 +188,13 @@ class _Sending:
                 f"there is no topic {self.topic!r}, and the broker makes none by itself; make it with: "
                 f"kqueue topics create {self.topic}{watch.nearest}"
             ) from None
-        watch.say_if_created(len(partitions))
+        watch.print_if_created(len(partitions))
         if self.partition is not None and self.partition not in partitions:
             raise click.BadParameter(
                 f"{self.topic} has the partitions 0 to {len(partitions) - 1}", param_hint="--partition"
             )
 
-    def run(self, records: Iterator[Outgoing]) -> None:
+    def run(self, records: Iterator[RecordToSend]) -> None:
         started = time.monotonic()
         with Counter("records sent", shown=sys.stderr.isatty() and not sys.stdin.isatty()) as counter:
             try:
@@ -207,7 +207,7 @@ class _Sending:
                 flush(self.producer)
         self.seconds = time.monotonic() - started
 
-    def _send(self, record: Outgoing) -> None:
+    def _send(self, record: RecordToSend) -> None:
         partition = self.partition if self.partition is not None else record.partition
         try:
             future = self.producer.send(

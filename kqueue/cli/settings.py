@@ -1,54 +1,56 @@
-"""The settings of topics and brokers, as a broker tells them (DescribeConfigs)."""
+"""`kqueue settings`: every setting of kqueue and of Kafka 4.3, what comes of it, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+import json
 
-from kqueue.cli.connect import cluster_metadata
+import click
 
-if TYPE_CHECKING:
-    from kafka import KafkaAdminClient
-
-TOPICS_AT_ONCE = 500
+EFFECTS = ("does", "warned", "refused")
 
 
-def topic_settings(
-    client: KafkaAdminClient, topics: Iterable[str], settings: Iterable[str]
-) -> dict[str, dict[str, str]]:
-    """The values of these settings in force, by topic. What a broker does not know, or does not
-    tell, is left out.
+@click.command()
+@click.argument("text", default="")
+@click.option("--effect", type=click.Choice(EFFECTS), help="Only settings with this effect.")
+@click.option("--scope", type=click.Choice(("broker", "topic")), help="Only settings of brokers, or of topics.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with types and defaults.")
+def settings(text: str, effect: str | None, scope: str | None, as_json: bool) -> None:
+    """List the settings whose names contain TEXT.
+
+    \b
+      kqueue settings
+      kqueue settings retention
+      kqueue settings --effect refused
+
+    does: kqueue does what Kafka does, or what the text says. warned: accepted without an effect,
+    with one warning. refused: it asks for a guard or a limit that kqueue does not have, so a broker
+    does not start with it.
     """
-    from kafka.admin import ConfigResource, ConfigResourceType
+    from kqueue.base.settings import format_value
+    from kqueue.config.catalog import CATALOG
+    from kqueue.config.kafka_settings import all_settings
 
-    keys = list(settings)
-    resources = [ConfigResource(ConfigResourceType.TOPIC, topic, keys) for topic in topics]
-    found: dict[str, dict[str, str]] = {}
-    for start in range(0, len(resources), TOPICS_AT_ONCE):
-        found.update(_ask(client, resources[start : start + TOPICS_AT_ONCE], "topic"))
-    return found
-
-
-def broker_settings(client: KafkaAdminClient, bootstrap: str, settings: Iterable[str]) -> dict[int, dict[str, str]]:
-    """The values of these settings in force, by broker id. What a broker does not know, or does not
-    tell, is left out.
-    """
-    from kafka.admin import ConfigResource, ConfigResourceType
-
-    keys = list(settings)
-    ids = cluster_metadata(bootstrap).brokers
-    found = _ask(client, [ConfigResource(ConfigResourceType.BROKER, str(id), keys) for id in ids], "broker")
-    return {int(id): values for id, values in found.items()}
-
-
-def _ask(client: KafkaAdminClient, resources: list[Any], kind: str) -> dict[str, dict[str, str]]:
-    from kafka.errors import IncompatibleBrokerVersion
-
-    try:
-        answer = client.describe_configs(resources, config_filter="all")
-    except IncompatibleBrokerVersion:
-        return {}
-    return {
-        name: {key: row["value"] for key, row in rows.items() if row["value"]}
-        for name, rows in answer.get(kind, {}).items()
-    }
+    asked = [line for line in all_settings(CATALOG) if text in line.name]
+    found = [line for line in asked if effect in (None, line.effect.value) and scope in (None, line.scope)]
+    if as_json:
+        rows = {"broker": CATALOG.broker, "topic": CATALOG.topic}
+        declared = [rows[line.scope].get(line.name) for line in found]
+        click.echo(
+            json.dumps(
+                [
+                    {
+                        "name": line.name,
+                        "scope": line.scope,
+                        "effect": line.effect.value,
+                        "type": None if row is None else row.kind.name,
+                        "default": None if row is None else format_value(row.default),
+                        "text": line.about,
+                    }
+                    for line, row in zip(found, declared, strict=True)
+                ],
+                indent=1,
+            )
+        )
+        return
+    for line in found:
+        click.echo(f"{line.name} ({line.scope}, {line.effect.value})\n    {line.about}")

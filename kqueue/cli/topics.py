@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kqueue.base.names import uuid_text
-from kqueue.cli.connect import admin, bootstrap_option, explain, explain_code, name_values
+from kqueue.cli.connect import admin, bootstrap_option, explain, explain_code, parse_name_values
 from kqueue.cli.output import counted, output_option, print_json
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def create(
     wanted = {
         "num_partitions": partitions or -1,
         "replication_factor": replication_factor or -1,
-        "configs": dict(name_values(settings, "--config")),
+        "configs": dict(parse_name_values(settings, "--config")),
     }
     with admin(bootstrap) as client:
         results = client.create_topics(dict.fromkeys(names, wanted), raise_errors=False)["topics"]
@@ -183,7 +183,7 @@ def alter(
     if partitions is None and not settings and not removed:
         raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
     changes: dict[str, tuple[str, str | None]] = {
-        key: ("SET", value) for key, value in name_values(settings, "--config")
+        key: ("SET", value) for key, value in parse_name_values(settings, "--config")
     }
     changes |= dict.fromkeys(removed, ("DELETE", None))
     with admin(bootstrap) as client:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kqueue.cli.connect import addresses, bootstrap_option, checked_topic, explain, need_client
+from kqueue.cli.connect import addresses, bootstrap_option, checked_topic, explain, require_client
 from kqueue.cli.output import Counter, counted
 from kqueue.cli.signals import ending
 
@@ -73,7 +73,7 @@ def collect(files: tuple[str, ...], topic: str, **options: Any) -> None:
             raise click.BadParameter(
                 f"{file} is a folder; write {file.rstrip('/')}/* in quotes for the files in it", param_hint="FILE"
             )
-    need_client()
+    require_client()
     addresses(options["bootstrap"])
     stop = threading.Event()
     with ending(stop.set):

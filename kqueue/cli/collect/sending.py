@@ -13,7 +13,7 @@ import click
 
 from kqueue.cli.collect.source import Line
 from kqueue.cli.connect import FLUSH_AGAIN_S, explain, find_broker
-from kqueue.cli.new_topics import TopicWatch
+from kqueue.cli.topic_creation import TopicCreationNotice
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer
@@ -200,7 +200,7 @@ class Sender:
             self._rest(attempt)
             if self._stopped():
                 return False
-        watch = TopicWatch(",".join(self._options["bootstrap_servers"]), self.topic)
+        watch = TopicCreationNotice(",".join(self._options["bootstrap_servers"]), self.topic)
         try:
             partitions = producer.partitions_for(self.topic)
         except KafkaTimeoutError:

@@ -213,7 +213,7 @@ def _run(sources: list[Source], options: DumpOptions) -> bool:
     """Print everything; returns whether something is wrong. Ctrl-C ends after a whole line, a
     closed pipe without a word.
     """
-    from kqueue.cli.reading import _forget_stdout
+    from kqueue.cli.topic_reader import _forget_stdout
     from kqueue.log_tools.dump import Problems, dump_file
 
     printer = _Printer()

@@ -6,7 +6,7 @@ import click
 
 from kqueue.cli.formats import parse_time
 from kqueue.cli.output import counted
-from kqueue.cli.pipeline.shared import (
+from kqueue.cli.pipeline.spark_command import (
     absolute,
     bootstrap_option,
     master_option,
@@ -14,7 +14,7 @@ from kqueue.cli.pipeline.shared import (
     pattern_option,
     session,
     some_topics_option,
-    source_of,
+    source_options,
     tell,
 )
 
@@ -82,7 +82,7 @@ def archive(
     """
     if not topics and pattern is None:
         raise click.UsageError("say what to archive: --topic (once or more), or --pattern")
-    source = {**source_of(topics, path, bootstrap, pattern), "kafka.isolation.level": isolation}
+    source = {**source_options(topics, path, bootstrap, pattern), "kafka.isolation.level": isolation}
     source["failOnDataLoss"] = str(not skip_deleted).lower()
     with session(master) as spark:
         from kqueue.spark.jobs.archive import archive as run

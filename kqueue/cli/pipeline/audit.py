@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.cli.output import counted, output_option, size_text, table_console
-from kqueue.cli.pipeline.shared import (
+from kqueue.cli.pipeline.spark_command import (
     bootstrap_option,
     master_option,
     path_option,
     pattern_option,
     session,
     some_topics_option,
-    source_of,
+    source_options,
     tell,
 )
 
@@ -73,7 +73,7 @@ def audit(
     Exit status: 0 if nothing is missing; 1 if something is, with --strict also if records are
     repeated, or were deleted before a group had read them; 2 if it could not be looked at.
     """
-    source = source_of(topics, path, bootstrap, pattern)
+    source = source_options(topics, path, bootstrap, pattern)
     with session(master, exit_code=FAILED) as spark:
         from kqueue.spark.jobs.audit import audit as run
 

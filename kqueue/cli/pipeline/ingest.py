@@ -13,14 +13,14 @@ import click
 
 from kqueue.base.errors import KqueueError
 from kqueue.cli.output import columns, counted, output_option, print_json
-from kqueue.cli.pipeline.shared import (
+from kqueue.cli.pipeline.spark_command import (
     absolute,
     bootstrap_option,
-    make_room,
+    hide_progress,
     master_option,
     path_option,
     session,
-    source_of,
+    source_options,
     topics_option,
 )
 
@@ -95,7 +95,7 @@ def ingest(
         from kqueue.spark.jobs.ingest import ingest as run
 
         done = run(
-            spark, source_of(topics, path, bootstrap), absolute(folder), shape=shape, format="delta" if format == "delta" else "parquet",
+            spark, source_options(topics, path, bootstrap), absolute(folder), shape=shape, format="delta" if format == "delta" else "parquet",
             finish=finish, tell=tell,
         )  # fmt: skip
     if as_json:
@@ -142,7 +142,7 @@ def _shown() -> Iterator[Callable[[str, int], None]]:
     from rich.console import Console
     from rich.live import Live
 
-    make_room()
+    hide_progress()
 
     told: dict[str, int] = {}
     with Live(_progress(told, None), console=Console(stderr=True), transient=True, refresh_per_second=5) as live:

@@ -10,7 +10,7 @@ import click
 
 from kqueue.base.errors import KqueueError
 from kqueue.cli.output import columns, counted, output_option
-from kqueue.cli.pipeline.shared import bootstrap_option
+from kqueue.cli.pipeline.spark_command import bootstrap_option
 
 if TYPE_CHECKING:
     from kqueue.client import Client

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kqueue.cli.connect import admin
-from kqueue.cli.settings import broker_settings, topic_settings
+from kqueue.cli.effective_settings import broker_settings, topic_settings
 
 UNKNOWN_CODECS = {"producer"}  # as the producer sent it: whatever that is
 OTHER_NAMES = {"uncompressed": "none"}

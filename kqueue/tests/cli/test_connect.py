@@ -74,29 +74,29 @@ def test_a_missing_package_is_said_with_the_way_to_get_it(monkeypatch: pytest.Mo
 def test_an_old_client_library_is_refused(monkeypatch: pytest.MonkeyPatch, version: str, is_good: bool) -> None:
     monkeypatch.setattr("kafka.version.__version__", version)
     if is_good:
-        connect.need_client()
+        connect.require_client()
         return
     with pytest.raises(click.ClickException, match=f"kafka-python {version} is too old"):
-        connect.need_client()
+        connect.require_client()
 
 
 def test_name_values() -> None:
-    assert connect.name_values(["a=1", " b =", "c=d=e"], "--config") == [("a", "1"), ("b", ""), ("c", "d=e")]
+    assert connect.parse_name_values(["a=1", " b =", "c=d=e"], "--config") == [("a", "1"), ("b", ""), ("c", "d=e")]
     for text in ("a", "=1", " =1"):
         with pytest.raises(click.BadParameter, match="NAME=VALUE"):
-            connect.name_values([text], "--config")
+            connect.parse_name_values([text], "--config")
 
 
-@pytest.mark.parametrize("name", connect.EXPLAINED)
+@pytest.mark.parametrize("name", connect.MESSAGES)
 def test_what_is_explained_exists(name: str) -> None:
     assert issubclass(getattr(errors, name), errors.KafkaError)
 
 
 def test_explain_prefers_the_brokers_words() -> None:
     assert connect.explain_code(3, "Said the broker.") == "Said the broker"
-    assert connect.explain_code(3) == connect.EXPLAINED["UnknownTopicOrPartitionError"]
-    assert connect.explain_code(3, "") == connect.EXPLAINED["UnknownTopicOrPartitionError"]
-    assert connect.explain_code(87) == connect.EXPLAINED["InvalidRecordError"]
+    assert connect.explain_code(3) == connect.MESSAGES["UnknownTopicOrPartitionError"]
+    assert connect.explain_code(3, "") == connect.MESSAGES["UnknownTopicOrPartitionError"]
+    assert connect.explain_code(87) == connect.MESSAGES["InvalidRecordError"]
     assert connect.explain(errors.NotControllerError) == "NotControllerError"
 
 

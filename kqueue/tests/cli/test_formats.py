@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.cli.formats import Outgoing, formatter, parse_json, parse_line, parse_time, time_text
+from kqueue.cli.formats import RecordToSend, formatter, parse_json, parse_line, parse_time, time_text
 
 
 class Record(NamedTuple):
@@ -30,7 +30,7 @@ def test_json_goes_round_unharmed(
 ) -> None:
     line = formatter("json")(Record(value, key, headers))
     assert line.count(b"\n") == 1
-    assert parse_json(line) == Outgoing(value, key, tuple(headers), 2, 1_700_000_000_123)  # type: ignore[arg-type]
+    assert parse_json(line) == RecordToSend(value, key, tuple(headers), 2, 1_700_000_000_123)  # type: ignore[arg-type]
 
 
 def test_json_is_readable() -> None:
@@ -85,8 +85,8 @@ def test_any_line_is_a_record_or_a_value_error(line: bytes) -> None:
 
 
 def test_lines_with_and_without_a_key() -> None:
-    assert parse_line(b"a:b:c", None) == Outgoing(b"a:b:c")
-    assert parse_line(b"a:b:c", b":") == Outgoing(b"b:c", b"a")
+    assert parse_line(b"a:b:c", None) == RecordToSend(b"a:b:c")
+    assert parse_line(b"a:b:c", b":") == RecordToSend(b"b:c", b"a")
     with pytest.raises(ValueError, match="no key separator ':'"):
         parse_line(b"abc", b":")
 

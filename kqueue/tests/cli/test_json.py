@@ -18,7 +18,7 @@ import kqueue
 from kqueue.cli.app import kqueue as root
 
 Kq = Callable[..., Result]
-PRINTS_A_TABLE = ("columns((", "columns(HEAD", "columns(TITLES", "Table(")
+PRINTS_A_TABLE = ("columns(", "Table(")
 TEXTS = {"topics list", "topics describe", "groups list", "log repair"}
 """Commands whose text is as good as a table."""
 WITHOUT = {"demo", "groups delete", "groups delete-offsets", "topics create", "plugins new"}

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import Result
 
-from kqueue.cli.formats import Outgoing
+from kqueue.cli.formats import RecordToSend
 from kqueue.cli.produce import _records, _Sending
 
 Kq = Callable[..., Result]
@@ -194,8 +194,8 @@ class Producer:
 
 
 def test_ctrl_c_sends_what_was_read_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    def records() -> Iterator[Outgoing]:
-        yield Outgoing(b"a")
+    def records() -> Iterator[RecordToSend]:
+        yield RecordToSend(b"a")
         raise KeyboardInterrupt
 
     producer = Producer()
@@ -210,5 +210,5 @@ def test_ctrl_c_sends_what_was_read_and_says_so(capsys: pytest.CaptureFixture[st
 
 def test_lines_are_read_one_by_one() -> None:
     records = _records(io.BytesIO(b"a\nb\n"), "lines", None)
-    assert next(records) == Outgoing(b"a")
-    assert list(records) == [Outgoing(b"b")]
+    assert next(records) == RecordToSend(b"a")
+    assert list(records) == [RecordToSend(b"b")]

@@ -1,42 +1,48 @@
 from __future__ import annotations
 
-import pytest
+import json
 
-from kqueue import Broker
-from kqueue.cli.connect import admin
-from kqueue.cli.settings import broker_settings, topic_settings
+from click.testing import CliRunner
 
-
-def test_what_is_asked_for_of_topics_that_are_there() -> None:
-    with Broker(node_id=3) as broker:
-        broker.create_topic("a", retention_ms=5)
-        with admin(broker.bootstrap) as client:
-            found = topic_settings(client, ["a", "missing"], ["retention.ms", "no.such.setting"])
-            assert found == {"a": {"retention.ms": "5"}, "missing": {}}
-            assert topic_settings(client, [], ["retention.ms"]) == {}
-            assert broker_settings(client, broker.bootstrap, ["kqueue.storage", "no.such.setting"]) == {
-                3: {"kqueue.storage": "memory"}
-            }
+from kqueue.cli.app import kqueue
 
 
-def test_many_topics_are_asked_for_in_turns() -> None:
-    class Client:
-        asked: list[int]
-
-        def describe_configs(
-            self, resources: list[object], config_filter: str
-        ) -> dict[str, dict[str, dict[str, dict[str, str]]]]:
-            self.asked.append(len(resources))
-            return {"topic": {resource.name: {"x": {"value": "1"}} for resource in resources}}  # type: ignore[attr-defined]
-
-    client = Client()
-    client.asked = []
-    names = [f"t{number}" for number in range(1100)]
-    assert topic_settings(client, names, ["x"]) == {name: {"x": "1"} for name in names}
-    assert client.asked == [500, 500, 100]
+def run(*args: str) -> str:
+    result = CliRunner().invoke(kqueue, ["settings", *args])
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
-@pytest.mark.parametrize("version", ["2.8", "3.9"])
-def test_older_brokers_tell_theirs(version: str) -> None:
-    with Broker(as_version=version) as broker, admin(broker.bootstrap) as client:
-        assert broker_settings(client, broker.bootstrap, ["num.partitions"]) == {1: {"num.partitions": "1"}}
+def test_settings_are_listed_with_their_effect_and_its_reason() -> None:
+    assert run("min.insync", "--scope", "topic").startswith(
+        "min.insync.replicas (topic, warned)\n    Replicas that must have a record"
+    )
+    assert run("log.retention.hours").startswith(
+        "log.retention.hours (broker, does)\n    Default of the topics' retention.ms."
+    )
+    assert run("num.io.threads") == (
+        "num.io.threads (broker, warned)\n    No effect: one thread serves all connections; see background.threads.\n"
+    )
+    assert run("authorizer") == (
+        "authorizer.class.name (broker, refused)\n    Asks for a check of who may do what, which kqueue does not have.\n"
+    )
+
+
+def test_settings_are_chosen_by_effect_and_scope() -> None:
+    assert {line["effect"] for line in json.loads(run("--json"))} == {"does", "warned", "refused"}
+    assert {line["effect"] for line in json.loads(run("--effect", "refused", "--json"))} == {"refused"}
+    assert {line["scope"] for line in json.loads(run("--scope", "topic", "--json"))} == {"topic"}
+
+
+def test_json_has_types_and_defaults_of_what_is_declared() -> None:
+    (row,) = json.loads(run("segment.bytes", "--scope", "topic", "--json"))
+    assert row == {
+        "name": "segment.bytes",
+        "scope": "topic",
+        "effect": "does",
+        "type": "INT",
+        "default": "1073741824",
+        "text": "Roll when the active segment would pass this size.",
+    }
+    (row,) = json.loads(run("ssl.key.password", "--json"))
+    assert (row["type"], row["default"]) == (None, None)

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kqueue.cli.app import kqueue
-from kqueue.cli.pipeline.shared import absolute, source_of
+from kqueue.cli.pipeline.spark_command import absolute, source_options
 
 NO_PYSPARK = """
 import sys
@@ -21,8 +21,8 @@ main()
 
 
 def test_where_it_is_read_from() -> None:
-    assert source_of(("a", "b"), None, "h:1") == {"kafka.bootstrap.servers": "h:1", "subscribe": "a,b"}
-    assert source_of(("a",), "data", "h:1") == {"path": str(Path("data").absolute()), "subscribe": "a"}
+    assert source_options(("a", "b"), None, "h:1") == {"kafka.bootstrap.servers": "h:1", "subscribe": "a,b"}
+    assert source_options(("a",), "data", "h:1") == {"path": str(Path("data").absolute()), "subscribe": "a"}
     assert absolute("s3://bucket/data") == "s3://bucket/data"
 
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import Result
 
 import kqueue
-from kqueue.cli import new_topics
-from kqueue.cli.new_topics import TopicWatch
+from kqueue.cli import topic_creation
+from kqueue.cli.topic_creation import TopicCreationNotice
 
 Kq = Callable[..., Result]
 CREATED = "there was no topic 'ordres': the broker created it with 2 partitions; did you mean 'orders'?\n"
@@ -41,12 +41,12 @@ def test_so_does_collect(kq: Kq, broker: kqueue.Broker, tmp_path: Path) -> None:
 def test_where_the_broker_makes_none_the_name_is_offered_too(kq: Kq) -> None:
     with kqueue.Broker(auto_create_topics_enable=False) as broker:
         broker.create_topic("orders")
-        watch = TopicWatch(broker.bootstrap, "ordres")
+        watch = TopicCreationNotice(broker.bootstrap, "ordres")
         assert (watch.is_missing, watch.nearest) == (True, "; did you mean 'orders'?")
         assert "ordres" not in broker.topics
 
 
 def test_without_an_answer_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(new_topics, "ANSWER_TIMEOUT_MS", 50)
-    watch = TopicWatch("127.0.0.1:1", "orders")
+    monkeypatch.setattr(topic_creation, "ANSWER_TIMEOUT_MS", 50)
+    watch = TopicCreationNotice("127.0.0.1:1", "orders")
     assert (watch.is_missing, watch.nearest) == (False, "")

@@ -11,7 +11,7 @@ from kqueue.cli.output import counted
 ANSWER_TIMEOUT_MS = 5_000
 
 
-class TopicWatch:
+class TopicCreationNotice:
     """Looks whether `topic` is there before a command makes the broker create it; `created` says so
     afterwards.
     """
@@ -35,7 +35,7 @@ class TopicWatch:
         """The sentence for a topic that was missing and is there now, with so many partitions."""
         return f"there was no topic {self.topic!r}: the broker created it with {counted(partitions, 'partition')}{self.nearest}"
 
-    def say_if_created(self, partitions: int) -> None:
+    def print_if_created(self, partitions: int) -> None:
         """Print `created` on standard error if it applies."""
         if self.is_missing:
             click.echo(self.created(partitions), err=True)

@@ -8,7 +8,7 @@ import click
 
 from kqueue.base.errors import PluginError
 from kqueue.cli.connect import admin
-from kqueue.cli.settings import topic_settings
+from kqueue.cli.effective_settings import topic_settings
 from kqueue.records.partitioners import PARTITIONERS, ClientPartitioner, as_client_partitioner, make_partitioner
 
 SETTING = "kqueue.partitioner"

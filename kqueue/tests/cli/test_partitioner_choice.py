@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from kqueue import Broker
-from kqueue.cli.partitioning import follow_topic, named
+from kqueue.cli.partitioner_choice import follow_topic, named
 from kqueue.records.partitioners import as_client_partitioner
 from kqueue.records.partitioners.round_robin import RoundRobinPartitioner
 from kqueue.tests.cli.plugins.installed import add_distribution

@@ -11,9 +11,9 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError
 
-from kqueue.cli import reading
+from kqueue.cli import topic_reader
 from kqueue.cli.formats import formatter
-from kqueue.cli.reading import Reading
+from kqueue.cli.topic_reader import TopicReader
 
 PLACE = TopicPartition("orders", 0)
 
@@ -35,9 +35,11 @@ class LostConsumer:
         self.closed = True
 
 
-def opened(consumer: object, out: object = None, **ends: int) -> Reading:
+def opened(consumer: object, out: object = None, **ends: int) -> TopicReader:
     """A reading as it is after `open` in a group."""
-    made = Reading("orders", formatter("value"), out or io.BytesIO(), ends.get("max_messages"), ends.get("timeout_ms"))  # type: ignore[arg-type]
+    made = TopicReader(
+        "orders", formatter("value"), out or io.BytesIO(), ends.get("max_messages"), ends.get("timeout_ms")
+    )  # type: ignore[arg-type]
     made._consumer, made._in_group = consumer, True
     return made
 
@@ -92,7 +94,7 @@ class SlowGroup:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now_s = [100.0]
-    monkeypatch.setattr("kqueue.cli.reading.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("kqueue.cli.topic_reader.time.monotonic", lambda: now_s[0])
     return now_s
 
 
@@ -107,7 +109,7 @@ def test_joining_is_no_silence(clock: list[float]) -> None:
 def test_a_member_that_is_given_nothing_ends_too(clock: list[float]) -> None:
     group = SlowGroup(clock, joins=False)
     opened(group, timeout_ms=1500).run()
-    assert group.polls == reading.JOIN_S + 1
+    assert group.polls == topic_reader.JOIN_S + 1
 
 
 class FullPipe(io.BytesIO):
@@ -122,7 +124,7 @@ class FullPipe(io.BytesIO):
 
 def test_what_could_not_be_printed_is_not_committed(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     forgotten: list[Callable[[], None] | None] = []
-    monkeypatch.setattr(reading, "_forget_stdout", lambda: forgotten.append(None))
+    monkeypatch.setattr(topic_reader, "_forget_stdout", lambda: forgotten.append(None))
     group = SlowGroup(clock)
     broken = opened(group, FullPipe())
     broken.run()

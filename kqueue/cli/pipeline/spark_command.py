@@ -36,18 +36,20 @@ some_topics_option = click.option("-t", "--topic", "topics", multiple=True, help
 pattern_option = click.option("--pattern", metavar="REGEX", help="Topics whose whole names match.")
 
 
-def place_of(path: str | None, bootstrap: str) -> dict[str, str]:
+def location_options(path: str | None, bootstrap: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": bootstrap} if path is None else {"path": absolute(path)}
 
 
-def source_of(topics: tuple[str, ...], path: str | None, bootstrap: str, pattern: str | None = None) -> dict[str, str]:
+def source_options(
+    topics: tuple[str, ...], path: str | None, bootstrap: str, pattern: str | None = None
+) -> dict[str, str]:
     """Options of the source. Raises UsageError: topics are named in two ways; with neither, nothing
     is said of topics.
     """
     if topics and pattern is not None:
         raise click.UsageError("--topic and --pattern contradict each other: give one of them")
     chosen = {"subscribe": ",".join(topics)} if topics else {}
-    return {**place_of(path, bootstrap), **chosen, **({} if pattern is None else {"subscribePattern": pattern})}
+    return {**location_options(path, bootstrap), **chosen, **({} if pattern is None else {"subscribePattern": pattern})}
 
 
 def absolute(folder: str) -> str:
@@ -60,7 +62,7 @@ def absolute(folder: str) -> str:
 # --- progress
 
 
-class Screen:
+class ProgressLine:
     """A line on standard error while a command works: what it does, for how long, how many records,
     of how many, how quickly.
     """
@@ -82,7 +84,7 @@ class Screen:
         )
         self._task: TaskID = self._progress.add_task("", total=None, told="")
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -109,7 +111,7 @@ class Screen:
         )
 
 
-_screen: Screen | None = None
+_screen: ProgressLine | None = None
 
 
 def tell(stage: str, rows: int, total: int | None = None, /) -> None:
@@ -118,7 +120,7 @@ def tell(stage: str, rows: int, total: int | None = None, /) -> None:
         _screen.tell(stage.capitalize(), rows, total)
 
 
-def make_room() -> None:
+def hide_progress() -> None:
     """Take the line off the screen, for a command that shows more than a line."""
     if _screen is not None:
         _screen.__exit__()
@@ -136,10 +138,10 @@ def session(master: str, *, exit_code: int = 1) -> Iterator[SparkSession]:
     from kqueue.spark.session import lent_session
 
     try:
-        with interrupting() as take_back, Screen() as screen, contextlib.ExitStack() as stack:
+        with interrupting() as take_back, ProgressLine() as screen, contextlib.ExitStack() as stack:
             _screen = screen
             screen.say("Starting Spark")
-            with _hushed():
+            with _java_output_hidden():
                 spark = stack.enter_context(lent_session("kqueue pipeline", master))
             from kqueue.spark.quiet import queries_unheard
 
@@ -158,7 +160,7 @@ def session(master: str, *, exit_code: int = 1) -> Iterator[SparkSession]:
 
 
 @contextlib.contextmanager
-def _hushed() -> Iterator[None]:
+def _java_output_hidden() -> Iterator[None]:
     """Java's own words, which it writes to standard error as long as it lives, go to a file; they
     are shown if it can't start.
     """

@@ -12,9 +12,9 @@ import pytest
 from click.testing import Result
 
 import kqueue
-from kqueue.cli import reaching
-from kqueue.cli.connect import NoBroker
-from kqueue.cli.reaching import await_broker, waiting
+from kqueue.cli import broker_wait
+from kqueue.cli.broker_wait import await_broker, waiting
+from kqueue.cli.connect import BrokerNotFound
 
 Kq = Callable[..., Result]
 COMMANDS = {
@@ -41,7 +41,7 @@ def arguments(command: str, folder: Path) -> tuple[str, ...]:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_without_a_broker_it_says_that_it_waits_and_ends(kq: Kq, free_port: int, command: str, tmp_path: Path,
                                                         monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    monkeypatch.setattr(reaching, "SAID_AFTER_S", 0.02)
+    monkeypatch.setattr(broker_wait, "NOTICE_DELAY_S", 0.02)
     result = kq(*arguments(command, tmp_path), "-b", f"127.0.0.1:{free_port}", "--timeout", "0.3", input="x\n")
     assert result.exit_code == 1
     said, *_, error = result.stderr.splitlines()
@@ -90,5 +90,5 @@ def test_the_time_that_is_left_is_for_the_first_answer(free_port: int) -> None:
     with kqueue.Broker() as broker:
         assert 1000 <= await_broker(broker.bootstrap, 0) <= 60_000
         assert 50_000 <= await_broker(broker.bootstrap, 60) <= 60_000
-    with pytest.raises(NoBroker, match="Connection refused"):
+    with pytest.raises(BrokerNotFound, match="Connection refused"):
         await_broker(f"127.0.0.1:{free_port}", 0)

@@ -1,4 +1,4 @@
-"""Reading a topic for `kqueue consume`: where to start, when to end, and committing no more than
+"""TopicReader a topic for `kqueue consume`: where to start, when to end, and committing no more than
 has been printed.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from kqueue.cli.connect import explain
-from kqueue.cli.formats import Incoming
+from kqueue.cli.formats import ConsumedRecord
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
@@ -30,7 +30,7 @@ ANSWER_TIMEOUT_MS = 5000
 JOIN_S = 15.0
 
 
-class Reading:
+class TopicReader:
     """One run of `consume`. What counts as read is what standard output has taken; only that is
     committed.
     """
@@ -38,7 +38,7 @@ class Reading:
     def __init__(
         self,
         topic: str,
-        write: Callable[[Incoming], bytes],
+        write: Callable[[ConsumedRecord], bytes],
         out: BinaryIO,
         max_messages: int | None,
         timeout_ms: int | None,
@@ -86,16 +86,16 @@ class Reading:
         # Looked up now: the listener below runs on the client's own thread, where nothing may wait
         # for an answer.
         first = self._offsets_at(self._all(), at_ms) if at_ms is not None else dict.fromkeys(self._all(), start)
-        reading = self
+        reader = self
 
         class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
             def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
                 for partition in assigned:
-                    reading._forget(partition)
-                    reading._seek(partition, first.pop(partition, None))
+                    reader._forget(partition)
+                    reader._seek(partition, first.pop(partition, None))
 
             def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-                reading._hand_over(revoked)
+                reader._hand_over(revoked)
 
         self.consumer.subscribe([self.topic], listener=Listener())
 

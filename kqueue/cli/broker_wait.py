@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import click
 
-from kqueue.cli.connect import NoBroker, find_broker
+from kqueue.cli.connect import BrokerNotFound, find_broker
 
 TIMEOUT_S = 10.0
-SAID_AFTER_S = 1.0
-LOOK_AGAIN_S = 0.2
+NOTICE_DELAY_S = 1.0
+RETRY_INTERVAL_S = 0.2
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -38,7 +38,7 @@ def waiting(bootstrap: str) -> Iterator[None]:
     """Say on standard error that the broker is waited for, if what is done within takes more than a
     second.
     """
-    said = threading.Timer(SAID_AFTER_S, click.echo, [f"waiting for the broker at {bootstrap} ..."], {"err": True})
+    said = threading.Timer(NOTICE_DELAY_S, click.echo, [f"waiting for the broker at {bootstrap} ..."], {"err": True})
     said.daemon = True
     said.start()
     try:
@@ -52,16 +52,16 @@ def await_broker(bootstrap: str, timeout_s: float) -> int:
     """Return once something listens at one of the addresses: the milliseconds that are left for its
     first answer, at least a second's.
 
-    Raises NoBroker: nothing did within `timeout_s` seconds; 0 looks once.
+    Raises BrokerNotFound: nothing did within `timeout_s` seconds; 0 looks once.
     """
     deadline_s = time.monotonic() + timeout_s
     while True:
         try:
             find_broker(bootstrap)
             return int(max(deadline_s - time.monotonic(), 1.0) * 1000)
-        except NoBroker as error:
+        except BrokerNotFound as error:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 waited = f" It was waited for {timeout_s:g} s; --timeout SECONDS waits longer." if timeout_s else ""
-                raise NoBroker(error.message + waited) from None
-            time.sleep(min(LOOK_AGAIN_S, left_s))
+                raise BrokerNotFound(error.message + waited) from None
+            time.sleep(min(RETRY_INTERVAL_S, left_s))
