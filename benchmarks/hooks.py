@@ -22,7 +22,7 @@ from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
 from kqueue.schema import encode
 from kqueue.storage import MemoryStorage
-from kqueue.storage.hooked import HookedStorage, StorageHooks
+from kqueue.storage.fault_injection import FaultInjectingStorage, StorageHooks
 from kqueue.testing import faults
 from kqueue.wire.headers import request_header
 from kqueue.wire.messages.heartbeat import HeartbeatRequest
@@ -118,7 +118,7 @@ def measure_appends() -> None:
     plain = 0.0
     for title, storage in (
         ("as served", MemoryStorage()),
-        ("embedded: with room for hooks", HookedStorage(MemoryStorage(), StorageHooks())),
+        ("embedded: with room for hooks", FaultInjectingStorage(MemoryStorage(), StorageHooks())),
     ):
         names = (str(number) for number in itertools.count())
         file = storage.open(next(names), create=True)

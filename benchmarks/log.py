@@ -41,7 +41,7 @@ from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.records.batch import read_header
 from kqueue.storage import LocalStorage
-from kqueue.storage.descriptors import Descriptors
+from kqueue.storage.descriptor_cache import DescriptorCache
 
 Step = tuple[str, Callable[[], Row]]
 GB = 10**9
@@ -105,7 +105,7 @@ def append_wide(partitions: int) -> Row:
     buf = batch(1, 100)
     header = read_header(buf)
     with temporary_folder() as folder, ThreadPoolExecutor(10) as pool:
-        descriptors = Descriptors()
+        descriptors = DescriptorCache()
         descriptors.sync_with(lambda run: void(pool.submit(run)))
         storage = LocalStorage(folder, descriptors)
         logs = [Log.open(storage, f"t-{number}", LogConfig.of(), SystemClock()) for number in range(partitions)]

@@ -18,12 +18,12 @@ from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.log_tools.export import export
 from kqueue.log_tools.folder import open_log
+from kqueue.records.arrow import engine as engines
+from kqueue.records.arrow.decoder import ColumnDecoder
+from kqueue.records.arrow.encoder import encode_batches
+from kqueue.records.arrow.engine import EngineName
 from kqueue.records.batch import read_header, stamp
 from kqueue.records.builder import BatchBuilder
-from kqueue.records.columns import engine as engines
-from kqueue.records.columns.decoding import Decoder
-from kqueue.records.columns.encoding import encode_batches
-from kqueue.records.columns.engine import EngineName
 from kqueue.storage import LocalStorage
 
 KEY_BYTES = 12
@@ -67,7 +67,7 @@ def to_parquet(size: int) -> Row:
 
 def _engines() -> list[EngineName]:
     try:
-        engines.fast_module("fast")
+        engines.load_compiled_engine("fast")
     except ExtraNeeded:  # kqueue[fast] is not installed
         return ["python"]
     return ["python", "fast"]
@@ -106,7 +106,7 @@ def _decode(engine: EngineName, record_bytes: int, count: int) -> Figure:
 
     def work() -> None:
         nonlocal rows
-        decoder = Decoder(engine=engine)
+        decoder = ColumnDecoder(engine=engine)
         rows = sum(piece.rows for piece in decoder.feed(buf)) + sum(piece.rows for piece in decoder.finish())
 
     seconds = _best(work)

@@ -41,8 +41,8 @@ from kqueue.network.open_files import OpenFilesWatch
 from kqueue.network.session import Session
 from kqueue.network.ticker import Ticker
 from kqueue.storage import LocalStorage, Storage
-from kqueue.storage.descriptors import LIMIT_MIN, Descriptors, default_limit
-from kqueue.storage.hooked import HookedStorage
+from kqueue.storage.descriptor_cache import LIMIT_MIN, DescriptorCache, default_limit
+from kqueue.storage.fault_injection import FaultInjectingStorage
 from kqueue.workers.jobs import ThreadJobs
 from kqueue.workers.watchdog import Watchdog
 
@@ -215,7 +215,7 @@ class Server:
         if self._snapshot is not None and not self._snapshot.used:
             self._snapshot.fill(storages, node_id(config))
         if self._hooks is not None:
-            storages = [HookedStorage(storage, self._hooks.storage) for storage in storages]
+            storages = [FaultInjectingStorage(storage, self._hooks.storage) for storage in storages]
         logs = LogManager(
             storages,
             offline=offline,
@@ -331,8 +331,8 @@ class Server:
         warn_of_open_folders(storages)
         return storages, offline
 
-    def _descriptors(self, folder: str) -> Descriptors:
-        descriptors = Descriptors(max(default_limit() // len(self._folders()), LIMIT_MIN))
+    def _descriptors(self, folder: str) -> DescriptorCache:
+        descriptors = DescriptorCache(max(default_limit() // len(self._folders()), LIMIT_MIN))
         queue = str(Path(folder).absolute())
         descriptors.sync_with(
             lambda run: self.jobs.submit(IoJob("write back unsynced files", run, _written_back, queue))
@@ -355,7 +355,7 @@ class Server:
 
     def _data_place(self) -> str:
         if self._storages or self.config["kqueue.storage"] == "memory":
-            return ", ".join(storage.place for storage in self._storages or ()) or "memory"
+            return ", ".join(storage.location for storage in self._storages or ()) or "memory"
         return ", ".join(str(Path(folder).resolve()) for folder in self._folders())
 
     # --- going down
@@ -394,10 +394,10 @@ def check_distinct(storages: Sequence[Storage]) -> None:
     found: dict[tuple[int, int], str] = {}
     for storage in storages:
         if isinstance(storage, LocalStorage):
-            status = Path(storage.place).stat()
-            other = found.setdefault((status.st_dev, status.st_ino), storage.place)
-            if other is not storage.place:
-                raise SettingError(f"log.dirs: {other} and {storage.place} are the same folder; name it once")
+            status = Path(storage.location).stat()
+            other = found.setdefault((status.st_dev, status.st_ino), storage.location)
+            if other is not storage.location:
+                raise SettingError(f"log.dirs: {other} and {storage.location} are the same folder; name it once")
 
 
 def _written_back(_: None, error: BaseException | None) -> None:
@@ -413,11 +413,11 @@ def warn_of_open_folders(storages: Sequence[Storage]) -> None:
     for storage in storages:
         if not isinstance(storage, LocalStorage) or os.name == "nt":
             continue
-        mode = stat.S_IMODE(Path(storage.place).stat().st_mode)
+        mode = stat.S_IMODE(Path(storage.location).stat().st_mode)
         if mode & (stat.S_IRWXO | stat.S_IWGRP):
             logger.warning(
                 "data folder %s can be used by other users (mode %04o); to keep records private: chmod 700",
-                storage.place,
+                storage.location,
                 mode,
             )
 

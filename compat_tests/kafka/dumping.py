@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from compat_tests.kafka import jvm
 from kqueue.cli.log.dump import dump as dump_command
+from kqueue.records.any_format import iter_any_batches
 from kqueue.records.batch import BatchHeader
 from kqueue.records.codecs import CODECS
-from kqueue.records.legacy import iter_units
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 PRINT = ("--deep-iteration", "--print-data-log")
@@ -124,7 +124,7 @@ def check_log(file: Path, lines: list[str]) -> None:
     found = batches(lines)
     expected = []
     count = 0
-    for position, unit in iter_units(raw):
+    for position, unit in iter_any_batches(raw):
         codec = CODECS.by_id(unit.codec_id)
         assert codec is not None
         expected.append(DumpedBatch(unit.last_offset, position, unit.size, unit.magic, codec.name, unit.crc, True))

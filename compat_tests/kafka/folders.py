@@ -15,8 +15,8 @@ from compat_tests.kafka.clients import Row
 from kqueue.base.clock import SystemClock
 from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
+from kqueue.records.any_format import iter_any_batches, iter_any_records
 from kqueue.records.batch import BatchHeader
-from kqueue.records.legacy import iter_any_records, iter_units
 from kqueue.storage import LocalStorage
 
 READ_BYTES = 1 << 20
@@ -45,7 +45,7 @@ def units(log: Log) -> Iterator[tuple[BatchHeader, list[Row]] | tuple[None, list
     offset = log.start_offset
     while fetched := log.read(offset, READ_BYTES, end_offset=log.end_offset):
         data = fetched.read()
-        for position, unit in iter_units(data):
+        for position, unit in iter_any_batches(data):
             kind = 0 if unit.magic == 0 else 2 if unit.is_log_append_time else 1
             rows = [
                 Row(partition, record.offset, kind, record.timestamp, record.key, record.value, record.headers)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from kqueue.api.slices import Work
 from kqueue.base.steps import here
 from kqueue.broker.fetching import Taken
-from kqueue.records.legacy import down_convert_steps
+from kqueue.records.any_format import down_convert_steps
 from kqueue.schema import Chunk
 
 BYTES_MAX = 4 * 1024 * 1024

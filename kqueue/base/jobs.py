@@ -15,7 +15,7 @@ class IoJob(Generic[T]):
     `finish(None, error)` on the owner thread.
 
     `run` touches nothing that the owner thread changes. `name` appears in logs and watchdogs.
-    `queue`: what it waits for, such as a data folder's `Storage.place`; jobs of one queue never
+    `queue`: what it waits for, such as a data folder's `Storage.location`; jobs of one queue never
     wait for those of another.
     """
 

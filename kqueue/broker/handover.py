@@ -145,7 +145,7 @@ class Handovers:
             partition=work.partition.index,
             topic_id=work.log.topic_id,
             folder=work.log.folder,
-            place=f"{storage.place}/{work.log.folder}",
+            place=f"{storage.location}/{work.log.folder}",
             segments=work.views,
             start_offset=max(work.log.start_offset, work.views[0].base_offset),
             end_offset=work.end_offset,

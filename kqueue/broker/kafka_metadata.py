@@ -144,7 +144,7 @@ def read_topics(storage: Storage, folder: str) -> KafkaTopics:
             for value in _values(storage, f"{folder}/{name}", start_offset):
                 topics.apply(value)
     except CorruptBatch as error:
-        logger.error("%s: %s: %s; what comes after it of topics is not known", storage.place, folder, error)
+        logger.error("%s: %s: %s; what comes after it of topics is not known", storage.location, folder, error)
     return topics
 
 

@@ -14,13 +14,19 @@ from kqueue.base.steps import Steps, run_steps
 from kqueue.base.tickets import Ticket
 from kqueue.broker.partition import Partition
 from kqueue.log.log import Appended
+from kqueue.records.any_format import up_convert_steps
 from kqueue.records.batch import TRANSACTIONAL, BatchHeader, decompressed, read_header
+from kqueue.records.batch_validation import (
+    ValidationLevel,
+    ValidationRules,
+    needs_record_validation,
+    unreadable,
+    validate_header,
+)
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.codecs import CODECS
-from kqueue.records.legacy import up_convert_steps
 from kqueue.records.record import decode_records
-from kqueue.records.record_checks import RecordChecker
-from kqueue.records.validate import Level, Rules, check_header, reads_records, unreadable
+from kqueue.records.record_validation import RecordValidator
 
 RECORDS_AT_ONCE_MAX = 1000
 BYTES_AT_ONCE_MAX = 64 * 1024
@@ -47,8 +53,8 @@ class Intake:
         self._codec = None if codec == CODEC_OF_PRODUCER else CODECS.get(codec)
         level = f"compression.{codec}.level"
         self._level: int | None = config[level] if level in config.broker.catalog.topic else None
-        self.rules = Rules(
-            level=Level(config["kqueue.records.validation"]),
+        self.rules = ValidationRules(
+            level=ValidationLevel(config["kqueue.records.validation"]),
             max_batch_bytes=config["max.message.bytes"],
             keys_required="compact" in config["cleanup.policy"],
             log_append_time=config["message.timestamp.type"] == "LogAppendTime",
@@ -67,7 +73,7 @@ class Intake:
         Returns: for a message set of several batches, the first's base offset with the last's end.
         A ticket where the records take long to be read, or such records are before them: they are
         copied, and appended in later turns of the event loop. Raises: RequestTimedOut: too much is
-        waiting so already. What `check_header`, `check_records`, `up_convert` and
+        waiting so already. What `validate_header`, `validate_records`, `up_convert` and
         `Partition.append` raise. Nothing was appended if a check failed.
         """
         if records is None or not len(records):
@@ -129,13 +135,13 @@ class Intake:
             raise unreadable(error) from None
 
     def _check_header(self, batch: memoryview, produce_version: int) -> BatchHeader:
-        header = check_header(batch, self.rules, produce_version)
+        header = validate_header(batch, self.rules, produce_version)
         if header.attributes & TRANSACTIONAL:
             raise TransactionsNotServed("")
         return header
 
     def _reads_records(self, header: BatchHeader, now_ms: int) -> bool:
-        return reads_records(header, self.rules, now_ms) or (
+        return needs_record_validation(header, self.rules, now_ms) or (
             self._codec is not None and header.codec_id != self._codec.id
         )
 
@@ -143,9 +149,11 @@ class Intake:
         """Check each record, and put the batch under the topic's own codec where it has another
         one.
 
-        Raises: DecompressedTooLarge: above `limit_bytes`. What `check_records` raises.
+        Raises: DecompressedTooLarge: above `limit_bytes`. What `validate_records` raises.
         """
-        checker = RecordChecker(header, self.rules, now_ms) if reads_records(header, self.rules, now_ms) else None
+        checker = (
+            RecordValidator(header, self.rules, now_ms) if needs_record_validation(header, self.rules, now_ms) else None
+        )
         builder = self._builder(header) if self._codec is not None and header.codec_id != self._codec.id else None
         try:
             data: bytes = yield partial(decompressed, batch, 0, header, limit_bytes)

@@ -102,7 +102,7 @@ class Snapshot:
         for storage in storages:
             if any(entry.name not in _IGNORED for entry in storage.list("")):
                 raise SnapshotRefused(
-                    f"{storage.place} is not empty: a copy of a snapshot ({self.folder}) needs a folder of its own"
+                    f"{storage.location} is not empty: a copy of a snapshot ({self.folder}) needs a folder of its own"
                 )
         target = storages[0]
         with self._reading():

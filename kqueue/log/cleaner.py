@@ -326,7 +326,7 @@ class _Run:
 
     def _submit(self, what: str, run: Callable[[], None], then: Callable[[BaseException | None], None]) -> None:
         name = f"{what} compaction of {self._folder}"
-        self._cleaner.jobs.submit(IoJob(name, run, lambda _, error: then(error), self._storage.place))
+        self._cleaner.jobs.submit(IoJob(name, run, lambda _, error: then(error), self._storage.location))
 
     def _end(self, error: BaseException | None, compacted: Compacted | None = None, *, for_good: bool = False) -> None:
         if self._log.offline is not None and error is not None:

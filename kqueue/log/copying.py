@@ -59,7 +59,7 @@ class Copy:
         for key, found in folder.found.items():
             if key in unrecovered:
                 raise StorageFailed(
-                    f"{folder.storage.place}: {found.path} could not be recovered at the start, and can't be copied"
+                    f"{folder.storage.location}: {found.path} could not be recovered at the start, and can't be copied"
                 )
             log = logs.get(key)
             if log is not None:
@@ -128,7 +128,7 @@ def _names(storage: Storage, folder: str) -> list[str]:
     try:
         return [entry.name for entry in storage.list(folder) if not entry.is_folder]
     except FileNotFoundError as error:
-        raise StorageFailed(f"{storage.place}: the folder {folder} was there and is gone") from error
+        raise StorageFailed(f"{storage.location}: the folder {folder} was there and is gone") from error
 
 
 def _is_of(name: str, bases: Collection[int]) -> bool:
@@ -150,7 +150,7 @@ def copy_files(source: Storage, folder: str, names: Iterable[str], target: Stora
             for position in range(0, size, CHUNK_BYTES):
                 copy.append(original.read_at(position, min(CHUNK_BYTES, size - position)))
         except FileNotFoundError as error:
-            raise StorageFailed(f"{source.place}: {path} was there and is gone") from error
+            raise StorageFailed(f"{source.location}: {path} was there and is gone") from error
         original.close()
         if size:
             copy.sync()

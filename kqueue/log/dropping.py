@@ -142,14 +142,17 @@ class Disposal:
         """
 
         def submit(run: Callable[[], None]) -> None:
-            self._jobs.submit(IoJob(f"drop segments of {dropped.folder}", run, renamed, dropped.storage.place))
+            self._jobs.submit(IoJob(f"drop segments of {dropped.folder}", run, renamed, dropped.storage.location))
 
         def renamed(_: None, error: BaseException | None) -> None:
             if isinstance(error, TooManyOpenFiles):  # to sync the folder: renaming opens nothing
                 self._timers.at(self._clock.monotonic_ms() + HELD_MS, lambda: submit(dropped.sync_names))
             elif error is not None:
                 logger.error(
-                    "%s: %r: the files keep their names until the next start: %s", dropped.storage.place, dropped, error
+                    "%s: %r: the files keep their names until the next start: %s",
+                    dropped.storage.location,
+                    dropped,
+                    error,
                 )
             else:
                 self.remove_later(dropped.storage, tuple(dropped.deleted_paths()), delay_ms)
@@ -168,7 +171,7 @@ class Disposal:
         def finish(_: None, error: BaseException | None) -> None:
             if error is not None:
                 logger.error(
-                    "%s: %s could not be removed, the next start tries again: %s", storage.place, paths[0], error
+                    "%s: %s could not be removed, the next start tries again: %s", storage.location, paths[0], error
                 )
 
         def due() -> None:
@@ -176,7 +179,7 @@ class Disposal:
                 self._timers.at(self._clock.monotonic_ms() + HELD_MS, due)
                 return
             self._jobs.submit(
-                IoJob(f"remove {len(paths)} files", lambda: remove_files(storage, paths), finish, storage.place)
+                IoJob(f"remove {len(paths)} files", lambda: remove_files(storage, paths), finish, storage.location)
             )
 
         if paths:

@@ -109,7 +109,7 @@ class Flusher:
                 put_back()
             done(error)
 
-        return IoJob(f"flush {self._folder}", run, finish, self._storage.place)
+        return IoJob(f"flush {self._folder}", run, finish, self._storage.location)
 
     def run_now(self, end_offset: int, active: Segment, epochs: LeaderEpochs) -> None:
         """Flush everything, the active segment's indexes too. Blocks. Raises StorageFailed."""

@@ -386,7 +386,7 @@ class Log:
         """
         job = check.job(self._found_damaged, done)
         if job is not None:
-            job.queue = self._storage.place
+            job.queue = self._storage.location
         return job
 
     def check_now(self, check: Check) -> None:
@@ -394,7 +394,7 @@ class Log:
         self._found_damaged(check.finish(check.run()))
 
     def _found_damaged(self, damages: list[Damage]) -> None:
-        take_note(damages, self.damage, self._storage.place, self.folder)
+        take_note(damages, self.damage, self._storage.location, self.folder)
 
     def offset_for_time(self, timestamp: int, end_offset: int) -> TimeFound | None:
         """The first record (by offset) below `end_offset` whose time is `timestamp` or later; None:
@@ -644,7 +644,7 @@ class Log:
 
     def _fail(self, error: BaseException, state: LogState = LogState.READ_ONLY) -> None:
         if self.offline is None:
-            place = f"{self._storage.place}: {self.folder}"
+            place = f"{self._storage.location}: {self.folder}"
             failure = error if isinstance(error, StorageFailed) else StorageFailed(f"{place}: {error!r}")
             if state is LogState.READ_ONLY:
                 logger.error(

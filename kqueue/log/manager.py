@@ -223,13 +223,13 @@ class LogManager:
             raise folder.lost
         found = folder.found[key]
         if not folder.storage.exists(found.path):
-            raise StorageFailed(f"{folder.storage.place}: the folder {found.path} was there and is gone")
+            raise StorageFailed(f"{folder.storage.location}: the folder {found.path} was there and is gone")
         if found.topic_id != topic_id and is_meant(found.topic_id, topic_id):
             found = folder.identify(key, found.path, topic_id)
         if found.topic_id != topic_id:
             theirs = uuid_text(found.topic_id) if found.topic_id else "none"
             raise StorageFailed(
-                f"{folder.storage.place}: {found.path} is of topic id {theirs}, not {uuid_text(topic_id)}"
+                f"{folder.storage.location}: {found.path} is of topic id {theirs}, not {uuid_text(topic_id)}"
             )
         return self._open(folder, key, found, topic_id, config)
 
@@ -435,7 +435,7 @@ class LogManager:
                 folder.error = None if error is None else StorageFailed(str(error))
             if error is not None:
                 logger.error(
-                    "%s: %s could not be written, the old one still holds: %s", folder.storage.place, name, error
+                    "%s: %s could not be written, the old one still holds: %s", folder.storage.location, name, error
                 )
             if done is not None:
                 done(error)
@@ -518,7 +518,7 @@ class LogManager:
                 for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
                     folder.save_now(name)
             except StorageFailed as error:
-                logger.error("%s: %s", folder.storage.place, error)
+                logger.error("%s: %s", folder.storage.location, error)
                 failed, clean = failed or error, False
             folder.close(clean=clean, broker_epoch=self._broker_epoch)
         if failed is not None:
@@ -534,7 +534,7 @@ class LogManager:
             try:
                 log.close()
             except StorageFailed as error:
-                logger.error("%s: %s", folder.storage.place, error)
+                logger.error("%s: %s", folder.storage.location, error)
             clean &= log.offline is None
         return clean
 

@@ -15,7 +15,7 @@ from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.recovery.salvage import batch_at
 from kqueue.log.recovery.verifying import CHECK_AHEAD, CHECK_BYTES_MIN, Check, DamagedBatch
 from kqueue.log.segment import Segment
-from kqueue.records.legacy import iter_any_records
+from kqueue.records.any_format import iter_any_records
 from kqueue.records.record import Record
 from kqueue.storage import Region
 

@@ -16,8 +16,8 @@ from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
 from kqueue.log_tools.columns import can_take, column_batches
 from kqueue.log_tools.rows import ROW_BYTES, Partition, Row, Selection, rows, size_of
-from kqueue.records.columns import contract
-from kqueue.records.columns.contract import Limits
+from kqueue.records.arrow import contract
+from kqueue.records.arrow.contract import ChunkLimits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,7 +132,7 @@ def all_batches(
     need_pyarrow()
     told = progress or (lambda size: None)
     if can_take(selection, data_bytes):
-        limits = Limits(min(rows_max, contract.DATA_MAX), min(bytes_max, contract.BYTES_LIMIT))
+        limits = ChunkLimits(min(rows_max, contract.DATA_MAX), min(bytes_max, contract.BYTES_LIMIT))
         return column_batches(logs, selection, schema(selection.key_as, selection.value_as), limits, told)
     found = (row for log in logs for row in rows(log, selection, told))
     return record_batches(found, selection, rows_max=rows_max, bytes_max=bytes_max)

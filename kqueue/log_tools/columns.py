@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from kqueue.base.errors import CorruptBatch
 from kqueue.log_tools.rows import Partition, Selection, chosen, damaged_records, decoder, not_decoded, timestamp_type
 from kqueue.log_tools.segments import Readable, Unit
+from kqueue.records.arrow.contract import ChunkLimits, ColumnChunk, RecordRange
+from kqueue.records.arrow.decoder import ColumnDecoder
+from kqueue.records.arrow.derived_columns import sequences, tag_column, timestamps
+from kqueue.records.arrow.engine import EngineName, load_compiled_engine
 from kqueue.records.batch import BatchHeader
-from kqueue.records.columns.contract import Bounds, Limits, Piece
-from kqueue.records.columns.decoding import Decoder
-from kqueue.records.columns.engine import EngineName, fast_module
-from kqueue.records.columns.shared import sequences, spread, timestamps
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,24 +37,28 @@ def can_take(selection: Selection, data_bytes: int | None = None) -> bool:
 
     None: there are many.
     """
-    return selection.key_as in FORMS and selection.value_as in FORMS and fast_module("auto", data_bytes) is not None
+    return (
+        selection.key_as in FORMS
+        and selection.value_as in FORMS
+        and load_compiled_engine("auto", data_bytes) is not None
+    )
 
 
 def column_batches(
     logs: Iterable[Partition],
     selection: Selection,
     form: pa.Schema,
-    limits: Limits,
+    limits: ChunkLimits,
     progress: Callable[[int], None],
     engine: EngineName = "auto",
 ) -> Iterator[pa.RecordBatch]:
     """What `arrow.record_batches` makes of the rows of these logs, without the rows. `form`: the
     schema. Raises: as `rows`.
     """
-    found = Decoder(limits=limits, engine=engine)
+    found = ColumnDecoder(limits=limits, engine=engine)
     for log in logs:
         batches, start, end = chosen(log, selection, progress)
-        found.bounds = Bounds(start, end, selection.since_ms, selection.until_ms)
+        found.bounds = RecordRange(start, end, selection.since_ms, selection.until_ms)
         for batch in batches:
             try:
                 for piece in _added(found, log, batch):
@@ -65,30 +69,32 @@ def column_batches(
         yield _record_batch(piece, form, selection)
 
 
-def _added(found: Decoder, log: Partition, batch: Readable) -> Iterator[Piece]:
+def _added(found: ColumnDecoder, log: Partition, batch: Readable) -> Iterator[ColumnChunk]:
     try:
         yield from found.add(batch.data(), batch.unit, tag=Source(log, batch.unit))
     except CorruptBatch as error:
         raise CorruptBatch(f"{batch.place}, position {batch.position}: {error}") from error
 
 
-def _record_batch(piece: Piece, form: pa.Schema, selection: Selection) -> pa.RecordBatch:
+def _record_batch(piece: ColumnChunk, form: pa.Schema, selection: Selection) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = {
-        "topic": spread(piece, lambda source: source.log.topic, pa.string()),
-        "partition": spread(piece, lambda source: source.log.partition, pa.int32()),
+        "topic": tag_column(piece, lambda source: source.log.topic, pa.string()),
+        "partition": tag_column(piece, lambda source: source.log.partition, pa.int32()),
         "offset": piece.offset,
         "timestamp": timestamps(piece),
-        "timestamp_type": spread(piece, lambda source: timestamp_type(source.unit), pa.string()),
+        "timestamp_type": tag_column(piece, lambda source: timestamp_type(source.unit), pa.string()),
         "key": piece.key,
         "value": piece.value,
         "headers": piece.headers,
-        "leader_epoch": spread(
+        "leader_epoch": tag_column(
             piece, lambda source: _of_batch(source.unit, "leader_epoch", "leader_epoch"), pa.int32()
         ),
-        "producer_id": spread(piece, lambda source: _of_batch(source.unit, "producer_id", "producer_id"), pa.int64()),
-        "producer_epoch": spread(
+        "producer_id": tag_column(
+            piece, lambda source: _of_batch(source.unit, "producer_id", "producer_id"), pa.int64()
+        ),
+        "producer_epoch": tag_column(
             piece, lambda source: _of_batch(source.unit, "producer_epoch", "producer_id"), pa.int16()
         ),
         "sequence": sequences(piece, lambda source: source.unit),
@@ -112,7 +118,7 @@ def _of_batch(unit: Unit, name: str, given_by: str) -> int | None:
     return int(getattr(unit, name))
 
 
-def _tell_undecoded(piece: Piece, selection: Selection) -> None:
+def _tell_undecoded(piece: ColumnChunk, selection: Selection) -> None:
     """Raises DecodeError: names the first offset whose key or value can't be decoded."""
     key_of, value_of = decoder(selection.key_as), decoder(selection.value_as)
     ends = list(accumulate(count for count, _ in piece.runs))

@@ -23,7 +23,7 @@ from kqueue.log_tools.sound import OnDamage, reporter, sound_batches
 from kqueue.log_tools.transactions import Transactions
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX
 from kqueue.records.record import Record
-from kqueue.storage import Entry, LocalStorage, Storage
+from kqueue.storage import FolderEntry, LocalStorage, Storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +90,7 @@ class LogFolder:
     @property
     def place(self) -> str:
         """The folder, for people."""
-        return f"{self.storage.place}/{self.folder}"
+        return f"{self.storage.location}/{self.folder}"
 
     @property
     def size(self) -> int:
@@ -271,11 +271,11 @@ def _find_segments(storage: Storage, folder: str) -> tuple[Segment, ...]:
         before = now
         time.sleep(pause_s)
     raise StorageFailed(
-        f"{storage.place}/{folder}: its files get other names faster than they can be looked at; try again a little later"
+        f"{storage.location}/{folder}: its files get other names faster than they can be looked at; try again a little later"
     )
 
 
-def _sealed(listed: Sequence[Entry]) -> list[tuple[str, int]]:
+def _sealed(listed: Sequence[FolderEntry]) -> list[tuple[str, int]]:
     """What must not change while one looks: names, and sizes of logs but of the last, which grows;
     `.cleaned` files are being made.
     """
@@ -287,7 +287,7 @@ def _sealed(listed: Sequence[Entry]) -> list[tuple[str, int]]:
     ]
 
 
-def _segments_of(storage: Storage, folder: str, listed: Iterable[Entry]) -> tuple[Segment, ...]:
+def _segments_of(storage: Storage, folder: str, listed: Iterable[FolderEntry]) -> tuple[Segment, ...]:
     """The segments among these entries, oldest first. Raises FileNotFoundError: one has gone
     meanwhile.
 
@@ -297,7 +297,7 @@ def _segments_of(storage: Storage, folder: str, listed: Iterable[Entry]) -> tupl
     """
     found: dict[int, Segment] = {}
     swapped: list[Segment] = []
-    entries: dict[tuple[int, str], dict[str, Entry]] = {}
+    entries: dict[tuple[int, str], dict[str, FolderEntry]] = {}
     for entry in listed:
         state = next((state for state in (SWAP, DELETED, CLEANED) if entry.name.endswith(state)), "")
         parsed = None if entry.is_folder else parse_file_name(entry.name.removesuffix(state))

@@ -16,6 +16,7 @@ from crc32c import crc32c
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.formats.filenames import LOG, file_name
+from kqueue.records.any_format import LegacyEntry, entry_records
 from kqueue.records.batch import (
     BATCH_OVERHEAD,
     CONTROL,
@@ -27,7 +28,6 @@ from kqueue.records.batch import (
     iter_records,
     read_header,
 )
-from kqueue.records.legacy import LegacyEntry, entry_records
 from kqueue.records.message_set import read_entry
 from kqueue.records.record import Record
 from kqueue.storage import File, Storage
@@ -214,7 +214,7 @@ class Segment:
 
     def place(self, suffix: str = LOG) -> str:
         """Name of one of its files for people."""
-        return f"{self.storage.place}/{self.path(suffix)}"
+        return f"{self.storage.location}/{self.path(suffix)}"
 
     def walk(self, position: int = 0, end: int | None = None, *, check: bool = True) -> Iterator[Batch | Gap]:
         """As `walk`, over its log file. Raises StorageFailed, FileNotFoundError (the broker has

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kqueue.base.errors import KqueueError
 from kqueue.network.responses import Chunks, Connection, Later
-from kqueue.storage.hooked import StorageHook, StorageHooks
+from kqueue.storage.fault_injection import StorageHook, StorageHooks
 from kqueue.wire.headers import RequestHeader
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from kqueue.config.addresses import Address, ListenerPlan
 from kqueue.network.connections import Hub
 from kqueue.network.limits import ConnectionLimits, Rate
 from kqueue.network.session import Session
-from kqueue.storage.descriptors import PROCESS
+from kqueue.storage.descriptor_cache import PROCESS
 
 ACCEPTS_MAX = 100
 """So many connections are accepted before those that are there have their turn."""

@@ -3,7 +3,7 @@ most of them open.
 
 An unsent part of a log file (a region) holds a descriptor until it is sent. Clients that do not
 read their answers could so take the descriptors that appends and other readers need; see
-`kqueue.storage.descriptors`.
+`kqueue.storage.descriptor_cache`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 
 from kqueue.network.connections import Hub
 from kqueue.network.session import Session
-from kqueue.storage.descriptors import PROCESS, OpenFiles
+from kqueue.storage.descriptor_cache import PROCESS, OpenFiles
 
 REST_S = 0.05
 """Connections are looked at no more often than this."""

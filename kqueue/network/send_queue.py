@@ -247,7 +247,7 @@ class Pump:
 
     def _read_ahead(self, cold: Region) -> None:
         self._reading_ahead = True
-        self._jobs.submit(IoJob("read ahead for a client", cold.read, self._have_read, cold.place))
+        self._jobs.submit(IoJob("read ahead for a client", cold.read, self._have_read, cold.location))
 
     def _have_read(self, data: bytes | None, error: BaseException | None) -> None:
         self._reading_ahead = False

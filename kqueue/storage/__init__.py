@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kqueue.base.registry import Registry
-from kqueue.storage.contract import Entry, File, Lock, Region, Storage
-from kqueue.storage.guard import guard_maker
+from kqueue.storage.contract import File, FolderEntry, Lock, Region, Storage
+from kqueue.storage.guarded_storage import guard_maker
 from kqueue.storage.local import LocalStorage
 from kqueue.storage.memory import MemoryStorage
 
-__all__ = ["STORAGES", "Entry", "File", "LocalStorage", "Lock", "MemoryStorage", "Region", "Storage"]
+__all__ = ["STORAGES", "File", "FolderEntry", "LocalStorage", "Lock", "MemoryStorage", "Region", "Storage"]
 
 STORAGES: Registry[Callable[[str], Storage]] = Registry("kqueue.storage", "storage", guard=guard_maker)
 STORAGES.add("local", LocalStorage)

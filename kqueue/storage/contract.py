@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from kqueue.storage.region import Region, Source
+from kqueue.storage.region import Region, RegionSource
 
-__all__ = ["Entry", "File", "Lock", "Region", "Source", "Storage"]
+__all__ = ["File", "FolderEntry", "Lock", "Region", "RegionSource", "Storage"]
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """One name in a folder; `size` in bytes, 0 for folders."""
 
     name: str
@@ -109,7 +109,7 @@ class Storage(Protocol):
     """A tree of folders and files under one root, e.g. a log dir."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where this is, for people (a path, or "memory")."""
         ...
 
@@ -139,7 +139,7 @@ class Storage(Protocol):
         """Whether there is a file or folder of this name."""
         ...
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[FolderEntry]:
         """What is in the folder, sorted by name. Raises FileNotFoundError."""
         ...
 

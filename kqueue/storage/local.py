@@ -22,8 +22,8 @@ from functools import partial
 from pathlib import Path
 
 from kqueue.base.errors import StorageFailed
-from kqueue.storage.contract import Entry, Region
-from kqueue.storage.descriptors import Descriptor, Descriptors, fail
+from kqueue.storage.contract import FolderEntry, Region
+from kqueue.storage.descriptor_cache import Descriptor, DescriptorCache, fail
 from kqueue.storage.locks import LocalLock
 from kqueue.storage.paths import TEMPORARY_SUFFIX, check_path, parent_of
 
@@ -49,7 +49,7 @@ class LocalFile:
     """A file on disk; see `contract.File`. Appends go to the end that this object knows: one writer
     per file.
 
-    `unsynced`: something was written since the last sync began. `used`: since `Descriptors` last
+    `unsynced`: something was written since the last sync began. `used`: since `DescriptorCache` last
     looked. `kept`: it is in their cache.
     """
 
@@ -58,7 +58,7 @@ class LocalFile:
         "used",
     )  # fmt: skip
 
-    def __init__(self, path: str, descriptors: Descriptors, size: int | None) -> None:
+    def __init__(self, path: str, descriptors: DescriptorCache, size: int | None) -> None:
         self._path = path
         self._descriptors = descriptors
         self._size = size
@@ -208,9 +208,9 @@ class LocalStorage:
     allows.
     """
 
-    def __init__(self, root: str | Path, descriptors: Descriptors | None = None, *, private: bool = True) -> None:
+    def __init__(self, root: str | Path, descriptors: DescriptorCache | None = None, *, private: bool = True) -> None:
         self._root = os.path.abspath(root)  # noqa: PTH100  a string, for speed and for short paths
-        self._descriptors = Descriptors() if descriptors is None else descriptors
+        self._descriptors = DescriptorCache() if descriptors is None else descriptors
         self._folder_mode, self._file_mode = (0o700, 0o600) if private else (0o777, 0o666)
         try:
             os.makedirs(self._root, self._folder_mode, exist_ok=True)  # noqa: PTH103
@@ -218,7 +218,7 @@ class LocalStorage:
             raise StorageFailed(f"can't make data folder {self._root}: {error.strerror}") from error
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return self._root
 
     @property
@@ -248,7 +248,7 @@ class LocalStorage:
     def exists(self, path: str) -> bool:
         return os.path.lexists(self._full(path))
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[FolderEntry]:
         full = self._full(folder)
         self._check_folder(folder)
         try:
@@ -371,15 +371,15 @@ class LocalStorage:
             fail("create", full, error)
 
     @staticmethod
-    def _entry(item: os.DirEntry[str]) -> Entry:
+    def _entry(item: os.DirEntry[str]) -> FolderEntry:
         if item.is_dir(follow_symlinks=False):
-            return Entry(item.name, 0, True)
+            return FolderEntry(item.name, 0, True)
         if not item.is_file(follow_symlinks=False):
-            return Entry(item.name, 0, False)
+            return FolderEntry(item.name, 0, False)
         try:
-            return Entry(item.name, item.stat(follow_symlinks=False).st_size, False)
+            return FolderEntry(item.name, item.stat(follow_symlinks=False).st_size, False)
         except FileNotFoundError:  # removed while we looked
-            return Entry(item.name, 0, False)
+            return FolderEntry(item.name, 0, False)
 
 
 def _kind_of(mode: int) -> str:

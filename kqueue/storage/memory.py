@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kqueue.base.clock import Clock, SystemClock
 from kqueue.base.errors import FolderInUse, StorageFailed
-from kqueue.storage.contract import Entry, Region
+from kqueue.storage.contract import FolderEntry, Region
 from kqueue.storage.paths import check_path, parent_of
 
 
 class MemoryFile:
-    """Bytes that grow; also the `Source` of its regions. `sync` has nothing to do: memory ends with
+    """Bytes that grow; also the `RegionSource` of its regions. `sync` has nothing to do: memory ends with
     the process.
     """
 
@@ -84,7 +84,7 @@ class MemoryStorage:
     Args: clock: counts the age of files; None: the machine's.
     """
 
-    place = "memory"
+    location = "memory"
     opener = None
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -109,7 +109,7 @@ class MemoryStorage:
     def exists(self, path: str) -> bool:
         return check_path(path) in self._files or path in self._folders
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[FolderEntry]:
         names = self._folders.get(check_path(folder))
         if names is None:
             raise FileNotFoundError(folder)
@@ -167,9 +167,9 @@ class MemoryStorage:
     def total_bytes(self) -> int | None:
         return None
 
-    def _entry(self, path: str, name: str) -> Entry:
+    def _entry(self, path: str, name: str) -> FolderEntry:
         file = self._files.get(path)
-        return Entry(name, file.size, False) if file is not None else Entry(name, 0, True)
+        return FolderEntry(name, file.size, False) if file is not None else FolderEntry(name, 0, True)
 
     def _name(self, path: str) -> None:
         folder = parent_of(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Source(Protocol):
+class RegionSource(Protocol):
     """An open file as a region holds it; stays usable as long as somebody refers to it, whatever
     happens to the name.
     """
@@ -31,7 +31,7 @@ class Region:
     __slots__ = ("position", "size", "source")
     is_region = True
 
-    def __init__(self, source: Source, position: int, size: int) -> None:
+    def __init__(self, source: RegionSource, position: int, size: int) -> None:
         self.source = source
         self.position = position
         self.size = size
@@ -48,11 +48,11 @@ class Region:
         return self.source.fileno()
 
     @property
-    def place(self) -> str:
-        """The `Storage.place` of the file, for the queue of a job that reads it; "" where the
+    def location(self) -> str:
+        """The `Storage.location` of the file, for the queue of a job that reads it; "" where the
         source does not say.
         """
-        return getattr(self.source, "place", "")
+        return getattr(self.source, "location", "")
 
     def is_cached(self) -> bool:
         """Whether a send would not wait for the disk; only a guess, True where nobody can tell."""

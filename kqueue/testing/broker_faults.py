@@ -22,7 +22,7 @@ from kqueue.api.naming import NAMING, find_api, wanted_by
 from kqueue.embedded import Broker
 from kqueue.embedded.requests import TOPICS_SHOWN, legible, listing
 from kqueue.network.interception import Asked
-from kqueue.storage.hooked import Failure
+from kqueue.storage.fault_injection import InjectedFailure
 from kqueue.testing.fault_kinds import (
     ANY_API,
     Delaying,
@@ -294,7 +294,7 @@ class Faults:
                     self._note(fault, asked)
                     fault.apply(asked)
 
-    def _ask(self, kind: str, path: str, size: int) -> Failure | None:
+    def _ask(self, kind: str, path: str, size: int) -> InjectedFailure | None:
         for fault in self._storage_faults:
             failure = fault.ask(kind, path, size)
             if failure is not None:

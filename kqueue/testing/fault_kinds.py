@@ -18,7 +18,7 @@ from kqueue.base.errors import DiskFull, StorageFailed
 from kqueue.embedded.event_loops import check_may_block
 from kqueue.network.interception import Asked, Held
 from kqueue.network.responses import Connection
-from kqueue.storage.hooked import Failure
+from kqueue.storage.fault_injection import InjectedFailure
 from kqueue.testing.fault_answers import Choice, is_meant, refuse
 from kqueue.wire.error_codes import ErrorCode
 
@@ -273,7 +273,7 @@ class StorageFault(Fault):
         topic = self.which.topic
         return topic is None or path.partition("/")[0].rpartition("-")[0] == topic
 
-    def ask(self, kind: str, path: str, size: int) -> Failure | None:
+    def ask(self, kind: str, path: str, size: int) -> InjectedFailure | None:
         """What goes wrong with this change; None: nothing does."""
         raise NotImplementedError
 
@@ -283,7 +283,7 @@ class FullDisk(StorageFault):
         super().__init__("disk_full", topic, None, 0, rng, changed)
         self._free_bytes = free_bytes
 
-    def ask(self, kind: str, path: str, size: int) -> Failure | None:
+    def ask(self, kind: str, path: str, size: int) -> InjectedFailure | None:
         if kind not in TAKES_ROOM or not self.fits(path):
             return None
         with self._changed:
@@ -294,7 +294,7 @@ class FullDisk(StorageFault):
             if not self.strikes():
                 return None
             self._free_bytes = 0
-        return Failure(_failed(TAKES_ROOM[kind], path, errno.ENOSPC), written)
+        return InjectedFailure(_failed(TAKES_ROOM[kind], path, errno.ENOSPC), written)
 
 
 class TornWrite(StorageFault):
@@ -303,12 +303,12 @@ class TornWrite(StorageFault):
     ) -> None:
         super().__init__("torn_write", topic, times, after, rng, changed)
 
-    def ask(self, kind: str, path: str, size: int) -> Failure | None:
+    def ask(self, kind: str, path: str, size: int) -> InjectedFailure | None:
         if kind != "append" or not path.endswith(".log") or not self.fits(path) or not self.strikes():
             return None
         with self._changed:
             written = self._rng.randrange(size)
-        return Failure(_failed("write to", path, errno.EIO), written)
+        return InjectedFailure(_failed("write to", path, errno.EIO), written)
 
 
 def _failed(what: str, path: str, number: int) -> StorageFailed:

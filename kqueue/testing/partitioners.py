@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from kqueue.records.partitioners.clients import ClientPartitioner
+from kqueue.records.partitioners.client_partitioner import ClientPartitioner
 from kqueue.records.partitioners.contract import Partitioner, PartitionerFactory
 from kqueue.testing.checking import Check, Checks, Trial
 from kqueue.testing.isolation import hold_against

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from kqueue.base.clock import Clock, SystemClock
 from kqueue.base.errors import DiskFull, FolderInUse, StorageFailed, TooManyOpenFiles
-from kqueue.storage.contract import Entry, Region
-from kqueue.storage.descriptors import NO_ROOM
+from kqueue.storage.contract import FolderEntry, Region
+from kqueue.storage.descriptor_cache import NO_ROOM
 from kqueue.storage.paths import TEMPORARY_SUFFIX, check_path, parent_of
 
 SECTOR_BYTES = 512
@@ -156,7 +156,7 @@ class _Failure(NamedTuple):
 
 
 class FaultyFile:
-    """A `File` of `FaultyStorage`, also the `Source` of its regions."""
+    """A `File` of `FaultyStorage`, also the `RegionSource` of its regions."""
 
     def __init__(self, storage: FaultyStorage, path: str, inode: _Inode) -> None:
         self._storage = storage
@@ -368,11 +368,11 @@ class FaultyStorage:
         self.check_power()
         return self._node(path) is not None
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[FolderEntry]:
         self.check_power()
         entries = sorted(self._folder(folder).entries.items())
         return [
-            Entry(name, 0, True) if isinstance(node, _Folder) else Entry(name, len(node.data), False)
+            FolderEntry(name, 0, True) if isinstance(node, _Folder) else FolderEntry(name, len(node.data), False)
             for name, node in entries
         ]
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, cast
 
 from kqueue.base.errors import FolderInUse, StorageFailed
-from kqueue.storage.contract import Entry, File, Storage
+from kqueue.storage.contract import File, FolderEntry, Storage
 from kqueue.testing.checking import Check, Checks, Trial, raises, same
 from kqueue.testing.isolation import hold_against
 
@@ -183,10 +183,16 @@ def folders_hold_names(storage: Storage) -> None:
     storage.make_folder("b/c")
     storage.open("b/file", create=True).append(b"xyz")
     storage.open("b/c/deep", create=True)
-    same("list('') with one folder", storage.list(""), [Entry("b", 0, True)])
+    same("list('') with one folder", storage.list(""), [FolderEntry("b", 0, True)])
     listed = storage.list("b")
-    same("list('b') with a folder and 3 bytes, sorted,", listed, [Entry("c", 0, True), Entry("file", 3, False)])
-    assert all(isinstance(entry, Entry) for entry in listed), f"list('b') gave {listed!r}, expected Entry objects"
+    same(
+        "list('b') with a folder and 3 bytes, sorted,",
+        listed,
+        [FolderEntry("c", 0, True), FolderEntry("file", 3, False)],
+    )
+    assert all(isinstance(entry, FolderEntry) for entry in listed), (
+        f"list('b') gave {listed!r}, expected FolderEntry objects"
+    )
     same("exists of a folder", storage.exists("b"), True)
     same("exists of a file in a folder", storage.exists("b/c/deep"), True)
     raises(StorageFailed, "remove of a folder that is not empty", lambda: storage.remove("b/c"))
@@ -245,8 +251,8 @@ def free_bytes_are_a_number(storage: Storage) -> None:
         assert found is None or type(found) is int, f"{what} gave {found!r}, expected an int or None"
         assert found is None or found >= 0, f"{what} gave {found}, expected no less than 0"
     assert total is None or free is None or total >= free, f"total_bytes gave {total}, less than free_bytes, {free}"
-    assert isinstance(storage.place, str), f"place is text, found {storage.place!r}"
-    assert storage.place, "place is empty, expected words for people"
+    assert isinstance(storage.location, str), f"location is text, found {storage.location!r}"
+    assert storage.location, "location is empty, expected words for people"
 
 
 def an_opener_finds_the_same_files(storage: Storage) -> None:
@@ -333,7 +339,7 @@ STORAGE_CHECKS = Checks(
         Check("atomic writes replace", partial(_on_a_new_one, atomic_writes_replace)),
         Check("locks exclude", partial(_on_a_new_one, locks_exclude)),
         Check("paths stay inside the root, others raise ValueError", partial(_on_a_new_one, paths_stay_inside)),
-        Check("free bytes and the place can be told", partial(_on_a_new_one, free_bytes_are_a_number)),
+        Check("free bytes and the location can be told", partial(_on_a_new_one, free_bytes_are_a_number)),
         Check("its opener finds the same files", partial(_on_a_new_one, an_opener_finds_the_same_files)),
         Check(
             "threads may sync, write atomically and read beside the writer",

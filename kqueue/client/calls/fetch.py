@@ -10,7 +10,7 @@ from kqueue.client.calls.contract import PartAnswer
 from kqueue.client.cluster import Cluster
 from kqueue.client.deadline import Deadline
 from kqueue.client.places import TopicPartition, by_topic
-from kqueue.records.legacy import iter_units
+from kqueue.records.any_format import iter_any_batches
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -56,7 +56,7 @@ class Fetched:
         Raises: CorruptBatch: what came are no batches.
         """
         found = None
-        for _, unit in iter_units(self.records):
+        for _, unit in iter_any_batches(self.records):
             found = unit.next_offset
         return found
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from numba import uint64
 
-from kqueue.records.compiled import compiled
-from kqueue.records.small_batches import word_at
+from kqueue.records.batch_kernels import word_at
+from kqueue.records.jit import compiled
 
 
 @compiled

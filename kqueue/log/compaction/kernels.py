@@ -18,8 +18,7 @@ from numba import int64, uint64
 
 from kqueue.log.compaction.hashing import hash_bytes
 from kqueue.records.batch import LOG_APPEND_TIME
-from kqueue.records.compiled import WRONG, compiled, copy_bytes, read_varint, read_varlong
-from kqueue.records.small_batches import (
+from kqueue.records.batch_kernels import (
     ATTRIBUTES,
     BASE_TIME,
     COUNT,
@@ -34,6 +33,7 @@ from kqueue.records.small_batches import (
     put_number,
     small_batch,
 )
+from kqueue.records.jit import WRONG, compiled, copy_bytes, read_varint, read_varlong
 
 FIELDS = 3  # of a slot
 STAGED = (

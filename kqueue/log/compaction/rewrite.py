@@ -31,6 +31,7 @@ from kqueue.log.formats.timeindex import NO_TIMESTAMP
 from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
 from kqueue.log.formats.txnindex import VERSION as TXN_VERSION
 from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.records.any_format import LegacyEntry, encode_set
 from kqueue.records.batch import (
     BATCH_OVERHEAD,
     CODEC_MASK,
@@ -41,7 +42,6 @@ from kqueue.records.batch import (
     BatchHeader,
 )
 from kqueue.records.codecs import CODECS
-from kqueue.records.legacy import LegacyEntry, encode_set
 from kqueue.records.varints import VARINTS, read_raw
 from kqueue.storage import File, Storage
 

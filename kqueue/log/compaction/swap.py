@@ -141,7 +141,10 @@ class _Completion:
 
     def _roll_forward(self, base: int) -> None:
         logger.warning(
-            "%s in %s: a compaction was cut short, finishing it from offset %d", self.folder, self.storage.place, base
+            "%s in %s: a compaction was cut short, finishing it from offset %d",
+            self.folder,
+            self.storage.location,
+            base,
         )
         self._remove_covered(base, LOG + SWAP)
         self._check_txnindex(base)

@@ -12,6 +12,7 @@ from crc32c import crc32c
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.scan import Unit, first_offset
+from kqueue.records.any_format import LegacyEntry, entry_records
 from kqueue.records.batch import (
     BATCH_OVERHEAD,
     CRC_START,
@@ -22,7 +23,6 @@ from kqueue.records.batch import (
     read_header,
     stated_size,
 )
-from kqueue.records.legacy import LegacyEntry, entry_records
 from kqueue.records.message_set import read_entry
 from kqueue.records.record import Record
 from kqueue.storage import File

@@ -118,7 +118,7 @@ class DataFolder:
 
         Crash: it is whole or not there. Raises StorageFailed: it names another node or cluster.
         """
-        place = f"{self.storage.place}: {META_PROPERTIES}"
+        place = f"{self.storage.location}: {META_PROPERTIES}"
         values = read_properties(self.storage)
         holder = values.get("node.id", values.get("broker.id"))
         if holder is not None and holder != str(node_id):
@@ -146,7 +146,7 @@ class DataFolder:
         except CorruptIndex as error:
             # without recovery points everything is checked, and without the others logs tell what
             # they hold
-            logger.error("%s: %s: %s; going on without it", self.storage.place, name, error)
+            logger.error("%s: %s: %s; going on without it", self.storage.location, name, error)
             return {}
 
     def _take_marker(self) -> bool:
@@ -166,7 +166,7 @@ class DataFolder:
                 removed |= self._skip(entry.name)
                 continue
             if entry.name.endswith(FOLDER_DELETED):
-                logger.info("%s: completing the deletion of %s", self.storage.place, entry.name)
+                logger.info("%s: completing the deletion of %s", self.storage.location, entry.name)
                 remove_folder(self.storage, entry.name)
                 removed = True
                 continue
@@ -184,7 +184,7 @@ class DataFolder:
             self.storage.remove(name)
             return True
         if parse_partition_folder(name) is not None:
-            place = self.storage.place
+            place = self.storage.location
             logger.error(
                 "%s: %s: expected a folder, found a symbolic link or a file; its partition is not served", place, name
             )
@@ -200,7 +200,7 @@ class DataFolder:
         except CorruptIndex as error:
             # harmless: the broker knows the topic's id, and writes the file again when it opens the
             # partition
-            logger.warning("%s: %s: %s; it will be written again", self.storage.place, folder, error)
+            logger.warning("%s: %s: %s; it will be written again", self.storage.location, folder, error)
             return None
 
     # --- the lock
@@ -229,20 +229,20 @@ class DataFolder:
                 lost(error)
 
         run_or_submit(
-            IoJob(f"check the lock of {self.storage.place}", self._lock.check, finish, self.storage.place), jobs
+            IoJob(f"check the lock of {self.storage.location}", self._lock.check, finish, self.storage.location), jobs
         )
 
     def _report_lock(self, repaired: str | None, error: BaseException | None) -> None:
         if isinstance(error, FolderLost):
             logger.error(
                 "data folder %s is offline until the next start, its partitions are not served: %s",
-                self.storage.place,
+                self.storage.location,
                 error,
             )
         elif error is not None and str(error) != self._lock_error:
-            logger.error("%s: %s", self.storage.place, error)
+            logger.error("%s: %s", self.storage.location, error)
         elif repaired is not None:
-            logger.error("%s: %s. Remove a lock file only when no broker runs", self.storage.place, repaired)
+            logger.error("%s: %s. Remove a lock file only when no broker runs", self.storage.location, repaired)
         self._lock_error = None if error is None else str(error)
 
     def _check_ours(self) -> None:
@@ -311,7 +311,7 @@ class DataFolder:
     def _not_made(self, error: BaseException) -> None:
         if isinstance(error, TooManyOpenFiles):
             return  # the disk is well
-        self.error = error if isinstance(error, StorageFailed) else StorageFailed(f"{self.storage.place}: {error}")
+        self.error = error if isinstance(error, StorageFailed) else StorageFailed(f"{self.storage.location}: {error}")
 
     def remove_soon(self, key: Key, unique: str, log: Log | None) -> bool:
         """Take a partition away at once; its folder is renamed for deletion, and then removed, in
@@ -443,7 +443,7 @@ def read_properties(storage: Storage) -> dict[str, str]:
     try:
         return checkpoints.decode_properties(checkpoints.read_bounded(storage, META_PROPERTIES))
     except CorruptIndex as error:
-        raise StorageFailed(f"{storage.place}: {META_PROPERTIES}: {error}") from error
+        raise StorageFailed(f"{storage.location}: {META_PROPERTIES}: {error}") from error
 
 
 def is_meant(found: bytes | None, topic_id: bytes) -> bool:

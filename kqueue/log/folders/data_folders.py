@@ -75,7 +75,7 @@ class DataFolders:
                 except TooManyOpenFiles:
                     raise  # the folder may be in order: rather no start than one without it
                 except (StorageFailed, FileNotFoundError) as error:
-                    self.offline.append(Offline(storage.place, _as_failure(storage, error)))
+                    self.offline.append(Offline(storage.location, _as_failure(storage, error)))
                     continue
                 self._folders.append(folder)
                 cluster_id = folder.cluster_id
@@ -114,7 +114,7 @@ class DataFolders:
             if len(folders) == 1:
                 continue
             full = [folder for folder in folders if has_batches(folder.storage, folder.found[key])]
-            places = " and in ".join(folder.storage.place for folder in full or folders)
+            places = " and in ".join(folder.storage.location for folder in full or folders)
             if len(full) > 1:
                 self._blocked[key] = StorageFailed(f"partition {key[0]}-{key[1]} is in {places}: take one of them away")
                 logger.error("%s", self._blocked[key])
@@ -179,7 +179,7 @@ class DataFolders:
                 raise
             except (StorageFailed, FileNotFoundError) as error:
                 failed = folder.error = _as_failure(folder.storage, error)
-                logger.error("%s takes no new partition: %s", folder.storage.place, error)
+                logger.error("%s takes no new partition: %s", folder.storage.location, error)
                 continue
             self._unmade.discard(key)
             return folder
@@ -195,7 +195,7 @@ def _cluster_id(storage: Storage) -> str | None:
 
 
 def _as_failure(storage: Storage, error: Exception) -> StorageFailed:
-    return error if isinstance(error, StorageFailed) else StorageFailed(f"{storage.place}: {error}")
+    return error if isinstance(error, StorageFailed) else StorageFailed(f"{storage.location}: {error}")
 
 
 def has_batches(storage: Storage, found: Found) -> bool:

@@ -81,7 +81,7 @@ class DiskSpace:
         self.bytes_to_look = -1
         if now_ms >= self._warn_at_ms:
             self._warn_at_ms = now_ms + WARN_INTERVAL_MS
-            logger.warning("%s is full, appends are refused until there is room: %s", self._storage.place, error)
+            logger.warning("%s is full, appends are refused until there is room: %s", self._storage.location, error)
 
     def look(self) -> None:
         """Ask for the free bytes now. Never raises."""
@@ -98,7 +98,7 @@ class DiskSpace:
                 return False
         self.bytes_to_look = -1  # producers are refused until it is back
         logger.warning(
-            "%s is full: the emergency file was removed to make room for the broker's own files", self._storage.place
+            "%s is full: the emergency file was removed to make room for the broker's own files", self._storage.location
         )
         return True
 
@@ -112,12 +112,12 @@ class DiskSpace:
             self._refuse(free, wanted)
         elif self.refusal is not None:
             self.refusal = None
-            logger.info("%s has room again: producers are served", self._storage.place)
+            logger.info("%s has room again: producers are served", self._storage.location)
 
     def _refuse(self, free: int, wanted: int) -> None:
         if self.refusal is None:
             self.refusal = DiskFull(
-                f"the disk is full: expected {wanted} free bytes at least in {self._storage.place}, found {free} "
+                f"the disk is full: expected {wanted} free bytes at least in {self._storage.location}, found {free} "
                 "(kqueue.disk.reserve.bytes); delete records or topics, or make room, and producers are served again"
             )
             logger.warning("producers are refused: %s", self.refusal)

@@ -63,7 +63,7 @@ class FolderRemover(SlicedWork[Key, Removal]):
         failed: Callable[[Key, Removal, BaseException], None],
         idle: Callable[[], None],
     ) -> None:
-        super().__init__(jobs, storage.place)
+        super().__init__(jobs, storage.location)
         self.has_failed = False
         self._storage = storage
         self._check = check
@@ -104,12 +104,14 @@ class FolderRemover(SlicedWork[Key, Removal]):
     def applied(self, key: Key, piece: Removal, error: BaseException | None) -> None:
         if error is not None:
             self.has_failed = True
-            logger.error("%s: %s could not be renamed for deletion: %s", self._storage.place, piece.found.path, error)
+            logger.error(
+                "%s: %s could not be renamed for deletion: %s", self._storage.location, piece.found.path, error
+            )
             self._failed(key, piece, error)
 
     def slice_ended(self, error: BaseException | None) -> None:
         if error is not None:
-            logger.error("%s: %s", self._storage.place, error)
+            logger.error("%s: %s", self._storage.location, error)
             self._renamed.clear()
             self.has_failed = True
         if self.is_idle:
@@ -138,7 +140,7 @@ class FolderMaker(SlicedWork[Key, bytes]):
         made: Callable[[Key, bytes], object],
         failed: Callable[[BaseException], None],
     ) -> None:
-        super().__init__(jobs, storage.place)
+        super().__init__(jobs, storage.location)
         self._storage = storage
         self._check = check
         self._remover = remover
@@ -175,7 +177,7 @@ class FolderMaker(SlicedWork[Key, bytes]):
             return
         logger.error(
             "%s: %d partition folders could not be made, the first use of each tries again: %s",
-            self._storage.place, self._failures, self._error,
+            self._storage.location, self._failures, self._error,
         )  # fmt: skip
         self._failed(self._error)
         self._error, self._failures = None, 0
@@ -189,7 +191,7 @@ def make_partition_folder(storage: Storage, path: str, topic_id: bytes) -> None:
     """
     if not storage.exists(META_PROPERTIES):
         # else a folder that was unmounted would be made again on the disk below
-        raise StorageFailed(f"{storage.place}: {META_PROPERTIES} was there and is gone")
+        raise StorageFailed(f"{storage.location}: {META_PROPERTIES} was there and is gone")
     storage.make_folder(path)
     try:
         write_topic_id(storage, path, topic_id)

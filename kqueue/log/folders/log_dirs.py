@@ -37,7 +37,7 @@ class LogDirListing:
 
     def __init__(self, folder: DataFolder, logs: Mapping[Key, Log], wanted: Container[Key] | None = None) -> None:
         """`logs`: those that are open. `wanted`: the partitions to tell of; None: all."""
-        self.place = folder.storage.place
+        self.place = folder.storage.location
         self._storage = folder.storage
         self._directory_id = folder.properties["directory.id"]
         self._sizes = {key: 0 for key in folder.being_made() if wanted is None or key in wanted}

@@ -98,7 +98,8 @@ class CheckpointFile(Generic[T]):
                 done(error)
 
         run_or_submit(
-            IoJob(f"write {self._name}", lambda: self._write(number, content), finish, self._storage.place), self._jobs
+            IoJob(f"write {self._name}", lambda: self._write(number, content), finish, self._storage.location),
+            self._jobs,
         )
 
     def _go_on(self) -> None:
@@ -111,7 +112,9 @@ class CheckpointFile(Generic[T]):
         data = self._encode(content)
         with self._lock:
             if self._closed:
-                raise StorageFailed(f"{self._storage.place}: {self._name} is not written: the data folder was closed")
+                raise StorageFailed(
+                    f"{self._storage.location}: {self._name} is not written: the data folder was closed"
+                )
             if number < self._written:
                 return  # what came later is there, and says all that this one does
             try:
@@ -122,7 +125,7 @@ class CheckpointFile(Generic[T]):
                         raise
                     self._storage.write_atomic(self._name, data)
             except FileNotFoundError as error:
-                raise StorageFailed(f"{self._storage.place}: {self._name} can't be written: {error}") from error
+                raise StorageFailed(f"{self._storage.location}: {self._name} can't be written: {error}") from error
             self._written = number
 
 

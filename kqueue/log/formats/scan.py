@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from kqueue.base.errors import CorruptBatch
+from kqueue.records.any_format import LegacyEntry, check_entry
 from kqueue.records.batch import (
     BATCH_OVERHEAD,
     LENGTH_FIELD_END,
@@ -17,7 +18,6 @@ from kqueue.records.batch import (
     read_header,
     stated_size,
 )
-from kqueue.records.legacy import LegacyEntry, check_entry
 from kqueue.records.message_set import read_entry
 
 Unit = BatchHeader | LegacyEntry

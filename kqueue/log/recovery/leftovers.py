@@ -7,7 +7,7 @@ from __future__ import annotations
 from kqueue.log.compaction import swap
 from kqueue.log.formats.filenames import CLEANED, DELETED, SWAP
 from kqueue.storage import Storage
-from kqueue.storage.contract import Entry
+from kqueue.storage.contract import FolderEntry
 from kqueue.storage.paths import TEMPORARY_SUFFIX
 
 
@@ -36,5 +36,5 @@ def clear(storage: Storage, folder: str) -> tuple[dict[str, int], bool]:
     return sizes, changed
 
 
-def _files(storage: Storage, folder: str) -> list[Entry]:
+def _files(storage: Storage, folder: str) -> list[FolderEntry]:
     return [entry for entry in storage.list(folder) if not entry.is_folder]

@@ -94,9 +94,9 @@ def load(
     try:
         return loader.load(clean, start_offset)
     except FileNotFoundError as error:
-        raise StorageFailed(f"{storage.place}: {folder}: a file was there and is gone: {error}") from error
+        raise StorageFailed(f"{storage.location}: {folder}: a file was there and is gone: {error}") from error
     except CorruptData as error:
-        raise StorageFailed(f"{storage.place}: {folder} can't be opened: {error}") from error
+        raise StorageFailed(f"{storage.location}: {folder} can't be opened: {error}") from error
 
 
 class _Loader:
@@ -144,7 +144,7 @@ class _Loader:
         if bases and (self.changed or not clean):
             self._sync(loaded, unclean=self.has_new_epochs or not clean)
         for damage in loaded.damage:
-            logger.error("%s: damaged: %s", self.storage.place, damage)
+            logger.error("%s: damaged: %s", self.storage.location, damage)
         loaded.segments[-1].activate(self.config.segment_index_bytes)
         return loaded
 
@@ -241,7 +241,7 @@ class _Loader:
             self._compare_end(loaded)
         except CorruptData as error:
             logger.error(
-                "%s in %s was stopped cleanly, and yet: %s; recovering it", self.folder, self.storage.place, error
+                "%s in %s was stopped cleanly, and yet: %s; recovering it", self.folder, self.storage.location, error
             )
             return False
         self._mend_indexes(loaded, len(loaded.segments) - 1, sizes)
@@ -389,7 +389,7 @@ class _Loader:
         end_offset = max(found_end, self.known_end, loaded.start_offset)
         if end_offset > found_end or not self.is_whole:
             logger.error(
-                "%s in %s goes on at offset %d, after %d", self.folder, self.storage.place, end_offset, found_end
+                "%s in %s goes on at offset %d, after %d", self.folder, self.storage.location, end_offset, found_end
             )
             self._go_on_at(loaded, end_offset)
 

@@ -59,9 +59,9 @@ def _job(log: Log, segment: Segment, limit: int | None, jobs: Jobs) -> IoJob[Non
         segment.is_mended()
         logger.warning("%r: its index was wrong and has been made anew", segment)
         files = segment.files()[1:]
-        jobs.submit(IoJob(f"sync indexes of {log.folder}", lambda: _sync(files), _synced, log.storage.place))
+        jobs.submit(IoJob(f"sync indexes of {log.folder}", lambda: _sync(files), _synced, log.storage.location))
 
-    return IoJob(f"mend index of {log.folder}", lambda: rebuild.run(limit), finish, log.storage.place)
+    return IoJob(f"mend index of {log.folder}", lambda: rebuild.run(limit), finish, log.storage.location)
 
 
 def _sync(files: list[File]) -> None:

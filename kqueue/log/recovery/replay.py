@@ -100,6 +100,6 @@ def read_snapshot(storage: Storage, folder: str, offset: int) -> Producers | Non
     try:
         return decode_snapshot(read_bounded(storage, path), offset)
     except CorruptIndex as error:
-        logger.warning("%s in %s: %s; an older one will do", path, storage.place, error)
+        logger.warning("%s in %s: %s; an older one will do", path, storage.location, error)
         storage.remove(path)
         return None

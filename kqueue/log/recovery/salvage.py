@@ -11,8 +11,8 @@ import struct
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.formats.scan import Readable, Unit, first_offset
+from kqueue.records.any_format import check_entry
 from kqueue.records.batch import BATCH_OVERHEAD, LENGTH_FIELD_END, MAGIC_POSITION, check_crc, read_header, stated_size
-from kqueue.records.legacy import check_entry
 from kqueue.records.message_set import read_entry
 
 CHUNK_BYTES = 1024 * 1024

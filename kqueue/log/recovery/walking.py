@@ -19,6 +19,7 @@ from kqueue.log.formats.epochs import LeaderEpochs
 from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
 from kqueue.log.formats.scan import Readable, Unit, first_offset, scan
 from kqueue.log.recovery.salvage import batch_at, next_batch
+from kqueue.records.any_format import check_entry, entry_records
 from kqueue.records.batch import (
     BATCH_OVERHEAD,
     CRC_START,
@@ -31,7 +32,6 @@ from kqueue.records.batch import (
     read_header,
     stated_size,
 )
-from kqueue.records.legacy import check_entry, entry_records
 from kqueue.records.message_set import read_entry
 
 UNKNOWN_EPOCH = -1

@@ -100,8 +100,8 @@ def repair(
     if copy_to is None:
         raise RepairRefused("a repair needs a folder to copy to first")
     copy = Path(copy_to).resolve()
-    if copy == Path(target.place) or Path(target.storage.place) in copy.parents:
-        raise RepairRefused(f"{copy} lies within {target.storage.place}, which is to be copied")
+    if copy == Path(target.place) or Path(target.storage.location) in copy.parents:
+        raise RepairRefused(f"{copy} lies within {target.storage.location}, which is to be copied")
     if not copy.parent.is_dir():
         raise RepairRefused(f"there is no folder {copy.parent} to make the copy in")
     return repair_storage(
@@ -209,7 +209,7 @@ class _Repair:
         meter = Meter(progress, total)
         copy_files(self.storage, list(sizes), target, name, meter.add)
         meter.finish()
-        self.result.copy = f"{target.place}/{name}"
+        self.result.copy = f"{target.location}/{name}"
         self.result.copied_bytes = total
 
     # --- the data folder's own files

@@ -22,7 +22,7 @@ def check_room(source: Storage, target: Storage, copy_bytes: int, work_bytes: in
     for storage, needed in ((target, copy_bytes + work_bytes + ROOM_BYTES), (source, work_bytes + ROOM_BYTES)):
         free = storage.free_bytes()
         if free is not None and free < needed:
-            raise RepairRefused(f"a repair needs {needed} bytes in {storage.place}, {free} are free")
+            raise RepairRefused(f"a repair needs {needed} bytes in {storage.location}, {free} are free")
 
 
 def check_target(target: Storage, name: str) -> None:
@@ -31,9 +31,9 @@ def check_target(target: Storage, name: str) -> None:
         try:
             entries = target.list(name)
         except (OSError, NotADirectoryError) as error:
-            raise RepairRefused(f"{target.place}/{name} can't take the copy: {error}") from error
+            raise RepairRefused(f"{target.location}/{name} can't take the copy: {error}") from error
         if entries:
-            raise RepairRefused(f"{target.place}/{name} is not empty, and a copy needs a folder of its own")
+            raise RepairRefused(f"{target.location}/{name} is not empty, and a copy needs a folder of its own")
 
 
 def copy_files(

@@ -31,7 +31,7 @@ class Target:
 
     @property
     def place(self) -> str:
-        return self.storage.place if self.partition is None else f"{self.storage.place}/{self.partition}"
+        return self.storage.location if self.partition is None else f"{self.storage.location}/{self.partition}"
 
 
 def find_target(path: str | Path) -> Target:
@@ -83,7 +83,7 @@ def verify_storage(
     """`verify` for any storage that is rooted at a data folder. `partition`: path of the one folder
     to check; None: all of them.
     """
-    report = Report(storage.place if partition is None else f"{storage.place}/{partition}")
+    report = Report(storage.location if partition is None else f"{storage.location}/{partition}")
     if partition is None:
         folder = read_data_folder(storage, report)
         folders = dict(sorted(folder.partitions.items(), key=lambda item: item[1]))

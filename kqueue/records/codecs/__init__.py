@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kqueue.base.registry import Registry
 from kqueue.records.codecs.contract import Buffer, Codec, Levels
-from kqueue.records.codecs.guard import GuardedCodec
+from kqueue.records.codecs.guarded_codec import GuardedCodec
 from kqueue.records.codecs.gzip import GzipCodec
 from kqueue.records.codecs.lz4 import Lz4Codec
 from kqueue.records.codecs.none import NoneCodec

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 from kqueue.base.registry import Registry
-from kqueue.records.partitioners.clients import ClientPartitioner, introduce_to_kafka_python
+from kqueue.records.partitioners.client_partitioner import ClientPartitioner, register_with_kafka_python
 from kqueue.records.partitioners.contract import Partitioner, PartitionerFactory
 from kqueue.records.partitioners.crc32 import Crc32ConsistentPartitioner, Crc32Partitioner
-from kqueue.records.partitioners.guard import GuardedFactory
+from kqueue.records.partitioners.guarded_partitioner import GuardedPartitionerFactory
 from kqueue.records.partitioners.murmur2 import Murmur2Partitioner
 from kqueue.records.partitioners.random import RandomPartitioner
 from kqueue.records.partitioners.round_robin import RoundRobinPartitioner
@@ -25,7 +25,9 @@ __all__ = [
 ]
 
 DEFAULT = "murmur2"
-PARTITIONERS: Registry[PartitionerFactory] = Registry("kqueue.partitioners", "partitioner", guard=GuardedFactory)
+PARTITIONERS: Registry[PartitionerFactory] = Registry(
+    "kqueue.partitioners", "partitioner", guard=GuardedPartitionerFactory
+)
 PARTITIONERS.add("murmur2", Murmur2Partitioner)
 PARTITIONERS.add("sticky", StickyPartitioner)
 PARTITIONERS.add("round_robin", RoundRobinPartitioner)
@@ -53,5 +55,5 @@ def as_client_partitioner(name: str = DEFAULT, rng: random.Random | None = None)
     partitioner raised, or returned what is no partition. Safe in kafka-python's many threads: at
     worst two records take the same turn.
     """
-    introduce_to_kafka_python()
+    register_with_kafka_python()
     return ClientPartitioner(PARTITIONERS.find(name)(rng or random.Random()))

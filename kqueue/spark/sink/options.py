@@ -10,8 +10,8 @@ from typing import Any
 from kqueue.base.errors import InvalidTopic, OptionError, PluginError
 from kqueue.base.names import check_topic
 from kqueue.client.options import ClientOptions
+from kqueue.records.arrow.engine import ENGINES
 from kqueue.records.codecs import CODECS
-from kqueue.records.columns.engine import ENGINES
 from kqueue.records.partitioners import PARTITIONERS
 from kqueue.spark.options import Option, Table, nonempty, one_of
 

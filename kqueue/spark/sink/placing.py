@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from kqueue.base.errors import BrokerRefused, OptionError, PluginError, RowRefused
 from kqueue.base.names import check_topic, did_you_mean
 from kqueue.client import Client, TopicPartition
-from kqueue.records.columns import partitions_of
-from kqueue.records.columns.engine import EngineName
+from kqueue.records.arrow import partitions_of
+from kqueue.records.arrow.engine import EngineName
 from kqueue.records.partitioners import DEFAULT, PARTITIONERS, Partitioner, make_partitioner
 from kqueue.spark.sink.options import SinkOptions
 from kqueue.wire.error_codes import ErrorCode

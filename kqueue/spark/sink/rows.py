@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kqueue.base.errors import InvalidRecord, RowRefused
 from kqueue.client import TopicPartition
-from kqueue.records.columns.encoding import ProducerArgs, encode_batches
-from kqueue.records.columns.engine import EngineName, fast_module
+from kqueue.records.arrow.encoder import ProducerArgs, encode_batches
+from kqueue.records.arrow.engine import EngineName, load_compiled_engine
 from kqueue.spark.sink.columns import check_headers, record_columns, topics_of
 from kqueue.spark.sink.options import SinkOptions
 from kqueue.spark.sink.placing import Target, Targets, place_rows
@@ -58,7 +58,7 @@ class Engines:
         self._rows += rows
         if asked != "auto":
             return asked
-        return "python" if fast_module(asked, 1 if self._rows < ROWS_FEW else None) is None else "fast"
+        return "python" if load_compiled_engine(asked, 1 if self._rows < ROWS_FEW else None) is None else "fast"
 
 
 ENGINES = Engines()

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 from kqueue.client import Client, ClientOptions, Produced, ProducerId, TopicPartition
-from kqueue.records.columns.encoding import ProducerArgs
+from kqueue.records.arrow.encoder import ProducerArgs
 from kqueue.spark.sink.rows import Ready
 
 ROUND_BYTES_MAX = 16 * 1024 * 1024

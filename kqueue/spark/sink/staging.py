@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kqueue.base.errors import StagingLost
 from kqueue.client import Client, TopicPartition
-from kqueue.records.columns.encoding import ProducerArgs
+from kqueue.records.arrow.encoder import ProducerArgs
 from kqueue.spark.sink.journal import Staged
 from kqueue.spark.sink.rows import Ready
 from kqueue.spark.sink.sending import Outbox, Producer

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kqueue.client.places import TopicPartition
 from kqueue.log_tools.segments import Unit
-from kqueue.records.columns.contract import Piece
-from kqueue.records.columns.shared import spread, timestamps
+from kqueue.records.arrow.contract import ColumnChunk
+from kqueue.records.arrow.derived_columns import tag_column, timestamps
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ def arrow_schema(*, headers: bool) -> pa.Schema:
     return pa.schema([*fields, pa.field("headers", pa.list_(pa.field("element", header)))] if headers else fields)
 
 
-def record_batch(piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
+def record_batch(piece: ColumnChunk, schema: pa.Schema) -> pa.RecordBatch:
     """Args: schema: `arrow_schema`. A piece's runs have `Source` as tags. A time that Spark can't
     hold is null.
     """
@@ -48,17 +48,17 @@ def record_batch(piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
     columns = {
         "key": piece.key,
         "value": piece.value,
-        "topic": spread(piece, lambda shared: shared[0].topic, pa.string()),
-        "partition": spread(piece, lambda shared: shared[0].partition, pa.int32()),
+        "topic": tag_column(piece, lambda shared: shared[0].topic, pa.string()),
+        "partition": tag_column(piece, lambda shared: shared[0].partition, pa.int32()),
         "offset": piece.offset,
         "timestamp": _in_range(timestamps(piece)),
-        "timestampType": spread(piece, lambda shared: shared[1], pa.int32()),
+        "timestampType": tag_column(piece, lambda shared: shared[1], pa.int32()),
         "headers": piece.headers,
     }
     return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
 
 
-def _joined(piece: Piece) -> Piece:
+def _joined(piece: ColumnChunk) -> ColumnChunk:
     """With one run for all neighbours that share partition and kind of time, by these: batches may
     be as small as records.
     """

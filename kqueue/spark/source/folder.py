@@ -14,8 +14,8 @@ from kqueue.log.formats.filenames import LOG, TIMEINDEX
 from kqueue.log.formats.timeindex import ENTRY
 from kqueue.log_tools.folder import LogFolder
 from kqueue.log_tools.segments import Batch, Segment
-from kqueue.records.columns.contract import Bounds, Piece
-from kqueue.records.columns.decoding import Decoder
+from kqueue.records.arrow.contract import ColumnChunk, RecordRange
+from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.spark.source.chunks import sound_chunks
 from kqueue.spark.source.committed import AbortedAmong, StableEnd, aborted_among
 from kqueue.spark.source.offsets import Offsets
@@ -58,15 +58,15 @@ class FolderWay:
         if topics.names is not None:
             for name in topics.names:
                 if strict and name not in names:
-                    raise OptionError(missing_topic(name, names, f"in {self.storage.place}"))
+                    raise OptionError(missing_topic(name, names, f"in {self.storage.location}"))
             return sorted(place for place in there if place.topic in topics.names)
         if topics.assigned is not None:
             for place in topics.assigned:
                 if strict and place not in there:
-                    raise OptionError(f"assign: {self.storage.place} has no folder {place}")
+                    raise OptionError(f"assign: {self.storage.location} has no folder {place}")
             return sorted(there & set(topics.assigned))
         if strict and not there:
-            raise OptionError(f"path: {self.storage.place} has no folders of partitions, such as orders-0")
+            raise OptionError(f"path: {self.storage.location} has no folders of partitions, such as orders-0")
         pattern = re.compile(topics.pattern or ".*")
         return sorted(place for place in there if pattern.fullmatch(place.topic) and place.topic not in INTERNAL_TOPICS)
 
@@ -130,15 +130,15 @@ class FolderWay:
         rows = log.end_offset - log.segments[0].base_offset
         return sum(segment.size for segment in log.segments) / rows if rows else ROW_BYTES_GUESS
 
-    def read(self, ranges: Iterable[Range], decoder: Decoder, lost: Lost) -> Iterator[Piece]:
+    def read(self, ranges: Iterable[Range], decoder: ColumnDecoder, lost: Lost) -> Iterator[ColumnChunk]:
         for one in ranges:
-            decoder.bounds = Bounds(one.start, one.end)
+            decoder.bounds = RecordRange(one.start, one.end)
             try:
                 yield from self._range(one, decoder, lost)
             except CorruptBatch as error:
-                raise CorruptBatch(f"{error}; {MEND} {self.storage.place}/{one.place} --copy-to FOLDER") from None
+                raise CorruptBatch(f"{error}; {MEND} {self.storage.location}/{one.place} --copy-to FOLDER") from None
 
-    def _range(self, one: Range, decoder: Decoder, lost: Lost) -> Iterator[Piece]:
+    def _range(self, one: Range, decoder: ColumnDecoder, lost: Lost) -> Iterator[ColumnChunk]:
         start = yield from self._in_chunks(one, decoder)
         for batch in self._batches(one._replace(start=start), lost):
             try:
@@ -146,7 +146,7 @@ class FolderWay:
             except CorruptBatch as error:
                 raise CorruptBatch(f"{batch.where}: {error}") from None
 
-    def _in_chunks(self, one: Range, decoder: Decoder) -> Generator[Piece, None, int]:
+    def _in_chunks(self, one: Range, decoder: ColumnDecoder) -> Generator[ColumnChunk, None, int]:
         """Read as far as all is plain; returns where to go on with care."""
         start, log = one.start, self._log(one.place)
         if log is None or log.start_offset > start or not _is_same(one, log):

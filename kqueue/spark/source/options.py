@@ -12,7 +12,7 @@ from typing import Any, Literal, cast, get_args
 from kqueue.base.errors import OptionError
 from kqueue.client.options import ClientOptions
 from kqueue.client.places import TopicPartition
-from kqueue.records.columns.engine import ENGINES, EngineName
+from kqueue.records.arrow.engine import ENGINES, EngineName
 from kqueue.spark.options import Option, Table, nonempty, one_of
 from kqueue.spark.source.offsets import EARLIEST, LATEST, WORDS, Bound, parse_assigned, parse_listed
 

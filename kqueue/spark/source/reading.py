@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
-from kqueue.records.columns.decoding import Decoder
+from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.spark.source.columns import arrow_schema, record_batch
 from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.planning import Range
@@ -47,7 +47,7 @@ def one_ahead(made: Generator[T, None, None]) -> Generator[T, None, None]:
 
 def _made(options: SourceOptions, ranges: tuple[Range, ...], *, few: bool) -> Generator[pa.RecordBatch, None, None]:
     schema = arrow_schema(headers=options["includeHeaders"])
-    decoder = Decoder(engine=options.engine, data_bytes=1 if few else None)
+    decoder = ColumnDecoder(engine=options.engine, data_bytes=1 if few else None)
     way = open_way(options)
     try:
         for piece in way.read(ranges, decoder, loss_handler(options.fail_on_data_loss)):

@@ -9,8 +9,8 @@ from typing import Protocol
 from kqueue.base.errors import DataLost
 from kqueue.base.names import nearest
 from kqueue.client.places import TopicPartition
-from kqueue.records.columns.contract import Piece
-from kqueue.records.columns.decoding import Decoder
+from kqueue.records.arrow.contract import ColumnChunk
+from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, Topics
 from kqueue.spark.source.planning import Range
@@ -61,7 +61,7 @@ class Way(Protocol):
         """About how many bytes an offset takes as it is stored, from this one on."""
         ...
 
-    def read(self, ranges: Iterable[Range], decoder: Decoder, lost: Lost) -> Iterator[Piece]:
+    def read(self, ranges: Iterable[Range], decoder: ColumnDecoder, lost: Lost) -> Iterator[ColumnChunk]:
         """Feed the records of these ranges to the decoder; a run's tag is (its partition, the
         batch's header or entry).
 

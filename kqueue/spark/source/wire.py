@@ -12,10 +12,10 @@ from kqueue.base.names import uuid_text
 from kqueue.client import EARLIEST, LATEST, Client, Fetched, Metadata, Offset, TopicPartition
 from kqueue.client.cluster import NO_ID
 from kqueue.client.deadline import Deadline
+from kqueue.records.any_format import iter_any_batches
+from kqueue.records.arrow.contract import ColumnChunk, RecordRange
+from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.records.batch import BatchHeader
-from kqueue.records.columns.contract import Bounds, Piece
-from kqueue.records.columns.decoding import Decoder
-from kqueue.records.legacy import iter_units
 from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, Topics
 from kqueue.spark.source.planning import Range
@@ -112,10 +112,10 @@ class WireWay:
         after = sample.next_offset
         return ROW_BYTES_GUESS if after is None or after <= offset else len(sample.records) / (after - offset)
 
-    def read(self, ranges: Iterable[Range], decoder: Decoder, lost: Lost) -> Iterator[Piece]:
+    def read(self, ranges: Iterable[Range], decoder: ColumnDecoder, lost: Lost) -> Iterator[ColumnChunk]:
         with _Helper() as helper:
             for one in ranges:
-                decoder.bounds = Bounds(one.start, one.end)
+                decoder.bounds = RecordRange(one.start, one.end)
                 try:
                     for fetched in self._fetches(one, lost, helper):
                         yield from decoder.feed(fetched.records, aborted=fetched.aborted, tag=one.place)
@@ -216,7 +216,7 @@ def _after(fetched: Fetched) -> int | None:
     and no checksum covers either.
     """
     found: int | None = None
-    for position, unit in iter_units(fetched.records):
+    for position, unit in iter_any_batches(fetched.records):
         first = unit.base_offset if isinstance(unit, BatchHeader) else unit.last_offset
         if found is not None and first < found:
             raise CorruptBatch(

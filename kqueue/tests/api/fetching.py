@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kqueue.records.any_format import iter_any_records
 from kqueue.records.batch import ABORT, COMMIT, control_key_value, read_header
 from kqueue.records.builder import BatchBuilder
-from kqueue.records.legacy import iter_any_records
 from kqueue.tests.api.harness import Asker, batch
 from kqueue.wire.messages.fetch import (
     FetchPartition,

@@ -11,9 +11,9 @@ from kqueue.api import table
 from kqueue.api.call import Call
 from kqueue.base.errors import TransactionsNotServed
 from kqueue.broker.waiting import Wait
+from kqueue.records.any_format import encode_set
 from kqueue.records.batch import Record, iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
-from kqueue.records.legacy import encode_set
 from kqueue.schema import decode, encode, writer
 from kqueue.testing.simulation import Simulation
 from kqueue.wire.apis import BY_MODULE

@@ -6,9 +6,9 @@ import pytest
 
 from kqueue.api.old_fetch import BYTES_MAX
 from kqueue.api.slices import SLICE_ITEMS
+from kqueue.records.any_format import iter_any_batches, iter_any_records
 from kqueue.records.batch import COMMIT, control_key_value
 from kqueue.records.builder import BatchBuilder
-from kqueue.records.legacy import iter_any_records, iter_units
 from kqueue.records.message_set import STEP_MESSAGES
 from kqueue.tests.api.fetching import append, fetch, one, parts, request, values, want
 from kqueue.tests.api.harness import NOW_MS, Asker, batch
@@ -24,7 +24,7 @@ def asker() -> Asker:
 
 
 def magics(raw: bytes) -> set[int]:
-    return {unit.magic for _, unit in iter_units(raw)}
+    return {unit.magic for _, unit in iter_any_batches(raw)}
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -58,7 +58,7 @@ def test_below_3_sizes_are_hard_and_a_message_is_cut(asker: Asker, version: int)
     for data in parts(fetch(asker, version, want(0, size=100), want(1, size=100))):
         raw = bytes(data.records or b"")
         assert len(raw) == 100
-        assert list(iter_units(raw)) == []  # no whole message: the client sees that its size is too small
+        assert list(iter_any_batches(raw)) == []  # no whole message: the client sees that its size is too small
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -67,7 +67,7 @@ def test_below_4_zstd_comes_uncompressed(asker: Asker, version: int) -> None:
     asker.produce("t", batch(b"b" * 100, codec="zstd"))
     data = one(fetch(asker, version, want()))
     assert values(data) == [b"a" * 100, b"b" * 100]
-    assert {unit.codec_id for _, unit in iter_units(bytes(data.records or b""))} == {0}
+    assert {unit.codec_id for _, unit in iter_any_batches(bytes(data.records or b""))} == {0}
 
 
 @pytest.mark.parametrize("version", [4, 9, 10])

@@ -14,9 +14,9 @@ from kqueue.broker.long_work import SLICE_MS, InOrder
 from kqueue.broker.producing import RECORDS_AT_ONCE_MAX, intake_of
 from kqueue.broker.topics import Topic
 from kqueue.log.log import Appended
+from kqueue.records.any_format import encode_set
 from kqueue.records.batch import Record, iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
-from kqueue.records.legacy import encode_set
 from kqueue.testing.simulation import Simulation
 
 NOW_MS = 1_700_000_000_000

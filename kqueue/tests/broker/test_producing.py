@@ -11,8 +11,8 @@ from kqueue.broker import producing
 from kqueue.broker.producing import intake_of
 from kqueue.broker.topics import Topic
 from kqueue.log.log import Appended
+from kqueue.records.batch_validation import ValidationLevel, ValidationRules
 from kqueue.records.builder import BatchBuilder
-from kqueue.records.validate import Level, Rules
 from kqueue.testing.simulation import Simulation
 
 NOW_MS = 1_700_000_000_000
@@ -41,8 +41,8 @@ def test_the_rules_are_the_topics_settings() -> None:
         message_timestamp_before_max_ms="5",
         message_timestamp_after_max_ms="6",
     )
-    assert intake_of(topic.config).rules == Rules(
-        level=Level.QUICK,
+    assert intake_of(topic.config).rules == ValidationRules(
+        level=ValidationLevel.QUICK,
         max_batch_bytes=77,
         keys_required=True,
         log_append_time=True,

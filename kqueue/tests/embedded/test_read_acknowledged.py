@@ -20,7 +20,7 @@ from kafka.structs import OffsetAndMetadata
 
 import kqueue
 from kqueue.network.interception import Asked
-from kqueue.storage.hooked import Failure
+from kqueue.storage.fault_injection import InjectedFailure
 
 ROUNDS = 100
 PARTITION = TopicPartition("orders", 0)
@@ -46,7 +46,7 @@ class HeldDisk:
         if asked.api in self._apis:
             asyncio.get_running_loop().call_soon(self._may_sync.set)  # after the handler has returned
 
-    def ask(self, kind: str, path: str, size: int) -> Failure | None:
+    def ask(self, kind: str, path: str, size: int) -> InjectedFailure | None:
         if kind == "sync" and path.startswith("orders"):
             assert self._may_sync.wait(30), "nothing asked for the end of the log"
         return None

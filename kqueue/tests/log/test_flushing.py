@@ -12,7 +12,7 @@ from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.records.batch import ABORT
 from kqueue.storage import LocalStorage
-from kqueue.storage.descriptors import Descriptors
+from kqueue.storage.descriptor_cache import DescriptorCache
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 from kqueue.tests.log.helpers import START_MS, append, check_log, end_transaction, flush, open_log, read_values, run_job
@@ -82,7 +82,7 @@ def test_ended_segments_are_due_to_be_flushed() -> None:
 
 
 def test_appends_go_on_while_other_threads_flush(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path, Descriptors(4))
+    storage = LocalStorage(tmp_path, DescriptorCache(4))
     config = LogConfig.of(segment_bytes=2000, index_interval_bytes=100)
     logs = [Log.open(storage, f"t-{number}", config, ManualClock(START_MS)) for number in range(6)]
     with ThreadPoolExecutor(2) as pool:

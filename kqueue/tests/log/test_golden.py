@@ -20,8 +20,8 @@ from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.log.producers import Producers
 from kqueue.log.recovery.replay import replay
+from kqueue.records.any_format import iter_any_records
 from kqueue.records.batch import iter_batches, iter_records
-from kqueue.records.legacy import iter_any_records
 from kqueue.storage import LocalStorage
 from kqueue.testing.clock import ManualClock
 from kqueue.tests.golden import VERSIONS, copy_folder, data_folder, expected

@@ -17,7 +17,7 @@ from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.log import Log
 from kqueue.log.recovery.mending import mend
 from kqueue.storage import LocalStorage, Storage
-from kqueue.storage.descriptors import Descriptors
+from kqueue.storage.descriptor_cache import DescriptorCache
 from kqueue.testing.jobs import SteppedJobs
 from kqueue.testing.storage import FaultyStorage
 from kqueue.tests.log.helpers import START_MS, append, check_log, flush, open_log, read_values
@@ -94,7 +94,9 @@ HOW: dict[str, Callable[[Path], None]] = {
 def test_indexes_that_are_cut_under_an_open_log(
     tmp_path: Path, how: str, appended: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    storage = LocalStorage(tmp_path, Descriptors(4))  # so that descriptors are given up, and files opened again by name
+    storage = LocalStorage(
+        tmp_path, DescriptorCache(4)
+    )  # so that descriptors are given up, and files opened again by name
     stopped(storage)
     log = reopened(storage)
     if appended:

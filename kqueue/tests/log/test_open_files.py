@@ -22,7 +22,7 @@ from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.records.batch import ABORT, read_header
 from kqueue.storage import LocalStorage
-from kqueue.storage.descriptors import Descriptors, OpenFiles
+from kqueue.storage.descriptor_cache import DescriptorCache, OpenFiles
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.storage import FaultyStorage, Remains
 from kqueue.tests.log.helpers import START_MS, append, batch, end_transaction, flush, open_log, read_values
@@ -54,7 +54,7 @@ class System:
 @pytest.fixture
 def system(monkeypatch: pytest.MonkeyPatch) -> Callable[[System], None]:
     def use(system: System) -> None:
-        monkeypatch.setattr(Descriptors, "call", lambda self, run: system.call(run))
+        monkeypatch.setattr(DescriptorCache, "call", lambda self, run: system.call(run))
         monkeypatch.setattr(os, "fdatasync", lambda fd: None)  # which only takes time here
         monkeypatch.setattr(os, "fsync", lambda fd: None)
 
@@ -72,7 +72,7 @@ def again(run: Callable[[], T]) -> T:
 
 
 def start(root: Path) -> LogManager:
-    storage = LocalStorage(root, Descriptors(4, OpenFiles(bound=10_000)))
+    storage = LocalStorage(root, DescriptorCache(4, OpenFiles(bound=10_000)))
     return LogManager([storage], clock=ManualClock(START_MS), rng=random.Random(3))
 
 

@@ -18,15 +18,15 @@ from kqueue.log_tools.decoders import DecodeError
 from kqueue.log_tools.export import export, open_logs
 from kqueue.log_tools.folder import LogFolder, open_log
 from kqueue.log_tools.rows import Selection, rows
+from kqueue.records.arrow import engine
+from kqueue.records.arrow.contract import ChunkLimits
 from kqueue.records.batch import BATCH_OVERHEAD
-from kqueue.records.columns import engine
-from kqueue.records.columns.contract import Limits
 from kqueue.storage import MemoryStorage
 from kqueue.tests.golden import VERSIONS, data_folder
 from kqueue.tests.log.helpers import START_MS, append
 from kqueue.tests.log.helpers import open_log as new_log
 from kqueue.tests.log_tools.damage import NONE, flip, some_of
-from kqueue.tests.records.columns.helpers import ENGINES, NEEDS_FAST, EngineName, with_records
+from kqueue.tests.records.arrow.helpers import ENGINES, NEEDS_FAST, EngineName, with_records
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles
 SELECTIONS = [
@@ -38,7 +38,7 @@ SELECTIONS = [
 ]
 
 
-def by_rows(logs: list[LogFolder], selection: Selection, limits: Limits = Limits()) -> pa.Table:  # noqa: B008
+def by_rows(logs: list[LogFolder], selection: Selection, limits: ChunkLimits = ChunkLimits()) -> pa.Table:  # noqa: B008
     found = arrow.record_batches(
         (row for log in logs for row in rows(log, selection)),
         selection,
@@ -48,7 +48,12 @@ def by_rows(logs: list[LogFolder], selection: Selection, limits: Limits = Limits
     return pa.Table.from_batches(found, arrow.schema(selection.key_as, selection.value_as))
 
 
-def by_columns(engine: EngineName, logs: list[LogFolder], selection: Selection, limits: Limits = Limits()) -> pa.Table:  # noqa: B008
+def by_columns(
+    engine: EngineName,
+    logs: list[LogFolder],
+    selection: Selection,
+    limits: ChunkLimits = ChunkLimits(),  # noqa: B008
+) -> pa.Table:
     form = arrow.schema(selection.key_as, selection.value_as)
     table = pa.Table.from_batches(column_batches(logs, selection, form, limits, lambda size: None, engine), form)
     table.validate(full=True)
@@ -69,7 +74,7 @@ def test_a_table_has_what_the_rows_have(engine: EngineName, version: str) -> Non
     for chosen in SELECTIONS:
         selection = Selection(**chosen)
         assert by_columns(engine, logs, selection).equals(by_rows(logs, selection))
-    selection, limits = Selection(), Limits(50)
+    selection, limits = Selection(), ChunkLimits(50)
     new = [log for log in logs if log.topic and log.topic.startswith("v2")]  # a piece has rows of old or of new formats
     assert chunks(by_columns(engine, new, selection, limits)) == chunks(by_rows(new, selection, limits))
 

@@ -15,7 +15,7 @@ from kqueue.base.errors import NotALogFolder, OffsetOutOfRange, StorageFailed
 from kqueue.base.names import parse_partition_folder, uuid_text
 from kqueue.log_tools import LogFolder, folder
 from kqueue.records.batch import iter_batches
-from kqueue.storage import Entry, File, MemoryStorage
+from kqueue.storage import File, FolderEntry, MemoryStorage
 from kqueue.tests import golden
 from kqueue.tests.log_tools.logs import FOLDER, content, made, names, opened, replace
 
@@ -116,7 +116,9 @@ def test_new_segments_stand_for_those_that_they_cover() -> None:
 
 
 def at_work(
-    monkeypatch: pytest.MonkeyPatch, storage: MemoryStorage, change: Callable[[int, list[Entry]], list[Entry]]
+    monkeypatch: pytest.MonkeyPatch,
+    storage: MemoryStorage,
+    change: Callable[[int, list[FolderEntry]], list[FolderEntry]],
 ) -> None:
     """Change what `storage` says of its folder from one look to the next, as a broker does that
     gives files other names.

@@ -4,8 +4,8 @@ import pytest
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log_tools.segments import CHUNK_BYTES, Batch, Fault, Gap, walk
+from kqueue.records.any_format import LegacyEntry
 from kqueue.records.batch import BATCH_OVERHEAD, BatchHeader, stamp
-from kqueue.records.legacy import LegacyEntry
 from kqueue.records.message_set import encode_entry
 from kqueue.storage import File, MemoryStorage
 from kqueue.tests.log.helpers import batch

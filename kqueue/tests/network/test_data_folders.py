@@ -15,7 +15,7 @@ from kqueue.config.properties import Given, make_config
 from kqueue.log.folders.data_folders import Offline
 from kqueue.metadata.sqlite import FILE_NAME
 from kqueue.storage import LocalStorage
-from kqueue.storage.hooked import Failure, HookedStorage, StorageHooks
+from kqueue.storage.fault_injection import FaultInjectingStorage, InjectedFailure, StorageHooks
 from kqueue.tests.network.wiring import FREE_PORT, connect, serving
 from kqueue.tests.test_app import create_topic, produce
 from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
@@ -102,13 +102,13 @@ def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:
     """
     answer, hooks = threading.Event(), StorageHooks()
 
-    def hold(kind: str, path: str, size: int) -> Failure | None:
+    def hold(kind: str, path: str, size: int) -> InjectedFailure | None:
         if kind in ("sync", "sync_folder", "write_atomic"):
             assert answer.wait(60)
         return None
 
     async def test() -> None:
-        storages = [LocalStorage(tmp_path / "one"), HookedStorage(LocalStorage(tmp_path / "two"), hooks)]
+        storages = [LocalStorage(tmp_path / "one"), FaultInjectingStorage(LocalStorage(tmp_path / "two"), hooks)]
         settings = {"listeners": FREE_PORT, "log.dirs": [str(tmp_path / "one")]}
         server = Server(
             make_config({name: Given(value, "test") for name, value in settings.items()}), storages=storages

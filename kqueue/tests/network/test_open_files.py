@@ -16,8 +16,8 @@ import pytest
 
 from kqueue.app import Server
 from kqueue.base.settings import KiB
-from kqueue.storage import descriptors
-from kqueue.storage.descriptors import PROCESS
+from kqueue.storage import descriptor_cache
+from kqueue.storage.descriptor_cache import PROCESS
 from kqueue.tests.api.harness import batch
 from kqueue.tests.network.wiring import API, Client, connect, request_bytes, serving, until
 from kqueue.tests.test_app import create_topic
@@ -32,7 +32,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="name
 def bound(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     def set_bound(count: int) -> None:
         monkeypatch.setattr(PROCESS, "_fixed", count)
-        monkeypatch.setattr(descriptors, "LIMIT_DEFAULT", 32)
+        monkeypatch.setattr(descriptor_cache, "LIMIT_DEFAULT", 32)
 
     return set_bound
 

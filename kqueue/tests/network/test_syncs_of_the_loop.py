@@ -15,7 +15,7 @@ from kqueue.config.properties import Given, make_config
 from kqueue.network.interception import Hooks
 from kqueue.records.batch import Record
 from kqueue.records.builder import build_batch
-from kqueue.storage.hooked import Failure
+from kqueue.storage.fault_injection import InjectedFailure
 from kqueue.tests.network.test_cleaning import records
 from kqueue.tests.network.wiring import FREE_PORT, Client, connect, until
 from kqueue.tests.test_app import create_topic
@@ -43,7 +43,7 @@ class Watch:
         self.found: list[str] = []
         self._loop_thread = threading.current_thread()
 
-    def __call__(self, kind: str, path: str, size: int) -> Failure | None:
+    def __call__(self, kind: str, path: str, size: int) -> InjectedFailure | None:
         if kind in SYNCS and threading.current_thread() is self._loop_thread:
             self.found.append(f"{kind} {path}")
         return None

@@ -14,12 +14,12 @@ from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaBuild
 from kafka.record.legacy_records import LegacyRecordBatchBuilder as KafkaLegacyBuilder
 from kafka.record.memory_records import MemoryRecords as KafkaRecords
 
+from kqueue.records.any_format import down_convert, encode_set, iter_any_batches, iter_any_records, up_convert
 from kqueue.records.batch import check_crc, iter_records, read_header, set_log_append_time, stamp
+from kqueue.records.batch_validation import ValidationLevel, ValidationRules, check_produced
 from kqueue.records.builder import build_batch
-from kqueue.records.legacy import down_convert, encode_set, iter_any_records, iter_units, up_convert
 from kqueue.records.message_set import check_entry
 from kqueue.records.record import Record
-from kqueue.records.validate import Level, Rules, check_produced
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
 
 BUILDERS = pytest.mark.parametrize("builder", [KafkaBuilder, AioBuilder], ids=["kafka-python", "aiokafka"])
@@ -70,7 +70,9 @@ def test_we_read_their_batches(builder: Any, codec: str) -> None:
     codec_id = CODEC_NAMES.index(codec)
     batch = bytearray(theirs_built(builder, codec_id, RECORDS))
     assert read_header(batch).codec_id == codec_id
-    header = check_produced(memoryview(batch), Rules(Level.FULL, after_max_ms=BIG), now_ms=1_600_000_000_000)
+    header = check_produced(
+        memoryview(batch), ValidationRules(ValidationLevel.FULL, after_max_ms=BIG), now_ms=1_600_000_000_000
+    )
     assert header == read_header(batch)
     assert list(iter_records(batch)) == RECORDS
 
@@ -150,7 +152,7 @@ def test_we_read_their_message_sets(builder: Any, magic: int, codec_id: int) -> 
     for record in PLAIN:
         theirs.append(record.offset, record.timestamp, record.key, record.value)
     data = bytes(theirs.build())
-    for _, entry in iter_units(data):
+    for _, entry in iter_any_batches(data):
         check_entry(data, entry)
     if codec_id == 0:
         assert list(iter_any_records(data)) == timed(PLAIN, magic)

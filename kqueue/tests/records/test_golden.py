@@ -9,6 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from kqueue.records.any_format import (
+    LegacyEntry,
+    check_entry,
+    down_convert,
+    iter_any_batches,
+    iter_any_records,
+    up_convert,
+)
 from kqueue.records.batch import (
     BatchHeader,
     check_crc,
@@ -18,7 +26,6 @@ from kqueue.records.batch import (
     set_log_append_time,
     stamp,
 )
-from kqueue.records.legacy import LegacyEntry, check_entry, down_convert, iter_any_records, iter_units, up_convert
 from kqueue.records.record import ABORT, COMMIT, Record, decode_control
 from kqueue.tests import golden
 
@@ -41,7 +48,7 @@ def units(version: str, topic: str, partition: int) -> Iterator[Unit]:
     """
     for path in log_files(version, f"{topic}-{partition}"):
         data, end = path.read_bytes(), 0
-        for pos, unit in iter_units(data):
+        for pos, unit in iter_any_batches(data):
             assert pos == end
             end = pos + unit.size
             if isinstance(unit, BatchHeader):
@@ -118,7 +125,7 @@ def test_every_log_file_is_read_to_its_end(version: str) -> None:
     count = 0
     for path in paths:
         data, end = path.read_bytes(), 0
-        for pos, unit in iter_units(data):
+        for pos, unit in iter_any_batches(data):
             end = pos + unit.size
             if isinstance(unit, BatchHeader):
                 check_crc(data, pos, unit)
@@ -161,7 +168,7 @@ def test_down_and_up(version: str, topic: str) -> None:
         log = b"".join(data for _, data in units(version, topic, partition))
         for magic in (0, 1):
             old = down_convert(log, magic)
-            assert all(unit.magic <= magic for _, unit in iter_units(old))
+            assert all(unit.magic <= magic for _, unit in iter_any_batches(old))
             assert [(record.offset, record.key, record.value) for record in iter_any_records(old)] == plain
             if topic != "v2-logappend":
                 again = [record for batch in up_convert(old) for record in iter_records(batch)]

@@ -24,5 +24,5 @@ def test_every_backend_keeps_the_contract(make: Callable[[str], Storage]) -> Non
 
 
 def test_storages_are_registered_by_name(tmp_path: Path) -> None:
-    assert STORAGES.get("local")(str(tmp_path)).place == str(tmp_path)
-    assert STORAGES.get("memory")("anywhere").place == "memory"
+    assert STORAGES.get("local")(str(tmp_path)).location == str(tmp_path)
+    assert STORAGES.get("memory")("anywhere").location == "memory"

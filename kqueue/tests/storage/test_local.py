@@ -15,9 +15,9 @@ from typing import NoReturn
 import pytest
 
 from kqueue.base.errors import FolderInUse, StorageFailed, TooManyOpenFiles
-from kqueue.storage import LocalStorage, Region, descriptors
+from kqueue.storage import LocalStorage, Region, descriptor_cache
 from kqueue.storage import local as module
-from kqueue.storage.descriptors import Descriptors, OpenFiles
+from kqueue.storage.descriptor_cache import DescriptorCache, OpenFiles
 
 
 def open_descriptors(root: Path) -> int:
@@ -45,7 +45,7 @@ def test_opening_a_file_costs_no_descriptor_before_it_is_used(tmp_path: Path) ->
 
 @needs_proc
 def test_thousands_of_files_share_few_descriptors_and_lose_nothing(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path, Descriptors(16))
+    storage = LocalStorage(tmp_path, DescriptorCache(16))
     files = [storage.open(f"{number}", create=True) for number in range(1000)]
     for _ in range(2):
         for number, file in enumerate(files):
@@ -59,7 +59,7 @@ def test_thousands_of_files_share_few_descriptors_and_lose_nothing(tmp_path: Pat
 
 @needs_proc
 def test_files_in_use_stay_open_and_idle_ones_go(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path, Descriptors(4))
+    storage = LocalStorage(tmp_path, DescriptorCache(4))
     busy = storage.open("busy", create=True)
     busy.append(b"x")
     busy.sync()
@@ -72,7 +72,7 @@ def test_files_in_use_stay_open_and_idle_ones_go(tmp_path: Path) -> None:
 
 @needs_proc
 def test_unsynced_files_keep_their_descriptor_and_the_oldest_are_synced_in_jobs(tmp_path: Path) -> None:
-    cache = Descriptors(4, OpenFiles(bound=100))
+    cache = DescriptorCache(4, OpenFiles(bound=100))
     jobs: list[Callable[[], None]] = []
     cache.sync_with(jobs.append)
     storage = LocalStorage(tmp_path, cache)
@@ -90,7 +90,7 @@ def test_unsynced_files_keep_their_descriptor_and_the_oldest_are_synced_in_jobs(
 
 
 def test_without_jobs_the_oldest_are_synced_at_once(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path, Descriptors(4, OpenFiles(bound=8)))
+    storage = LocalStorage(tmp_path, DescriptorCache(4, OpenFiles(bound=8)))
     files = [storage.open(f"{number}", create=True) for number in range(20)]
     for file in files:
         file.append(b"x")
@@ -116,7 +116,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 @needs_proc
 def test_an_error_of_write_back_reaches_its_own_file_and_no_other(tmp_path: Path, failing: set[str]) -> None:
-    storage = LocalStorage(tmp_path, Descriptors(4, OpenFiles(bound=8)))
+    storage = LocalStorage(tmp_path, DescriptorCache(4, OpenFiles(bound=8)))
     files = [storage.open(f"{number}", create=True) for number in range(40)]
     failing.add("7")
     for file in files:
@@ -192,7 +192,7 @@ def test_an_error_of_close_reaches_the_file(tmp_path: Path, monkeypatch: pytest.
 @needs_proc
 def test_a_file_and_all_its_regions_share_one_descriptor(tmp_path: Path) -> None:
     open_files = OpenFiles(bound=100)
-    storage = LocalStorage(tmp_path, Descriptors(4, open_files))
+    storage = LocalStorage(tmp_path, DescriptorCache(4, open_files))
     file = storage.open("a", create=True)
     file.append(b"0123")
     file.sync()
@@ -228,7 +228,7 @@ def test_a_closed_file_is_not_read_through_the_descriptor_of_an_old_region(tmp_p
 
 def test_regions_leave_a_quarter_of_the_descriptors_to_writers(tmp_path: Path) -> None:
     open_files = OpenFiles(bound=40)
-    storage = LocalStorage(tmp_path, Descriptors(4, open_files))
+    storage = LocalStorage(tmp_path, DescriptorCache(4, open_files))
     scarce: list[int] = []
     open_files.on_scarce.append(lambda: scarce.append(len(open_files.live)))
     for number in range(60):
@@ -252,7 +252,7 @@ def test_at_the_bound_nothing_is_opened_and_the_log_says_so_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = [0.0]
-    cache = Descriptors(4, OpenFiles(bound=8, clock=lambda: now[0]))
+    cache = DescriptorCache(4, OpenFiles(bound=8, clock=lambda: now[0]))
     cache.sync_with(lambda run: None)  # jobs that are not run yet
     storage = LocalStorage(tmp_path, cache)
     files = [storage.open(f"{number}", create=True) for number in range(12)]
@@ -277,7 +277,7 @@ def test_at_the_bound_nothing_is_opened_and_the_log_says_so_once(
 def test_where_the_system_refuses_it_is_no_fault_of_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    storage = LocalStorage(tmp_path, Descriptors(4, OpenFiles(bound=100)))
+    storage = LocalStorage(tmp_path, DescriptorCache(4, OpenFiles(bound=100)))
     file = storage.open("a", create=True)
     (tmp_path / "folder").mkdir()
 
@@ -314,7 +314,7 @@ def test_where_the_system_refuses_it_is_no_fault_of_the_disk(
 
 @needs_proc
 def test_where_the_system_refuses_idle_files_are_closed_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = LocalStorage(tmp_path, Descriptors(40, OpenFiles(bound=100)))
+    storage = LocalStorage(tmp_path, DescriptorCache(40, OpenFiles(bound=100)))
     for number in range(30):
         storage.open(f"{number}", create=True)
     kept = [storage.open(f"{number}") for number in range(30)]
@@ -417,7 +417,7 @@ def test_where_nobody_can_tell_pages_count_as_cached(tmp_path: Path, monkeypatch
 
         monkeypatch.setattr(os, "preadv", unsupported)
         assert file.region(0, 10_000).is_cached()
-    monkeypatch.setattr(descriptors, "_NOWAIT", None)
+    monkeypatch.setattr(descriptor_cache, "_NOWAIT", None)
     assert file.region(0, 10_000).is_cached()
 
 
@@ -491,7 +491,7 @@ def test_a_file_that_vanished_is_file_not_found(tmp_path: Path) -> None:
 def test_the_folder_is_made_and_its_place_is_its_path(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path / "x" / "y")
     assert (tmp_path / "x" / "y").is_dir()
-    assert storage.place == str(tmp_path / "x" / "y")
+    assert storage.location == str(tmp_path / "x" / "y")
     assert storage.free_bytes() is None or storage.free_bytes() > 0  # type: ignore[operator]
 
 
@@ -503,7 +503,7 @@ def test_descriptors_are_a_part_of_what_the_process_may_have(monkeypatch: pytest
     cases = ((1024, 128, 896), (64, 32, 32), (10**6, 512, 65_536), (resource.RLIM_INFINITY, 512, 65_536))
     for allowed, limit, bound in cases:
         monkeypatch.setattr(resource, "getrlimit", lambda kind, allowed=allowed: (allowed, allowed))
-        assert Descriptors(open_files=open_files).limit == limit
+        assert DescriptorCache(open_files=open_files).limit == limit
         connections.append(0)
         assert open_files.bound == bound
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (1024, 1024))

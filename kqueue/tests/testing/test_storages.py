@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import StorageFailed
-from kqueue.storage import Entry, LocalStorage, MemoryStorage, Region
+from kqueue.storage import FolderEntry, LocalStorage, MemoryStorage, Region
 from kqueue.storage.memory import MemoryFile, MemoryLock
 from kqueue.testing import check_storage
 
@@ -208,7 +208,7 @@ BROKEN: list[tuple[Any, str, str]] = [
     (
         broken(list=lambda self, path: [tuple(one) for one in MemoryStorage.list(self, path)]),
         "folders hold names",
-        "expected Entry",
+        "expected FolderEntry",
     ),
     (
         broken(list=lambda self, path: MemoryStorage.list(self, path)[::-1]),
@@ -249,7 +249,7 @@ def test_a_storage_is_made_for_each_check_in_a_folder_of_its_own() -> None:
         storage = LocalStorage(folder)
         assert storage.list("") == []
         storage.open("left behind", create=True).append(b"x")
-        assert storage.list("") == [Entry("left behind", 1, False)]
+        assert storage.list("") == [FolderEntry("left behind", 1, False)]
         storage.remove("left behind")
         return storage
 

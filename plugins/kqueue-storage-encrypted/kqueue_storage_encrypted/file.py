@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kqueue.base.errors import StorageFailed
 from kqueue.storage import File, Region
-from kqueue.storage.contract import Source
+from kqueue.storage.contract import RegionSource
 from kqueue_storage_encrypted.format import (
     BLOCK_BYTES,
     CHUNK_BYTES,
@@ -223,7 +223,7 @@ class PlainSource:
 
     __slots__ = ("_broken", "_inner", "_reader", "_size")
 
-    def __init__(self, state: State, inner: Source, name: str) -> None:
+    def __init__(self, state: State, inner: RegionSource, name: str) -> None:
         self._inner = inner
         self._size = state.size
         self._broken = state.broken is not None

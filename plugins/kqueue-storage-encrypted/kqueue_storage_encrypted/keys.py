@@ -129,14 +129,14 @@ def open_folder(storage: Storage, source: KeySource) -> FolderKey:
         ]
         if there:
             raise KeyRefused(
-                f"{storage.place} holds {there[0]!r} but no {KEY_CHECK}: it was not made with encryption, or has lost that file; "
+                f"{storage.location} holds {there[0]!r} but no {KEY_CHECK}: it was not made with encryption, or has lost that file; "
                 "take an empty folder, or bring the file back"
             )
         salt = os.urandom(SALT_BYTES)
         storage.write_atomic(KEY_CHECK, f"{_TITLE}\nsalt {salt.hex()}\ncheck {_check(master, salt).hex()}\n".encode())
     salt, check = _read_check(storage)
     if not hmac.compare_digest(_check(master, salt), check):
-        raise KeyRefused(f"{storage.place} was encrypted with another key than the one that was given")
+        raise KeyRefused(f"{storage.location} was encrypted with another key than the one that was given")
     return FolderKey(derive(master, salt, b"folder", KEY_BYTES))
 
 
@@ -159,5 +159,5 @@ def _read_check(storage: Storage) -> tuple[bytes, bytes]:
     except ValueError:
         pass
     raise KeyRefused(
-        f"{storage.place}/{KEY_CHECK} is damaged, or of a newer version: expected {_TITLE!r} with a salt and a check value"
+        f"{storage.location}/{KEY_CHECK} is damaged, or of a newer version: expected {_TITLE!r} with a salt and a check value"
     )

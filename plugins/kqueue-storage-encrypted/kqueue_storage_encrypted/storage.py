@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from kqueue.storage import Entry, LocalStorage, Lock, Storage
+from kqueue.storage import FolderEntry, LocalStorage, Lock, Storage
 from kqueue_storage_encrypted.file import EncryptedFile, State, pack
 from kqueue_storage_encrypted.format import HEADER, FileKey
 from kqueue_storage_encrypted.keys import KEY_CHECK, KeySource, key_source, open_folder
@@ -40,7 +40,7 @@ class EncryptedStorage:
 
     @property
     def place(self) -> str:
-        return self._inner.place
+        return self._inner.location
 
     @property
     def opener(self) -> Callable[[], Storage] | None:
@@ -51,7 +51,7 @@ class EncryptedStorage:
         return None if inner is None else partial(_open_again, inner, self._source)
 
     def open(self, path: str, *, create: bool = False, size: int | None = None) -> EncryptedFile:
-        name = f"{self._inner.place}/{path}"
+        name = f"{self._inner.location}/{path}"
         inner = self._inner.open(_ours(path), create=create)
         return EncryptedFile(inner, self._folder, name, None if create else size)
 
@@ -68,7 +68,7 @@ class EncryptedStorage:
     def exists(self, path: str) -> bool:
         return self._inner.exists(_ours(path))
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[FolderEntry]:
         return [
             entry if entry.is_folder or not entry.size else entry._replace(size=self._plain_size(folder, entry))
             for entry in self._inner.list(folder)
@@ -102,12 +102,12 @@ class EncryptedStorage:
     def total_bytes(self) -> int | None:
         return self._inner.total_bytes()
 
-    def _plain_size(self, folder: str, entry: Entry) -> int:
+    def _plain_size(self, folder: str, entry: FolderEntry) -> int:
         path = f"{folder}/{entry.name}" if folder else entry.name
         try:
             file = self._inner.open(path, size=entry.size)
             try:
-                return State.load(file, self._folder, f"{self._inner.place}/{path}").size
+                return State.load(file, self._folder, f"{self._inner.location}/{path}").size
             finally:
                 file.close()
         except FileNotFoundError:  # removed meanwhile

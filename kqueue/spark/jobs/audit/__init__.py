@@ -89,7 +89,7 @@ def _note(options: SourceOptions, way: Way) -> str:
         or way.storage.exists(CLEAN_SHUTDOWN)
     ):
         return ""
-    return f"{way.storage.place} is in use, or was not stopped cleanly: the last segment of each partition was not looked at."
+    return f"{way.storage.location} is in use, or was not stopped cleanly: the last segment of each partition was not looked at."
 
 
 def _ranges(options: SourceOptions, way: Way) -> list[Range]:
@@ -102,7 +102,10 @@ def _lags(way: Way, groups: Sequence[str], ranges: Sequence[Range]) -> tuple[lis
     if isinstance(way, FolderWay) and not any(
         way.storage.exists(f"{OFFSETS_TOPIC}-{number}") for number in range(1000)
     ):
-        return [], f"{way.storage.place} has no {OFFSETS_TOPIC}, where groups leave their offsets; ask a broker for lag"
+        return (
+            [],
+            f"{way.storage.location} has no {OFFSETS_TOPIC}, where groups leave their offsets; ask a broker for lag",
+        )
     return lags(way, groups, {one.place: one.start for one in ranges}, {one.place: one.end for one in ranges}), ""
 
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from kqueue.base.errors import CorruptBatch
 from kqueue.client.places import TopicPartition
 from kqueue.log_tools.folder import LogFolder
+from kqueue.records.any_format import entry_records, iter_any_batches
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
-from kqueue.records.legacy import entry_records, iter_units
 from kqueue.records.record import ABORT, COMMIT, Record, decode_control
 from kqueue.spark.jobs.audit.stretch import Ranges
 from kqueue.spark.source.folder import FolderWay
@@ -171,7 +171,7 @@ def _on_wire(way: WireWay, place: TopicPartition, start: int, end: int) -> Itera
             place
         ].records
         begin = at
-        for position, unit in iter_units(records):
+        for position, unit in iter_any_batches(records):
             if isinstance(unit, BatchHeader):
                 if unit.base_offset >= end:
                     return

@@ -15,8 +15,8 @@ from kqueue.groups.records import read_key, read_offset
 from kqueue.groups.schemas import OffsetCommitKey
 from kqueue.log_tools.folder import LogFolder
 from kqueue.log_tools.segments import Unit
+from kqueue.records.any_format import entry_records, iter_any_batches
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
-from kqueue.records.legacy import entry_records, iter_units
 from kqueue.records.record import Record
 from kqueue.spark.source.folder import FolderWay
 from kqueue.spark.source.offsets import Offsets
@@ -105,7 +105,7 @@ def _of_folder(way: Way, groups: Sequence[str]) -> Committed:
         topic, _, number = entry.name.rpartition("-")
         if entry.is_folder and topic == OFFSETS_TOPIC and number.isdecimal():
             _read_into(found, LogFolder(way.storage, entry.name))
-    _check(groups, found, f"in {way.storage.place}")
+    _check(groups, found, f"in {way.storage.location}")
     return {name: found[name] for name in groups or found}
 
 
@@ -147,7 +147,7 @@ def _on_wire(way: Way, place: TopicPartition, offset: int, end: int) -> Record |
             {place: offset}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=1
         )[place].records
         begin = offset
-        for position, unit in iter_units(records):
+        for position, unit in iter_any_batches(records):
             if not (isinstance(unit, BatchHeader) and unit.is_control):
                 for record in _records(records, position, unit):
                     if record.offset >= begin:

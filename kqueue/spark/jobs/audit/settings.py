@@ -58,7 +58,7 @@ def _of_brokers(way: WireWay, topics: Collection[str]) -> dict[str, str]:
 
 def _of_folder(way: FolderWay) -> dict[str, str]:
     found = {}
-    for name, value in _stored(Path(str(way.storage.place), FILE_NAME)):
+    for name, value in _stored(Path(str(way.storage.location), FILE_NAME)):
         with contextlib.suppress(ValueError, AttributeError):
             found[name] = str(json.loads(value)["configs"].get(POLICY) or DEFAULT)
     folder = f"{METADATA_TOPIC}-0"

@@ -10,8 +10,8 @@ import kqueue
 from kqueue.base.errors import CorruptBatch
 from kqueue.client import Aborted, Client, Fetched, TopicPartition
 from kqueue.client.calls.fetch import NOTHING
+from kqueue.records.any_format import iter_any_records
 from kqueue.records.batch import iter_batches, iter_records
-from kqueue.records.legacy import iter_any_records
 from kqueue.tests import golden
 from kqueue.tests.client.serving import batch
 

@@ -12,9 +12,9 @@ from kqueue.log.compaction.task import CompactTask
 from kqueue.log.formats.filenames import LOG, TXNINDEX, file_name, parse_file_name
 from kqueue.log.formats.scan import Unit, scan
 from kqueue.log.log import Log
+from kqueue.records.any_format import check_entry, entry_records, iter_any_batches
 from kqueue.records.batch import BatchHeader, Record, check_crc, iter_records, read_header
 from kqueue.records.builder import build_batch
-from kqueue.records.legacy import check_entry, entry_records, iter_units
 from kqueue.storage import MemoryStorage, Storage
 from kqueue.tests.log.helpers import START_MS, open_log
 
@@ -130,7 +130,7 @@ def committed(log: Log) -> list[Record]:
     offset = log.start_offset
     while fetched := log.read(offset, 1 << 20, end_offset=log.last_stable_offset):
         data = fetched.read()
-        for position, unit in iter_units(data):
+        for position, unit in iter_any_batches(data):
             while aborted and aborted[0].first_offset <= unit.last_offset:
                 dropping.add(aborted.pop(0).producer_id)
             if not isinstance(unit, BatchHeader):

@@ -14,9 +14,9 @@ from kqueue.log.compaction.parts import Source
 from kqueue.log.formats.filenames import SNAPSHOT
 from kqueue.log.formats.scan import scan
 from kqueue.log.log import Log
+from kqueue.records.any_format import encode_set
 from kqueue.records.batch import ABORT, COMMIT, Record, read_header
 from kqueue.records.builder import BatchBuilder
-from kqueue.records.legacy import encode_set
 from kqueue.storage import MemoryStorage
 from kqueue.tests.log.compaction.helpers import (
     DAY_MS,

@@ -11,9 +11,9 @@ from kqueue.log.compaction.rewrite import SegmentWriter, empty_batch, encode_kep
 from kqueue.log.compaction.scanning import pick
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.filenames import CLEANED
+from kqueue.records.any_format import encode_entry, iter_entries
 from kqueue.records.batch import BATCH_OVERHEAD, CONTROL, TRANSACTIONAL, Record, check_crc, iter_records, read_header
 from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder, build_batch
-from kqueue.records.legacy import encode_entry, iter_entries
 from kqueue.storage import MemoryStorage
 from kqueue.testing.storage import FaultyStorage
 from kqueue.tests.log.compaction.helpers import config

@@ -7,9 +7,9 @@ import pytest
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.compaction.walking import Walk
+from kqueue.records.any_format import LegacyEntry, encode_entry, encode_set
 from kqueue.records.batch import Record
 from kqueue.records.builder import build_batch
-from kqueue.records.legacy import LegacyEntry, encode_entry, encode_set
 from kqueue.records.message_set import legacy_codec
 from kqueue.storage import MemoryStorage
 

@@ -10,7 +10,7 @@ from kqueue.base.errors import StorageFailed
 from kqueue.log.folders.data_folder import DataFolder
 from kqueue.log.folders.log_dirs import log_dir
 from kqueue.log.formats.filenames import DELETED, LOG, file_name
-from kqueue.storage import Entry, MemoryStorage, Storage
+from kqueue.storage import FolderEntry, MemoryStorage, Storage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.jobs import SteppedJobs
 from kqueue.testing.storage import FaultyStorage
@@ -25,7 +25,7 @@ class Unlisted(MemoryStorage):
 
     is_broken = False
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[FolderEntry]:
         if self.is_broken:
             raise StorageFailed(f"can't list {folder}")
         return super().list(folder)

@@ -16,8 +16,8 @@ from kqueue.log.formats.scan import scan
 from kqueue.log.log import Fetched, Log
 from kqueue.log.recovery.damage import Damage
 from kqueue.log.recovery.verifying import Checks, DamagedBatch, Outcome, Walked
+from kqueue.records.any_format import encode_set, iter_any_records
 from kqueue.records.batch import Record, iter_batches
-from kqueue.records.legacy import encode_set, iter_any_records
 from kqueue.storage import MemoryStorage
 from kqueue.testing.jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS, append, open_log

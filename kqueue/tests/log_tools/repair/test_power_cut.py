@@ -13,7 +13,7 @@ from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.log_tools.repair import repair_storage
 from kqueue.log_tools.verify import verify_storage
-from kqueue.storage import Entry, File, Lock, Storage
+from kqueue.storage import File, FolderEntry, Lock, Storage
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 from kqueue.tests.log.helpers import START_MS, read_records
@@ -44,7 +44,7 @@ class Below:
     def exists(self, path: str) -> bool:
         return self.inner.exists(self._path(path))
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[FolderEntry]:
         return self.inner.list(self._path(folder))
 
     def make_folder(self, path: str) -> None:

@@ -20,7 +20,7 @@ from kqueue.log.log import Log
 from kqueue.log_tools import Batch
 from kqueue.log_tools.repair import repair, repair_storage
 from kqueue.log_tools.verify import verify
-from kqueue.records.legacy import iter_any_records
+from kqueue.records.any_format import iter_any_records
 from kqueue.storage import LocalStorage
 from kqueue.testing.clock import ManualClock
 from kqueue.tests.golden import expected

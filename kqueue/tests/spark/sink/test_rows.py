@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from kqueue.records.columns import engine as engines
+from kqueue.records.arrow import engine as engines
 from kqueue.spark.sink.rows import ROWS_FEW, Engines
-from kqueue.tests.records.columns.helpers import NEEDS_FAST
+from kqueue.tests.records.arrow.helpers import NEEDS_FAST
 
 
 @NEEDS_FAST

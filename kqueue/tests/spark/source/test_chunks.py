@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from kqueue.log_tools import open_log
+from kqueue.records.any_format import encode_set
 from kqueue.records.batch import iter_batches
 from kqueue.records.builder import BatchBuilder
-from kqueue.records.legacy import encode_set
 from kqueue.records.record import Record
 from kqueue.spark.source.chunks import CHUNK_BYTES, FIRST_BYTES, sound_chunks
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from kqueue.client.places import TopicPartition
+from kqueue.records.any_format import encode_set
+from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder
-from kqueue.records.columns.decoding import Decoder
-from kqueue.records.legacy import encode_set
 from kqueue.records.record import Record
 from kqueue.spark.source.columns import arrow_schema, record_batch
 from kqueue.tests.spark.source.logs import BEGIN_MS
@@ -17,7 +17,7 @@ PLACE = TopicPartition("t", 3)
 
 
 def rows(data: bytes, *, headers: bool = False) -> list[dict[str, Any]]:
-    decoder = Decoder(engine="python")
+    decoder = ColumnDecoder(engine="python")
     pieces = [*decoder.feed(data, tag=PLACE), *decoder.finish()]
     schema = arrow_schema(headers=headers)
     found = [record_batch(piece, schema) for piece in pieces]
@@ -47,7 +47,7 @@ def test_whose_time_it_is() -> None:
 
 
 def test_each_row_has_what_its_own_batch_says() -> None:
-    decoder = Decoder(engine="python")
+    decoder = ColumnDecoder(engine="python")
     pieces = []
     for number, (place, kind) in enumerate(
         [(PLACE, 0), (PLACE, 0), (PLACE, 1), (TopicPartition("u", 0), 1), (PLACE, 0)]

@@ -10,7 +10,7 @@ import pytest
 import kqueue
 from kqueue.base.errors import ClientError, CorruptBatch, DataLost, OptionError
 from kqueue.client import Client, TopicPartition
-from kqueue.records.columns import Decoder, Limits
+from kqueue.records.arrow import ChunkLimits, ColumnDecoder
 from kqueue.spark.source.options import Topics
 from kqueue.spark.source.planning import Range
 from kqueue.spark.source.ways import loss_handler
@@ -142,7 +142,7 @@ def test_a_broker_that_restarts_again_and_again(broker: kqueue.Broker) -> None:
         send(broker, "t", 0, 10)
     asked, found, restarts = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=300), [], 0
     opened = WireWay(asked)
-    decoder = Decoder(limits=Limits(rows_max=10), engine="python")
+    decoder = ColumnDecoder(limits=ChunkLimits(rows_max=10), engine="python")
     with contextlib.closing(opened), ThreadPoolExecutor(1) as pool:
         restarting = pool.submit(broker.restart)
         for piece in opened.read([Range("t", 0, 0, 600)], decoder, loss_handler(True)):
@@ -165,7 +165,9 @@ def test_one_that_goes_away_in_the_middle_and_stays_there(broker: kqueue.Broker)
     opened = WireWay(asked)
     with contextlib.closing(opened):
         reading = opened.read(
-            [Range("t", 0, 0, 1_000)], Decoder(limits=Limits(rows_max=10), engine="python"), loss_handler(True)
+            [Range("t", 0, 0, 1_000)],
+            ColumnDecoder(limits=ChunkLimits(rows_max=10), engine="python"),
+            loss_handler(True),
         )
         assert next(reading).rows
         broker.stop()

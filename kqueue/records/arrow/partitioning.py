@@ -1,0 +1,177 @@
+"""Columns to partitions: what a partitioner says of each record, without asking it for each where
+it is one of ours. Needs NumPy.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kqueue.base.errors import CorruptBatch
+from kqueue.records.arrow.encoder import binary
+from kqueue.records.arrow.engine import EngineName, load_compiled_engine
+from kqueue.records.partitioners.contract import Partitioner
+from kqueue.records.partitioners.crc32 import Crc32ConsistentPartitioner, Crc32Partitioner
+from kqueue.records.partitioners.murmur2 import Murmur2Partitioner, murmur2
+from kqueue.records.partitioners.random import RandomPartitioner
+from kqueue.records.partitioners.round_robin import RoundRobinPartitioner
+from kqueue.records.partitioners.sticky import UNKNOWN_VALUE_BYTES, StickyPartitioner
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+_LOOK_AT_NOTHING = (RandomPartitioner, RoundRobinPartitioner)
+_SIGN = 0x7FFFFFFF  # Java's numbers have a sign, which is left out
+
+
+def partitions_of(
+    partitioner: Partitioner,
+    count: int,
+    *,
+    keys: pa.Array,
+    values: pa.Array,
+    available: Sequence[int] | None = None,
+    topic: str = "",
+    engine: EngineName = "auto",
+) -> NDArray[np.int64]:
+    """The partition of each record, exactly as `partitioner.partition` says one after the other;
+    its state goes on accordingly.
+
+    Args:
+        partitioner: any; those of kqueue itself that place by key, or stick, are not called for each record.
+        count, available, topic: as for `Partitioner.partition`.
+        keys, values: as many each; bytes or text, null where a record has none; less than 2 GiB.
+        engine: as for `columns.engine.chunk_builder`; what makes hashes.
+    Raises: ValueError: columns of another type. PluginError: what a plugin's partitioner does wrong.
+    """
+    keys, values = binary(keys, "key"), binary(values, "value")
+    place: Callable[..., Any] = _PLACERS.get(type(partitioner), _one_by_one)
+    found: NDArray[np.int64] = place(partitioner, count, keys, values, available or None, topic, engine)
+    return found
+
+
+def _one_by_one(
+    partitioner: Any,
+    count: int,
+    keys: pa.Array,
+    values: pa.Array,
+    available: Sequence[int] | None,
+    topic: str,
+    engine: EngineName,
+) -> NDArray[np.int64]:
+    import numpy as np
+
+    partition = partitioner.partition
+    if isinstance(partitioner, _LOOK_AT_NOTHING):
+        chosen = [partition(None, count, available=available, topic=topic) for _ in range(len(keys))]
+    else:
+        pairs = zip(keys.to_pylist(), values.to_pylist(), strict=True)
+        chosen = [partition(key, count, available=available, value=value, topic=topic) for key, value in pairs]
+    return np.array(chosen, np.int64)
+
+
+def _by_murmur2(
+    partitioner: Any,
+    count: int,
+    keys: pa.Array,
+    values: pa.Array,
+    available: Sequence[int] | None,
+    topic: str,
+    engine: EngineName,
+) -> NDArray[np.int64]:
+    import pyarrow.compute as pc
+
+    if keys.null_count == len(keys):
+        return _sticking(partitioner.keyless, count, keys, values, available, topic, engine)
+    found = (murmur2_of(keys, engine) & _SIGN) % count
+    if keys.null_count:
+        keyless = pc.is_null(keys)
+        without = keys.filter(keyless), values.filter(keyless)
+        found[keyless.to_numpy(zero_copy_only=False)] = _sticking(
+            partitioner.keyless, count, *without, available, topic, engine
+        )
+    return found
+
+
+def _by_crc32(
+    partitioner: Any,
+    count: int,
+    keys: pa.Array,
+    values: pa.Array,
+    available: Sequence[int] | None,
+    topic: str,
+    engine: EngineName,
+) -> NDArray[np.int64]:
+    import pyarrow.compute as pc
+
+    found = crc32_of(keys, engine) % count
+    if isinstance(partitioner, Crc32Partitioner):
+        sizes = pc.fill_null(pc.binary_length(keys), 0).to_numpy(zero_copy_only=False)
+        for row in (sizes == 0).nonzero()[0].tolist():
+            found[row] = partitioner.partition(None, count, available=available, topic=topic)
+    return found
+
+
+def _sticking(
+    partitioner: Any,
+    count: int,
+    keys: pa.Array,
+    values: pa.Array,
+    available: Sequence[int] | None,
+    topic: str,
+    engine: EngineName,
+) -> NDArray[np.int64]:
+    import numpy as np
+    import pyarrow.compute as pc
+
+    key_bytes, value_bytes = (
+        pc.fill_null(pc.binary_length(column), of_null).to_numpy(zero_copy_only=False).astype(np.int64)
+        for column, of_null in ((keys, 0), (values, UNKNOWN_VALUE_BYTES))
+    )
+    runs = list(partitioner.runs(np.cumsum(key_bytes + value_bytes), count, available=available, topic=topic))
+    return np.repeat(np.array([place for place, _ in runs], np.int64), [rows for _, rows in runs])
+
+
+_PLACERS: dict[type[Any], Callable[..., Any]] = {
+    Murmur2Partitioner: _by_murmur2,
+    Crc32Partitioner: _by_crc32,
+    Crc32ConsistentPartitioner: _by_crc32,
+    StickyPartitioner: _sticking,
+}
+"""By the class itself: what is derived from one may say something else."""
+
+
+# --- hashes
+
+
+def murmur2_of(column: pa.Array, engine: EngineName = "auto") -> NDArray[np.int64]:
+    """The murmur2 hash of each value, 0..2**32-1; of a null that of an empty one. See
+    `partitions_of`.
+    """
+    return _hashes(column, engine, "murmur2_all", murmur2)
+
+
+def crc32_of(column: pa.Array, engine: EngineName = "auto") -> NDArray[np.int64]:
+    """The CRC-32 of each value, 0..2**32-1; of a null that of an empty one. See `partitions_of`."""
+    return _hashes(column, engine, "crc32_all", zlib.crc32)
+
+
+def _hashes(column: pa.Array, engine: EngineName, kernel: str, plain: Callable[[bytes], int]) -> NDArray[np.int64]:
+    import numpy as np
+    import pyarrow.compute as pc
+
+    column = binary(column, "key")
+    if column.null_count:
+        column = pc.fill_null(column, b"")
+    fast = load_compiled_engine(engine, column.nbytes)
+    if fast is None:
+        different = column.dictionary_encode()  # many rows have few keys
+        of_each: NDArray[np.int64] = np.array([plain(value) for value in different.dictionary.to_pylist()], np.int64)
+        return of_each[different.indices.to_numpy()]
+    hashes: NDArray[np.uint32] = np.empty(len(column), np.uint32)
+    if not fast.hash_all(kernel, column, hashes):
+        raise CorruptBatch("a column's positions leave its data")
+    return hashes.astype(np.int64)
