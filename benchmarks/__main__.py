@@ -19,7 +19,7 @@ from rich.console import Console
 from benchmarks import client, frames, hostile, kit, loads, log, partitions, rdkafka, spark
 from benchmarks.results import Machine, Report, Row, save, show
 from benchmarks.served import OwnBroker, Served, external, warm_pages
-from kqueue.workers.process import raise_open_files_limit
+from kqueue.workers.process_setup import raise_open_files_limit
 
 Step = tuple[str, Callable[[], Row]]
 ONE_DEEP, FIVE_DEEP, LIBRDKAFKA = 10_000, 40_000, 40_000

@@ -16,8 +16,8 @@ from collections.abc import Callable
 import kqueue
 from kqueue.api.call import Call
 from kqueue.network.dispatch import Dispatcher
-from kqueue.network.interception import Asked, Hooks
-from kqueue.network.responses import Chunks, Later
+from kqueue.network.interception import BrokerHooks, InterceptedRequest
+from kqueue.network.responses import Chunks, DeferredResponse
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
 from kqueue.schema import encode
@@ -69,19 +69,21 @@ def frames() -> dict[str, bytes]:
     }
 
 
-def starting(start: Callable[[memoryview, Caller], Chunks | Later | None], frame: bytes) -> Callable[[], object]:
+def starting(
+    start: Callable[[memoryview, Caller], Chunks | DeferredResponse | None], frame: bytes
+) -> Callable[[], object]:
     caller, view = Caller(), memoryview(bytearray(frame))
     return lambda: start(view, caller)
 
 
-def ignore(asked: Asked) -> None:
+def ignore(asked: InterceptedRequest) -> None:
     pass
 
 
 def measure(broker: kqueue.Broker) -> None:
     async def work() -> None:
         dispatcher: Dispatcher = broker._server.hub.start.__self__  # type: ignore[attr-defined]
-        noted, watched = broker._hooks, Hooks(broker.requests.record)
+        noted, watched = broker._hooks, BrokerHooks(broker.requests.record)
         watched.requests = (ignore,)
         for name, frame in frames().items():
             plain = 0.0

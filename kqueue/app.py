@@ -27,23 +27,30 @@ from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.snapshots import Snapshot, take
 from kqueue.broker.waiting import Wait
 from kqueue.config import plugins
-from kqueue.config.addresses import ListenerPlan, plan_listeners
+from kqueue.config.listeners import ListenerConfig, parse_listeners
 from kqueue.log.manager import LogManager, Offline
 from kqueue.metadata import MetadataStore
 from kqueue.network.advance import push
-from kqueue.network.connections import Bounds, Hub
+from kqueue.network.connection_quotas import (
+    ClientLog,
+    ConnectionQuotas,
+    RateLimiter,
+    RequestBudget,
+    connections_max_within,
+    open_files_max,
+)
+from kqueue.network.connections import ConnectionRegistry, SessionLimits
 from kqueue.network.dispatch import Dispatcher
-from kqueue.network.interception import Hooks
-from kqueue.network.limits import Budget, ClientLog, ConnectionLimits, Rate, connections_within, open_files_max
+from kqueue.network.interception import BrokerHooks
 from kqueue.network.listener import Listener, bind
-from kqueue.network.memory import machine_bytes, within_memory
-from kqueue.network.open_files import OpenFilesWatch
+from kqueue.network.loop_driver import LoopDriver
+from kqueue.network.memory_budgets import machine_bytes, within_memory
+from kqueue.network.open_files import OpenFilesGuard
 from kqueue.network.session import Session
-from kqueue.network.ticker import Ticker
 from kqueue.storage import LocalStorage, Storage
 from kqueue.storage.descriptor_cache import LIMIT_MIN, DescriptorCache, default_limit
 from kqueue.storage.fault_injection import FaultInjectingStorage
-from kqueue.workers.jobs import ThreadJobs
+from kqueue.workers.executor import JobExecutor
 from kqueue.workers.watchdog import Watchdog
 
 T = TypeVar("T")
@@ -72,13 +79,13 @@ class Server:
         rng: random.Random | None = None,
         storages: Sequence[Storage] | None = None,
         store: MetadataStore | None = None,
-        objects: plugins.Objects | None = None,
-        hooks: Hooks | None = None,
+        objects: plugins.PluginObjects | None = None,
+        hooks: BrokerHooks | None = None,
         snapshot: Snapshot | None = None,
         sockets: Mapping[str, socket.socket] | None = None,
     ) -> None:
         self.config = config
-        self._objects = objects or plugins.Objects()
+        self._objects = objects or plugins.PluginObjects()
         self.clock = clock or SystemClock()
         self._rng = rng or random.Random()
         self._storages = storages
@@ -90,9 +97,9 @@ class Server:
         self._cleanup = ExitStack()
         self._stopping = False
         self.broker: Broker
-        self.hub: Hub
-        self.ticker: Ticker
-        self.jobs: ThreadJobs
+        self.hub: ConnectionRegistry
+        self.ticker: LoopDriver
+        self.jobs: JobExecutor
 
     async def start(self) -> None:
         """Take over the data and serve; returns once clients can connect.
@@ -205,11 +212,11 @@ class Server:
     def _build(self, cleanup: ExitStack) -> None:
         config = self.config
         cleanup.enter_context(plugins.use(config, self._objects))
-        plans = plan_listeners(config)
+        plans = parse_listeners(config)
         self._bind(plans, cleanup)  # first of all: a port that is taken must leave no new folder
         limits = self._connection_limits()
         loop = asyncio.get_running_loop()
-        self.jobs = ThreadJobs(loop, config["background.threads"])
+        self.jobs = JobExecutor(loop, config["background.threads"])
         cleanup.callback(self.jobs.stop)
         storages, offline = (self._storages, []) if self._storages else self._open_storages()
         if self._snapshot is not None and not self._snapshot.used:
@@ -234,28 +241,28 @@ class Server:
         self.broker = Broker(config, logs, store, clock=self.clock, jobs=self.jobs, rng=self._rng)
         self._make_hub(loop, limits)
         cleanup.callback(self.hub.close)
-        watch = OpenFilesWatch(loop, self.hub)
+        watch = OpenFilesGuard(loop, self.hub)
         cleanup.callback(watch.stop)
         watch.start()
         self._open_listeners(plans, limits, cleanup)
         self.broker.endpoints = self.endpoint
         self.broker.start()
-        self.ticker = Ticker(loop, self.clock, self.broker.timers, self.broker.waiting, self.hub.flush)
+        self.ticker = LoopDriver(loop, self.clock, self.broker.timers, self.broker.waiting, self.hub.flush)
         cleanup.callback(self.ticker.stop)
         self._watchdog = Watchdog(loop, config["kqueue.watchdog.ms"], plugins.sources)
         cleanup.callback(self._watchdog.stop)
         self._watchdog.start()
 
-    def _make_hub(self, loop: asyncio.AbstractEventLoop, limits: ConnectionLimits) -> None:
+    def _make_hub(self, loop: asyncio.AbstractEventLoop, limits: ConnectionQuotas) -> None:
         broker = self.broker
         client_log = ClientLog(logger, self.clock)
-        self.hub = Hub(
+        self.hub = ConnectionRegistry(
             loop,
             self.clock,
             broker.timers,
             self.jobs,
-            Bounds.of(self.config),
-            Budget(self._memory_limit("queued.max.request.bytes")),
+            SessionLimits.of(self.config),
+            RequestBudget(self._memory_limit("queued.max.request.bytes")),
             self._memory_limit("kqueue.queued.max.response.bytes.total") or LONG_MAX,
             client_log,
             Dispatcher(
@@ -277,10 +284,10 @@ class Server:
             return None
         return limit if self.config.is_set(name) else within_memory(limit, machine_bytes())
 
-    def _gone(self, session: Session, limits: ConnectionLimits) -> None:
+    def _gone(self, session: Session, limits: ConnectionQuotas) -> None:
         limits.leave(session.host)
 
-    def _bind(self, plans: list[ListenerPlan], cleanup: ExitStack) -> None:
+    def _bind(self, plans: list[ListenerConfig], cleanup: ExitStack) -> None:
         for bound in self._sockets.values():
             cleanup.callback(bound.close)
         for plan in plans:
@@ -288,8 +295,8 @@ class Server:
                 bound = self._sockets[plan.bind.name] = bind(plan.bind, self.config)
                 cleanup.callback(bound.close)
 
-    def _open_listeners(self, plans: list[ListenerPlan], limits: ConnectionLimits, cleanup: ExitStack) -> None:
-        rate = Rate(self.config["max.connection.creation.rate"], self.clock)
+    def _open_listeners(self, plans: list[ListenerConfig], limits: ConnectionQuotas, cleanup: ExitStack) -> None:
+        rate = RateLimiter(self.config["max.connection.creation.rate"], self.clock)
         for plan in plans:
             listener = Listener(plan, self._sockets.pop(plan.bind.name), self.hub, limits, rate, self.config)
             cleanup.callback(listener.close)
@@ -302,9 +309,9 @@ class Server:
                     plan.bind,
                 )
 
-    def _connection_limits(self) -> ConnectionLimits:
+    def _connection_limits(self) -> ConnectionQuotas:
         wanted: int = self.config["max.connections"]
-        allowed = connections_within(wanted, open_files_max())
+        allowed = connections_max_within(wanted, open_files_max())
         if allowed < wanted and self.config.is_set("max.connections"):
             logger.warning("max.connections is %d, but the limit on open files leaves room for %d", wanted, allowed)
         overrides = parse_overrides(self.config["max.connections.per.ip.overrides"])
@@ -312,10 +319,10 @@ class Server:
             raise SettingError(
                 "max.connections.per.ip=0 admits only the addresses of max.connections.per.ip.overrides, which names none"
             )
-        return ConnectionLimits(allowed, self.config["max.connections.per.ip"], overrides)
+        return ConnectionQuotas(allowed, self.config["max.connections.per.ip"], overrides)
 
     def _open_storages(self) -> tuple[list[Storage], list[Offline]]:
-        make = plugins.storage_maker(self.config, self._objects)
+        make = plugins.storage_factory(self.config, self._objects)
         if self.config["kqueue.storage"] == "memory":
             return [make("")], []
         storages: list[Storage] = []
@@ -340,8 +347,8 @@ class Server:
         return descriptors
 
     def _open_store(self, offline: Sequence[Offline], cleanup: ExitStack) -> MetadataStore:
-        open_store = plugins.store_opener(self.config, self._objects)
-        is_sqlite = self._objects.metadata is None and plugins.metadata_name(self.config) == "sqlite"
+        open_store = plugins.metadata_store_factory(self.config, self._objects)
+        is_sqlite = self._objects.metadata is None and plugins.metadata_store_name(self.config) == "sqlite"
         store = open_store(store_folder(self._folders(), offline) if is_sqlite else self._folders()[0])
         cleanup.callback(store.close)
         return store

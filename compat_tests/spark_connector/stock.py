@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 import kqueue
-from kqueue.embedded.inside.records import Record
+from kqueue.embedded.inspection.records import Record
 
 TIMEOUT_S = 60
 READ_TIMEOUT_MS = 20_000  # a task that finds no record where it was told of one says so before the test is out of time

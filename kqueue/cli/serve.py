@@ -109,7 +109,7 @@ async def _create(server: Server, topics: Mapping[str, int | None]) -> None:
 
 async def _serve(config: Config, topics: Mapping[str, int | None]) -> None:
     from kqueue.app import Server
-    from kqueue.workers.process import raise_open_files_limit, settle_garbage_collector
+    from kqueue.workers.process_setup import raise_open_files_limit, tune_garbage_collector
 
     raise_open_files_limit()
     server = Server(config)
@@ -117,7 +117,7 @@ async def _serve(config: Config, topics: Mapping[str, int | None]) -> None:
     loop = asyncio.get_running_loop()
     with ending(lambda: loop.call_soon_threadsafe(stop.set)):
         await server.start()
-        settle_garbage_collector()
+        tune_garbage_collector()
         try:
             await _create(server, topics)
             await stop.wait()

@@ -3,7 +3,7 @@ or it is refused.
 
 - DOES: kqueue declares it, and does what Kafka does (its help text says where that differs).
 - WARNED: it is accepted and has no effect; one line says so and why that does no harm. Either kqueue does not declare it
-  (`WITHOUT_MEANING`, `FORMER`, `_PREFIXES`, with a reason each in `REASONS`), or it declares it to keep and show it
+  (`UNDECLARED`, `REMOVED`, `_PREFIXES`, with a reason each in `REASONS`), or it declares it to keep and show it
   (`Setting.without_effect`).
 - REFUSED: it asks for a guard or a limit (`REFUSALS`). To leave it out would let in, or let through, what it was set against.
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from kqueue.base.settings import Catalog, Setting
 
 
-class Effect(enum.Enum):
+class SettingEffect(enum.Enum):
     """What comes of a setting."""
 
     DOES = "does"
@@ -28,7 +28,7 @@ class Effect(enum.Enum):
     REFUSED = "refused"
 
 
-class Refusal(NamedTuple):
+class SettingRefusal(NamedTuple):
     """Why a setting is refused: what it asks for. `allowed`: values that ask for nothing, in lower
     case.
     """
@@ -41,7 +41,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-WITHOUT_MEANING = _names(
+UNDECLARED = _names(
     """
     add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms alter.config.policy.class.name
     alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
@@ -127,7 +127,7 @@ WITHOUT_MEANING = _names(
 )
 """Kafka 4's."""
 
-FORMER = _names(
+REMOVED = _names(
     """
     advertised.host.name advertised.port broker.id.generation.enable control.plane.listener.name enable.zookeeper host.name
     inter.broker.protocol.version log.message.downconversion.enable log.message.format.version
@@ -153,19 +153,31 @@ _PREFIXES = (
 """Names that Kafka makes up from other names."""
 
 
-REFUSALS: tuple[tuple[str, Refusal], ...] = (
-    (r"authorizer\.class\.name", Refusal("a check of who may do what")),
-    (r"(listener\.name\..+\.)?ssl\.client\.auth", Refusal("clients that show a certificate", frozenset({"", "none"}))),
+REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
+    (r"authorizer\.class\.name", SettingRefusal("a check of who may do what")),
+    (
+        r"(listener\.name\..+\.)?ssl\.client\.auth",
+        SettingRefusal("clients that show a certificate", frozenset({"", "none"})),
+    ),
     (
         r"listener\.name\..+\.max\.connections(\.per\.ip(\.overrides)?)?",
-        Refusal("a limit on the connections of one listener"),
+        SettingRefusal("a limit on the connections of one listener"),
     ),
-    (r"listener\.name\..+\.max\.connection\.creation\.rate", Refusal("a limit on the new connections of one listener")),
-    (r"(create\.topic|alter\.config)\.policy\.class\.name", Refusal("a check of what topics and settings are allowed")),
-    (r"client\.quota\.callback\.class", Refusal("limits on what clients may use")),
-    (r"config\.providers", Refusal("values that are looked up elsewhere")),
-    (r"cordoned\.log\.dirs", Refusal("data folders that take no new partition")),
-    (r"remote\.log\.storage\.system\.enable", Refusal("a remote tier for closed segments", frozenset({"", "false"}))),
+    (
+        r"listener\.name\..+\.max\.connection\.creation\.rate",
+        SettingRefusal("a limit on the new connections of one listener"),
+    ),
+    (
+        r"(create\.topic|alter\.config)\.policy\.class\.name",
+        SettingRefusal("a check of what topics and settings are allowed"),
+    ),
+    (r"client\.quota\.callback\.class", SettingRefusal("limits on what clients may use")),
+    (r"config\.providers", SettingRefusal("values that are looked up elsewhere")),
+    (r"cordoned\.log\.dirs", SettingRefusal("data folders that take no new partition")),
+    (
+        r"remote\.log\.storage\.system\.enable",
+        SettingRefusal("a remote tier for closed segments", frozenset({"", "false"})),
+    ),
 )
 """By a pattern of the whole name."""
 
@@ -220,55 +232,55 @@ first that fits counts.
 """
 
 
-def has_no_meaning(name: str) -> bool:
+def is_undeclared(name: str) -> bool:
     """Whether `name` is a setting of Kafka that kqueue has no use for."""
-    return name in WITHOUT_MEANING or name in FORMER or name.startswith(_PREFIXES)
+    return name in UNDECLARED or name in REMOVED or name.startswith(_PREFIXES)
 
 
-def refusal_of(name: str) -> Refusal | None:
+def refusal_of(name: str) -> SettingRefusal | None:
     """Why a setting is refused where it has a value that asks for something; None: it is not."""
     return next((refusal for pattern, refusal in REFUSALS if re.fullmatch(pattern, name)), None)
 
 
 def reason_for(name: str) -> str:
-    """Why it does no harm that this setting, which `has_no_meaning`, has no effect."""
+    """Why it does no harm that this setting, which `is_undeclared`, has no effect."""
     if refusal_of(name) is not None:
         return "its value asks for nothing"
     return next(reason for pattern, reason in REASONS if re.match(pattern, name))
 
 
-def effect_of(name: str, row: Setting | None) -> Effect:
+def effect_of(name: str, row: Setting | None) -> SettingEffect:
     """What comes of a setting of Kafka or kqueue; `row`: its declaration, None: there is none.
     Raises KeyError: no such setting.
     """
     if row is not None:
-        return Effect.WARNED if row.without_effect else Effect.DOES
-    if not has_no_meaning(name):
+        return SettingEffect.WARNED if row.without_effect else SettingEffect.DOES
+    if not is_undeclared(name):
         raise KeyError(name)
-    return Effect.WARNED if refusal_of(name) is None else Effect.REFUSED
+    return SettingEffect.WARNED if refusal_of(name) is None else SettingEffect.REFUSED
 
 
-class Line(NamedTuple):
+class SettingSummary(NamedTuple):
     """One setting in the list of all. `scope`: broker or topic. `about`: its help text, or why it
     has no effect or is refused.
     """
 
     name: str
     scope: str
-    effect: Effect
+    effect: SettingEffect
     about: str
 
 
-def all_settings(catalog: Catalog) -> list[Line]:
+def all_settings(catalog: Catalog) -> list[SettingSummary]:
     """Every setting that is declared, and every one of Kafka 4.3 that is not, by scope and name."""
     rows = (*catalog.broker.values(), *catalog.topic.values())
-    lines = [Line(row.name, row.scope.value, effect_of(row.name, row), row.doc) for row in rows]
-    for name in WITHOUT_MEANING - catalog.broker.keys():
+    lines = [SettingSummary(row.name, row.scope.value, effect_of(row.name, row), row.doc) for row in rows]
+    for name in UNDECLARED - catalog.broker.keys():
         refusal = refusal_of(name)
         about = (
             f"Asks for {refusal.asks_for}, which kqueue does not have."
             if refusal is not None
             else f"No effect: {reason_for(name)}."
         )
-        lines.append(Line(name, "broker", effect_of(name, None), about))
+        lines.append(SettingSummary(name, "broker", effect_of(name, None), about))
     return sorted(lines, key=lambda line: (line.scope, line.name))

@@ -75,7 +75,7 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
+class PluginObjects:
     """Plugins that a program hands to its broker. `storage`, `metadata`: what makes one of a data
     folder's path.
     """
@@ -93,7 +93,7 @@ def sources() -> list[Source]:
 
 
 @contextmanager
-def use(config: Config, objects: Objects | None = None) -> Iterator[None]:
+def use(config: Config, objects: PluginObjects | None = None) -> Iterator[None]:
     """Have the plugins that the settings name, and those objects, in their registries for as long
     as the `with` lasts.
 
@@ -101,7 +101,7 @@ def use(config: Config, objects: Objects | None = None) -> Iterator[None]:
     PluginError: an object can't be, or another broker of this process has another thing of its
     name.
     """
-    objects = objects or Objects()
+    objects = objects or PluginObjects()
     with ExitStack() as used:
         for text in config["kqueue.codecs"]:
             with _naming("kqueue.codecs", text):
@@ -120,7 +120,7 @@ def use(config: Config, objects: Objects | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def use_policies(config: Config, objects: Objects | None = None) -> Iterator[None]:
+def use_policies(config: Config, objects: PluginObjects | None = None) -> Iterator[None]:
     """As `use`, for the cleanup policies alone."""
     with ExitStack() as used:
         for text in config[POLICIES_SETTING]:
@@ -131,7 +131,7 @@ def use_policies(config: Config, objects: Objects | None = None) -> Iterator[Non
         yield
 
 
-def storage_maker(config: Config, objects: Objects | None = None) -> Callable[[str], Storage]:
+def storage_factory(config: Config, objects: PluginObjects | None = None) -> Callable[[str], Storage]:
     """What makes the storage of a data folder. Raises SettingError: `kqueue.storage` names what
     can't be used.
     """
@@ -140,16 +140,16 @@ def storage_maker(config: Config, objects: Objects | None = None) -> Callable[[s
     return _found(STORAGES, "kqueue.storage", config["kqueue.storage"])
 
 
-def store_opener(config: Config, objects: Objects | None = None) -> Callable[[str], MetadataStore]:
+def metadata_store_factory(config: Config, objects: PluginObjects | None = None) -> Callable[[str], MetadataStore]:
     """What opens the metadata store of a data folder. Raises SettingError: `kqueue.metadata` names
     what can't be used.
     """
     if objects is not None and objects.metadata is not None:
         return _maker(METADATA_STORES, objects.metadata, "metadata")
-    return _found(METADATA_STORES, "kqueue.metadata", metadata_name(config))
+    return _found(METADATA_STORES, "kqueue.metadata", metadata_store_name(config))
 
 
-def metadata_name(config: Config) -> str:
+def metadata_store_name(config: Config) -> str:
     """The metadata store that the settings ask for: where none is named, memory beside logs in
     memory, else sqlite.
     """

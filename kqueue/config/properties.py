@@ -20,7 +20,7 @@ from kqueue.base.names import did_you_mean
 from kqueue.base.settings import Catalog, Config
 from kqueue.config import plugins
 from kqueue.config.catalog import CATALOG
-from kqueue.config.kafka_settings import WITHOUT_MEANING, has_no_meaning, reason_for, refusal_of
+from kqueue.config.kafka_settings import UNDECLARED, is_undeclared, reason_for, refusal_of
 
 FILE_BYTES_MAX = 1024 * 1024
 ENVIRONMENT_PREFIX = "KQUEUE_"
@@ -34,7 +34,7 @@ _PAIR = re.compile(r"(?P<name>(?:\\.|[^\\=:\s])*)(?:[ \t\f]*[=:][ \t\f]*|[ \t\f]
 logger = logging.getLogger("kqueue.server")
 
 
-class Given(NamedTuple):
+class SourcedValue(NamedTuple):
     """A value as somebody gave it, and where, for messages."""
 
     value: object
@@ -57,16 +57,16 @@ def read_config(
     unknown name (with the nearest one), a bad value (with what is valid) or a file that can't be
     read; it says where it stands.
     """
-    given: dict[str, Given] = {}
+    given: dict[str, SourcedValue] = {}
     if file is not None:
         given.update(read_file(Path(file)))
     given.update(from_environment(environment or {}))
     given.update(dict(map(_parse_pair, pairs)))
-    given.update({name: Given(value, "the arguments") for name, value in (keywords or {}).items()})
+    given.update({name: SourcedValue(value, "the arguments") for name, value in (keywords or {}).items()})
     return make_config(given)
 
 
-def make_config(given: Mapping[str, Given], objects: plugins.Objects | None = None) -> Config:
+def make_config(given: Mapping[str, SourcedValue], objects: plugins.PluginObjects | None = None) -> Config:
     """Check every value against its row; see `read_config`. `objects`: plugins that the values may
     name.
     """
@@ -75,7 +75,7 @@ def make_config(given: Mapping[str, Given], objects: plugins.Objects | None = No
         return _checked(given)
 
 
-def _checked(given: Mapping[str, Given]) -> Config:
+def _checked(given: Mapping[str, SourcedValue]) -> Config:
     known = {}
     for name, (value, origin) in given.items():
         if name in CATALOG.broker:
@@ -87,7 +87,7 @@ def _checked(given: Mapping[str, Given]) -> Config:
             if row.without_effect and parsed not in (None, row.default):
                 logger.warning("%s: %s has no effect: %s", origin, name, row.doc)
             known[name] = value
-        elif has_no_meaning(name):
+        elif is_undeclared(name):
             _check_refusal(name, value, origin)
             logger.warning("%s: %s has no effect and is left out: %s", origin, name, reason_for(name))
         else:
@@ -103,7 +103,7 @@ def _check_refusal(name: str, value: object, origin: str) -> None:
         )
 
 
-def read_file(path: Path) -> dict[str, Given]:
+def read_file(path: Path) -> dict[str, SourcedValue]:
     """The settings of a server.properties file (UTF-8, at most 1 MiB); of a name that stands twice,
     the last. Raises SettingError.
     """
@@ -117,7 +117,7 @@ def read_file(path: Path) -> dict[str, Given]:
         raise SettingError(f"{path} can't be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise SettingError(f"{path} is no text in UTF-8: {error.reason} at byte {error.start}") from None
-    return {name: Given(value, f"{path} line {number}") for number, name, value in parse_properties(text)}
+    return {name: SourcedValue(value, f"{path} line {number}") for number, name, value in parse_properties(text)}
 
 
 def parse_properties(text: str) -> Iterator[tuple[int, str, str]]:
@@ -128,14 +128,14 @@ def parse_properties(text: str) -> Iterator[tuple[int, str, str]]:
         yield number, _unescape(match["name"]), _unescape(match["value"])
 
 
-def from_environment(environment: Mapping[str, str]) -> dict[str, Given]:
+def from_environment(environment: Mapping[str, str]) -> dict[str, SourcedValue]:
     """The settings among environment variables: ``KQUEUE_`` and the name in upper case, dots as
     underscores.
 
     A plugin's own variables are left alone: those that an installed distribution names in the
     entry-point group `PLUGIN_VARIABLES`.
     """
-    by_variable = {_variable(name): name for name in (*WITHOUT_MEANING, *CATALOG.broker)}
+    by_variable = {_variable(name): name for name in (*UNDECLARED, *CATALOG.broker)}
     given = {}
     for variable, value in environment.items():
         if not variable.startswith(ENVIRONMENT_PREFIX) or _NO_SETTING.match(variable):
@@ -144,7 +144,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Given]:
         if name is None and metadata.entry_points(group=PLUGIN_VARIABLES, name=variable):
             continue
         name = name or variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
-        given[name] = Given(value, f"environment variable {variable}")
+        given[name] = SourcedValue(value, f"environment variable {variable}")
     return given
 
 
@@ -157,16 +157,14 @@ def _variable(name: str) -> str:
     return ENVIRONMENT_PREFIX + name.upper().replace(".", "_").replace("-", "_")
 
 
-def _parse_pair(pair: str) -> tuple[str, Given]:
+def _parse_pair(pair: str) -> tuple[str, SourcedValue]:
     name, equals, value = pair.partition("=")
     name = name.strip()
     if not equals or not name:
         # what stands there may be a secret
-        shown = (
-            f"{name!r} without a value" if name in CATALOG.broker or name in WITHOUT_MEANING else "no name before a ="
-        )
+        shown = f"{name!r} without a value" if name in CATALOG.broker or name in UNDECLARED else "no name before a ="
         raise SettingError(f"--set: expected name=value, found {shown}")
-    return name, Given(value.strip(), f"--set {name}")
+    return name, SourcedValue(value.strip(), f"--set {name}")
 
 
 def _unknown(name: str, catalog: Catalog) -> str:
@@ -174,7 +172,7 @@ def _unknown(name: str, catalog: Catalog) -> str:
         synonyms = catalog.topic[name].synonyms
         default = f"; the default of all topics is set by {synonyms[-1].name}" if synonyms else ""
         return f"{name} is a setting of topics, not of the broker{default}"
-    return f"no setting is called {name!r}{did_you_mean(name, [*catalog.broker, *WITHOUT_MEANING])}"
+    return f"no setting is called {name!r}{did_you_mean(name, [*catalog.broker, *UNDECLARED])}"
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -23,16 +23,16 @@ from kqueue.base.clock import PushedClock
 from kqueue.base.settings import Config, format_value
 from kqueue.broker.snapshots import Snapshot
 from kqueue.broker.topics import NewTopic
-from kqueue.config.plugins import metadata_name
+from kqueue.config.plugins import metadata_store_name
 from kqueue.config.properties import keyword_name, make_config
 from kqueue.embedded.clock import BrokerClock
-from kqueue.embedded.inside.mixin import Inside
-from kqueue.embedded.plugins import GivenStorage, GivenStore, Plugins
-from kqueue.embedded.requests import Requests
+from kqueue.embedded.inspection.mixin import InspectionMixin
+from kqueue.embedded.plugin_arguments import GivenStorage, GivenStore, PluginArguments
+from kqueue.embedded.request_log import RequestLog
 from kqueue.embedded.settings import pinned, values_of
 from kqueue.log.policies import CleanupPolicy
 from kqueue.metadata.memory import MemoryStore
-from kqueue.network.interception import Hooks
+from kqueue.network.interception import BrokerHooks
 from kqueue.records.codecs import Codec
 from kqueue.records.partitioners import PartitionerFactory
 from kqueue.storage import MemoryStorage
@@ -41,7 +41,7 @@ T = TypeVar("T")
 _RUNNING: weakref.WeakSet[Broker] = weakref.WeakSet()
 
 
-class Broker(Inside):
+class Broker(InspectionMixin):
     """A Kafka broker for programs and tests: ``with kqueue.Broker() as broker:
     KafkaProducer(bootstrap_servers=broker.bootstrap)``.
 
@@ -81,7 +81,7 @@ class Broker(Inside):
     ) -> None:
         if as_version is not None:
             keywords["kqueue_as_version"] = as_version
-        self._plugins = Plugins(storage, metadata, codecs, partitioners, cleanup_policies)
+        self._plugins = PluginArguments(storage, metadata, codecs, partitioners, cleanup_policies)
         keywords = self._plugins.keywords(keywords, settings or {}, path)
         self._config = make_config(values_of(path, port, settings or {}, keywords), self._plugins.objects)
         self._snapshot = None if snapshot is None else Snapshot(snapshot)
@@ -89,9 +89,9 @@ class Broker(Inside):
         self._lock = threading.RLock()
         self._time = PushedClock()
         self.clock = BrokerClock(self._time, self._push)
-        self.requests = Requests(self._time, lambda: self._server.broker if hasattr(self, "_server") else None)
+        self.requests = RequestLog(self._time, lambda: self._server.broker if hasattr(self, "_server") else None)
         """What clients sent: ``broker.requests(api="Produce", topic="orders")``."""
-        self._hooks = Hooks(self.requests.record)
+        self._hooks = BrokerHooks(self.requests.record)
         self._thread: threading.Thread | None = None
         self._process_id = 0
         self._erases = False
@@ -287,7 +287,7 @@ class Broker(Inside):
         self._memory = self._memory or (MemoryStorage(self._time), MemoryStore())
         if config["kqueue.storage"] == "memory":
             storages = storages or [self._memory[0]]
-        if metadata_name(config) == "memory":
+        if metadata_store_name(config) == "memory":
             store = store or self._memory[1]
         self._loop = asyncio.get_running_loop()
         self._stop_asked = asyncio.Event()

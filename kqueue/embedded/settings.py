@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from kqueue.app import Server
 from kqueue.base.errors import SettingError
 from kqueue.base.settings import Config
-from kqueue.config.addresses import parse_address
-from kqueue.config.properties import Given, keyword_name
+from kqueue.config.listeners import parse_listener_address
+from kqueue.config.properties import SourcedValue, keyword_name
 
 DEFAULTS: Mapping[str, object] = {
     "offsets.topic.num.partitions": 4,
@@ -24,17 +24,17 @@ with it should not wait for more.
 
 def values_of(
     path: str | os.PathLike[str] | None, port: int, settings: Mapping[str, object], keywords: Mapping[str, object]
-) -> dict[str, Given]:
+) -> dict[str, SourcedValue]:
     """The settings that these arguments ask for, over the defaults. Raises SettingError: two of
     them say the same thing.
     """
-    given = {name: Given(value, "settings") for name, value in settings.items()}
+    given = {name: SourcedValue(value, "settings") for name, value in settings.items()}
     for keyword, value in keywords.items():
         name = keyword_name(keyword)
         if name in given:
             raise SettingError(f"{name} is given twice: in settings and as the keyword {keyword}")
-        given[name] = Given(value, f"keyword {keyword}")
-    own = {name: Given(value, "defaults") for name, value in DEFAULTS.items()}
+        given[name] = SourcedValue(value, f"keyword {keyword}")
+    own = {name: SourcedValue(value, "defaults") for name, value in DEFAULTS.items()}
     own.update(_place(path, given))
     own.update(_listener(port, given))
     return own | given
@@ -42,26 +42,26 @@ def values_of(
 
 def pinned(config: Config, server: Server) -> Config:
     """`config` with the ports that `server` has, where it asked for free ones."""
-    listeners = [parse_address(text, "listeners") for text in config["listeners"]]
+    listeners = [parse_listener_address(text, "listeners") for text in config["listeners"]]
     there = [str(address._replace(port=server.bound(address.name)[1])) for address in listeners]
     values = {name: config[name] for name in config if config.is_set(name)}
     return Config(config.catalog, values | {"listeners": there})
 
 
-def _place(path: str | os.PathLike[str] | None, given: Mapping[str, Given]) -> dict[str, Given]:
+def _place(path: str | os.PathLike[str] | None, given: Mapping[str, SourcedValue]) -> dict[str, SourcedValue]:
     named = [name for name in ("log.dirs", "log.dir") if name in given]
     if path is None:
-        return {} if named else {"kqueue.storage": Given("memory", "defaults")}
+        return {} if named else {"kqueue.storage": SourcedValue("memory", "defaults")}
     if named:
         raise SettingError(f"the data folder is given twice: as path and as {named[0]}")
-    return {"log.dirs": Given([os.fspath(path)], "path")}
+    return {"log.dirs": SourcedValue([os.fspath(path)], "path")}
 
 
-def _listener(port: int, given: Mapping[str, Given]) -> dict[str, Given]:
+def _listener(port: int, given: Mapping[str, SourcedValue]) -> dict[str, SourcedValue]:
     if not 0 <= port <= 65535:
         raise SettingError(f"port={port}: expected a number from 0 to 65535")
     if "listeners" not in given:
-        return {"listeners": Given([f"PLAINTEXT://127.0.0.1:{port}"], "port")}
+        return {"listeners": SourcedValue([f"PLAINTEXT://127.0.0.1:{port}"], "port")}
     if port:
         raise SettingError("the port is given twice: as port and in listeners")
     return {}

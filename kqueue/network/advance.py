@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from kqueue.base.clock import PushedClock
 from kqueue.base.stepping import steps
 from kqueue.base.timers import Timers
-from kqueue.network.ticker import Ticker
-from kqueue.workers.jobs import ThreadJobs
+from kqueue.network.loop_driver import LoopDriver
+from kqueue.workers.executor import JobExecutor
 
 logger = logging.getLogger("kqueue.server")
 PARTS = 20
@@ -25,8 +25,8 @@ def push(
     ms: float,
     clock: PushedClock,
     timers: Timers,
-    ticker: Ticker,
-    jobs: ThreadJobs,
+    ticker: LoopDriver,
+    jobs: JobExecutor,
     excused: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> None:
     """Let `ms` milliseconds (0 or more) pass at once; returns when all that became due is done,
@@ -54,7 +54,7 @@ def push(
     logger.info("time was pushed ahead by %.0f s, which took %.3f s", ms / 1000, time.monotonic() - began_s)
 
 
-def _settle(ticker: Ticker, jobs: ThreadJobs) -> None:
+def _settle(ticker: LoopDriver, jobs: JobExecutor) -> None:
     """Run what is ready, and jobs, until neither is left."""
     ticker.run_ready()
     while ticker.has_ready or jobs.under_way:

@@ -12,11 +12,11 @@ from kqueue.base.clock import Clock
 from kqueue.base.jobs import Jobs
 from kqueue.base.settings import Config
 from kqueue.base.timers import Series, Timer, Timers
-from kqueue.network.limits import Budget, ClientLog
-from kqueue.network.memory import AnswerBudget, slowest
-from kqueue.network.receive_buffer import RECEIVE_BYTES, Buffers
-from kqueue.network.responses import Chunks, Connection, Later
-from kqueue.network.turns import Turns
+from kqueue.network.connection_quotas import ClientLog, RequestBudget
+from kqueue.network.fair_scheduler import FairScheduler
+from kqueue.network.memory_budgets import ResponseBudget, select_slowest
+from kqueue.network.receive_buffer import RECEIVE_BYTES, BufferPool
+from kqueue.network.responses import Chunks, Connection, DeferredResponse
 from kqueue.workers.loop_pass import PASS_S
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SWEEP_MS = 1000
 
 
-class Bounds(NamedTuple):
+class SessionLimits(NamedTuple):
     """The limits of each connection, in bytes, numbers and milliseconds; None where there is none."""
 
     request_bytes: int
@@ -38,7 +38,7 @@ class Bounds(NamedTuple):
     slow_holder_ms: int
 
     @classmethod
-    def of(cls, config: Config) -> Bounds:
+    def of(cls, config: Config) -> SessionLimits:
         idle_ms = config["connections.max.idle.ms"]
         return cls(
             request_bytes=config["socket.request.max.bytes"],
@@ -60,7 +60,7 @@ class Bounds(NamedTuple):
         return min(SWEEP_MS, shortest_ms / 4)
 
 
-class Hub:
+class ConnectionRegistry:
     """The middle of a server; everything here runs on the thread of `loop`.
 
     `start` takes one request (see `Dispatcher.start`). `gone` is called with each connection that
@@ -73,11 +73,11 @@ class Hub:
         clock: Clock,
         timers: Timers,
         jobs: Jobs,
-        bounds: Bounds,
-        budget: Budget,
+        bounds: SessionLimits,
+        budget: RequestBudget,
         answers_bytes: int,
         client_log: ClientLog,
-        start: Callable[[memoryview, Connection], Chunks | Later | None],
+        start: Callable[[memoryview, Connection], Chunks | DeferredResponse | None],
         gone: Callable[[Session], None],
     ) -> None:
         self.loop = loop
@@ -85,11 +85,11 @@ class Hub:
         self.jobs = jobs
         self.bounds = bounds
         self.budget = budget
-        self.answers = AnswerBudget(answers_bytes, loop.call_soon)
+        self.answers = ResponseBudget(answers_bytes, loop.call_soon)
         self.client_log = client_log
         self.start = start
-        self.turns = Turns(loop)
-        self.buffers = Buffers()
+        self.turns = FairScheduler(loop)
+        self.buffers = BufferPool()
         self.received = memoryview(bytearray(RECEIVE_BYTES))
         self.sessions: set[Session] = set()
         self.waiting_requests = 0
@@ -162,14 +162,14 @@ class Hub:
         budget, answers = self.budget, self.answers
         if budget.crowded and budget.limit is not None:
             excess = budget.used - budget.limit // 2
-            for session, holding in slowest(self.sessions, lambda one: one.request_holding(), excess, max_s):
+            for session, holding in select_slowest(self.sessions, lambda one: one.request_holding(), excess, max_s):
                 session.cut_off(
                     f"it is slow to send its request while others wait for room: it sends {holding.rate:.0f} bytes/s, holds {holding.held} "
                     f"bytes, and {holding.left} are to come (queued.max.request.bytes)"
                 )
         if answers.is_short:
             excess = answers.used - answers.limit // 2
-            for session, holding in slowest(self.sessions, lambda one: one.answer_holding(), excess, max_s):
+            for session, holding in select_slowest(self.sessions, lambda one: one.answer_holding(), excess, max_s):
                 session.cut_off(
                     f"it is slow to take its answers while memory for them is short: it takes {holding.rate:.0f} bytes/s, and "
                     f"{holding.held} bytes wait (kqueue.queued.max.response.bytes.total)"

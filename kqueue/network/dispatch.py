@@ -21,9 +21,9 @@ from kqueue.base.errors import (
 )
 from kqueue.base.settings import MiB
 from kqueue.broker.waiting import Wait, Waiting
-from kqueue.network.interception import Asked, Hooks, Note
-from kqueue.network.limits import ClientLog
-from kqueue.network.responses import Chunks, Connection, Later
+from kqueue.network.connection_quotas import ClientLog
+from kqueue.network.interception import BrokerHooks, InterceptedRequest, RequestObserver
+from kqueue.network.responses import Chunks, Connection, DeferredResponse
 from kqueue.network.send_queue import MEMORY
 from kqueue.schema import counted_reader, reader, writer
 from kqueue.wire.headers import RequestHeader, has_error_code, request_header_version, response_header
@@ -48,7 +48,7 @@ ITEMS_MAX_DEFAULT = 200_000
 
 
 class Route(NamedTuple):
-    """All that one API needs at one version, found once. `overlaps` is that of `Later`."""
+    """All that one API needs at one version, found once. `overlaps` is that of `DeferredResponse`."""
 
     served: table.Served
     version: int
@@ -91,7 +91,7 @@ class Dispatcher:
         *,
         plain_bytes_max: int = PLAIN_BYTES_MAX_DEFAULT,
         items_max: int = ITEMS_MAX_DEFAULT,
-        hooks: Hooks | None = None,
+        hooks: BrokerHooks | None = None,
     ) -> None:
         self._broker = broker
         self._waiting = waiting
@@ -103,7 +103,7 @@ class Dispatcher:
         self._routes: dict[tuple[int, int], Route] = {}
         self._counted_routes: dict[tuple[int, int], Route] = {}
 
-    def start(self, frame: memoryview, connection: Connection) -> Chunks | Later | None:
+    def start(self, frame: memoryview, connection: Connection) -> Chunks | DeferredResponse | None:
         """Decode one request and hand it to its handler; None is an answer too: nothing is to be
         sent.
 
@@ -138,7 +138,7 @@ class Dispatcher:
             if client_id is None or len(client_id) <= CLIENT_ID_KEPT_MAX:
                 connection.call = call
         if hooks is not None and hooks.requests:
-            return self._show(Asked(route, header.correlation_id, request, call, connection, note), frame)
+            return self._show(InterceptedRequest(route, header.correlation_id, request, call, connection, note), frame)
         try:
             result = route.handle(request, call)
         except Exception as error:
@@ -177,7 +177,13 @@ class Dispatcher:
         return counted
 
     def _encode(
-        self, route: Route, correlation_id: int, request: Any, response: Any, connection: Connection, note: Note | None
+        self,
+        route: Route,
+        correlation_id: int,
+        request: Any,
+        response: Any,
+        connection: Connection,
+        note: RequestObserver | None,
     ) -> Chunks:
         try:
             if note is not None:
@@ -197,8 +203,8 @@ class Dispatcher:
         request: Any,
         wait: Wait[Any],
         connection: Connection,
-        note: Note | None,
-    ) -> Later:
+        note: RequestObserver | None,
+    ) -> DeferredResponse:
         def done(response: Any) -> None:
             try:
                 chunks = (
@@ -223,9 +229,9 @@ class Dispatcher:
             else:
                 done(response)
 
-        held = note.held if isinstance(note, Asked) else None
+        held = note.held if isinstance(note, InterceptedRequest) else None
         overlaps = route.overlaps and not wait.in_order
-        later = held.wait_with(done, failed) if held is not None else Later(done, failed, overlaps=overlaps)
+        later = held.wait_with(done, failed) if held is not None else DeferredResponse(done, failed, overlaps=overlaps)
         later.hold(self._waiting, wait)
         return later
 
@@ -248,7 +254,7 @@ class Dispatcher:
 
     # --- with hooks
 
-    def _show(self, asked: Asked, frame: memoryview) -> Chunks | Later | None:
+    def _show(self, asked: InterceptedRequest, frame: memoryview) -> Chunks | DeferredResponse | None:
         """Let hooks look at a request, then do what they say. One that fails is told in the log,
         and the request goes its way.
         """
@@ -267,12 +273,12 @@ class Dispatcher:
             connection.cut_off(asked.cut_reason, level=logging.INFO)
             return None
         answer = self._carry_out(asked)
-        if asked.drops and not isinstance(answer, Later):
+        if asked.drops and not isinstance(answer, DeferredResponse):
             connection.cut_off(REPLY_DROPPED, level=logging.INFO)
             return None
         return answer
 
-    def _show_again(self, asked: Asked, frame: memoryview) -> Chunks | Later | None:
+    def _show_again(self, asked: InterceptedRequest, frame: memoryview) -> Chunks | DeferredResponse | None:
         route = asked.route
         asked.request, _ = route.read(frame, route.read_header(frame, 0)[1])
         asked.changes.clear()
@@ -280,7 +286,7 @@ class Dispatcher:
             modifier(asked)
         return self._show(asked, frame)
 
-    def _carry_out(self, asked: Asked) -> Chunks | Later | None:
+    def _carry_out(self, asked: InterceptedRequest) -> Chunks | DeferredResponse | None:
         route, request, connection = asked.route, asked.request, asked.connection
         try:
             if asked.refusal is not None:

@@ -2,7 +2,7 @@
 broker has no hooks at all.
 
 A hook is shown each request before it is handled, on the owner thread, and says by the methods of
-`Asked` what becomes of it.
+`InterceptedRequest` what becomes of it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kqueue.base.errors import KqueueError
-from kqueue.network.responses import Chunks, Connection, Later
+from kqueue.network.responses import Chunks, Connection, DeferredResponse
 from kqueue.storage.fault_injection import StorageHook, StorageHooks
 from kqueue.wire.headers import RequestHeader
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Change: TypeAlias = Callable[[Any], Any]
 
 
-class Note:
+class RequestObserver:
     """Goes along with one request. `changes` are made to its response before it is written;
     `drops`: then nobody is to get it.
     """
@@ -36,15 +36,15 @@ class Note:
         """What is sent, as it is sent: not to be changed, and its regions not to be kept."""
 
 
-class Recorder(Protocol):
+class RequestRecorder(Protocol):
     """Takes note of each request. `frame` is only lent, and not decoded yet: its body may be
     anything.
     """
 
-    def __call__(self, frame: memoryview, header: RequestHeader, address: str) -> Note: ...
+    def __call__(self, frame: memoryview, header: RequestHeader, address: str) -> RequestObserver: ...
 
 
-class Asked(Note):
+class InterceptedRequest(RequestObserver):
     """One request that has not been handled yet, as hooks see it.
 
     `request` is its decoded body, lent until the hook returns. `passed` is the hooks' own: who has
@@ -55,7 +55,13 @@ class Asked(Note):
                  "refusal", "request", "route", "version")  # fmt: skip
 
     def __init__(
-        self, route: Route, correlation_id: int, request: Any, call: Call, connection: Connection, note: Note | None
+        self,
+        route: Route,
+        correlation_id: int,
+        request: Any,
+        call: Call,
+        connection: Connection,
+        note: RequestObserver | None,
     ) -> None:
         self.route = route
         self.version = call.api_version
@@ -66,11 +72,11 @@ class Asked(Note):
         self.note = note
         self.passed: set[object] = set()
         self.changes: list[Change] = []
-        self.modifiers: list[Callable[[Asked], None]] = []
+        self.modifiers: list[Callable[[InterceptedRequest], None]] = []
         self.drops = False
         self.refusal: KqueueError | None = None
         self.cut_reason = ""
-        self.held: Held | None = None
+        self.held: HeldRequest | None = None
         self.is_held = False
 
     @property
@@ -88,7 +94,7 @@ class Asked(Note):
         """
         self.refusal = error
 
-    def modify(self, modifier: Callable[[Asked], None]) -> None:
+    def modify(self, modifier: Callable[[InterceptedRequest], None]) -> None:
         """Let `modifier` change `request`, and add to `changes` what is to be made of the response.
 
         It is called now, and again if the request is read anew because it was held.
@@ -104,13 +110,13 @@ class Asked(Note):
         """It is handled; then its connection is closed in place of an answer."""
         self.drops = True
 
-    def hold(self) -> Held:
-        """It waits, and with it all that its connection sends later; after `Held.release` it is
+    def hold(self) -> HeldRequest:
+        """It waits, and with it all that its connection sends later; after `HeldRequest.release` it is
         shown again.
         """
         self.is_held = True
         if self.held is None:
-            self.held = Held(self)
+            self.held = HeldRequest(self)
         return self.held
 
     def answered(self, chunks: Chunks) -> None:
@@ -118,21 +124,23 @@ class Asked(Note):
             self.note.answered(chunks)
 
 
-RequestHook: TypeAlias = Callable[[Asked], None]
+RequestHook: TypeAlias = Callable[[InterceptedRequest], None]
 
 
-class Held(Later):
+class HeldRequest(DeferredResponse):
     """The answer to a request that is not even begun."""
 
     __slots__ = ("_again", "_asked", "_frame")
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: InterceptedRequest) -> None:
         super().__init__(_nobody, _nobody, overlaps=asked.route.overlaps)
         self._asked = asked
         self._frame = bytearray()
-        self._again: Callable[[Asked, memoryview], Chunks | Later | None] | None = None
+        self._again: Callable[[InterceptedRequest, memoryview], Chunks | DeferredResponse | None] | None = None
 
-    def keep(self, frame: memoryview, again: Callable[[Asked, memoryview], Chunks | Later | None]) -> Held:
+    def keep(
+        self, frame: memoryview, again: Callable[[InterceptedRequest, memoryview], Chunks | DeferredResponse | None]
+    ) -> HeldRequest:
         """Hold the connection, until `release` has `again(asked, frame)` begin with a copy of this
         frame.
         """
@@ -158,12 +166,12 @@ class Held(Later):
             return
         asked.connection.let_go()
         if answer is not self:
-            assert not isinstance(answer, Later), "a held request has one answer"
+            assert not isinstance(answer, DeferredResponse), "a held request has one answer"
             self.chunks = answer or []
             asked.connection.answered()
 
-    def wait_with(self, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> Held:
-        """It is begun, and its handler waits: from here on this is a `Later` as any other."""
+    def wait_with(self, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> HeldRequest:
+        """It is begun, and its handler waits: from here on this is a `DeferredResponse` as any other."""
         self._done = done
         self._failed = failed
         return self
@@ -177,7 +185,7 @@ def _nobody(found: Any) -> None:
     raise AssertionError("nobody waits yet")
 
 
-class Hooks:
+class BrokerHooks:
     """The hooks of one broker, which outlive its restarts. `record` is asked first, then `requests`
     in order, until one settles it.
 
@@ -186,7 +194,7 @@ class Hooks:
 
     __slots__ = ("_cancels", "_lock", "record", "requests", "storage")
 
-    def __init__(self, record: Recorder | None = None) -> None:
+    def __init__(self, record: RequestRecorder | None = None) -> None:
         self.record = record
         self.requests: tuple[RequestHook, ...] = ()
         self.storage = StorageHooks()

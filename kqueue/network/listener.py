@@ -10,9 +10,9 @@ import socket
 from kqueue.base.errors import ListenFailed
 from kqueue.base.settings import Config
 from kqueue.base.timers import Timer
-from kqueue.config.addresses import Address, ListenerPlan
-from kqueue.network.connections import Hub
-from kqueue.network.limits import ConnectionLimits, Rate
+from kqueue.config.listeners import ListenerAddress, ListenerConfig
+from kqueue.network.connection_quotas import ConnectionQuotas, RateLimiter
+from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.session import Session
 from kqueue.storage.descriptor_cache import PROCESS
 
@@ -32,7 +32,13 @@ class Listener:
     """
 
     def __init__(
-        self, plan: ListenerPlan, bound: socket.socket, hub: Hub, limits: ConnectionLimits, rate: Rate, config: Config
+        self,
+        plan: ListenerConfig,
+        bound: socket.socket,
+        hub: ConnectionRegistry,
+        limits: ConnectionQuotas,
+        rate: RateLimiter,
+        config: Config,
     ) -> None:
         self.plan = plan
         self.port: int = bound.getsockname()[1]
@@ -131,7 +137,7 @@ class Listener:
         self._rest = self._hub.later(seconds * 1000, self.start)
 
 
-def bind(address: Address, config: Config) -> socket.socket:
+def bind(address: ListenerAddress, config: Config) -> socket.socket:
     """A socket that is bound to `address` and does not listen yet. Raises ListenFailed."""
     try:
         return _bind(address, config["socket.receive.buffer.bytes"])
@@ -139,11 +145,11 @@ def bind(address: Address, config: Config) -> socket.socket:
         raise _refused(address, error) from None
 
 
-def _refused(address: Address, error: OSError) -> ListenFailed:
+def _refused(address: ListenerAddress, error: OSError) -> ListenFailed:
     return ListenFailed(f"listener {address} can't be opened: {error.strerror or error}")
 
 
-def _bind(address: Address, receive_bytes: int) -> socket.socket:
+def _bind(address: ListenerAddress, receive_bytes: int) -> socket.socket:
     family, host = _family(address)
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -161,7 +167,7 @@ def _bind(address: Address, receive_bytes: int) -> socket.socket:
     return sock
 
 
-def _family(address: Address) -> tuple[socket.AddressFamily, str]:
+def _family(address: ListenerAddress) -> tuple[socket.AddressFamily, str]:
     """The protocol family and the numeric host; a name that has both gets IPv4, as most clients try
     it.
     """

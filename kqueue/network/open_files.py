@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from kqueue.network.connections import Hub
+from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.session import Session
 from kqueue.storage.descriptor_cache import PROCESS, OpenFiles
 
@@ -23,12 +23,14 @@ do not.
 """
 
 
-class OpenFilesWatch:
+class OpenFilesGuard:
     """Counts the connections of `hub` against the open files, and closes some when files are
     scarce; `start` and `stop` once each.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, hub: Hub, open_files: OpenFiles = PROCESS) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, hub: ConnectionRegistry, open_files: OpenFiles = PROCESS
+    ) -> None:
         self._loop = loop
         self._hub = hub
         self._open_files = open_files

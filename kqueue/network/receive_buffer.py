@@ -11,7 +11,7 @@ import mmap
 
 from kqueue.base.errors import MalformedMessage
 from kqueue.base.settings import KiB, MiB
-from kqueue.network.limits import Budget, Paused
+from kqueue.network.connection_quotas import BudgetWaiter, RequestBudget
 from kqueue.wire.frame import LENGTH, LENGTH_SIZE, frame_size
 
 RECEIVE_BYTES = 128 * KiB
@@ -23,8 +23,8 @@ for the whole of it.
 _EMPTY = memoryview(b"")
 
 
-class Buffers:
-    """Buffers for single large requests, used again while there is a demand.
+class BufferPool:
+    """BufferPool for single large requests, used again while there is a demand.
 
     They are anonymous maps: a page that nothing was written to takes no memory, so a length that
     lies costs nothing. At most `KEPT_BYTES_MAX` are kept for the next request.
@@ -60,7 +60,7 @@ class Buffers:
         self.kept_bytes = 0
 
 
-class Intake:
+class ReceiveBuffer:
     """The input of one connection. `shared` is the server's receive buffer, `who` is resumed when
     the budget has room again.
     """
@@ -80,7 +80,7 @@ class Intake:
     )
 
     def __init__(
-        self, shared: memoryview, buffers: Buffers, budget: Budget, who: Paused, request_bytes_max: int
+        self, shared: memoryview, buffers: BufferPool, budget: RequestBudget, who: BudgetWaiter, request_bytes_max: int
     ) -> None:
         self._shared = shared
         self._buffers = buffers

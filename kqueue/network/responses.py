@@ -1,4 +1,4 @@
-"""Answers on their way to a connection: there at once as chunks, or `Later`."""
+"""Answers on their way to a connection: there at once as chunks, or `DeferredResponse`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Connection(Protocol):
         ...
 
 
-class Later:
+class DeferredResponse:
     """An answer that is not there yet: `chunks` is filled when it comes. `cancel` when nobody is
     left to read it.
 

@@ -34,7 +34,7 @@ TURN_BYTES_MAX = 4 * MiB
 """After so much the other connections have their turn, however fast this client reads."""
 
 
-class Pump:
+class SendQueue:
     """Sends what `push` was given, in order; `flush` begins, and callbacks of the loop go on with
     it.
 
@@ -259,6 +259,6 @@ class Pump:
         self._go_on()
 
 
-def memory_of(chunks: Sequence[Chunk]) -> int:
+def memory_bytes(chunks: Sequence[Chunk]) -> int:
     """Bytes of memory that these chunks hold; what lies in files holds none."""
     return sum([len(chunk) for chunk in chunks if isinstance(chunk, MEMORY)])

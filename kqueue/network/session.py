@@ -23,12 +23,12 @@ from collections import deque
 from kqueue.api.call import Call
 from kqueue.base.errors import KqueueError
 from kqueue.base.settings import KiB
-from kqueue.network.connections import Hub
-from kqueue.network.memory import OWED_PART, Holding, Meter, unread_bytes
-from kqueue.network.receive_buffer import HELD_BYTES_MAX, Intake
-from kqueue.network.responses import Chunks, Later
-from kqueue.network.send_queue import Pump, memory_of
-from kqueue.network.turns import UNKNOWN_TURN_S
+from kqueue.network.connections import ConnectionRegistry
+from kqueue.network.fair_scheduler import UNKNOWN_TURN_S
+from kqueue.network.memory_budgets import OWED_PART, MemoryHolding, ThroughputMeter, unread_bytes
+from kqueue.network.receive_buffer import HELD_BYTES_MAX, ReceiveBuffer
+from kqueue.network.responses import Chunks, DeferredResponse
+from kqueue.network.send_queue import SendQueue, memory_bytes
 
 PRODUCE = b"\0\0"
 """The first two bytes of a Produce request: its API key."""
@@ -82,7 +82,7 @@ class Session:
         "turn_s",
     )
 
-    def __init__(self, hub: Hub, sock: socket.socket, host: str, port: int, listener: str) -> None:
+    def __init__(self, hub: ConnectionRegistry, sock: socket.socket, host: str, port: int, listener: str) -> None:
         self._hub = hub
         self._socket = sock
         self.host = host
@@ -90,9 +90,9 @@ class Session:
         self.client_host = f"/{host}"
         self.listener = listener
         self.call: Call | None = None
-        self._pump = Pump(sock, hub.loop, hub.jobs, failed=self._lost, drained=self._resume)
-        self._intake = Intake(hub.received, hub.buffers, hub.budget, self, hub.bounds.request_bytes)
-        self._answers: deque[Chunks | Later] = deque()
+        self._pump = SendQueue(sock, hub.loop, hub.jobs, failed=self._lost, drained=self._resume)
+        self._intake = ReceiveBuffer(hub.received, hub.buffers, hub.budget, self, hub.bounds.request_bytes)
+        self._answers: deque[Chunks | DeferredResponse] = deque()
         self._answers_bytes = 0
         self._owed_bytes_max = hub.bounds.response_bytes // 2
         self._closed = self._stopping = self._crowded = self._held = self._silent = False
@@ -100,9 +100,9 @@ class Session:
         self._stuck_ms = 0.0  # since when it is blocked, or a request that counts as memory waits
         self._owed_bytes = 0  # as it is counted in the budget of all
         self._parked_bytes = 0  # of a decoded request that waits
-        self._sender_meter: Meter | None = None
-        self._reader_meter: Meter | None = None
-        self._queued = False  # in the queue of `Turns`
+        self._sender_meter: ThroughputMeter | None = None
+        self._reader_meter: ThroughputMeter | None = None
+        self._queued = False  # in the queue of `FairScheduler`
         self.served_s, self.turn_s = 0.0, UNKNOWN_TURN_S
         self._overlapping = False  # all unanswered requests are Produces
         self._heard_bytes = self._heard_seen = self._sent_seen = 0
@@ -123,7 +123,7 @@ class Session:
 
     @property
     def held_regions(self) -> int:
-        """Parts of log files that the client did not take yet; see `Pump`."""
+        """Parts of log files that the client did not take yet; see `SendQueue`."""
         return self._pump.held_regions
 
     @property
@@ -222,7 +222,7 @@ class Session:
         answer = self._hub.start(frame, self)
         if answer is None:
             return
-        if isinstance(answer, Later):
+        if isinstance(answer, DeferredResponse):
             self._overlapping = answer.overlaps and (self._overlapping or not self._answers)
             self._answers.append(answer)
             self._hub.waiting_requests += 1
@@ -233,7 +233,7 @@ class Session:
         elif self._answers:
             self._answers.append(answer)
             self._hub.waiting_requests += 1
-            self._answers_bytes += memory_of(answer)
+            self._answers_bytes += memory_bytes(answer)
         else:
             self._pump.push(answer)
 
@@ -274,7 +274,7 @@ class Session:
         answers = self._answers
         while answers and not self._closed:
             first = answers[0]
-            if isinstance(first, Later):
+            if isinstance(first, DeferredResponse):
                 if first.chunks is None:
                     break
                 chunks = first.chunks
@@ -282,7 +282,7 @@ class Session:
                     self._unpark()
             else:
                 chunks = first
-                self._answers_bytes -= memory_of(chunks)
+                self._answers_bytes -= memory_bytes(chunks)
             answers.popleft()
             self._hub.waiting_requests -= 1
             self._push(chunks)
@@ -335,7 +335,7 @@ class Session:
         self._hub.loop.add_reader(self._socket, self._readable)
 
     def go_on(self) -> None:
-        """There is room for requests or answers again (see `Budget`, `AnswerBudget`)."""
+        """There is room for requests or answers again (see `RequestBudget`, `ResponseBudget`)."""
         self._crowded = False
         self._resume()
 
@@ -372,7 +372,7 @@ class Session:
     def expire(self) -> None:
         """Answer what waits with a deadline as if it had come."""
         for answer in list(self._answers):
-            if isinstance(answer, Later):
+            if isinstance(answer, DeferredResponse):
                 answer.expire()
 
     # --- the end
@@ -411,31 +411,31 @@ class Session:
         if self._intake.missing_bytes:
             heard_bytes = self._heard_bytes + unread_bytes(self._socket)
             if self._sender_meter is None:
-                self._sender_meter = Meter(heard_bytes, now_ms)
+                self._sender_meter = ThroughputMeter(heard_bytes, now_ms)
             self._sender_meter.sample(heard_bytes, now_ms)
         else:
             self._sender_meter = None
         if self._owed_bytes and not self._silent:
             self._pump.try_again()
             if self._reader_meter is None:
-                self._reader_meter = Meter(self._pump.sent_bytes, now_ms)
+                self._reader_meter = ThroughputMeter(self._pump.sent_bytes, now_ms)
             self._reader_meter.sample(self._pump.sent_bytes, now_ms)
         else:
             self._reader_meter = None
 
-    def request_holding(self) -> Holding | None:
+    def request_holding(self) -> MemoryHolding | None:
         """What it holds of the memory for requests; None: nothing, or it is not to blame, or that
         is not known yet.
         """
         held = self._intake.counted_bytes + self._parked_bytes
         stuck_ms = self._hub.clock.monotonic_ms() - self._stuck_ms
         if self._answers and (self._blocked or self._parked_bytes) and stuck_ms > self._hub.bounds.slow_holder_ms:
-            return Holding(held, 0, 0, math.inf)  # its own request waits, and keeps this memory
+            return MemoryHolding(held, 0, 0, math.inf)  # its own request waits, and keeps this memory
         if self._sender_meter is None or (not self._reading and unread_bytes(self._socket) >= READY_BYTES):
             return None
         return self._sender_meter.holding(held, self._intake.missing_bytes)
 
-    def answer_holding(self) -> Holding | None:
+    def answer_holding(self) -> MemoryHolding | None:
         """What it holds of the memory for answers; None: nothing, or its rate is not known yet."""
         return None if self._reader_meter is None else self._reader_meter.holding(self._owed_bytes, self._owed_bytes)
 
@@ -462,7 +462,7 @@ class Session:
         self._closed = True
         self._pause()
         for answer in self._answers:
-            if isinstance(answer, Later):
+            if isinstance(answer, DeferredResponse):
                 answer.cancel()
         self._hub.waiting_requests -= len(self._answers)
         self._answers.clear()

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from kqueue.api.naming import NAMING, find_api, wanted_by
 from kqueue.embedded import Broker
-from kqueue.embedded.requests import TOPICS_SHOWN, legible, listing
-from kqueue.network.interception import Asked
+from kqueue.embedded.request_log import TOPICS_SHOWN, legible, listing
+from kqueue.network.interception import InterceptedRequest
 from kqueue.storage.fault_injection import InjectedFailure
 from kqueue.testing.fault_kinds import (
     ANY_API,
@@ -281,7 +281,7 @@ class Faults:
             raise ValueError(f"{name} requests name no topics: leave out topic and partition")
         return Which(name, topic, partition, client_id, times, after, probability)
 
-    def _show(self, asked: Asked) -> None:
+    def _show(self, asked: InterceptedRequest) -> None:
         """Let each fault have its turn with a request; on the broker's thread."""
         for fault in self._request_faults:
             if asked.settled:
@@ -302,7 +302,7 @@ class Faults:
                 return failure
         return None
 
-    def _note(self, fault: Fault, asked: Asked) -> None:
+    def _note(self, fault: Fault, asked: InterceptedRequest) -> None:
         broker = asked.call.broker
         time = datetime.fromtimestamp(broker.clock.wall_ms() / 1000, UTC)
         named = wanted_by(asked.request, asked.api, broker)

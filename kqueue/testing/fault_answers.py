@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from kqueue.api.errors import CodedError
 from kqueue.api.naming import Named, name_of, partition_index, topic_key, wanted_by
-from kqueue.network.interception import Asked
+from kqueue.network.interception import InterceptedRequest
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kqueue.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -82,7 +82,7 @@ _SHAPES = {
 }
 
 
-def refuse(asked: Asked, error: CodedError, choice: Choice) -> None:
+def refuse(asked: InterceptedRequest, error: CodedError, choice: Choice) -> None:
     """Have `asked` answered with `error`, in so far as it is meant; the rest goes on to the next
     fault, and is carried out.
     """
@@ -96,7 +96,7 @@ def refuse(asked: Asked, error: CodedError, choice: Choice) -> None:
         asked.modify(lambda asked: _refuse_part(asked, error, choice, _SHAPES[asked.api]))
 
 
-def _refuse_part(asked: Asked, error: CodedError, choice: Choice, shape: _Shape) -> None:
+def _refuse_part(asked: InterceptedRequest, error: CodedError, choice: Choice, shape: _Shape) -> None:
     """Take out of the request what is meant, and put its errors into the response."""
     request = asked.request
     meant, rest = _split(asked, getattr(request, shape.topics), choice, shape)
@@ -115,7 +115,7 @@ def _refuse_part(asked: Asked, error: CodedError, choice: Choice, shape: _Shape)
     asked.changes.append(lambda response: _with_errors(response, errors, shape))
 
 
-def _split(asked: Asked, topics: list[Any], choice: Choice, shape: _Shape) -> tuple[list[Any], list[Any]]:
+def _split(asked: InterceptedRequest, topics: list[Any], choice: Choice, shape: _Shape) -> tuple[list[Any], list[Any]]:
     meant: list[Any] = []
     rest: list[Any] = []
     for topic in topics:
@@ -144,7 +144,7 @@ def _with_errors(response: Any, errors: list[Any], shape: _Shape) -> Any:
 # --- Metadata
 
 
-def _refuse_metadata(asked: Asked, code: ErrorCode, choice: Choice) -> None:
+def _refuse_metadata(asked: InterceptedRequest, code: ErrorCode, choice: Choice) -> None:
     request = asked.request
     taken: list[tuple[Any, str | bytes]] = []
     asks_all = _asks_all(asked)
@@ -171,7 +171,7 @@ def _refuse_metadata(asked: Asked, code: ErrorCode, choice: Choice) -> None:
     asked.changes.append(change)
 
 
-def _asks_all(asked: Asked) -> bool:
+def _asks_all(asked: InterceptedRequest) -> bool:
     topics = asked.request.topics
     return topics is None or (asked.version == 0 and not topics)
 
@@ -190,7 +190,7 @@ def _fail_topic(topic: MetadataResponseTopic, code: ErrorCode, choice: Choice) -
 # --- Fetch
 
 
-def _refuse_fetch(asked: Asked, error: CodedError, choice: Choice) -> None:
+def _refuse_fetch(asked: InterceptedRequest, error: CodedError, choice: Choice) -> None:
     request, broker = asked.request, asked.call.broker
     keys = _fetched(asked)
     meant = {(topic, index) for topic, index in keys if choice.has(name_of(topic, broker), index)}
@@ -202,7 +202,7 @@ def _refuse_fetch(asked: Asked, error: CodedError, choice: Choice) -> None:
     asked.changes.append(lambda response: _fail_fetched(response, meant, error.code, asked.version))
 
 
-def _fetched(asked: Asked) -> list[tuple[str | bytes, int]]:
+def _fetched(asked: InterceptedRequest) -> list[tuple[str | bytes, int]]:
     request = asked.request
     forgotten = {(topic_key(one), index) for one in request.forgotten_topics_data for index in one.partitions}
     named = {(topic_key(one), each.partition): None for one in request.topics for each in one.partitions}
@@ -234,7 +234,7 @@ def _failed(index: int, code: ErrorCode) -> PartitionData:
     return PartitionData(partition_index=index, error_code=code, high_watermark=UNKNOWN, records=b"")
 
 
-def is_meant(asked: Asked, choice: Choice) -> bool:
+def is_meant(asked: InterceptedRequest, choice: Choice) -> bool:
     """Whether the request names what is meant."""
     if choice.is_all:
         return True

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 from kqueue.api.errors import CodedError
 from kqueue.base.errors import DiskFull, StorageFailed
 from kqueue.embedded.event_loops import check_may_block
-from kqueue.network.interception import Asked, Held
+from kqueue.network.interception import HeldRequest, InterceptedRequest
 from kqueue.network.responses import Connection
 from kqueue.storage.fault_injection import InjectedFailure
 from kqueue.testing.fault_answers import Choice, is_meant, refuse
@@ -62,7 +62,7 @@ class Which:
     def choice(self) -> Choice:
         return Choice(self.topic, self.partition)
 
-    def fits(self, asked: Asked) -> bool:
+    def fits(self, asked: InterceptedRequest) -> bool:
         if self.api not in (ANY_API, asked.api) or (
             self.client_id is not None and self.client_id != asked.call.client_id
         ):
@@ -139,7 +139,7 @@ class Fault:
 class RequestFault(Fault):
     """A fault of requests: `apply` runs on the broker's thread."""
 
-    def apply(self, asked: Asked) -> None:
+    def apply(self, asked: InterceptedRequest) -> None:
         """Do it to this request."""
         raise NotImplementedError
 
@@ -149,7 +149,7 @@ class Failing(RequestFault):
         super().__init__(f"fail {which} with {error.name}", which, rng, changed)
         self._error = CodedError(error, f"a fault that was asked for: {error.name}")
 
-    def apply(self, asked: Asked) -> None:
+    def apply(self, asked: InterceptedRequest) -> None:
         refuse(asked, self._error, self.which.choice)
 
 
@@ -157,7 +157,7 @@ class Disconnecting(RequestFault):
     def __init__(self, which: Which, rng: Random, changed: threading.Condition) -> None:
         super().__init__(f"disconnect {which}", which, rng, changed)
 
-    def apply(self, asked: Asked) -> None:
+    def apply(self, asked: InterceptedRequest) -> None:
         asked.cut(f"a fault that was asked for: {self.what}")
 
 
@@ -165,7 +165,7 @@ class Dropping(RequestFault):
     def __init__(self, which: Which, rng: Random, changed: threading.Condition) -> None:
         super().__init__(f"drop_reply {which}", which, rng, changed)
 
-    def apply(self, asked: Asked) -> None:
+    def apply(self, asked: InterceptedRequest) -> None:
         asked.drop_reply()
 
 
@@ -182,7 +182,7 @@ class Holding(RequestFault):
     ) -> None:
         super().__init__(what, which, rng, changed)
         self._on_owner = on_owner
-        self._held: dict[Held, None] = {}
+        self._held: dict[HeldRequest, None] = {}
 
     def cancel(self) -> None:
         super().cancel()
@@ -193,7 +193,7 @@ class Holding(RequestFault):
             held, _ = self._held.popitem()
             held.release()
 
-    def _hold(self, asked: Asked) -> Held:
+    def _hold(self, asked: InterceptedRequest) -> HeldRequest:
         held = asked.hold()
         self._held[held] = None
         return held
@@ -211,12 +211,12 @@ class Delaying(Holding):
         super().__init__(f"delay {which} by {ms:g} ms", which, rng, changed, on_owner)
         self._ms = ms
 
-    def apply(self, asked: Asked) -> None:
+    def apply(self, asked: InterceptedRequest) -> None:
         broker: Broker = asked.call.broker
         held = self._hold(asked)
         broker.timers.at(broker.clock.monotonic_ms() + self._ms, lambda: self._over(held))
 
-    def _over(self, held: Held) -> None:
+    def _over(self, held: HeldRequest) -> None:
         if self._held.pop(held, False) is None:
             held.release()
 
@@ -242,7 +242,7 @@ class Partition(Holding):
             if self.which.client_id is None or (call is not None and call.client_id == self.which.client_id):
                 self._silence(connection)
 
-    def apply(self, asked: Asked) -> None:
+    def apply(self, asked: InterceptedRequest) -> None:
         self._hold(asked)
         self._silence(asked.connection)
 

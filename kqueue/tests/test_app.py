@@ -18,7 +18,7 @@ from kqueue.base.settings import Config
 from kqueue.config.catalog import CATALOG
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
-from kqueue.tests.network.wiring import API, Client, connect, request_bytes, serving, until
+from kqueue.tests.network.harness import API, Client, connect, request_bytes, serving, until
 from kqueue.wire.messages.create_topics import CreatableTopic
 from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kqueue.wire.messages.join_group import JoinGroupRequestProtocol

@@ -18,7 +18,7 @@ from kqueue.config.plugins import CONTRACTS
 REGISTRIES: dict[str, Registry[object]] = {row.group: row.registry for row in CONTRACTS if row.registry is not None}
 
 
-class Piece(NamedTuple):
+class PluginRef(NamedTuple):
     """One plugin on its way; `path` or `pickled` is where to find it, or `trouble` says why it
     stays behind.
     """
@@ -32,10 +32,10 @@ class Piece(NamedTuple):
     trouble: str = ""
 
 
-class Luggage(NamedTuple):
+class PluginManifest(NamedTuple):
     """`preferred`: group, name and id of each."""
 
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[PluginRef, ...] = ()
     preferred: tuple[tuple[str, str, int | None], ...] = ()
 
 
@@ -45,12 +45,12 @@ def pack() -> bytes | None:
     preferred = tuple(
         (group, entry.name, entry.id) for group, registry in REGISTRIES.items() for entry in registry.preferences()
     )
-    return pickle.dumps(Luggage(pieces, preferred)) if pieces or preferred else None
+    return pickle.dumps(PluginManifest(pieces, preferred)) if pieces or preferred else None
 
 
 def unpack(packed: bytes, staying: ExitStack) -> None:
     """Add to the registries of this process what `packed` holds, for as long as `staying` is open."""
-    luggage: Luggage = pickle.loads(packed)
+    luggage: PluginManifest = pickle.loads(packed)
     behind = {(piece.group, piece.name) for piece in luggage.pieces if not _arrived(piece, staying)}
     for group, name, id in luggage.preferred:
         if (group, name) in behind:
@@ -61,9 +61,9 @@ def unpack(packed: bytes, staying: ExitStack) -> None:
             REGISTRIES[group].lost(name, id, str(error))
 
 
-def _piece(group: str, guest: Guest[object]) -> Piece:
+def _piece(group: str, guest: Guest[object]) -> PluginRef:
     entry = guest.entry
-    piece = Piece(group, entry.name, entry.id, entry.origin, guest.path)
+    piece = PluginRef(group, entry.name, entry.id, entry.origin, guest.path)
     if guest.path is not None:
         return piece
     try:
@@ -72,7 +72,7 @@ def _piece(group: str, guest: Guest[object]) -> Piece:
         return piece._replace(trouble=f"{type(error).__name__}: {error}")
 
 
-def _arrived(piece: Piece, staying: ExitStack) -> bool:
+def _arrived(piece: PluginRef, staying: ExitStack) -> bool:
     registry, trouble = REGISTRIES[piece.group], piece.trouble
     if not trouble:
         try:

@@ -129,7 +129,7 @@ OPTIONS = (
     Option("kafka.delivery.timeout.ms", _number(1), 120_000, "both", "How long a broker that is away is waited for."),
     Option("kafka.request.timeout.ms", _number(1), 30_000, "both", "How long one answer is waited for."),
 )
-WITHOUT_MEANING = (
+UNDECLARED = (
     "checkpointLocation", "queryName", "includeHeaders",
     "kafka.buffer.memory", "kafka.client.dns.lookup", "kafka.connections.max.idle.ms", "kafka.enable.idempotence", "kafka.linger.ms",
     "kafka.max.block.ms", "kafka.max.in.flight.requests.per.connection", "kafka.max.request.size", "kafka.metadata.max.age.ms",
@@ -150,7 +150,7 @@ REFUSED = {
     "kafka.transactional.id": "use delivery=exactly-once",
 }
 _ASYNC = "asyncprogresstrackingenabled"
-TABLE = Table(OPTIONS, WITHOUT_MEANING, REFUSED, who="writers", prefix="asyncprogresstracking")
+TABLE = Table(OPTIONS, UNDECLARED, REFUSED, who="writers", prefix="asyncprogresstracking")
 
 
 @dataclass(frozen=True, slots=True)

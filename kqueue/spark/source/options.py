@@ -167,7 +167,7 @@ OPTIONS = (
         "kafka.max.partition.fetch.bytes", _number(1), 16 * MiB, "both", "Bytes of one fetch; a batch may be larger."
     ),
 )
-WITHOUT_MEANING = (
+UNDECLARED = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
     "kafka.allow.auto.create.topics", "kafka.check.crcs", "kafka.client.dns.lookup", "kafka.client.rack", "kafka.connections.max.idle.ms",
     "kafka.exclude.internal.topics", "kafka.fetch.max.bytes", "kafka.fetch.max.wait.ms", "kafka.fetch.min.bytes",
@@ -188,7 +188,7 @@ REFUSED = {
 }
 TRIGGERS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 """Batch queries take them, say so in the log, and pass over them, as Spark's Kafka source does."""
-TABLE = Table(OPTIONS, WITHOUT_MEANING, REFUSED, who="readers")
+TABLE = Table(OPTIONS, UNDECLARED, REFUSED, who="readers")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,19 +16,19 @@ from kqueue.base.errors import InvalidConfig, SettingError
 from kqueue.config.catalog import CATALOG
 from kqueue.config.kafka_settings import (
     _PREFIXES,
-    FORMER,
     REASONS,
     REFUSALS,
-    WITHOUT_MEANING,
-    Effect,
+    REMOVED,
+    UNDECLARED,
+    SettingEffect,
     all_settings,
     effect_of,
-    has_no_meaning,
+    is_undeclared,
     reason_for,
     refusal_of,
 )
 from kqueue.config.properties import read_config
-from kqueue.tests.network.wiring import connect, serving
+from kqueue.tests.network.harness import connect, serving
 
 SOURCE = Path(kqueue.__file__).parent
 DATA = Path(__file__).parent.parent / "data"
@@ -41,13 +41,13 @@ BY_THEIR_RULE = {
 
 
 def test_no_setting_that_a_layer_reads_is_called_meaningless() -> None:
-    assert sorted(name for name in CATALOG.broker if has_no_meaning(name)) == [], (
+    assert sorted(name for name in CATALOG.broker if is_undeclared(name)) == [], (
         "it has a meaning now: take it out of the table"
     )
 
 
 def test_the_two_tables_share_no_name() -> None:
-    assert not WITHOUT_MEANING & FORMER
+    assert not UNDECLARED & REMOVED
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_the_two_tables_share_no_name() -> None:
     ],
 )
 def test_settings_of_kafka_are_known(name: str) -> None:
-    assert has_no_meaning(name)
+    assert is_undeclared(name)
 
 
 @pytest.mark.parametrize("name", ["", "log.dirs", "num.network.thread", "kqueue.flush", "listener.name"])
 def test_others_are_not(name: str) -> None:
-    assert not has_no_meaning(name)
+    assert not is_undeclared(name)
     if name not in CATALOG.broker:
         with pytest.raises(KeyError):
             effect_of(name, None)
@@ -88,16 +88,16 @@ def test_every_setting_of_kafka_is_in_the_list_once(scope: str) -> None:
 
 
 def test_each_setting_has_one_effect_and_a_reason() -> None:
-    for name in (*WITHOUT_MEANING, *FORMER, *(f"{prefix}x" for prefix in _PREFIXES)):
+    for name in (*UNDECLARED, *REMOVED, *(f"{prefix}x" for prefix in _PREFIXES)):
         effect = effect_of(name, None)
-        assert effect is (Effect.REFUSED if refusal_of(name) else Effect.WARNED)
+        assert effect is (SettingEffect.REFUSED if refusal_of(name) else SettingEffect.WARNED)
         assert reason_for(name)
     for _, reason in REASONS:
         assert reason
 
 
 def test_no_pattern_is_there_for_nothing() -> None:
-    names = [*WITHOUT_MEANING, *FORMER, *(f"{prefix}x" for prefix in _PREFIXES), "listener.name.x.max.connections"]
+    names = [*UNDECLARED, *REMOVED, *(f"{prefix}x" for prefix in _PREFIXES), "listener.name.x.max.connections"]
     names += ["listener.name.x.max.connection.creation.rate"]
     for pattern, _ in REASONS:
         first = [name for name in names if next((one for one, _ in REASONS if re.match(one, name)), None) == pattern]
@@ -106,7 +106,7 @@ def test_no_pattern_is_there_for_nothing() -> None:
         assert any(re.fullmatch(pattern, name) for name in names), f"nothing is refused by {pattern}"
 
 
-@pytest.mark.parametrize("name", sorted(WITHOUT_MEANING | FORMER))
+@pytest.mark.parametrize("name", sorted(UNDECLARED | REMOVED))
 def test_what_is_not_declared_is_warned_of_once_or_refused(name: str, caplog: pytest.LogCaptureFixture) -> None:
     if refusal_of(name) is not None:
         with pytest.raises(SettingError, match=f"{re.escape(name)} asks for .*; remove it to serve without"):

@@ -11,7 +11,14 @@ import kqueue.testing
 from kqueue.base.errors import PluginError, SettingError
 from kqueue.base.settings import Config
 from kqueue.config.catalog import CATALOG
-from kqueue.config.plugins import CONTRACTS, Objects, metadata_name, storage_maker, store_opener, use
+from kqueue.config.plugins import (
+    CONTRACTS,
+    PluginObjects,
+    metadata_store_factory,
+    metadata_store_name,
+    storage_factory,
+    use,
+)
 from kqueue.config.properties import read_config
 from kqueue.log.policies import POLICIES
 from kqueue.records.codecs import CODECS
@@ -66,7 +73,7 @@ def test_settings_bring_plugins_for_as_long_as_a_broker_lives() -> None:
 
 
 def test_objects_come_and_go_likewise() -> None:
-    objects = Objects(codecs=[MARKED, NAMED_GZIP], partitioners={"last": LastPartition}, cleanup_policies=[NEVER])
+    objects = PluginObjects(codecs=[MARKED, NAMED_GZIP], partitioners={"last": LastPartition}, cleanup_policies=[NEVER])
     with use(config(), objects):
         assert CODECS.entry("gzip").title("codec") == "codec 'named-gzip' of Broker(...)"
         assert PARTITIONERS.entry("last").origin == "Broker(...)"
@@ -75,7 +82,7 @@ def test_objects_come_and_go_likewise() -> None:
 
 
 def test_what_fails_takes_back_what_came_before_it() -> None:
-    objects = Objects(codecs=[MARKED], partitioners={"last": LastPartition, "murmur2": LastPartition})
+    objects = PluginObjects(codecs=[MARKED], partitioners={"last": LastPartition, "murmur2": LastPartition})
     with (
         pytest.raises(PluginError, match="'murmur2' .* is already held by 'murmur2' of kqueue"),
         use(config(), objects),
@@ -126,14 +133,14 @@ def test_names_are_known_when_the_settings_are_read(setting: str, value: str, wo
 
 
 def test_storages_and_stores_are_made_by_name_path_or_callable(tmp_path: Path) -> None:
-    assert storage_maker(config()) is LocalStorage
-    make = storage_maker(config(kqueue_storage=f"{HERE}:make_storage"))
+    assert storage_factory(config()) is LocalStorage
+    make = storage_factory(config(kqueue_storage=f"{HERE}:make_storage"))
     assert type(make(str(tmp_path)).open("a", create=True)).__name__ == "GuardedFile"
-    given = Objects(storage=OtherStorage, metadata=lambda folder: KeptStore())
-    assert storage_maker(config(), given)(str(tmp_path)).place == str(tmp_path)
-    assert store_opener(config(), given)("").read("/") == {}
-    assert store_opener(config(kqueue_metadata=f"{HERE}:open_store"))("a folder of a test").read("/") == {}
-    for setting, ask in (("kqueue.storage", storage_maker), ("kqueue.metadata", store_opener)):
+    given = PluginObjects(storage=OtherStorage, metadata=lambda folder: KeptStore())
+    assert storage_factory(config(), given)(str(tmp_path)).place == str(tmp_path)
+    assert metadata_store_factory(config(), given)("").read("/") == {}
+    assert metadata_store_factory(config(kqueue_metadata=f"{HERE}:open_store"))("a folder of a test").read("/") == {}
+    for setting, ask in (("kqueue.storage", storage_factory), ("kqueue.metadata", metadata_store_factory)):
         for path, words in (
             (f"{HERE}:make_nothing", "found NoneType without the method"),
             ("no_module:x", "can't be imported"),
@@ -143,10 +150,10 @@ def test_storages_and_stores_are_made_by_name_path_or_callable(tmp_path: Path) -
 
 
 def test_topics_are_kept_where_the_logs_are_unless_it_is_said() -> None:
-    assert metadata_name(config()) == "sqlite"
-    assert metadata_name(config(kqueue_storage="memory")) == "memory"
-    assert metadata_name(config(kqueue_storage="memory", kqueue_metadata="sqlite")) == "sqlite"
-    assert metadata_name(config(kqueue_storage=f"{HERE}:make_storage")) == "sqlite"
+    assert metadata_store_name(config()) == "sqlite"
+    assert metadata_store_name(config(kqueue_storage="memory")) == "memory"
+    assert metadata_store_name(config(kqueue_storage="memory", kqueue_metadata="sqlite")) == "sqlite"
+    assert metadata_store_name(config(kqueue_storage=f"{HERE}:make_storage")) == "sqlite"
 
 
 def test_a_brokers_default_may_name_a_policy_that_a_setting_brings() -> None:
@@ -159,9 +166,9 @@ def test_a_brokers_default_may_name_a_policy_that_a_setting_brings() -> None:
 def test_two_brokers_of_a_process_can_not_serve_one_id_by_two_codecs() -> None:
     other: Any = MarkedCodec("other", 1)
     with (
-        use(config(), Objects(codecs=[NAMED_GZIP])),
+        use(config(), PluginObjects(codecs=[NAMED_GZIP])),
         pytest.raises(PluginError, match="'other' of .* can't serve id 1: 'named-gzip' of .* is preferred"),
-        use(config(), Objects(codecs=[other])),
+        use(config(), PluginObjects(codecs=[other])),
     ):
         pass
     assert CODECS.get("gzip").name == "gzip"

@@ -19,7 +19,7 @@ from kqueue.api import personas
 from kqueue.base.errors import SettingError
 from kqueue.schema import decode, encode
 from kqueue.tests.embedded.test_broker import ask
-from kqueue.tests.network.wiring import API, framed
+from kqueue.tests.network.harness import API, framed
 from kqueue.wire.headers import read_response_header, request_header
 from kqueue.wire.messages.api_versions import ApiVersionsResponse
 

@@ -19,7 +19,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 import kqueue
-from kqueue.network.interception import Asked
+from kqueue.network.interception import InterceptedRequest
 from kqueue.storage.fault_injection import InjectedFailure
 
 ROUNDS = 100
@@ -42,7 +42,7 @@ class HeldDisk:
     def release(self) -> None:
         self._may_sync.set()
 
-    def show(self, asked: Asked) -> None:
+    def show(self, asked: InterceptedRequest) -> None:
         if asked.api in self._apis:
             asyncio.get_running_loop().call_soon(self._may_sync.set)  # after the handler has returned
 

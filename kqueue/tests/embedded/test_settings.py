@@ -8,7 +8,7 @@ import pytest
 from kqueue.base.errors import SettingError
 from kqueue.config.properties import make_config
 from kqueue.embedded.settings import DEFAULTS, pinned, values_of
-from kqueue.tests.network.wiring import serving
+from kqueue.tests.network.harness import serving
 
 
 def test_nothing_given_means_memory_and_a_free_port_on_this_machine() -> None:

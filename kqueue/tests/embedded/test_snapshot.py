@@ -15,7 +15,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 import kqueue
 from kqueue.base.errors import SnapshotRefused
-from kqueue.embedded.inside.records import Record
+from kqueue.embedded.inspection.records import Record
 from kqueue.log_tools.verify import verify
 from kqueue.metadata.memory import MemoryStore
 from kqueue.storage import MemoryStorage

@@ -17,7 +17,7 @@ from kqueue.network.session import Session
 from kqueue.schema import encode
 from kqueue.tests.embedded.clients import KINDS, Clients, clients, until
 from kqueue.tests.embedded.test_broker import ask, produce
-from kqueue.tests.network.wiring import API, framed
+from kqueue.tests.network.harness import API, framed
 from kqueue.wire.headers import request_header
 from kqueue.wire.messages.fetch import FetchPartition, FetchTopic
 from kqueue.wire.messages.join_group import JoinGroupRequestProtocol

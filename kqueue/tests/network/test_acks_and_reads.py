@@ -13,7 +13,7 @@ import pytest
 from kqueue.app import Server
 from kqueue.records.batch import Record
 from kqueue.records.builder import build_batch
-from kqueue.tests.network.wiring import Client, connect, serving
+from kqueue.tests.network.harness import Client, connect, serving
 from kqueue.tests.test_app import create_topic
 from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
 from kqueue.wire.messages.fetch import FetchPartition, FetchTopic

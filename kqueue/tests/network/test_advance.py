@@ -15,9 +15,9 @@ from kqueue.base.timers import Timers
 from kqueue.broker.waiting import Wait, Waiting
 from kqueue.network import advance as push_module
 from kqueue.network.advance import push
-from kqueue.network.ticker import Ticker
-from kqueue.tests.network.wiring import serving, until
-from kqueue.workers.jobs import ThreadJobs
+from kqueue.network.loop_driver import LoopDriver
+from kqueue.tests.network.harness import serving, until
+from kqueue.workers.executor import JobExecutor
 
 DAY_MS = 86_400_000
 
@@ -30,10 +30,10 @@ class Room:
         self.clock = PushedClock()
         self.timers = Timers(self.clock)
         self.waiting = Waiting(self.timers, self.clock)
-        self.jobs = ThreadJobs(loop, 2)
+        self.jobs = JobExecutor(loop, 2)
         self.start_ms = self.clock.monotonic_ms()
         self.ran: list[tuple[str, int]] = []
-        self.ticker = Ticker(loop, self.clock, self.timers, self.waiting, lambda: None)
+        self.ticker = LoopDriver(loop, self.clock, self.timers, self.waiting, lambda: None)
 
     def note(self, name: str) -> None:
         """That it ran, and when: in whole milliseconds from the start."""

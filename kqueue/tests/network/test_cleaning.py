@@ -16,7 +16,7 @@ from kqueue.log.policies import POLICIES, Cleanup, Compact, Drop, LogView, Progr
 from kqueue.log.sealed import SealedSegments
 from kqueue.records.batch import Record, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
-from kqueue.tests.network.wiring import serving, until
+from kqueue.tests.network.harness import serving, until
 
 SETTINGS = {"log.cleaner.backoff.ms": 20, "log.retention.check.interval.ms": 20, "log.cleaner.threads": 2}
 SEGMENT = {"segment.bytes": "2000", "file.delete.delay.ms": "50"}

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from kqueue.network.connections import SWEEP_MS, Bounds
+from kqueue.network.connections import SWEEP_MS, SessionLimits
+from kqueue.tests.network.harness import BOUNDS, network_harness, until
 from kqueue.tests.network.test_session import heartbeat
-from kqueue.tests.network.wiring import BOUNDS, until, wired
 from kqueue.workers.loop_pass import PASS_S
 
 
@@ -14,11 +14,11 @@ def test_the_bounds_are_those_of_the_settings() -> None:
     from kqueue.base.settings import Config
     from kqueue.config.catalog import CATALOG
 
-    bounds = Bounds.of(
+    bounds = SessionLimits.of(
         Config(CATALOG, {"socket.request.max.bytes": 2048, "queued.max.requests": 7, "connections.max.idle.ms": -1})
     )
-    assert bounds == Bounds(2048, 7, 100_000, 64 << 20, None, 30_000, 30_000, 10_000)
-    assert Bounds.of(Config(CATALOG)).idle_ms == 600_000
+    assert bounds == SessionLimits(2048, 7, 100_000, 64 << 20, None, 30_000, 30_000, 10_000)
+    assert SessionLimits.of(Config(CATALOG)).idle_ms == 600_000
 
 
 @pytest.mark.parametrize(("idle_ms", "sweep_ms"), [(None, SWEEP_MS), (600_000, SWEEP_MS), (2_000, 500), (4, 1)])
@@ -28,39 +28,39 @@ def test_sweeps_come_often_enough_for_the_shortest_limit(idle_ms: int | None, sw
 
 def test_there_is_no_timer_while_there_is_no_connection() -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            assert wiring.timers.next_deadline_ms() is None
-            client, _ = await wiring.connect()
-            assert wiring.timers.next_deadline_ms() == SWEEP_MS
+        async with network_harness() as harness:
+            assert harness.timers.next_deadline_ms() is None
+            client, _ = await harness.connect()
+            assert harness.timers.next_deadline_ms() == SWEEP_MS
             await client.close()
-            await until(lambda: bool(wiring.gone))
-            await wiring.pass_ms(2 * SWEEP_MS)
-            assert wiring.timers.next_deadline_ms() is None
+            await until(lambda: bool(harness.gone))
+            await harness.pass_ms(2 * SWEEP_MS)
+            assert harness.timers.next_deadline_ms() is None
 
     asyncio.run(test())
 
 
 def test_close_ends_every_connection_and_the_sweep() -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            wiring.serve("Heartbeat", heartbeat)
-            clients = [(await wiring.connect())[0] for _ in range(5)]
-            assert wiring.hub.unsent() == 0
-            wiring.hub.close()
+        async with network_harness() as harness:
+            harness.serve("Heartbeat", heartbeat)
+            clients = [(await harness.connect())[0] for _ in range(5)]
+            assert harness.hub.unsent() == 0
+            harness.hub.close()
             for client in clients:
                 assert await client.closed() == b""
-            assert len(wiring.gone) == 5
-            assert not wiring.hub.sessions
-            assert wiring.timers.next_deadline_ms() is None
+            assert len(harness.gone) == 5
+            assert not harness.hub.sessions
+            assert harness.timers.next_deadline_ms() is None
 
     asyncio.run(test())
 
 
 def test_answers_to_many_connections_are_sent_in_passes() -> None:
     async def test() -> None:
-        async with wired() as wiring:
+        async with network_harness() as harness:
             now_s, sent = 0.0, list[int]()
-            wiring.hub.turns.now = lambda: now_s
+            harness.hub.turns.now = lambda: now_s
 
             class Slow:
                 def flush(self) -> None:
@@ -69,8 +69,8 @@ def test_answers_to_many_connections_are_sent_in_passes() -> None:
                     sent.append(1)
 
             for _ in range(10):
-                wiring.hub.will_send(Slow())  # type: ignore[arg-type]
-            wiring.hub.flush()
+                harness.hub.will_send(Slow())  # type: ignore[arg-type]
+            harness.hub.flush()
             assert len(sent) == 4
             await asyncio.sleep(0)
             assert len(sent) == 8

@@ -11,12 +11,12 @@ import pytest
 
 from kqueue.app import Server, store_folder
 from kqueue.base.errors import StorageFailed
-from kqueue.config.properties import Given, make_config
+from kqueue.config.properties import SourcedValue, make_config
 from kqueue.log.folders.data_folders import Offline
 from kqueue.metadata.sqlite import FILE_NAME
 from kqueue.storage import LocalStorage
 from kqueue.storage.fault_injection import FaultInjectingStorage, InjectedFailure, StorageHooks
-from kqueue.tests.network.wiring import FREE_PORT, connect, serving
+from kqueue.tests.network.harness import FREE_PORT, connect, serving
 from kqueue.tests.test_app import create_topic, produce
 from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
 
@@ -111,7 +111,7 @@ def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:
         storages = [LocalStorage(tmp_path / "one"), FaultInjectingStorage(LocalStorage(tmp_path / "two"), hooks)]
         settings = {"listeners": FREE_PORT, "log.dirs": [str(tmp_path / "one")]}
         server = Server(
-            make_config({name: Given(value, "test") for name, value in settings.items()}), storages=storages
+            make_config({name: SourcedValue(value, "test") for name, value in settings.items()}), storages=storages
         )
         await server.start()
         try:

@@ -14,11 +14,11 @@ from kqueue.base.clock import SystemClock
 from kqueue.base.errors import MalformedMessage, StorageFailed, UnsupportedVersion
 from kqueue.base.timers import Timers
 from kqueue.broker.waiting import Wait, Waiting
+from kqueue.network.connection_quotas import ClientLog
 from kqueue.network.dispatch import Dispatcher
-from kqueue.network.limits import ClientLog
-from kqueue.network.responses import Later
+from kqueue.network.responses import DeferredResponse
 from kqueue.schema import join
-from kqueue.tests.network.wiring import API, request_bytes
+from kqueue.tests.network.harness import API, request_bytes
 from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
@@ -96,7 +96,7 @@ def test_a_handler_without_an_answer_gives_none() -> None:
 def test_a_wait_is_answered_later() -> None:
     desk = Desk(lambda request, call: Wait(("k",), None, lambda expired: HeartbeatResponse(error_code=9)))
     later = desk.start(version=0)
-    assert isinstance(later, Later)
+    assert isinstance(later, DeferredResponse)
     assert later.chunks is None
     desk.waiting.wake("k")
     desk.waiting.run_ready()

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from kqueue.app import Server
-from kqueue.config.properties import Given, make_config
+from kqueue.config.properties import SourcedValue, make_config
 from kqueue.records.batch import Record, iter_batches, iter_records
 from kqueue.records.builder import build_batch
-from kqueue.tests.network.wiring import FREE_PORT, Client, connect, until
+from kqueue.tests.network.harness import FREE_PORT, Client, connect, until
 from kqueue.tests.test_app import create_topic
 from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
 from kqueue.wire.messages.fetch import FetchPartition, FetchTopic
@@ -50,7 +50,7 @@ async def start(folder: Path, **settings: object) -> tuple[Server, Client]:
         "offsets.topic.num.partitions": 1,
     }
     given = {**values, **{name.replace("_", "."): value for name, value in settings.items()}}
-    server = Server(make_config({name: Given(value, "test") for name, value in given.items()}))
+    server = Server(make_config({name: SourcedValue(value, "test") for name, value in given.items()}))
     await server.start()
     return server, await connect(server)
 

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from kqueue.api.table import advertised
 from kqueue.app import Server
 from kqueue.tests.golden import FOLDER
-from kqueue.tests.network.wiring import Client, connect, framed, serving, until
+from kqueue.tests.network.harness import Client, connect, framed, serving, until
 from kqueue.tests.test_app import create_topic, produce
 
 HOSTILE = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))

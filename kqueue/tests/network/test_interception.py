@@ -11,10 +11,10 @@ import pytest
 
 from kqueue.base.errors import InvalidRequest
 from kqueue.broker.waiting import Wait
-from kqueue.network.interception import Asked, Held, Hooks
+from kqueue.network.interception import BrokerHooks, HeldRequest, InterceptedRequest
 from kqueue.network.session import Session
 from kqueue.storage.region import Region
-from kqueue.tests.network.wiring import BOUNDS, Client, KiB, Wiring, until, wired
+from kqueue.tests.network.harness import BOUNDS, Client, Harness, KiB, network_harness, until
 from kqueue.wire.messages.heartbeat import HeartbeatResponse
 
 
@@ -28,11 +28,11 @@ def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
     return run
 
 
-def hooked(wiring: Wiring, *hooks: Callable[[Asked], None]) -> list[str]:
+def hooked(harness: Harness, *hooks: Callable[[InterceptedRequest], None]) -> list[str]:
     """Serve Heartbeat with these hooks; the groups of handled requests go into the list."""
     handled: list[str] = []
-    made = Hooks()
-    wiring.dispatcher._hooks = made
+    made = BrokerHooks()
+    harness.dispatcher._hooks = made
     for hook in hooks:
         made.add(hook, lambda kind, path, size: None)
 
@@ -40,29 +40,29 @@ def hooked(wiring: Wiring, *hooks: Callable[[Asked], None]) -> list[str]:
         handled.append(request.group_id)  # type: ignore[attr-defined]
         return HeartbeatResponse(error_code=len(handled))
 
-    wiring.serve("Heartbeat", handle)
+    harness.serve("Heartbeat", handle)
     return handled
 
 
 @on_loop
 async def test_requests_stay_behind_one_that_is_held_and_other_connections_go_on() -> None:
-    held: list[Held] = []
+    held: list[HeldRequest] = []
 
-    def hook(asked: Asked) -> None:
+    def hook(asked: InterceptedRequest) -> None:
         if asked.request.group_id == "first" and not held:
             held.append(asked.hold())
 
-    async with wired() as wiring:
-        handled = hooked(wiring, hook)
-        client, _ = await wiring.connect()
-        other, _ = await wiring.connect()
+    async with network_harness() as harness:
+        handled = hooked(harness, hook)
+        client, _ = await harness.connect()
+        other, _ = await harness.connect()
         for number, group in enumerate(("first", "second", "third")):
             client.send("Heartbeat", 4, number, group_id=group)
         await other.ask("Heartbeat", 4, group_id="other")
         await until(lambda: bool(held))
         assert handled == ["other"]
         held[0].release()
-        wiring.hub.flush()
+        harness.hub.flush()
         assert [(await client.receive("Heartbeat", 4))[0] for _ in range(3)] == [0, 1, 2]
         assert handled == ["other", "first", "second", "third"]
         held[0].release()
@@ -70,15 +70,15 @@ async def test_requests_stay_behind_one_that_is_held_and_other_connections_go_on
 
 @on_loop
 async def test_a_request_may_be_held_again_and_again() -> None:
-    held: list[Held] = []
+    held: list[HeldRequest] = []
 
-    def hook(asked: Asked) -> None:
+    def hook(asked: InterceptedRequest) -> None:
         if asked.request.group_id == "a" and len(held) < 3:
             held.append(asked.hold())
 
-    async with wired() as wiring:
-        handled = hooked(wiring, hook)
-        client, _ = await wiring.connect()
+    async with network_harness() as harness:
+        handled = hooked(harness, hook)
+        client, _ = await harness.connect()
         client.send("Heartbeat", 4, 1, group_id="a")
         client.send("Heartbeat", 4, 2, group_id="b")
         for count in (1, 2, 3):
@@ -87,7 +87,7 @@ async def test_a_request_may_be_held_again_and_again() -> None:
                 await asyncio.sleep(0)
             assert handled == []
             held[-1].release()
-        wiring.hub.flush()
+        harness.hub.flush()
         assert [(await client.receive("Heartbeat", 4))[0] for _ in range(2)] == [1, 2]
         assert handled == ["a", "b"]
         assert len(set(held)) == 1
@@ -95,36 +95,36 @@ async def test_a_request_may_be_held_again_and_again() -> None:
 
 @on_loop
 async def test_what_is_held_when_its_connection_ends_is_never_begun() -> None:
-    held: list[Held] = []
-    async with wired() as wiring:
-        handled = hooked(wiring, lambda asked: None if held else held.append(asked.hold()))
-        client, session = await wiring.connect()
+    held: list[HeldRequest] = []
+    async with network_harness() as harness:
+        handled = hooked(harness, lambda asked: None if held else held.append(asked.hold()))
+        client, session = await harness.connect()
         client.send("Heartbeat", 4, group_id="a")
         await until(lambda: bool(held))
         session.close()
         held[0].release()
         assert handled == []
-        assert wiring.hub.waiting_requests == 0
+        assert harness.hub.waiting_requests == 0
 
 
 @on_loop
 async def test_a_held_request_that_must_fail_without_an_answer_ends_its_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    held: list[Held] = []
+    held: list[HeldRequest] = []
 
-    def hook(asked: Asked) -> None:
+    def hook(asked: InterceptedRequest) -> None:
         if not held:
             held.append(asked.hold())
         else:
             asked.modify(_fails)
 
-    def _fails(asked: Asked) -> None:
+    def _fails(asked: InterceptedRequest) -> None:
         raise InvalidRequest("read anew")
 
-    async with wired() as wiring:
-        hooked(wiring, hook)
-        client, _ = await wiring.connect()
+    async with network_harness() as harness:
+        hooked(harness, hook)
+        client, _ = await harness.connect()
         client.send("Heartbeat", 4, group_id="a")
         await until(lambda: bool(held))
         held[0]._asked.modifiers.append(_fails)
@@ -137,17 +137,17 @@ async def test_a_held_request_that_must_fail_without_an_answer_ends_its_connecti
 async def test_hooks_are_asked_in_order_until_one_settles_it() -> None:
     seen: list[str] = []
 
-    def first(asked: Asked) -> None:
+    def first(asked: InterceptedRequest) -> None:
         seen.append("first")
         asked.changes.append(lambda response: HeartbeatResponse(error_code=response.error_code, throttle_time_ms=9))
 
-    def second(asked: Asked) -> None:
+    def second(asked: InterceptedRequest) -> None:
         seen.append("second")
         asked.refuse(InvalidRequest("no"))
 
-    async with wired() as wiring:
-        handled = hooked(wiring, first, second, lambda asked: seen.append("third"))
-        client, _ = await wiring.connect()
+    async with network_harness() as harness:
+        handled = hooked(harness, first, second, lambda asked: seen.append("third"))
+        client, _ = await harness.connect()
         answer = await client.ask("Heartbeat", 4, group_id="a")
         assert (answer.error_code, answer.throttle_time_ms) == (42, 9)
         assert (handled, seen) == ([], ["first", "second"])
@@ -155,9 +155,9 @@ async def test_hooks_are_asked_in_order_until_one_settles_it() -> None:
 
 @on_loop
 async def test_a_change_of_an_answer_that_fails_is_an_error_of_the_request(caplog: pytest.LogCaptureFixture) -> None:
-    async with wired() as wiring:
-        hooked(wiring, lambda asked: asked.changes.append(lambda response: 1 / 0))
-        client, _ = await wiring.connect()
+    async with network_harness() as harness:
+        hooked(harness, lambda asked: asked.changes.append(lambda response: 1 / 0))
+        client, _ = await harness.connect()
         assert (await client.ask("Heartbeat", 4, group_id="a")).error_code == -1
         assert "ZeroDivisionError" in caplog.text
 
@@ -170,23 +170,23 @@ async def test_a_dropped_reply_waits_for_its_handler() -> None:
         handled.append(expired)
         return HeartbeatResponse()
 
-    async with wired() as wiring:
-        hooked(wiring, lambda asked: asked.drop_reply())
-        wiring.serve("Heartbeat", lambda request, call: Wait((), wiring.clock.monotonic_ms() + 100, retry))
-        client, session = await wiring.connect()
+    async with network_harness() as harness:
+        hooked(harness, lambda asked: asked.drop_reply())
+        harness.serve("Heartbeat", lambda request, call: Wait((), harness.clock.monotonic_ms() + 100, retry))
+        client, session = await harness.connect()
         client.send("Heartbeat", 4, group_id="a")
         await until(lambda: not session.quiet)
         assert handled == []
-        await wiring.pass_ms(101)
+        await harness.pass_ms(101)
         assert await client.closed() == b""
         assert handled == [True]
 
 
 @on_loop
 async def test_a_cut_connection_gets_what_was_answered_before() -> None:
-    async with wired() as wiring:
-        handled = hooked(wiring, lambda asked: asked.cut("as asked") if asked.request.group_id == "b" else None)
-        client, _ = await wiring.connect()
+    async with network_harness() as harness:
+        handled = hooked(harness, lambda asked: asked.cut("as asked") if asked.request.group_id == "b" else None)
+        client, _ = await harness.connect()
         for number, group in enumerate("abc"):
             client.send("Heartbeat", 4, number, group_id=group)
         assert (await client.receive("Heartbeat", 4))[0] == 0
@@ -197,8 +197,8 @@ async def test_a_cut_connection_gets_what_was_answered_before() -> None:
 # --- silence
 
 
-async def silent(wiring: Wiring) -> tuple[Client, Session]:
-    client, session = await wiring.connect()
+async def silent(harness: Harness) -> tuple[Client, Session]:
+    client, session = await harness.connect()
     await client.ask("Heartbeat", 4, group_id="a")
     session.silence()
     return client, session
@@ -206,36 +206,36 @@ async def silent(wiring: Wiring) -> tuple[Client, Session]:
 
 @on_loop
 async def test_a_silent_connection_neither_reads_nor_sends_nor_ends() -> None:
-    async with wired(BOUNDS._replace(idle_ms=1_000)) as wiring:
-        handled = hooked(wiring)
-        client, session = await silent(wiring)
+    async with network_harness(BOUNDS._replace(idle_ms=1_000)) as harness:
+        handled = hooked(harness)
+        client, session = await silent(harness)
         client.send("Heartbeat", 4, 5, group_id="b")
         session.answered()
-        await wiring.pass_ms(60_000)
-        assert (handled, wiring.gone) == (["a"], [])
+        await harness.pass_ms(60_000)
+        assert (handled, harness.gone) == (["a"], [])
         session.speak()
         assert (await client.receive("Heartbeat", 4))[0] == 5
         session.speak()
-        await wiring.pass_ms(500)
-        assert wiring.gone == []
-        await wiring.pass_ms(1_000)
-        assert wiring.gone == ["127.0.0.1"]  # idle since, which counts again
+        await harness.pass_ms(500)
+        assert harness.gone == []
+        await harness.pass_ms(1_000)
+        assert harness.gone == ["127.0.0.1"]  # idle since, which counts again
 
 
 @on_loop
 async def test_an_answer_stops_in_its_middle_and_goes_on() -> None:
     size = 2 * 1024 * KiB
-    async with wired() as wiring:
-        hooked(wiring)
-        client, session = await wiring.connect(receive_bytes=8 * KiB, send_bytes=8 * KiB)
+    async with network_harness() as harness:
+        hooked(harness)
+        client, session = await harness.connect(receive_bytes=8 * KiB, send_bytes=8 * KiB)
         session._pump.push([bytes(size)])
         session.flush()
         assert session._pump.waits_for_room
         session.silence()
         sent = session._pump.sent_bytes
         await client.reader.readexactly(sent)
-        await wiring.pass_ms(120_000)
-        assert (session._pump.sent_bytes, wiring.gone) == (sent, [])
+        await harness.pass_ms(120_000)
+        assert (session._pump.sent_bytes, harness.gone) == (sent, [])
         assert not session.owes_answers  # a stop does not wait for it
         session.speak()
         await client.reader.readexactly(size - sent)
@@ -255,13 +255,13 @@ async def test_what_was_read_ahead_waits_too() -> None:
         def is_cached(self, position: int, size: int) -> bool:
             return False
 
-    async with wired() as wiring:
-        hooked(wiring)
-        client, session = await wiring.connect()
+    async with network_harness() as harness:
+        hooked(harness)
+        client, session = await harness.connect()
         session._pump.push([Region(Cold(), 0, 100 * KiB)])
         session.flush()
         session.silence()
-        await wiring.jobs.drain()
+        await harness.jobs.drain()
         assert session._pump.sent_bytes == 0
         session.speak()
         assert len(await client.reader.readexactly(100 * KiB)) == 100 * KiB
@@ -269,10 +269,10 @@ async def test_what_was_read_ahead_waits_too() -> None:
 
 @on_loop
 async def test_the_end_comes_through_silence_all_the_same() -> None:
-    async with wired() as wiring:
-        hooked(wiring)
-        client, session = await silent(wiring)
-        wiring.hub.close()
+    async with network_harness() as harness:
+        hooked(harness)
+        client, session = await silent(harness)
+        harness.hub.close()
         session.silence()
         session.speak()
         assert await client.closed() == b""

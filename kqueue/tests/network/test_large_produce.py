@@ -14,7 +14,7 @@ from kqueue.api import slices
 from kqueue.app import Server
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests.api.harness import batch
-from kqueue.tests.network.wiring import Client, connect, serving, until
+from kqueue.tests.network.harness import Client, connect, serving, until
 from kqueue.tests.test_app import create_topic
 from kqueue.wire.messages.produce import PartitionProduceData, TopicProduceData
 

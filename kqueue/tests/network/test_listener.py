@@ -9,7 +9,7 @@ import pytest
 
 from kqueue.app import parse_overrides
 from kqueue.base.errors import ListenFailed, SettingError
-from kqueue.tests.network.wiring import connect, serving, until
+from kqueue.tests.network.harness import connect, serving, until
 
 
 def lines(caplog: pytest.LogCaptureFixture, words: str) -> list[str]:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from kqueue.schema import encode
-from kqueue.tests.network.wiring import API, framed, serving, until
+from kqueue.tests.network.harness import API, framed, serving, until
 from kqueue.wire.headers import request_header
 from kqueue.wire.messages.api_versions import ApiVersionsRequest
 

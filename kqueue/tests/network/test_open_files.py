@@ -19,7 +19,7 @@ from kqueue.base.settings import KiB
 from kqueue.storage import descriptor_cache
 from kqueue.storage.descriptor_cache import PROCESS
 from kqueue.tests.api.harness import batch
-from kqueue.tests.network.wiring import API, Client, connect, request_bytes, serving, until
+from kqueue.tests.network.harness import API, Client, connect, request_bytes, serving, until
 from kqueue.tests.test_app import create_topic
 from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

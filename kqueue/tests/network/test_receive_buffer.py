@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.errors import MalformedMessage
-from kqueue.network.limits import Budget
-from kqueue.network.receive_buffer import HELD_BYTES_MAX, RECEIVE_BYTES, Buffers, Intake
+from kqueue.network.connection_quotas import RequestBudget
+from kqueue.network.receive_buffer import HELD_BYTES_MAX, RECEIVE_BYTES, BufferPool, ReceiveBuffer
 
 KiB = 1024
 LIMIT = 1024 * KiB
@@ -17,14 +17,18 @@ class Nobody:
 
 
 def make_intake(
-    shared: bytearray | None = None, budget: Budget | None = None, buffers: Buffers | None = None
-) -> Intake:
-    return Intake(
-        memoryview(shared or bytearray(RECEIVE_BYTES)), buffers or Buffers(), budget or Budget(None), Nobody(), LIMIT
+    shared: bytearray | None = None, budget: RequestBudget | None = None, buffers: BufferPool | None = None
+) -> ReceiveBuffer:
+    return ReceiveBuffer(
+        memoryview(shared or bytearray(RECEIVE_BYTES)),
+        buffers or BufferPool(),
+        budget or RequestBudget(None),
+        Nobody(),
+        LIMIT,
     )
 
 
-def receive(intake: Intake, data: memoryview) -> int:
+def receive(intake: ReceiveBuffer, data: memoryview) -> int:
     """What a socket would do: fill the room with what there is."""
     room = intake.room()
     assert len(room) > 0
@@ -34,7 +38,7 @@ def receive(intake: Intake, data: memoryview) -> int:
     return count
 
 
-def drain(intake: Intake, count_max: int = 10**9) -> list[bytes]:
+def drain(intake: ReceiveBuffer, count_max: int = 10**9) -> list[bytes]:
     """End the turn; whole requests are overwritten, as handlers may do."""
     found = []
     while len(found) < count_max and (frame := intake.next()) is not None:
@@ -66,7 +70,7 @@ def test_however_the_bytes_arrive_the_requests_are_the_same(
 ) -> None:
     requests = [bytes([number % 251]) * size for number, size in enumerate(sizes)]
     stream = memoryview(b"".join(len(request).to_bytes(4, "big") + request for request in requests))
-    shared, budget, buffers = bytearray(RECEIVE_BYTES), Budget(None), Buffers()
+    shared, budget, buffers = bytearray(RECEIVE_BYTES), RequestBudget(None), BufferPool()
     intake, other = make_intake(shared, budget, buffers), make_intake(shared, budget, buffers)
     found: list[bytes] = []
     position = 0
@@ -90,7 +94,7 @@ def test_however_the_bytes_arrive_the_requests_are_the_same(
 
 @pytest.mark.parametrize("length", [-1, -(2**31), LIMIT + 1, 2**31 - 1])
 def test_a_length_below_zero_or_above_the_limit_is_refused_with_its_four_bytes(length: int) -> None:
-    buffers = Buffers()
+    buffers = BufferPool()
     intake = make_intake(buffers=buffers)
     receive(intake, memoryview(length.to_bytes(4, "big", signed=True)))
     with pytest.raises(MalformedMessage, match=f"found {length}"):
@@ -118,7 +122,7 @@ def test_a_connection_that_is_idle_owns_no_memory_and_one_within_a_request_no_mo
 
 
 def test_a_large_request_counts_what_has_arrived_not_what_its_length_promises() -> None:
-    budget = Budget(None)
+    budget = RequestBudget(None)
     intake = make_intake(budget=budget)
     receive(intake, memoryview(LIMIT.to_bytes(4, "big") + b"abc"))
     assert drain(intake) == []
@@ -133,7 +137,7 @@ def test_a_large_request_counts_what_has_arrived_not_what_its_length_promises() 
 
 
 def test_memory_that_the_system_refuses_is_an_error_not_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    buffers = Buffers()
+    buffers = BufferPool()
 
     def refuse(size: int) -> None:
         raise OSError(12, "Cannot allocate memory")
@@ -147,12 +151,12 @@ def test_memory_that_the_system_refuses_is_an_error_not_a_crash(monkeypatch: pyt
 
 @given(st.lists(st.integers(1, 40 * KiB * KiB), max_size=10))
 def test_buffers_are_large_enough_and_few_are_kept(sizes: list[int]) -> None:
-    buffers = Buffers()
+    buffers = BufferPool()
     taken = [buffers.take(size) for size in sizes]
     assert all(len(buffer) >= size for buffer, size in zip(taken, sizes, strict=True))
     for buffer in taken:
         buffers.give_back(buffer)
-    assert buffers.kept_bytes <= Buffers.KEPT_BYTES_MAX
+    assert buffers.kept_bytes <= BufferPool.KEPT_BYTES_MAX
     for size in sizes:
         kept = buffers.kept_bytes
         buffer = buffers.take(size)

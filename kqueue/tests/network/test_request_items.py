@@ -13,8 +13,8 @@ from kqueue.base.clock import SystemClock
 from kqueue.base.errors import TooManyItems
 from kqueue.base.timers import Timers
 from kqueue.broker.waiting import Waiting
+from kqueue.network.connection_quotas import ClientLog
 from kqueue.network.dispatch import Dispatcher
-from kqueue.network.limits import ClientLog
 from kqueue.schema import decode
 from kqueue.schema.kinds import Array, StructKind
 from kqueue.schema.reading import least_size

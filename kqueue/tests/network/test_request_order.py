@@ -19,12 +19,12 @@ import pytest
 
 from kqueue.app import Server
 from kqueue.base.settings import Config
-from kqueue.config.properties import Given, make_config
+from kqueue.config.properties import SourcedValue, make_config
 from kqueue.metadata.memory import MemoryStore
-from kqueue.network.interception import Hooks
+from kqueue.network.interception import BrokerHooks
 from kqueue.tests.api.grouping import RANGE
 from kqueue.tests.api.harness import batch
-from kqueue.tests.network.wiring import API, FREE_PORT, Client, request_bytes
+from kqueue.tests.network.harness import API, FREE_PORT, Client, request_bytes
 from kqueue.wire.messages.create_partitions import CreatePartitionsTopic
 from kqueue.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
@@ -289,7 +289,7 @@ class SlowStore(MemoryStore):
 async def differences(change: str, config: Config) -> dict[str, tuple[str, str]]:
     """For each second request whose answer differs: both answers."""
     disk = Disk()
-    hooks = Hooks()
+    hooks = BrokerHooks()
     hooks.storage.each = (disk,)
     server = Server(config, store=SlowStore(disk), hooks=hooks)
     await server.start()
@@ -331,5 +331,5 @@ def test_what_follows_a_change_on_its_connection_sees_it(change: str, tmp_path: 
         "group.initial.rebalance.delay.ms": 0,
         "auto.create.topics.enable": False,
     }
-    config = make_config({name: Given(value, "test") for name, value in settings.items()})
+    config = make_config({name: SourcedValue(value, "test") for name, value in settings.items()})
     assert asyncio.run(differences(change, config)) == {}

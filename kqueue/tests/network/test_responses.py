@@ -6,19 +6,19 @@ import pytest
 
 from kqueue.base.timers import Timers
 from kqueue.broker.waiting import Wait, Waiting
-from kqueue.network.responses import Later
+from kqueue.network.responses import DeferredResponse
 from kqueue.testing.clock import ManualClock
 
 
 class World:
-    """A `Later`, and what came of it."""
+    """A `DeferredResponse`, and what came of it."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.timers = Timers(self.clock)
         self.waiting = Waiting(self.timers, self.clock)
         self.told: list[Any] = []
-        self.later = Later(self.told.append, self.told.append)
+        self.later = DeferredResponse(self.told.append, self.told.append)
 
     def hold(self, deadline_ms: float | None, answer: Any = "early") -> None:
         def retry(expired: bool) -> Any:

@@ -13,25 +13,25 @@ from hypothesis import strategies as st
 
 from kqueue.base.errors import StorageFailed
 from kqueue.network.region_sender import STEP_BYTES
-from kqueue.network.send_queue import JOIN_BYTES_MAX, READ_BYTES_MAX, REGIONS_MAX, Pump, memory_of
+from kqueue.network.send_queue import JOIN_BYTES_MAX, READ_BYTES_MAX, REGIONS_MAX, SendQueue, memory_bytes
 from kqueue.schema import Chunk
 from kqueue.storage import LocalStorage, MemoryStorage, Region
 from kqueue.testing.jobs import SteppedJobs
-from kqueue.tests.network.wiring import until
-from kqueue.workers.jobs import ThreadJobs
+from kqueue.tests.network.harness import until
+from kqueue.workers.executor import JobExecutor
 
 
 class Pipe:
     """A pump, and the other end of its socket."""
 
-    def __init__(self, jobs: SteppedJobs | ThreadJobs | None = None) -> None:
+    def __init__(self, jobs: SteppedJobs | JobExecutor | None = None) -> None:
         self.near, self.far = socket.socketpair()
         self.near.setblocking(False)
         self.far.setblocking(False)
         self.jobs = jobs or SteppedJobs()
         self.failures: list[str] = []
         self.drains = 0
-        self.pump = Pump(
+        self.pump = SendQueue(
             self.near, asyncio.get_running_loop(), self.jobs, failed=self.failures.append, drained=self._drained
         )
 
@@ -54,7 +54,7 @@ class Pipe:
         self.far.close()
 
 
-def piped(test: Callable[[Pipe], Awaitable[None]], jobs: SteppedJobs | ThreadJobs | None = None) -> None:
+def piped(test: Callable[[Pipe], Awaitable[None]], jobs: SteppedJobs | JobExecutor | None = None) -> None:
     async def run() -> None:
         pipe = Pipe(jobs)
         try:
@@ -114,7 +114,7 @@ def test_whatever_the_chunks_are_the_client_reads_their_bytes_in_order(
     answers: list[list[tuple[str, int]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     async def test() -> None:
-        jobs = ThreadJobs(asyncio.get_running_loop(), 1)
+        jobs = JobExecutor(asyncio.get_running_loop(), 1)
         pipe = Pipe(jobs)
         local, memory = LocalStorage(str(tmp_path_factory.mktemp("pump"))), MemoryStorage()
         expected = b""
@@ -290,7 +290,7 @@ def test_after_close_nothing_is_sent_not_even_what_a_job_has_read() -> None:
 
 
 def test_memory_of_counts_bytes_but_no_regions() -> None:
-    assert memory_of([b"abc", bytearray(2), memoryview(b"1"), Region(ColdSource(b""), 0, 50)]) == 6
+    assert memory_bytes([b"abc", bytearray(2), memoryview(b"1"), Region(ColdSource(b""), 0, 50)]) == 6
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no way to drop a file from memory here")

@@ -12,7 +12,17 @@ from kqueue.api.call import Call
 from kqueue.base.errors import CoordinatorNotAvailable
 from kqueue.broker.waiting import Wait
 from kqueue.network.receive_buffer import RECEIVE_BYTES
-from kqueue.tests.network.wiring import API, BOUNDS, Client, MiB, Wiring, framed, request_bytes, until, wired
+from kqueue.tests.network.harness import (
+    API,
+    BOUNDS,
+    Client,
+    Harness,
+    MiB,
+    framed,
+    network_harness,
+    request_bytes,
+    until,
+)
 from kqueue.wire.messages.api_versions import ApiVersionsResponse
 from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -27,14 +37,14 @@ def heartbeat(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
     return HeartbeatResponse(throttle_time_ms=request.generation_id)
 
 
-def waits(wiring: Wiring) -> Callable[[HeartbeatRequest, Call], Any]:
+def waits(harness: Harness) -> Callable[[HeartbeatRequest, Call], Any]:
     """A handler that waits for its group's name as a key; at its deadline it answers with error 1."""
 
     def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse | Wait[HeartbeatResponse]:
         if not request.group_id:
             return heartbeat(request, call)
         woken = HeartbeatResponse(throttle_time_ms=request.generation_id)
-        deadline_ms = None if request.member_id == "no deadline" else wiring.clock.monotonic_ms() + 500
+        deadline_ms = None if request.member_id == "no deadline" else harness.clock.monotonic_ms() + 500
         return Wait(
             (request.group_id,), deadline_ms, lambda expired: HeartbeatResponse(error_code=1) if expired else woken
         )
@@ -42,7 +52,7 @@ def waits(wiring: Wiring) -> Callable[[HeartbeatRequest, Call], Any]:
     return handle
 
 
-def produce_waits(wiring: Wiring, started: list[int] | None = None) -> None:
+def produce_waits(harness: Harness, started: list[int] | None = None) -> None:
     """Serve Produce: the topic's name is the key that it waits for ("": none), `timeout_ms` its
     number.
 
@@ -54,10 +64,10 @@ def produce_waits(wiring: Wiring, started: list[int] | None = None) -> None:
             started.append(request.timeout_ms)
         key = request.topic_data[0].name
         response = ProduceResponse(throttle_time_ms=request.timeout_ms)
-        deadline_ms = None if key.startswith("!") else wiring.clock.monotonic_ms() + 500
+        deadline_ms = None if key.startswith("!") else harness.clock.monotonic_ms() + 500
         return Wait((key,), deadline_ms, lambda expired: response) if key else response
 
-    wiring.serve("Produce", handle)
+    harness.serve("Produce", handle)
 
 
 def send_produce(client: Client, key: str, number: int = 0) -> None:
@@ -70,10 +80,10 @@ def send_produce(client: Client, key: str, number: int = 0) -> None:
 @pytest.mark.parametrize("version", [0, 1, 4])
 def test_a_request_is_answered(version: int) -> None:
     async def test() -> None:
-        async with wired() as wiring:
+        async with network_harness() as harness:
             seen = []
-            wiring.serve("Heartbeat", lambda request, call: seen.append((request, call)) or heartbeat(request, call))
-            client, _ = await wiring.connect()
+            harness.serve("Heartbeat", lambda request, call: seen.append((request, call)) or heartbeat(request, call))
+            client, _ = await harness.connect()
             response = await client.ask("Heartbeat", version, group_id="g", generation_id=9, member_id="m")
             assert response == HeartbeatResponse(throttle_time_ms=9 if version >= 1 else 0)
             [(request, call)] = seen
@@ -90,9 +100,9 @@ def test_a_request_is_answered(version: int) -> None:
 
 def test_requests_in_one_packet_are_answered_in_order() -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            wiring.serve("Heartbeat", heartbeat)
-            client, _ = await wiring.connect()
+        async with network_harness() as harness:
+            harness.serve("Heartbeat", heartbeat)
+            client, _ = await harness.connect()
             for number in range(50):
                 client.send("Heartbeat", 4, number, generation_id=number)
             for number in range(50):
@@ -104,9 +114,9 @@ def test_requests_in_one_packet_are_answered_in_order() -> None:
 
 def test_a_request_cut_at_any_byte_is_answered_when_the_rest_comes() -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            wiring.serve("Heartbeat", heartbeat)
-            client, _ = await wiring.connect()
+        async with network_harness() as harness:
+            harness.serve("Heartbeat", heartbeat)
+            client, _ = await harness.connect()
             for cut in range(
                 1, len(data := request_bytes(API["Heartbeat"], 4, HeartbeatRequest(group_id="g", generation_id=3)))
             ):
@@ -121,17 +131,19 @@ def test_a_request_cut_at_any_byte_is_answered_when_the_rest_comes() -> None:
 
 def test_a_request_larger_than_the_receive_buffer_arrives_whole_and_those_after_it_too() -> None:
     async def test() -> None:
-        async with wired() as wiring:
+        async with network_harness() as harness:
             names: list[str] = []
-            wiring.serve("Heartbeat", lambda request, call: names.append(request.member_id) or heartbeat(request, call))
-            wiring.serve(
+            harness.serve(
+                "Heartbeat", lambda request, call: names.append(request.member_id) or heartbeat(request, call)
+            )
+            harness.serve(
                 "Produce",
                 lambda request, call: (
                     names.append(bytes(request.topic_data[0].partition_data[0].records)) or ProduceResponse()
                 ),
             )
             records = bytes(range(256)) * (3 * MiB // 256)
-            client, _ = await wiring.connect()
+            client, _ = await harness.connect()
             for number in range(3):
                 produce = produce_request(records)
                 client.send_raw(request_bytes(API["Produce"], 9, produce, number))
@@ -140,7 +152,7 @@ def test_a_request_larger_than_the_receive_buffer_arrives_whole_and_those_after_
                 assert (await client.receive("Produce", 9))[0] == number
                 await client.receive("Heartbeat", 4)
             assert names == [records, "m0", records, "m1", records, "m2"]
-            assert wiring.budget.used == 0
+            assert harness.budget.used == 0
 
     run(test)
 
@@ -152,7 +164,7 @@ def produce_request(records: bytes, acks: int = 1) -> ProduceRequest:
 
 def test_a_handler_may_write_into_the_records_of_its_request() -> None:
     async def test() -> None:
-        async with wired() as wiring:
+        async with network_harness() as harness:
             seen = []
 
             def produce(request: ProduceRequest, call: Call) -> ProduceResponse:
@@ -161,8 +173,8 @@ def test_a_handler_may_write_into_the_records_of_its_request() -> None:
                 seen.append(bytes(records))
                 return ProduceResponse()
 
-            wiring.serve("Produce", produce)
-            client, _ = await wiring.connect()
+            harness.serve("Produce", produce)
+            client, _ = await harness.connect()
             for size in (10, 20_000, 200_000):
                 client.send_raw(request_bytes(API["Produce"], 9, produce_request(b"x" * size)))
                 await client.receive("Produce", 9)
@@ -173,10 +185,10 @@ def test_a_handler_may_write_into_the_records_of_its_request() -> None:
 
 def test_a_request_without_an_answer_leaves_none() -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            wiring.serve("Produce", lambda request, call: ProduceResponse() if request.acks else None)
-            wiring.serve("Heartbeat", heartbeat)
-            client, _ = await wiring.connect()
+        async with network_harness() as harness:
+            harness.serve("Produce", lambda request, call: ProduceResponse() if request.acks else None)
+            harness.serve("Heartbeat", heartbeat)
+            client, _ = await harness.connect()
             client.send_raw(request_bytes(API["Produce"], 9, produce_request(b"", acks=0), 1))
             client.send("Heartbeat", 4, 2, generation_id=5)
             assert await client.receive("Heartbeat", 4) == (2, HeartbeatResponse(throttle_time_ms=5))
@@ -186,17 +198,17 @@ def test_a_request_without_an_answer_leaves_none() -> None:
 
 def test_a_produce_that_follows_only_produces_begins_at_once_and_answers_keep_their_order() -> None:
     async def test() -> None:
-        async with wired() as wiring:
+        async with network_harness() as harness:
             started: list[int] = []
-            produce_waits(wiring, started)
-            client, _ = await wiring.connect()
+            produce_waits(harness, started)
+            client, _ = await harness.connect()
             for number, key in enumerate(["a", "", "b", ""]):
                 send_produce(client, key, number)
             await until(lambda: len(started) == 4)
-            wiring.waiting.wake("b")
+            harness.waiting.wake("b")
             await asyncio.sleep(0)
             assert not client.reader._buffer  # type: ignore[attr-defined]
-            wiring.waiting.wake("a")
+            harness.waiting.wake("a")
             answers = [await client.receive("Produce", 9) for _ in range(4)]
             assert [(number, response.throttle_time_ms) for number, response in answers] == [
                 (0, 0),
@@ -216,14 +228,14 @@ PRODUCE_WAITS, WAITS, ANSWERED = "Produce that waits", "request that waits", "re
 @pytest.mark.parametrize("first", [(PRODUCE_WAITS,), (WAITS,), (PRODUCE_WAITS, PRODUCE_WAITS)], ids=", ".join)
 def test_a_request_begins_when_all_before_it_are_answered(first: tuple[str, ...], second: str, split: bool) -> None:
     async def test() -> None:
-        async with wired() as wiring:
+        async with network_harness() as harness:
             started: list[int] = []
-            produce_waits(wiring, started)
-            handle = waits(wiring)
-            wiring.serve(
+            produce_waits(harness, started)
+            handle = waits(harness)
+            harness.serve(
                 "Heartbeat", lambda request, call: started.append(request.generation_id) or handle(request, call)
             )
-            client, session = await wiring.connect()
+            client, session = await harness.connect()
             kinds = [*first, second]
             for number, kind in enumerate(kinds):
                 if kind == PRODUCE_WAITS:
@@ -239,13 +251,13 @@ def test_a_request_begins_when_all_before_it_are_answered(first: tuple[str, ...]
             overlaps = set(kinds) == {PRODUCE_WAITS}
             for number in range(len(first)):
                 assert len(started) == (len(kinds) if overlaps else len(first)), "the rule"
-                wiring.waiting.wake(f"k{number}")
+                harness.waiting.wake(f"k{number}")
                 await client.receive(
                     "Produce" if kinds[number] == PRODUCE_WAITS else "Heartbeat",
                     9 if kinds[number] == PRODUCE_WAITS else 4,
                 )
             await until(lambda: len(started) == len(kinds))
-            wiring.waiting.wake(f"k{len(first)}")
+            harness.waiting.wake(f"k{len(first)}")
             correlation_id, _ = await client.receive(
                 "Produce" if second == PRODUCE_WAITS else "Heartbeat", 9 if second == PRODUCE_WAITS else 4
             )
@@ -257,28 +269,28 @@ def test_a_request_begins_when_all_before_it_are_answered(first: tuple[str, ...]
 @pytest.mark.parametrize("size", [5_000, 100_000, 300_000])
 def test_of_a_large_request_that_may_not_begin_yet_no_more_is_read_than_one_receive_buffer(size: int) -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            wiring.serve("Heartbeat", waits(wiring))
+        async with network_harness() as harness:
+            harness.serve("Heartbeat", waits(harness))
             sizes: list[int] = []
-            wiring.serve(
+            harness.serve(
                 "Produce",
                 lambda request, call: (
                     sizes.append(len(request.topic_data[0].partition_data[0].records)) or ProduceResponse()
                 ),
             )
-            client, session = await wiring.connect()
+            client, session = await harness.connect()
             client.send("Heartbeat", 4, 1, group_id="a", member_id="no deadline")
             await until(lambda: not session.quiet)
             client.send_raw(request_bytes(API["Produce"], 9, produce_request(bytes(size)), 2))
             client.send("Heartbeat", 4, 3)
             await settle()
             assert sizes == []
-            assert wiring.budget.used <= RECEIVE_BYTES
-            wiring.waiting.wake("a")
+            assert harness.budget.used <= RECEIVE_BYTES
+            harness.waiting.wake("a")
             assert (await client.receive("Heartbeat", 4))[0] == 1
             assert (await client.receive("Produce", 9))[0] == 2
             assert (await client.receive("Heartbeat", 4))[0] == 3
-            assert (sizes, wiring.budget.used) == ([size], 0)
+            assert (sizes, harness.budget.used) == ([size], 0)
 
     run(test)
 
@@ -288,17 +300,17 @@ def test_of_a_large_request_that_may_not_begin_yet_no_more_is_read_than_one_rece
 )
 def test_a_client_that_left_behind_a_held_back_request_does_not_stay_for_as_long_as_the_first_one_waits() -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            wiring.serve("Heartbeat", lambda request, call: Wait((1,), 1e12, lambda expired: heartbeat(request, call)))
-            client, session = await wiring.connect()
+        async with network_harness() as harness:
+            harness.serve("Heartbeat", lambda request, call: Wait((1,), 1e12, lambda expired: heartbeat(request, call)))
+            client, session = await harness.connect()
             client.send("Heartbeat", 4, 1)
             await until(lambda: not session.quiet)
             client.send("Heartbeat", 4, 2)
             await settle()
             await client.close()
             async with asyncio.timeout(10):
-                while not wiring.gone:
-                    await wiring.pass_ms(1000)
+                while not harness.gone:
+                    await harness.pass_ms(1000)
                     await asyncio.sleep(0.001)
 
     run(test)
@@ -312,14 +324,14 @@ async def settle() -> None:
 
 def test_a_wait_ends_at_its_deadline() -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            wiring.serve("Heartbeat", waits(wiring))
-            client, session = await wiring.connect()
+        async with network_harness() as harness:
+            harness.serve("Heartbeat", waits(harness))
+            client, session = await harness.connect()
             client.send("Heartbeat", 4, group_id="never")
             await until(lambda: not session.quiet)
-            await wiring.pass_ms(499)
+            await harness.pass_ms(499)
             assert not session.quiet
-            await wiring.pass_ms(1)
+            await harness.pass_ms(1)
             assert (await client.receive("Heartbeat", 4))[1].error_code == 1
 
     run(test)
@@ -327,29 +339,29 @@ def test_a_wait_ends_at_its_deadline() -> None:
 
 def test_a_client_that_leaves_takes_its_waits_along() -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            wiring.serve("Heartbeat", waits(wiring))
-            client, session = await wiring.connect()
+        async with network_harness() as harness:
+            harness.serve("Heartbeat", waits(harness))
+            client, session = await harness.connect()
             client.send("Heartbeat", 4, group_id="a")
             await until(lambda: not session.quiet)
             await client.close()
-            await until(lambda: bool(wiring.gone))
-            assert len(wiring.waiting) == 0
+            await until(lambda: bool(harness.gone))
+            assert len(harness.waiting) == 0
 
     run(test)
 
 
 def test_no_more_requests_are_read_while_too_many_wait() -> None:
     async def test() -> None:
-        async with wired(BOUNDS._replace(requests=3)) as wiring:
+        async with network_harness(BOUNDS._replace(requests=3)) as harness:
             started: list[int] = []
-            produce_waits(wiring, started)
-            client, _ = await wiring.connect()
+            produce_waits(harness, started)
+            client, _ = await harness.connect()
             for number in range(10):
                 send_produce(client, f"g{number}", number)
             await until(lambda: len(started) == 3)
             for number in range(10):
-                wiring.waiting.wake(f"g{number}")
+                harness.waiting.wake(f"g{number}")
                 assert (await client.receive("Produce", 9))[0] == number
                 assert len(started) <= number + 4
             assert started == list(range(10))
@@ -359,28 +371,28 @@ def test_no_more_requests_are_read_while_too_many_wait() -> None:
 
 def test_when_all_connections_together_wait_too_much_each_may_have_one_request() -> None:
     async def test() -> None:
-        async with wired(BOUNDS._replace(requests_of_all=4)) as wiring:
+        async with network_harness(BOUNDS._replace(requests_of_all=4)) as harness:
             started: list[int] = []
-            produce_waits(wiring, started)
-            greedy, _ = await wiring.connect()
+            produce_waits(harness, started)
+            greedy, _ = await harness.connect()
             for number in range(10):
                 send_produce(greedy, f"g{number}", number)
             await until(lambda: len(started) == 4)
-            modest, session = await wiring.connect()
+            modest, session = await harness.connect()
             for number in (100, 101):
                 send_produce(modest, "m", number)
             await until(lambda: not session.quiet)
             assert started == [0, 1, 2, 3, 100]
-            wiring.waiting.wake("m")
+            harness.waiting.wake("m")
             assert (await modest.receive("Produce", 9))[0] == 100
             await until(lambda: started[-1] == 101)
             for number in range(10):
-                wiring.waiting.wake(f"g{number}")
+                harness.waiting.wake(f"g{number}")
                 assert (await greedy.receive("Produce", 9))[0] == number
-            assert wiring.hub.waiting_requests == 1
+            assert harness.hub.waiting_requests == 1
             await modest.close()
-            await wiring.pass_ms(1000)  # the sweep lets it go on, now that there is room, and so finds its end
-            await until(lambda: wiring.hub.waiting_requests == 0)
+            await harness.pass_ms(1000)  # the sweep lets it go on, now that there is room, and so finds its end
+            await until(lambda: harness.hub.waiting_requests == 0)
 
     run(test)
 
@@ -404,10 +416,10 @@ def test_what_is_no_request_closes_the_connection_with_one_line(
     data: bytes, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            wiring.serve("Heartbeat", heartbeat)
-            neighbour, _ = await wiring.connect()
-            client, _ = await wiring.connect()
+        async with network_harness() as harness:
+            harness.serve("Heartbeat", heartbeat)
+            neighbour, _ = await harness.connect()
+            client, _ = await harness.connect()
             client.send_raw(data)
             assert await client.closed() == b""
             assert (await neighbour.ask("Heartbeat", 4, generation_id=8)).throttle_time_ms == 8
@@ -421,9 +433,9 @@ def test_what_is_no_request_closes_the_connection_with_one_line(
 
 def test_what_was_asked_properly_before_a_broken_request_is_answered(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            wiring.serve("Heartbeat", heartbeat)
-            client, _ = await wiring.connect()
+        async with network_harness() as harness:
+            harness.serve("Heartbeat", heartbeat)
+            client, _ = await harness.connect()
             client.send("Heartbeat", 4, generation_id=1)
             client.send_raw(framed(request_bytes(API["Heartbeat"], 4, HeartbeatRequest())[4:-1]))
             await client.receive("Heartbeat", 4)
@@ -438,9 +450,9 @@ def test_bytes_left_over_after_a_request_are_ignored() -> None:
     """Kafka does so, and librdkafka's Metadata request for all topics leaves three."""
 
     async def test() -> None:
-        async with wired() as wiring:
-            wiring.serve("Heartbeat", heartbeat)
-            client, _ = await wiring.connect()
+        async with network_harness() as harness:
+            harness.serve("Heartbeat", heartbeat)
+            client, _ = await harness.connect()
             client.send_raw(
                 framed(request_bytes(API["Heartbeat"], 4, HeartbeatRequest(generation_id=7))[4:] + b"\1\0\0")
             )
@@ -451,13 +463,13 @@ def test_bytes_left_over_after_a_request_are_ignored() -> None:
 
 def test_an_error_that_a_handler_did_not_catch_is_told_to_the_client() -> None:
     async def test() -> None:
-        async with wired() as wiring:
+        async with network_harness() as harness:
 
             def refuse(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
                 raise CoordinatorNotAvailable("try again")
 
-            wiring.serve("Heartbeat", refuse)
-            client, _ = await wiring.connect()
+            harness.serve("Heartbeat", refuse)
+            client, _ = await harness.connect()
             assert (await client.ask("Heartbeat", 4)).error_code == 15
 
     run(test)
@@ -468,19 +480,19 @@ def test_an_unexpected_error_is_logged_once_with_its_traceback_and_the_client_is
     late: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
-        async with wired() as wiring:
+        async with network_harness() as harness:
 
             def bug(*_: object) -> HeartbeatResponse:
                 raise ZeroDivisionError("a bug")
 
-            wiring.serve("Heartbeat", (lambda request, call: Wait(("k",), None, bug)) if late else bug)
-            client, _ = await wiring.connect()
+            harness.serve("Heartbeat", (lambda request, call: Wait(("k",), None, bug)) if late else bug)
+            client, _ = await harness.connect()
             client.send("Heartbeat", 4)
             await asyncio.sleep(0)
-            await until(lambda: bool(caplog.records) or len(wiring.waiting) == 1)
-            wiring.waiting.wake("k")
+            await until(lambda: bool(caplog.records) or len(harness.waiting) == 1)
+            harness.waiting.wake("k")
             assert (await client.receive("Heartbeat", 4))[1].error_code == -1
-            wiring.serve("Heartbeat", heartbeat)
+            harness.serve("Heartbeat", heartbeat)
 
     run(test)
     [record] = caplog.records
@@ -490,13 +502,13 @@ def test_an_unexpected_error_is_logged_once_with_its_traceback_and_the_client_is
 
 def test_an_api_versions_request_from_the_future_is_handed_on_with_its_version() -> None:
     async def test() -> None:
-        async with wired() as wiring:
+        async with network_harness() as harness:
             versions = []
-            wiring.serve(
+            harness.serve(
                 "ApiVersions",
                 lambda request, call: versions.append(call.api_version) or ApiVersionsResponse(error_code=35),
             )
-            client, _ = await wiring.connect()
+            client, _ = await harness.connect()
             client.send_raw(framed(b"\x00\x12\x00\x09\x00\x00\x00\x05\xff\xff\x00" + b"who knows"))
             assert await client.receive("ApiVersions", 0) == (5, ApiVersionsResponse(error_code=35))
             assert versions == [9]
@@ -509,20 +521,20 @@ def test_an_api_versions_request_from_the_future_is_handed_on_with_its_version()
 
 def test_after_stop_reading_nothing_more_starts_and_expire_answers_what_has_a_deadline() -> None:
     async def test() -> None:
-        async with wired() as wiring:
+        async with network_harness() as harness:
             started: list[int] = []
-            produce_waits(wiring, started)
-            client, session = await wiring.connect()
+            produce_waits(harness, started)
+            client, session = await harness.connect()
             send_produce(client, "a", 1)
             send_produce(client, "!a", 2)
-            await until(lambda: len(wiring.waiting) == 2)
+            await until(lambda: len(harness.waiting) == 2)
             session.stop_reading()
             session.expire()
-            wiring.hub.flush()
+            harness.hub.flush()
             send_produce(client, "", 3)
             assert (await client.receive("Produce", 9))[0] == 1
             assert not session.quiet
-            wiring.waiting.wake("!a")
+            harness.waiting.wake("!a")
             assert (await client.receive("Produce", 9))[0] == 2
             assert session.quiet
             session.close()
@@ -534,11 +546,11 @@ def test_after_stop_reading_nothing_more_starts_and_expire_answers_what_has_a_de
 
 def test_a_client_that_ends_in_the_middle_of_a_request_leaves_one_line(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            client, _ = await wiring.connect()
+        async with network_harness() as harness:
+            client, _ = await harness.connect()
             client.send_raw(request_bytes(API["Heartbeat"], 4, HeartbeatRequest())[:-1])
             await client.close()
-            await until(lambda: bool(wiring.gone))
+            await until(lambda: bool(harness.gone))
 
     with caplog.at_level(logging.INFO, "kqueue"):
         run(test)
@@ -548,12 +560,12 @@ def test_a_client_that_ends_in_the_middle_of_a_request_leaves_one_line(caplog: p
 
 def test_a_client_that_leaves_between_requests_leaves_no_line(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            wiring.serve("Heartbeat", heartbeat)
-            client, _ = await wiring.connect()
+        async with network_harness() as harness:
+            harness.serve("Heartbeat", heartbeat)
+            client, _ = await harness.connect()
             await client.ask("Heartbeat", 4)
             await client.close()
-            await until(lambda: bool(wiring.gone))
+            await until(lambda: bool(harness.gone))
 
     with caplog.at_level(logging.INFO, "kqueue"):
         run(test)

@@ -9,13 +9,13 @@ import pytest
 
 from kqueue.api.call import Call
 from kqueue.broker.waiting import Wait
+from kqueue.tests.network.harness import API, BOUNDS, Harness, MiB, network_harness, request_bytes, until
 from kqueue.tests.network.test_session import heartbeat, produce_request, run, send_produce, settle, waits
-from kqueue.tests.network.wiring import API, BOUNDS, MiB, Wiring, request_bytes, until, wired
 from kqueue.wire.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
 from kqueue.wire.messages.produce import ProduceRequest, ProduceResponse, TopicProduceResponse
 
 
-def big_answers(wiring: Wiring, size: int) -> list[int]:
+def big_answers(harness: Harness, size: int) -> list[int]:
     """Let DescribeGroups answer with about `size` bytes; returns the list of requests that were
     started.
     """
@@ -25,7 +25,7 @@ def big_answers(wiring: Wiring, size: int) -> list[int]:
         started.append(len(started))
         return DescribeGroupsResponse(groups=[DescribedGroup(group_id="g" * 1000)] * (size // 1000))
 
-    wiring.serve("DescribeGroups", handle)
+    harness.serve("DescribeGroups", handle)
     return started
 
 
@@ -33,18 +33,18 @@ def test_a_client_that_does_not_read_its_answers_is_not_read_from_and_then_cut_o
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            started = big_answers(wiring, 1 * MiB)
-            client, _ = await wiring.connect(receive_bytes=4096, send_bytes=4096)
+        async with network_harness() as harness:
+            started = big_answers(harness, 1 * MiB)
+            client, _ = await harness.connect(receive_bytes=4096, send_bytes=4096)
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             for _ in range(50):
                 client.send("DescribeGroups", 0, groups=["x"])
             await until(lambda: len(started) >= 2)
-            await wiring.pass_ms(20_000)
+            await harness.pass_ms(20_000)
             assert len(started) <= 4, "from half of the limit on, requests stay unread"
-            assert wiring.gone == []
-            await wiring.pass_ms(12_000)
-            await until(lambda: bool(wiring.gone))
+            assert harness.gone == []
+            await harness.pass_ms(12_000)
+            await until(lambda: bool(harness.gone))
 
     run(test)
     [record] = caplog.records
@@ -53,14 +53,14 @@ def test_a_client_that_does_not_read_its_answers_is_not_read_from_and_then_cut_o
 
 def test_a_client_that_reads_late_gets_everything() -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            started = big_answers(wiring, 1 * MiB)
-            client, _ = await wiring.connect(receive_bytes=4096, send_bytes=4096)
+        async with network_harness() as harness:
+            started = big_answers(harness, 1 * MiB)
+            client, _ = await harness.connect(receive_bytes=4096, send_bytes=4096)
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             for number in range(20):
                 client.send("DescribeGroups", 0, number, groups=["x"])
             await until(lambda: len(started) >= 2)
-            await wiring.pass_ms(10_000)
+            await harness.pass_ms(10_000)
             client.writer.transport.resume_reading()  # type: ignore[attr-defined]
             for number in range(20):
                 assert (await client.receive("DescribeGroups", 0))[0] == number
@@ -68,7 +68,7 @@ def test_a_client_that_reads_late_gets_everything() -> None:
     run(test)
 
 
-def big_produce_answers(wiring: Wiring, size: int) -> list[int]:
+def big_produce_answers(harness: Harness, size: int) -> list[int]:
     """Let Produce answer with about `size` bytes, at once or, with a topic's name, when this key is
     woken; returns what was started.
     """
@@ -80,22 +80,22 @@ def big_produce_answers(wiring: Wiring, size: int) -> list[int]:
         key = request.topic_data[0].name
         return Wait((key,), None, lambda expired: response) if key else response
 
-    wiring.serve("Produce", handle)
+    harness.serve("Produce", handle)
     return started
 
 
 def test_answers_that_a_waiting_one_holds_up_count_as_memory() -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            started = big_produce_answers(wiring, 1 * MiB)
-            client, _ = await wiring.connect()
+        async with network_harness() as harness:
+            started = big_produce_answers(harness, 1 * MiB)
+            client, _ = await harness.connect()
             send_produce(client, "a")
             for _ in range(50):
                 send_produce(client, "")
             await until(lambda: len(started) >= 2)
             await settle()
             assert len(started) <= 4
-            wiring.waiting.wake("a")
+            harness.waiting.wake("a")
             for _ in range(51):
                 await client.receive("Produce", 9)
 
@@ -104,23 +104,23 @@ def test_answers_that_a_waiting_one_holds_up_count_as_memory() -> None:
 
 def test_who_stops_in_the_middle_of_a_request_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        async with wired() as wiring:
-            wiring.serve("Heartbeat", heartbeat)
-            small, _ = await wiring.connect()
-            large, _ = await wiring.connect()
+        async with network_harness() as harness:
+            harness.serve("Heartbeat", heartbeat)
+            small, _ = await harness.connect()
+            large, _ = await harness.connect()
             small.send_raw(b"\x00\x00")
             large.send_raw((1 * MiB).to_bytes(4, "big") + bytes(100_000))
-            await until(lambda: wiring.budget.used == 100_000)
-            await wiring.pass_ms(29_000)
+            await until(lambda: harness.budget.used == 100_000)
+            await harness.pass_ms(29_000)
             large.send_raw(b"more")
-            await until(lambda: wiring.budget.used == 100_004)
-            await wiring.pass_ms(2_000)
-            await until(lambda: len(wiring.gone) == 1)
-            await wiring.pass_ms(30_000)
-            await until(lambda: len(wiring.gone) == 2)
+            await until(lambda: harness.budget.used == 100_004)
+            await harness.pass_ms(2_000)
+            await until(lambda: len(harness.gone) == 1)
+            await harness.pass_ms(30_000)
+            await until(lambda: len(harness.gone) == 2)
             assert await small.closed() == b""
             assert await large.closed() == b""
-            assert wiring.budget.used == 0
+            assert harness.budget.used == 0
 
     run(test)
     assert len(caplog.records) == 2
@@ -129,47 +129,47 @@ def test_who_stops_in_the_middle_of_a_request_is_cut_off(caplog: pytest.LogCaptu
 
 def test_an_idle_connection_is_closed_but_not_one_that_waits_for_an_answer() -> None:
     async def test() -> None:
-        async with wired(BOUNDS._replace(idle_ms=5_000)) as wiring:
-            wiring.serve("Heartbeat", waits(wiring))
-            idle, _ = await wiring.connect()
-            waiting, session = await wiring.connect()
+        async with network_harness(BOUNDS._replace(idle_ms=5_000)) as harness:
+            harness.serve("Heartbeat", waits(harness))
+            idle, _ = await harness.connect()
+            waiting, session = await harness.connect()
             waiting.send("Heartbeat", 4, group_id="a", member_id="no deadline")
             await until(lambda: not session.quiet)
-            await wiring.pass_ms(4_000)
-            assert wiring.gone == []
-            await wiring.pass_ms(3_000)
+            await harness.pass_ms(4_000)
+            assert harness.gone == []
+            await harness.pass_ms(3_000)
             assert await idle.closed() == b""
-            assert len(wiring.gone) == 1
-            wiring.waiting.wake("a")
+            assert len(harness.gone) == 1
+            harness.waiting.wake("a")
             await waiting.receive("Heartbeat", 4)
-            await wiring.pass_ms(4_000)
-            assert len(wiring.gone) == 1, "its own idle time begins with the answer"
-            await wiring.pass_ms(3_000)
-            assert len(wiring.gone) == 2
+            await harness.pass_ms(4_000)
+            assert len(harness.gone) == 1, "its own idle time begins with the answer"
+            await harness.pass_ms(3_000)
+            assert len(harness.gone) == 2
 
     run(test)
 
 
 def test_large_requests_wait_for_room_and_a_stalled_one_gives_way(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        async with wired(budget_bytes=1 * MiB) as wiring:
-            wiring.serve("Produce", lambda request, call: ProduceResponse())
-            stalled = [(await wiring.connect())[0] for _ in range(3)]
+        async with network_harness(budget_bytes=1 * MiB) as harness:
+            harness.serve("Produce", lambda request, call: ProduceResponse())
+            stalled = [(await harness.connect())[0] for _ in range(3)]
             for client in stalled:
                 client.send_raw((2 * MiB).to_bytes(4, "big") + bytes(600_000))
-            await until(lambda: wiring.budget.used >= 1 * MiB)
-            honest, _ = await wiring.connect()
+            await until(lambda: harness.budget.used >= 1 * MiB)
+            honest, _ = await harness.connect()
             honest.send_raw(request_bytes(API["Produce"], 9, produce_request(bytes(2 * MiB))))
-            small, _ = await wiring.connect()
+            small, _ = await harness.connect()
             small.send_raw(request_bytes(API["Produce"], 9, produce_request(bytes(100))))
             await small.receive("Produce", 9)  # a request that needs no room of its own never waits
-            await until(lambda: wiring.budget.crowded)
+            await until(lambda: harness.budget.crowded)
             answer = asyncio.ensure_future(honest.receive("Produce", 9))
             async with asyncio.timeout(10):
                 while not answer.done():
-                    await wiring.pass_ms(100)
+                    await harness.pass_ms(100)
                     await asyncio.sleep(0.001)
-            assert wiring.budget.used <= 2 * MiB
+            assert harness.budget.used <= 2 * MiB
 
     run(test)
     assert caplog.records
@@ -180,18 +180,18 @@ def test_an_answer_beyond_the_limit_of_one_that_is_not_read_ends_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test() -> None:
-        async with wired(BOUNDS._replace(response_bytes=1 * MiB)) as wiring:
-            started = big_produce_answers(wiring, 3 * MiB)
-            client, _ = await wiring.connect(receive_bytes=4096, send_bytes=4096)
+        async with network_harness(BOUNDS._replace(response_bytes=1 * MiB)) as harness:
+            started = big_produce_answers(harness, 3 * MiB)
+            client, _ = await harness.connect(receive_bytes=4096, send_bytes=4096)
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             for key in ("a", "b"):
                 send_produce(client, key)
             await until(lambda: len(started) == 2)
-            wiring.waiting.wake("a")
+            harness.waiting.wake("a")
             await settle()
-            assert wiring.gone == [], "a single answer may be larger"
-            wiring.waiting.wake("b")
-            await until(lambda: bool(wiring.gone))
+            assert harness.gone == [], "a single answer may be larger"
+            harness.waiting.wake("b")
+            await until(lambda: bool(harness.gone))
 
     run(test)
     [record] = caplog.records

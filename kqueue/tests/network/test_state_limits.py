@@ -1,4 +1,4 @@
-"""Bounds on what the broker keeps, and topics whose folders are made in jobs, as a client over a
+"""SessionLimits on what the broker keeps, and topics whose folders are made in jobs, as a client over a
 socket sees them.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from kqueue.records.batch import Record
 from kqueue.records.builder import build_batch
-from kqueue.tests.network.wiring import Client, connect, serving
+from kqueue.tests.network.harness import Client, connect, serving
 from kqueue.tests.test_app import create_topic
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.join_group import JoinGroupRequestProtocol

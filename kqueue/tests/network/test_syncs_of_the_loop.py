@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from kqueue.app import Server
-from kqueue.config.properties import Given, make_config
-from kqueue.network.interception import Hooks
+from kqueue.config.properties import SourcedValue, make_config
+from kqueue.network.interception import BrokerHooks
 from kqueue.records.batch import Record
 from kqueue.records.builder import build_batch
 from kqueue.storage.fault_injection import InjectedFailure
+from kqueue.tests.network.harness import FREE_PORT, Client, connect, until
 from kqueue.tests.network.test_cleaning import records
-from kqueue.tests.network.wiring import FREE_PORT, Client, connect, until
 from kqueue.tests.test_app import create_topic
 from kqueue.wire.messages.create_partitions import CreatePartitionsTopic
 from kqueue.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
@@ -59,9 +59,9 @@ async def put(client: Client, topic: str, number: int, acks: int) -> None:
 @pytest.mark.parametrize("mode", ["group", "kafka"])
 def test_no_request_and_no_upkeep_syncs_on_the_thread_of_the_loop(tmp_path: Path, mode: str) -> None:
     async def test() -> None:
-        hooks, watch = Hooks(), Watch()
+        hooks, watch = BrokerHooks(), Watch()
         values = {**SETTINGS, "log.dirs": [str(tmp_path)], "kqueue.flush": mode}
-        server = Server(make_config({name: Given(value, "test") for name, value in values.items()}), hooks=hooks)
+        server = Server(make_config({name: SourcedValue(value, "test") for name, value in values.items()}), hooks=hooks)
         await server.start()
         client, broker = await connect(server), server.broker
         hooks.storage.each = (watch,)

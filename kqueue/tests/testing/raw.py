@@ -11,7 +11,7 @@ from typing import Any, Self
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
 from kqueue.schema import decode
-from kqueue.tests.network.wiring import API, request_bytes
+from kqueue.tests.network.harness import API, request_bytes
 from kqueue.wire.headers import read_response_header
 from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

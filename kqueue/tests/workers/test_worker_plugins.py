@@ -11,7 +11,7 @@ from kqueue.base.errors import PluginError
 from kqueue.base.registry import Entry
 from kqueue.records.codecs import CODECS
 from kqueue.tests.plugged import MARKED, NAMED_GZIP, MarkedCodec
-from kqueue.workers.processes import Processes
+from kqueue.workers.subprocess_runner import SubprocessRunner
 from kqueue.workers.worker_plugins import pack
 
 
@@ -51,19 +51,21 @@ def test_nothing_is_packed_where_nothing_was_added() -> None:
 
 def test_an_object_goes_along_pickled(brokers: ExitStack) -> None:
     there(brokers, MarkedCodec("other", 6))
-    assert Processes().run(Compress(6)) == ("other", MARKED.compress(b"text"))
+    assert SubprocessRunner().run(Compress(6)) == ("other", MARKED.compress(b"text"))
 
 
 def test_what_was_named_by_its_path_is_imported_there(brokers: ExitStack) -> None:
     locked = LockedCodec("locked", 5, lock=threading.Lock())
     there(brokers, locked, f"{MARKED.__module__}:MARKED")
-    assert Processes().run(Compress(5)) == ("locked", MARKED.compress(b"text")), "the path is taken before the object"
+    assert SubprocessRunner().run(Compress(5)) == ("locked", MARKED.compress(b"text")), (
+        "the path is taken before the object"
+    )
 
 
 def test_who_is_preferred_here_is_preferred_there(brokers: ExitStack) -> None:
-    assert Processes().run(Compress(1))[0] == "gzip"
+    assert SubprocessRunner().run(Compress(1))[0] == "gzip"
     there(brokers, NAMED_GZIP)  # type: ignore[arg-type]
-    name, packed = Processes().run(Compress(1))
+    name, packed = SubprocessRunner().run(Compress(1))
     assert (name, b"kq\0" in packed) == ("named-gzip", True)
 
 
@@ -72,8 +74,8 @@ def test_what_can_not_be_pickled_fails_the_job_that_needs_it_with_its_name(broke
     there(brokers, LockedCodec("locked", id, lock=threading.Lock()))
     words = r"codec 'locked' of Broker\(...\) can't go along .*: TypeError: cannot pickle .*; make it an object of a class at the top"
     with pytest.raises(PluginError, match=words):
-        Processes().run(Compress(id))
-    assert Processes().run(Compress(2))[0] == "snappy", "others need it not"
+        SubprocessRunner().run(Compress(id))
+    assert SubprocessRunner().run(Compress(2))[0] == "snappy", "others need it not"
 
 
 def test_what_another_process_does_not_find_fails_the_job_that_needs_it(
@@ -91,12 +93,12 @@ def test_what_another_process_does_not_find_fails_the_job_that_needs_it(
         PluginError,
         match=r"codec 'local' of Broker\(...\) can't go along .*AttributeError: Can't get attribute 'Local'",
     ):
-        Processes().run(Compress(6))
+        SubprocessRunner().run(Compress(6))
 
 
 def test_an_installed_one_that_is_not_found_there_fails_the_job_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = Entry("gone", NAMED_GZIP, 1, "gone-plugin 1.0")
     monkeypatch.setattr(CODECS, "preferences", lambda: [gone])
     with pytest.raises(PluginError, match="no codec is called 'gone'"):
-        Processes().run(Compress(1))
-    assert Processes().run(Compress(2))[0] == "snappy"
+        SubprocessRunner().run(Compress(1))
+    assert SubprocessRunner().run(Compress(2))[0] == "snappy"

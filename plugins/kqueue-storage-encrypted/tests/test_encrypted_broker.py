@@ -21,7 +21,7 @@ from kqueue_storage_encrypted.format import HEADER, OVERHEAD
 import kqueue
 from kqueue.base.errors import StorageFailed
 from kqueue.log_tools.folder import LogFolder
-from kqueue.workers.processes import Processes
+from kqueue.workers.subprocess_runner import SubprocessRunner
 
 DEADLINE_S = 20
 SECRETS = {
@@ -110,13 +110,13 @@ def test_a_broker_keeps_everything_and_shows_nothing(folder: Path) -> None:
 
 def test_compaction_runs_in_a_process_of_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
-    run = Processes.run
+    run = SubprocessRunner.run
 
-    def note(self: Processes, task: object) -> object:
+    def note(self: SubprocessRunner, task: object) -> object:
         ran.append(type(task).__name__)
         return run(self, task)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Processes, "run", note)
+    monkeypatch.setattr(SubprocessRunner, "run", note)
     with broker_over(folder, log_cleaner_backoff_ms=1000) as broker:
         broker.create_topic("orders", cleanup_policy="compact", segment_bytes=4000, min_cleanable_dirty_ratio=0.01)
         produce(broker.bootstrap, "orders", 300, keys=7)

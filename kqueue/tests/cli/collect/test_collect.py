@@ -18,7 +18,7 @@ from click.testing import Result
 from kqueue import Broker
 from kqueue.cli.collect import sending
 from kqueue.cli.collect.positions import State, StateFile, StateUnusable
-from kqueue.embedded.inside.records import Record
+from kqueue.embedded.inspection.records import Record
 from kqueue.testing import faults
 from kqueue.tests.cli.collect.following import copy_and_truncate, rotate, write
 

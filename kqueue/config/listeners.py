@@ -1,0 +1,139 @@
+"""Listeners as they are written in settings: ``NAME://host:port``, which protocol each speaks, and
+what clients are told.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kqueue.base.errors import SettingError
+from kqueue.base.settings import Config
+
+_LISTENER = re.compile(
+    r"(?P<name>[A-Za-z0-9_-]+)://(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/]*)):(?P<port>-?[0-9]+)\Z"
+)
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_ANY_ADDRESS = ("", "0.0.0.0", "::")
+
+
+class ListenerAddress(NamedTuple):
+    """A named place on the network: `host` is a name or an address without brackets, empty for
+    every interface.
+    """
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+    @property
+    def is_any(self) -> bool:
+        """Whether it stands for every interface, so that no client can be told to connect to it."""
+        return self.host in _ANY_ADDRESS
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+class ListenerConfig(NamedTuple):
+    """One listener to be opened; `advertised` is None where clients are told the address it is
+    bound to.
+    """
+
+    bind: ListenerAddress
+    advertised: ListenerAddress | None
+
+    def endpoint(self, bound_port: int) -> tuple[str, int]:
+        """Host and port that clients are told, once the listener has its real port. May ask for the
+        name of this machine, which blocks.
+        """
+        told = self.advertised or self.bind
+        return told.host or socket.getfqdn(), told.port or bound_port
+
+
+def parse_listener_address(text: str, setting: str) -> ListenerAddress:
+    """One ``NAME://host:port``; names are upper case from here on. Raises SettingError."""
+    match = _LISTENER.match(text.strip())
+    if match is None or not 0 <= int(match["port"]) <= 65535:
+        raise SettingError(f"{setting}: expected NAME://host:port with a port from 0 to 65535, found {text!r}")
+    return ListenerAddress(match["name"].upper(), match["ipv6"] or match["host"] or "", int(match["port"]))
+
+
+def parse_listeners(config: Config) -> list[ListenerConfig]:
+    """All listeners that `config` asks for, checked against each other. Raises SettingError with a
+    plain sentence.
+    """
+    binds = _parse_all(config["listeners"], "listeners")
+    advertised = {
+        address.name: address for address in _parse_all(config["advertised.listeners"] or [], "advertised.listeners")
+    }
+    _check_protocols(binds, config["listener.security.protocol.map"])
+    _check_ports(binds)
+    names = {address.name for address in binds}
+    for name, address in advertised.items():
+        if name not in names:
+            raise SettingError(
+                f"advertised.listeners names {name}, which is none of the listeners ({', '.join(sorted(names))})"
+            )
+        if address.host in ("0.0.0.0", "::"):
+            raise SettingError(
+                f"advertised.listeners: no client can connect to {address.host}; name the address that clients reach"
+            )
+    for address in binds:
+        if address.host in ("0.0.0.0", "::") and address.name not in advertised:
+            raise SettingError(
+                f"listener {address} takes every interface: advertised.listeners must say which address clients reach, "
+                f"e.g. {address.name}://broker.example.com:{address.port}"
+            )
+    return [ListenerConfig(address, advertised.get(address.name)) for address in binds]
+
+
+def _parse_all(texts: Iterable[str], setting: str) -> list[ListenerAddress]:
+    addresses = [parse_listener_address(text, setting) for text in texts]
+    names = [address.name for address in addresses]
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingError(f"{setting} names {name} twice; give each listener a name of its own")
+    return addresses
+
+
+def _check_protocols(binds: list[ListenerAddress], entries: list[str]) -> None:
+    protocols = {}
+    for entry in entries:
+        name, colon, protocol = entry.partition(":")
+        if not colon or protocol.strip().upper() not in _PROTOCOLS:
+            expected = f"expected NAME:PROTOCOL with one of {', '.join(_PROTOCOLS)}"
+            raise SettingError(f"listener.security.protocol.map: {expected}, found {entry!r}")
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    for address in binds:
+        protocol = protocols.get(address.name, "")
+        if not protocol:
+            raise SettingError(
+                f"listener {address.name} has no entry in listener.security.protocol.map, e.g. {address.name}:PLAINTEXT"
+            )
+        if protocol != "PLAINTEXT":
+            raise SettingError(f"listener {address.name} asks for {protocol}, but kqueue speaks PLAINTEXT only")
+
+
+def _check_ports(binds: list[ListenerAddress]) -> None:
+    taken: dict[tuple[str, int], ListenerAddress] = {}
+    for address in binds:
+        other = taken.setdefault((address.host, address.port), address) if address.port else address
+        if other is not address:
+            raise SettingError(
+                f"listeners {other.name} and {address.name} ask for the same address {address.host}:{address.port}"
+            )

@@ -1,0 +1,119 @@
+"""Whether a group has consumed a topic, and if not, how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from kqueue.base.errors import GroupIdNotFound
+from kqueue.base.names import INTERNAL_TOPICS, did_you_mean
+from kqueue.embedded.inspection.broker_calls import RunOnBroker, appended_visible
+from kqueue.embedded.inspection.groups import committed, names
+
+if TYPE_CHECKING:
+    from kqueue.app import Server
+
+SHOWN_MAX = 10
+
+
+class PartitionProgress(NamedTuple):
+    """One partition: where it starts, how far it has to be consumed, and what the group has
+    committed; None: nothing.
+    """
+
+    partition: int
+    start: int
+    goal: int
+    at: int | None
+
+    @property
+    def is_done(self) -> bool:
+        return self.goal <= self.start if self.at is None else self.at >= self.goal
+
+    @property
+    def wanted(self) -> int:
+        return max(self.goal - self.start, 0)
+
+    @property
+    def consumed(self) -> int:
+        return 0 if self.at is None else min(max(self.at - self.start, 0), self.wanted)
+
+    def __str__(self) -> str:
+        return f"partition {self.partition} {'nowhere' if self.at is None else f'at {self.at}'} of {self.goal}"
+
+
+class ConsumedState(NamedTuple):
+    """What there is: `problem` says why nothing can be compared; else `partitions`, and the group
+    in words.
+    """
+
+    problem: str | None
+    partitions: list[PartitionProgress]
+    group: str = ""
+
+
+class ConsumedCheck:
+    """Compares what a group has committed with what it should have; see `Broker.assert_consumed`."""
+
+    def __init__(self, ask: RunOnBroker, topic: str, group: str, upto: int | Mapping[int, int] | None) -> None:
+        self._ask = ask
+        self._topic = topic
+        self._group = group
+        self._upto = upto
+
+    def look(self) -> str | None:
+        """What is wrong now; None: nothing."""
+
+        async def seen(server: Server) -> ConsumedState:
+            found = server.broker.topics.find(self._topic)
+            await appended_visible(server, () if found is None or self._upto is not None else found.partitions)
+            return _look(server, self._topic, self._group, self._upto)
+
+        return _problem(self._topic, self._group, self._ask(seen))
+
+
+def _look(server: Server, topic: str, group: str, upto: int | Mapping[int, int] | None) -> ConsumedState:
+    found = server.broker.topics.find(topic)
+    if found is None:
+        known = [name for name in server.broker.topics.names() if name not in INTERNAL_TOPICS]
+        return ConsumedState(f"there is no topic {topic!r}{did_you_mean(topic, known)}", [])
+    goals = _goals(topic, {one.index: one.high_watermark for one in found.partitions}, upto)
+    try:
+        described = server.broker.groups.describe(group)
+    except GroupIdNotFound:
+        return ConsumedState(f"there is no group {group!r}{did_you_mean(group, names(server))}", [])
+    offsets = committed(server, group).get(topic, {})
+    wanted = [one for one in found.partitions if one.index in goals]
+    progress = [
+        PartitionProgress(one.index, one.log_start_offset, goals[one.index], offsets.get(one.index)) for one in wanted
+    ]
+    count = len(described.members)
+    return ConsumedState(None, progress, f"{described.state.value}, {count} member{'s' * (count != 1)}")
+
+
+def _goals(topic: str, ends: dict[int, int], upto: int | Mapping[int, int] | None) -> dict[int, int]:
+    if upto is None:
+        return ends
+    if isinstance(upto, int):
+        if len(ends) != 1:
+            raise ValueError(f"{topic} has {len(ends)} partitions: upto= takes partition -> offset")
+        return {0: upto}
+    unknown = sorted(set(upto) - set(ends))
+    if unknown:
+        raise ValueError(f"{topic} has partitions 0 to {len(ends) - 1}, not {unknown[0]}")
+    return dict(upto)
+
+
+def _problem(topic: str, group: str, seen: ConsumedState) -> str | None:
+    if seen.problem is not None:
+        return seen.problem
+    behind = [str(one) for one in seen.partitions if not one.is_done]
+    if not behind:
+        return None
+    consumed, wanted = (
+        sum(numbers) for numbers in zip(*((one.consumed, one.wanted) for one in seen.partitions), strict=True)
+    )
+    if len(behind) > SHOWN_MAX:
+        behind = [*behind[:SHOWN_MAX], f"and {len(behind) - SHOWN_MAX} partitions more"]
+    records = f"{wanted} record{'s' * (wanted != 1)}"
+    return f"group {group} has consumed {consumed} of {records} of {topic}: {', '.join(behind)} ({seen.group})"

@@ -1,0 +1,159 @@
+"""Records as a test looks at them, read through the broker in portions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from kqueue.base.errors import CorruptBatch, KqueueError
+from kqueue.embedded.inspection.broker_calls import RunOnBroker, appended_visible
+from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.log.reading import Fetched
+from kqueue.log_tools.segments import Batch, Gap, walk
+from kqueue.records.batch import BatchHeader
+from kqueue.storage.memory import MemoryFile
+
+if TYPE_CHECKING:
+    from kqueue.app import Server
+    from kqueue.broker.partition import Partition
+
+PORTION_BYTES = 1024 * 1024
+SHOWN_BYTES = 60
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Record:
+    """One record of a topic. `timestamp` in ms since 1970, None where it has none; `key`, `value`:
+    None is null; `headers`: in order.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+    def __repr__(self) -> str:
+        key = "" if self.key is None else f" key={shown(self.key)}"
+        headers = f" headers={dict(self.headers)!r}" if self.headers else ""
+        return f"<{self.where}{key} value={shown(self.value)}{headers}>"
+
+    @property
+    def where(self) -> str:
+        """Its place in words: ``orders-0@17``."""
+        return f"{self.topic}-{self.partition}@{self.offset}"
+
+
+def shown(value: object) -> str:
+    """A value for people, cut where it is long."""
+    text = repr(value)
+    if len(text) <= SHOWN_BYTES:
+        return text
+    size = f" ({len(value)} bytes)" if isinstance(value, bytes) else ""
+    return f"{text[:SHOWN_BYTES]}...{size}"
+
+
+class FetchedBatches(NamedTuple):
+    """Batches of a partition, in their bytes; `next_offset`: where reading goes on. `aborted`:
+    transactions to leave out.
+    """
+
+    data: bytes
+    next_offset: int
+    aborted: list[AbortedTransaction]
+    limit_bytes: int
+
+
+class OffsetRange(NamedTuple):
+    """What may be read of a partition at one moment: offsets from `start` to `end` (exclusive)."""
+
+    start: int
+    end: int
+
+
+def scan(
+    ask: RunOnBroker, topic: str, index: int, start: int | None, stop: int | None, *, read_committed: bool
+) -> Iterator[Record]:
+    """The records of one partition with offsets from `start` to `stop` (exclusive), as far as it
+    reached at the first step.
+
+    What was appended before the first step counts: a flush that is still due is waited for.
+
+    Raises: UnknownTopicOrPartition; CorruptBatch; StorageFailed. Memory: a portion of about 1 MiB,
+    or one batch.
+    """
+
+    async def extent(server: Server) -> OffsetRange:
+        partition = server.broker.topics.partition(topic, index)
+        await appended_visible(server, [partition])
+        end = partition.last_stable_offset if read_committed else partition.high_watermark
+        return OffsetRange(partition.log_start_offset, end)
+
+    bounds = ask(extent)
+    offset = bounds.start if start is None else max(start, bounds.start)
+    end = bounds.end if stop is None else min(stop, bounds.end)
+    while offset < end:
+        portion = _ask_portion(ask, topic, index, offset, read_committed=read_committed)
+        if not portion.data:
+            return
+        yield from _records(topic, index, portion, offset, end)
+        offset = portion.next_offset
+
+
+def _ask_portion(ask: RunOnBroker, topic: str, index: int, offset: int, *, read_committed: bool) -> FetchedBatches:
+    async def read(server: Server) -> FetchedBatches:
+        partition = server.broker.topics.partition(topic, index)
+        at = max(offset, partition.log_start_offset)  # retention may have been there meanwhile
+        fetched = await _read_checked(partition, at, read_committed=read_committed)
+        aborted = partition.log.aborted(at, fetched.next_offset) if read_committed and fetched else []
+        return FetchedBatches(
+            fetched.read(), fetched.next_offset, aborted, server.config["kqueue.max.decompressed.bytes"]
+        )
+
+    return ask(read)
+
+
+async def _read_checked(partition: Partition, offset: int, *, read_committed: bool) -> Fetched:
+    """Read; what was not compared with its checksums since the start is, in a job, as for a client."""
+    while True:
+        fetched = partition.read(offset, PORTION_BYTES, read_committed=read_committed).fetched
+        if fetched.check is None:
+            return fetched
+        checked: asyncio.Future[KqueueError | None] = asyncio.get_running_loop().create_future()
+
+        def done(error: KqueueError | None, checked: asyncio.Future[KqueueError | None] = checked) -> None:
+            if not checked.done():
+                checked.set_result(error)
+
+        partition.start_check(fetched.check, done)
+        error = await checked
+        if error is not None:
+            raise error
+
+
+def _records(topic: str, index: int, portion: FetchedBatches, start: int, end: int) -> Iterator[Record]:
+    place = f"{topic}-{index}"
+    for batch in walk(MemoryFile(portion.data), place, 0, len(portion.data), check=False):
+        if isinstance(batch, Gap):
+            raise CorruptBatch(f"{place} from offset {start} on: {batch.fault}")
+        if batch.is_control or _is_aborted(batch, portion.aborted):
+            continue
+        for found in batch.records(limit_bytes=portion.limit_bytes):
+            if start <= found.offset < end:
+                timestamp = found.timestamp if found.timestamp >= 0 else None
+                yield Record(topic, index, found.offset, timestamp, found.key, found.value, found.headers)
+
+
+def _is_aborted(batch: Batch, aborted: list[AbortedTransaction]) -> bool:
+    header = batch.unit
+    if not isinstance(header, BatchHeader) or not header.is_transactional:
+        return False
+    return any(
+        one.producer_id == header.producer_id and one.first_offset <= header.base_offset <= one.last_offset
+        for one in aborted
+    )

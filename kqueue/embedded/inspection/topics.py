@@ -1,0 +1,219 @@
+"""Topics of a running broker, for tests: what is in them, and a way to fill them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from kqueue.base.names import INTERNAL_TOPICS
+from kqueue.embedded.inspection import record_appender
+from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
+from kqueue.embedded.inspection.record_appender import Bytes, Headers, NewRecord, Time
+from kqueue.embedded.inspection.records import Record, scan
+
+if TYPE_CHECKING:
+    from kqueue.app import Server
+    from kqueue.broker import topics as broker_topics
+    from kqueue.broker.partition import Partition
+
+T = TypeVar("T")
+SEEDS_AT_A_TIME = 2000
+
+
+class Topic:
+    """One topic of a running broker. It keeps nothing: everything here is asked of the broker, and
+    so as it is now.
+
+    Every method raises NoSuchName (a KeyError): the topic was deleted; RuntimeError: the broker is
+    not running.
+    """
+
+    def __init__(self, name: str, ask: RunOnBroker, partitioners: record_appender.Partitioners) -> None:
+        self._name = name
+        self._ask = ask
+        self._partitioners = partitioners
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def __repr__(self) -> str:
+        try:
+            sizes = self._of_partitions(lambda one: one.high_watermark - one.log_start_offset)
+        except (KeyError, RuntimeError) as error:
+            return f"<topic {self._name}: {error}>"
+        return f"<topic {self._name}: {len(sizes)} partition{'s' * (len(sizes) != 1)}, {sum(sizes.values())} offsets>"
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions it has; they are numbered from 0."""
+        return self._look(lambda topic: len(topic.partitions))
+
+    @property
+    def config(self) -> dict[str, object]:
+        """Every setting of the topic by name, as it holds now: the topic's own, else the broker's,
+        else the default.
+        """
+        return self._look(lambda topic: {name: topic.config[name] for name in topic.config})
+
+    @property
+    def start_offsets(self) -> dict[int, int]:
+        """Partition -> the first offset that can be read (the log start)."""
+        return self._of_partitions(lambda partition: partition.log_start_offset)
+
+    @property
+    def end_offsets(self) -> dict[int, int]:
+        """Partition -> the offset that the next record will have (the high watermark): what is
+        below it can be read.
+
+        It counts all that was appended before: a flush that is still due is waited for.
+        """
+
+        async def work(server: Server) -> dict[int, int]:
+            partitions = _find(server, self._name).partitions
+            await appended_visible(server, partitions)
+            return {partition.index: partition.high_watermark for partition in partitions}
+
+        return self._ask(work)
+
+    def records(
+        self,
+        partition: int | None = None,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        read_committed: bool = False,
+    ) -> list[Record]:
+        """The records that consumers can read now, in order of partition, then of offset.
+
+        Args: partition: of this one alone. start, stop: offsets, of each partition, from `start` up
+        to and without `stop`. read_committed: without those of transactions that are open or were
+        aborted. Raises: UnknownTopicOrPartition: there is no such partition; CorruptBatch: what is
+        on the disk is damaged. See `scan` for a topic that is larger than memory.
+        """
+        return list(self.scan(partition, start=start, stop=stop, read_committed=read_committed))
+
+    def scan(
+        self,
+        partition: int | None = None,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        read_committed: bool = False,
+    ) -> Iterator[Record]:
+        """As `records`, one after another, read in portions of about 1 MiB; what comes after a
+        partition was begun is left out.
+        """
+        for index in range(self.partitions) if partition is None else (partition,):
+            yield from scan(self._ask, self._name, index, start, stop, read_committed=read_committed)
+
+    def produce(
+        self,
+        value: Bytes,
+        key: Bytes = None,
+        *,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: Time = None,
+    ) -> Record:
+        """Append one record, without a client: ``broker.topics["orders"].produce("two coffees",
+        key="table 4")``.
+
+        Args: value, key: bytes, text (written in UTF-8) or None. headers: (name, value) pairs or a
+        dict. partition: None lets the topic's partitioner choose, by the key as Kafka's clients do.
+        timestamp: ms since 1970 or a datetime; None: now. Returns: the record with its place.
+        Durability: as acks=all: consumers see it on return. Raises: InvalidRecord, RecordTooLarge,
+        InvalidTimestamp: the topic refuses it, as it would refuse a client. InvalidTopic: the topic
+        is the broker's own. UnknownTopicOrPartition: there is no such partition.
+        """
+        return self._seed([record_appender.seed(value, key, headers, timestamp)], partition)[0]
+
+    def produce_all(
+        self, values: Iterable[Bytes | tuple[Bytes, Bytes]], *, partition: int | None = None
+    ) -> list[Record]:
+        """Append many records in few batches: values, or (key, value) pairs; else as `produce`.
+
+        Returns: the records with their places, in the order given. A refusal in the middle leaves
+        those before it in the topic.
+        """
+        pairs = (one if isinstance(one, tuple) else (None, one) for one in values)
+        return self._seed([record_appender.seed(value, key) for key, value in pairs], partition)
+
+    def delete(self) -> None:
+        """Delete it, as an administrator would. Raises: InvalidTopic: it is the broker's own.
+        TopicDeletionDisabled.
+        """
+
+        async def work(server: Server) -> None:
+            _find(server, self._name)
+            await server.result(server.broker.topics.delete(self._name))
+
+        self._ask(work)
+
+    def _seed(self, seeds: list[NewRecord], partition: int | None) -> list[Record]:
+        def append(part: list[NewRecord]) -> list[Record]:
+            async def work(server: Server) -> list[Record]:
+                return await record_appender.append(
+                    server, _find(server, self._name), part, partition, self._partitioners
+                )
+
+            return self._ask(work)
+
+        # in parts, between which the broker hears its clients
+        return [
+            record
+            for begin in range(0, len(seeds), SEEDS_AT_A_TIME)
+            for record in append(seeds[begin : begin + SEEDS_AT_A_TIME])
+        ]
+
+    def _look(self, look: Callable[[broker_topics.Topic], T]) -> T:
+        async def work(server: Server) -> T:
+            return look(_find(server, self._name))
+
+        return self._ask(work)
+
+    def _of_partitions(self, look: Callable[[Partition], int]) -> dict[int, int]:
+        return self._look(lambda topic: {partition.index: look(partition) for partition in topic.partitions})
+
+
+class Topics(Mapping[str, Topic]):
+    """All topics by name, as they are now. Those of the broker itself are found by name alone, not
+    listed.
+    """
+
+    def __init__(self, ask: RunOnBroker) -> None:
+        self._ask = ask
+        self._partitioners: record_appender.Partitioners = {}
+
+    def __getitem__(self, name: str) -> Topic:
+        async def work(server: Server) -> None:
+            _find(server, name)
+
+        self._ask(work)
+        return Topic(name, self._ask, self._partitioners)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __repr__(self) -> str:
+        return f"<topics: {', '.join(self._names()) or 'none'}>"
+
+    def _names(self) -> list[str]:
+        async def work(server: Server) -> list[str]:
+            return _listed(server)
+
+        return self._ask(work)
+
+
+def _find(server: Server, name: str) -> broker_topics.Topic:
+    found = server.broker.topics.find(name)
+    if found is None:
+        raise NoSuchName("topic", name, _listed(server))
+    return found
+
+
+def _listed(server: Server) -> list[str]:
+    return [name for name in server.broker.topics.names() if name not in INTERNAL_TOPICS]

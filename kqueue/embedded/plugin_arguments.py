@@ -1,0 +1,87 @@
+"""Plugins that a program hands to its broker: `Broker(storage=..., metadata=..., codecs=...,
+partitioners=..., cleanup_policies=...)`.
+
+A storage or metadata store may be the thing itself: it stays the program's, through restarts and
+beyond the stop, and is one data folder, whatever `path` says. Or a callable that takes a data
+folder's path, which is called at every start; that needs a `path`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kqueue.base.errors import SettingError
+from kqueue.config.plugins import PluginObjects, object_of
+from kqueue.config.properties import keyword_name
+from kqueue.log.policies import CleanupPolicy
+from kqueue.metadata import METADATA_STORES, MetadataStore
+from kqueue.metadata.memory import MemoryStore
+from kqueue.records.codecs import Codec
+from kqueue.records.partitioners import PartitionerFactory
+from kqueue.storage import STORAGES, LocalStorage, MemoryStorage, Storage
+
+GivenStorage = Storage | Callable[[str], Storage] | None
+GivenStore = MetadataStore | Callable[[str], MetadataStore] | None
+_FOLDERS = frozenset({"log.dirs", "log.dir"})
+_NAMES: dict[type, str] = {MemoryStorage: "memory", LocalStorage: "local", MemoryStore: "memory"}
+
+
+class PluginArguments:
+    """Those of one broker, the same for all its starts."""
+
+    def __init__(
+        self,
+        storage: GivenStorage,
+        metadata: GivenStore,
+        codecs: Sequence[Codec],
+        partitioners: Mapping[str, PartitionerFactory] | None,
+        cleanup_policies: Sequence[CleanupPolicy],
+    ) -> None:
+        """Raises PluginError: a storage or metadata store is none."""
+        self.storages: list[Storage] | None = None
+        self.store: MetadataStore | None = None
+        make: Callable[[str], Storage] | None = None
+        open_store: Callable[[str], MetadataStore] | None = None
+        if callable(storage):
+            make = storage
+        elif storage is not None:
+            self.storages = [storage if type(storage) in _NAMES else object_of(STORAGES, storage, "storage")]
+        if callable(metadata):
+            open_store = metadata
+        elif metadata is not None:
+            self.store = metadata if type(metadata) in _NAMES else object_of(METADATA_STORES, metadata, "metadata")
+        self.objects = PluginObjects(tuple(codecs), dict(partitioners or {}), tuple(cleanup_policies), make, open_store)
+        self._given = {"kqueue_storage": storage, "kqueue_metadata": metadata}
+
+    def keywords(
+        self, keywords: Mapping[str, object], settings: Mapping[str, object], path: str | os.PathLike[str] | None
+    ) -> dict[str, object]:
+        """`keywords` with the names of a storage and a metadata store that were given as objects.
+
+        Raises SettingError: one is named as well, or a callable has no folder to be called with.
+        """
+        named = dict(keywords)
+        has_folder = path is not None or not _FOLDERS.isdisjoint({*settings, *map(keyword_name, keywords)})
+        for keyword, given in self._given.items():
+            if given is None:
+                continue
+            if keyword in keywords or keyword_name(keyword) in settings:
+                raise SettingError(f"{keyword_name(keyword)} is given twice: by name and as an object")
+            if callable(given) and not has_folder:
+                raise SettingError(
+                    f"{_name_of(given)} is called with the path of a data folder, and none was given: give a path, or what it makes"
+                )
+            named[keyword] = _name_of(given)
+        if self.storages is not None and not has_folder and "kqueue.metadata" not in settings:
+            named.setdefault("kqueue_metadata", "memory")
+        return named
+
+
+def _name_of(given: Any) -> str:
+    kind = type(given)
+    if kind in _NAMES:
+        return _NAMES[kind]
+    named = given if hasattr(given, "__qualname__") else kind
+    return f"{named.__module__}:{named.__qualname__}"

@@ -1,0 +1,309 @@
+"""`broker.requests`: what clients sent to an embedded broker, for tests to look at."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from kqueue.api.naming import Named, find_api, name_of, named_in
+from kqueue.base.clock import Clock
+from kqueue.base.errors import KqueueError
+from kqueue.base.settings import KiB, MiB
+from kqueue.embedded.event_loops import check_may_block
+from kqueue.network.interception import RequestObserver
+from kqueue.network.responses import Chunks
+from kqueue.schema import decode, reader
+from kqueue.wire.apis import BY_KEY, Api
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.headers import RequestHeader, request_header_version
+
+if TYPE_CHECKING:
+    from kqueue.broker.broker import Broker
+
+KEPT_BYTES_MAX = 64 * KiB
+"""A request, or an answer, that is larger is listed without its body."""
+SMALL_BYTES_MAX = 1 * KiB
+"""Requests and answers up to here are not counted in the bytes that are kept: that would cost more
+than they do.
+"""
+TOPICS_SHOWN, PARTITIONS_SHOWN, LETTERS_SHOWN, LINES_SHOWN = 5, 10, 100, 50
+COUNT_MAX = 10_000
+BYTES_MAX = 16 * MiB
+Answer = list[bytes | int] | bytes
+
+
+class RecordedRequest(RequestObserver):
+    """One request of a client. Its body and its answer are decoded when they are asked for.
+
+    `time_ms` is when it came, by the broker's wall clock; `address` the client's host and port.
+    """
+
+    __slots__ = ("_answer", "_frame", "_header", "_log", "address", "time_ms")
+
+    def __init__(self, log: RequestLog, time_ms: int, header: RequestHeader, address: str, frame: bytes | int) -> None:
+        """`frame`: its size alone where it is not kept."""
+        self._log = log
+        self._header = header
+        self._frame = frame
+        self._answer: Answer | None = None
+        self.time_ms = time_ms
+        self.address = address
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def __str__(self) -> str:
+        """One line for people: when, what, from whom, about which topics, and what went wrong."""
+        named = self.named
+        more = f" and {len(named) - TOPICS_SHOWN} topics more" if len(named) > TOPICS_SHOWN else ""
+        about = f" about {'; '.join(map(_told, named[:TOPICS_SHOWN]))}{more}" if named else ""
+        errors = f" -> {', '.join(self.errors)}" if self.errors else ""
+        who = f"{legible(self.client_id)} ({self.address})" if self.client_id else self.address
+        return f"{self.time:%H:%M:%S}.{self.time_ms % 1000:03} {self.api} v{self.version} of {who}{about}, {self.size} bytes{errors}"
+
+    @property
+    def time(self) -> datetime:
+        """`time_ms` as a time in UTC."""
+        return datetime.fromtimestamp(self.time_ms / 1000, UTC)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the request, with its header and without the length before it."""
+        return self._frame if isinstance(self._frame, int) else len(self._frame)
+
+    @property
+    def api(self) -> str:
+        """The protocol's name for it: ``Produce``."""
+        return self._api.name
+
+    @property
+    def version(self) -> int:
+        """Version of the API that it is written in."""
+        return self._header.api_version
+
+    @property
+    def client_id(self) -> str | None:
+        """What the client calls itself."""
+        return self._header.client_id
+
+    @property
+    def body(self) -> Any:
+        """The request decoded, an object of `kqueue.wire.messages`, made anew each time; None where
+        it was not kept (see `RequestLog`).
+
+        Raises MalformedMessage: it can't be decoded (and the broker has closed its connection).
+        """
+        if isinstance(self._frame, int):
+            return None
+        frame = memoryview(bytearray(self._frame))
+        _, position = reader(RequestHeader, request_header_version(self._header.api_key, self.version))(frame, 0)
+        if not self._known:
+            return self._api.request_class()
+        return reader(self._api.request_class, self.version)(frame, position)[0]
+
+    @property
+    def named(self) -> list[Named]:
+        """Topics with their partitions, as the request names them; empty where it names none, or
+        its body is not there.
+        """
+        try:
+            body = self.body
+        except KqueueError:
+            return []
+        broker = self._log.broker()
+        return [Named(name_of(one.topic, broker) if broker else one.topic, one.partitions) for one in named_in(body)]
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Names of the topics that it names; where it names one by its id that the broker does not
+        know, the id in hexadecimal.
+        """
+        return tuple(one.topic if isinstance(one.topic, str) else one.topic.hex() for one in self.named)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Names of the errors in its answer, each once; empty where there are none, no answer
+        (yet), or one that was not kept.
+        """
+        answer = self._answer
+        if not answer or not self._known:
+            return ()
+        if isinstance(answer, list):
+            answer = b"".join(bytes(part) for part in answer)  # a number stands for so many bytes of records
+        codes: dict[int, None] = {}
+        _collect_codes(decode(self._api.response_class, self.version, answer), codes)
+        return tuple(ErrorCode(code).name for code in codes)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether its answer has been made, be it on its way or dropped by a fault."""
+        return self._answer is not None
+
+    def answered(self, chunks: Chunks) -> None:
+        if len(chunks) == 2:
+            body = chunks[1]
+            if type(body) is bytes and len(body) <= SMALL_BYTES_MAX:
+                self._answer = body
+                return
+        self._keep(chunks)
+
+    def lighten(self) -> None:
+        """Keep neither body nor answer any longer."""
+        self._frame = self.size
+        self._answer = None if self._answer is None else b""
+
+    def _keep(self, chunks: Chunks) -> None:
+        kept = [
+            bytes(chunk) if isinstance(chunk, (bytes, bytearray, memoryview)) else len(chunk) for chunk in chunks[1:]
+        ]
+        answer = kept[0] if len(kept) == 1 and isinstance(kept[0], bytes) else kept
+        size = (
+            len(answer) if isinstance(answer, bytes) else sum(len(part) for part in answer if isinstance(part, bytes))
+        )
+        self._answer = answer if size <= KEPT_BYTES_MAX else b""
+        if SMALL_BYTES_MAX < size <= KEPT_BYTES_MAX:
+            self._log.weigh(self, size)
+
+    @property
+    def _api(self) -> Api:
+        return BY_KEY[self._header.api_key]
+
+    @property
+    def _known(self) -> bool:
+        return self._api.versions[0] <= self.version <= self._api.versions[1]
+
+
+class RequestLog:
+    """The requests of all clients, oldest first: ``broker.requests(api="Produce",
+    topic="orders")``.
+
+    The last `count_max` are listed. Bodies and answers above 64 KiB are not kept, and of those
+    above 1 KiB the last `bytes_max` bytes (10,000 and 16 MiB for each broker). They outlive
+    restarts, and a stop. Written by the broker's thread, read by any.
+    """
+
+    def __init__(
+        self, clock: Clock, broker: Callable[[], Broker | None], count_max: int = COUNT_MAX, bytes_max: int = BYTES_MAX
+    ) -> None:
+        self.broker = broker
+        self.bytes = 0
+        self._wall_ms = clock.wall_ms
+        self._bytes_max = bytes_max
+        self._entries: deque[RecordedRequest] = deque(maxlen=count_max)
+        self._heavy: deque[tuple[RecordedRequest, int]] = deque()
+        self._changed = threading.Condition()
+        self._watchers = 0
+
+    def __call__(
+        self, api: str | None = None, *, topic: str | None = None, client_id: str | None = None
+    ) -> list[RecordedRequest]:
+        """Those that match all that is given. Raises ValueError: there is no such API; the message
+        has the nearest name.
+        """
+        name = None if api is None else find_api(api).name
+        return [one for one in self if _matches(one, name, topic, client_id)]
+
+    def __iter__(self) -> Iterator[RecordedRequest]:
+        return iter(list(self._entries))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return listing(f"<{len(self)} requests of clients>", list(self))
+
+    def clear(self) -> None:
+        """Forget those that have come so far."""
+        self._entries.clear()
+
+    def wait_for(
+        self, api: str, count: int = 1, timeout_s: float = 10, *, topic: str | None = None, client_id: str | None = None
+    ) -> list[RecordedRequest]:
+        """Those that match, once there are `count` of them; they count from the last `clear` on.
+
+        Raises: TimeoutError: fewer came, and the message lists what did. ValueError: there is no
+        such API. RuntimeError: on a thread that runs an event loop, where it is ``await
+        asyncio.to_thread(broker.requests.wait_for, "Produce")``.
+        """
+        if timeout_s > 0:
+            check_may_block("await asyncio.to_thread(broker.requests.wait_for, ...)")
+        deadline = monotonic() + timeout_s
+        with self._changed:
+            self._watchers += 1
+            try:
+                while len(found := self(api, topic=topic, client_id=client_id)) < count:
+                    if not self._changed.wait(deadline - monotonic()):
+                        raise TimeoutError(
+                            f"{len(found)} of {count} {api} requests came within {timeout_s} s; there were: {self!r}"
+                        )
+                return found
+            finally:
+                self._watchers -= 1
+
+    def record(self, frame: memoryview, header: RequestHeader, address: str) -> RecordedRequest:
+        """Take note of a request; called by the broker's thread."""
+        size = len(frame)
+        entry = RecordedRequest(
+            self, self._wall_ms(), header, address, bytes(frame) if size <= KEPT_BYTES_MAX else size
+        )
+        self._entries.append(entry)
+        if SMALL_BYTES_MAX < size <= KEPT_BYTES_MAX:
+            self.weigh(entry, size)
+        if self._watchers:
+            with self._changed:
+                self._changed.notify_all()
+        return entry
+
+    def weigh(self, entry: RecordedRequest, size: int) -> None:
+        """Count what `entry` keeps, and make room for it; called by the broker's thread."""
+        self._heavy.append((entry, size))
+        self.bytes += size
+        while self.bytes > self._bytes_max:
+            oldest, size = self._heavy.popleft()
+            oldest.lighten()
+            self.bytes -= size
+
+
+def legible(text: str) -> str:
+    """A client's own words as a part of a line: short, and nothing that a terminal would obey."""
+    short = text if len(text) <= LETTERS_SHOWN else text[:LETTERS_SHOWN] + "..."
+    return short if short.isprintable() else repr(short)
+
+
+def listing(head: str, items: Sequence[object]) -> str:
+    """`head` and one line for each of the last items."""
+    left_out = len(items) - LINES_SHOWN
+    return "\n".join([head, *([f"({left_out} before these)"] if left_out > 0 else []), *map(str, items[-LINES_SHOWN:])])
+
+
+def _told(one: Named) -> str:
+    topic = legible(one.topic) if isinstance(one.topic, str) else one.topic.hex()
+    numbers = [str(number) for number in one.partitions[:PARTITIONS_SHOWN]]
+    if len(one.partitions) > PARTITIONS_SHOWN:
+        numbers.append("...")
+    return f"{topic}[{', '.join(numbers)}]" if numbers else topic
+
+
+def _matches(one: RecordedRequest, api: str | None, topic: str | None, client_id: str | None) -> bool:
+    if (api is not None and one.api != api) or (client_id is not None and one.client_id != client_id):
+        return False
+    return topic is None or topic in one.topics
+
+
+def _collect_codes(part: Any, codes: dict[int, None]) -> None:
+    if isinstance(part, list):
+        for item in part:
+            _collect_codes(item, codes)
+        return
+    schema = getattr(part, "__schema__", None)
+    for field in schema.fields if schema is not None else ():
+        value = getattr(part, field.name)
+        if field.name == "error_code":
+            if value:
+                codes[value] = None
+        else:
+            _collect_codes(value, codes)

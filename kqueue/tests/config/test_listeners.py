@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from kqueue.base.errors import SettingError
+from kqueue.base.settings import Config
+from kqueue.config.catalog import CATALOG
+from kqueue.config.listeners import ListenerAddress, parse_listener_address, parse_listeners
+
+
+def plan(**values: str):
+    return parse_listeners(Config(CATALOG, {name.replace("_", "."): value for name, value in values.items()}))
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("PLAINTEXT://127.0.0.1:9092", ListenerAddress("PLAINTEXT", "127.0.0.1", 9092)),
+        ("inside://broker-1.example.com:0", ListenerAddress("INSIDE", "broker-1.example.com", 0)),
+        ("PLAINTEXT://:9092", ListenerAddress("PLAINTEXT", "", 9092)),
+        ("PLAINTEXT://[::1]:9092", ListenerAddress("PLAINTEXT", "::1", 9092)),
+    ],
+)
+def test_addresses_are_read_and_written(text: str, address: ListenerAddress) -> None:
+    assert parse_listener_address(text, "listeners") == address
+    assert str(address).lower() == text.lower()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "127.0.0.1:9092",
+        "PLAINTEXT://127.0.0.1",
+        "PLAINTEXT://127.0.0.1:65536",
+        "PLAINTEXT://h:-1",
+        "PLAINTEXT://::1:9092",
+        "A B://h:1",
+        "X://h:1/a",
+    ],
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(SettingError, match=r"listeners: expected NAME://host:port"):
+        parse_listener_address(text, "listeners")
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("", False),
+        ("0.0.0.0", False),
+        ("broker", False),
+    ],
+)
+def test_who_can_reach_an_address(host: str, loopback: bool) -> None:
+    assert ListenerAddress("PLAINTEXT", host, 1).is_loopback == loopback
+
+
+def test_a_listener_tells_its_own_address_and_its_real_port() -> None:
+    [found] = plan(listeners="PLAINTEXT://127.0.0.1:0")
+    assert found.endpoint(40404) == ("127.0.0.1", 40404)
+
+
+def test_an_advertised_address_is_told_instead() -> None:
+    inside, outside = plan(
+        listeners="INSIDE://127.0.0.1:0,OUTSIDE://0.0.0.0:9094",
+        advertised_listeners="OUTSIDE://broker.example.com:19094,INSIDE://10.0.0.1:0",
+        listener_security_protocol_map="INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+    )
+    assert inside.endpoint(40404) == ("10.0.0.1", 40404)
+    assert outside.endpoint(9094) == ("broker.example.com", 19094)
+
+
+def test_an_empty_host_tells_the_name_of_this_machine() -> None:
+    [found] = plan(listeners="PLAINTEXT://:9092")
+    assert found.bind.is_any
+    assert found.endpoint(9092) == (socket.getfqdn(), 9092)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"listeners": "PLAINTEXT://127.0.0.1:1,plaintext://127.0.0.1:2"}, "names PLAINTEXT twice"),
+        ({"listeners": "PLAINTEXT://h:1,SSL://h:2"}, "SSL asks for SSL, but kqueue speaks PLAINTEXT only"),
+        ({"listeners": "INSIDE://h:1"}, "INSIDE has no entry in listener.security.protocol.map"),
+        ({"listeners": "A://h:1", "listener_security_protocol_map": "A:TELNET"}, "found 'A:TELNET'"),
+        ({"listeners": "A://h:1", "listener_security_protocol_map": "A"}, "found 'A'"),
+        (
+            {"listeners": "A://h:1,B://h:1", "listener_security_protocol_map": "A:PLAINTEXT,B:PLAINTEXT"},
+            "A and B ask for the same address",
+        ),
+        ({"advertised_listeners": "OTHER://h:1"}, "names OTHER, which is none of the listeners"),
+        ({"advertised_listeners": "PLAINTEXT://0.0.0.0:1"}, "no client can connect to 0.0.0.0"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners must say"),
+    ],
+)
+def test_listeners_that_contradict_each_other_are_refused_in_plain_words(values: dict[str, str], words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        plan(**values)

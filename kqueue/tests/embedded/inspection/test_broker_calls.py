@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from kqueue.embedded.inspection.broker_calls import NoSuchName, poll_until_true, poll_until_true_async
+
+
+def test_names_that_are_not_there_are_key_errors_with_readable_words() -> None:
+    error = NoSuchName("topic", "ordres", ["mail", "orders"])
+    assert isinstance(error, KeyError)
+    assert str(error) == "there is no topic 'ordres'; did you mean 'orders'?"
+    assert str(NoSuchName("topic", "x", [])) == "there is no topic 'x'"
+
+
+def test_what_is_true_at_once_is_looked_at_once() -> None:
+    looks = []
+    poll_until_true(lambda: looks.append(1), 10, "")
+    assert looks == [1]
+
+
+def test_it_looks_again_until_it_is_true() -> None:
+    problems = ["not yet", "not yet", None]
+    poll_until_true(lambda: problems.pop(0), 20, "")
+    assert problems == []
+
+
+def test_without_a_time_it_looks_once() -> None:
+    problems = ["no", None]
+    with pytest.raises(AssertionError, match=r"^no$"):
+        poll_until_true(lambda: problems.pop(0), 0, "")
+    assert problems == [None]
+
+
+def test_the_last_problem_is_told_with_the_time_in_its_first_line() -> None:
+    numbers = iter(range(10**9))
+    began = time.monotonic()
+    with pytest.raises(AssertionError) as caught:
+        poll_until_true(lambda: f"look {next(numbers)}\n    a line", 0.03, "")
+    assert time.monotonic() - began >= 0.03
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("look ")
+    assert first.endswith(" (after 0.03 s)")
+    assert int(first.split()[1]) >= 1
+    assert second == "    a line"
+
+
+def test_where_an_event_loop_runs_waiting_is_refused_and_looking_once_is_not() -> None:
+    async def block() -> None:
+        poll_until_true(lambda: None, 0, "")
+        poll_until_true(lambda: None, 1, "await it()")
+
+    with pytest.raises(RuntimeError, match=r"would block the running event loop.*write: await it\(\)$"):
+        asyncio.run(block())
+
+
+def test_a_coroutine_looks_again_until_it_is_true_while_its_loop_goes_on() -> None:
+    problems = ["not yet", "not yet"]
+
+    async def others() -> None:
+        while problems:
+            await asyncio.sleep(0)
+            problems.pop()
+
+    async def wait() -> None:
+        await asyncio.gather(poll_until_true_async(lambda: "still" if problems else None, 20), others())
+
+    asyncio.run(wait())
+    with pytest.raises(AssertionError, match=r"^no \(after 0.01 s\)$"):
+        asyncio.run(poll_until_true_async(lambda: "no", 0.01))

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import kqueue
+
+LAZY = """
+import sys, kqueue
+with kqueue.Broker() as broker:
+    early = [name for name in sys.modules if name.startswith(("kqueue.embedded.inspection.", "kqueue.log_tools."))]
+    assert early == ["kqueue.embedded.inspection.mixin"], early
+    assert list(broker.topics) == []
+"""
+
+
+def test_what_looks_inside_is_imported_when_it_is_first_used() -> None:
+    done = subprocess.run([sys.executable, "-c", LAZY], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_nothing_is_told_of_a_broker_that_does_not_run() -> None:
+    broker = kqueue.Broker()
+    for use in (
+        lambda: list(broker.topics),
+        lambda: list(broker.groups),
+        lambda: broker.groups["g"],
+        lambda: broker.assert_produced("t", ["x"]),
+        lambda: broker.assert_consumed("t", group="g"),
+        lambda: broker.snapshot("nowhere"),
+    ):
+        with pytest.raises(RuntimeError, match="the broker is not running"):
+            use()
+
+
+def test_views_outlive_a_restart_and_are_used_from_many_threads() -> None:
+    with kqueue.Broker() as broker:
+        topics = broker.topics
+        broker.create_topic("t", 2)
+
+        def fill() -> None:
+            for number in range(20):
+                topics["t"].produce(b"%d" % number)
+
+        threads = [threading.Thread(target=fill) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        broker.restart()
+        assert broker.topics is topics
+        assert sorted(int(one.value or b"") for one in topics["t"].records()) == sorted(list(range(20)) * 4)
+
+
+def test_a_failed_assertion_points_at_the_test() -> None:
+    """pytest leaves out frames that say so; what is left ends where the test called."""
+    from _pytest._code import ExceptionInfo
+
+    with kqueue.Broker() as broker:
+        broker.create_topic("t")
+        try:
+            broker.assert_produced("t", ["x"])
+        except AssertionError:
+            info = ExceptionInfo.from_current()
+        shown = info.traceback.filter(info)
+        assert [entry.name for entry in shown] == ["test_a_failed_assertion_points_at_the_test"]

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kqueue.base.clock import SystemClock
+from kqueue.base.timers import Timers
+from kqueue.broker.waiting import Wait, Waiting
+from kqueue.network.loop_driver import LoopDriver
+from kqueue.testing.clock import ManualClock
+from kqueue.tests.network.harness import until
+from kqueue.workers.loop_pass import PASS_S
+
+
+class Room:
+    def __init__(self, clock: ManualClock | SystemClock) -> None:
+        self.clock = clock
+        self.timers = Timers()
+        self.waiting = Waiting(self.timers, clock)
+        self.flushes = 0
+        self.ticker = LoopDriver(asyncio.get_running_loop(), clock, self.timers, self.waiting, self._flush)
+
+    def _flush(self) -> None:
+        self.flushes += 1
+
+
+def ticking(test: Callable[[Room], Awaitable[None]], clock: ManualClock | SystemClock | None = None) -> None:
+    async def run() -> None:
+        room = Room(clock or SystemClock())
+        try:
+            await test(room)
+        finally:
+            room.ticker.stop()
+
+    asyncio.run(run())
+
+
+def test_timers_run_when_they_are_due_the_earliest_first() -> None:
+    async def test(room: Room) -> None:
+        ran: list[str] = []
+        now_ms = room.clock.monotonic_ms()
+        room.timers.at(now_ms + 30, lambda: ran.append("late"))
+        room.timers.at(now_ms + 5, lambda: ran.append("early"))
+        room.timers.at(now_ms - 100, lambda: ran.append("overdue"))
+        await until(lambda: len(ran) == 3)
+        assert ran == ["overdue", "early", "late"]
+        assert room.clock.monotonic_ms() - now_ms >= 30
+        assert room.flushes >= 2
+
+    ticking(test)
+
+
+def test_an_alarm_for_a_timer_that_was_cancelled_finds_the_next_one() -> None:
+    async def test(room: Room) -> None:
+        ran: list[str] = []
+        now_ms = room.clock.monotonic_ms()
+        room.timers.at(now_ms + 5, lambda: ran.append("never")).cancel()
+        room.timers.at(now_ms + 15, lambda: ran.append("then"))
+        await until(lambda: bool(ran))
+        assert ran == ["then"]
+
+    ticking(test)
+
+
+def test_a_timer_that_adds_timers_keeps_the_alarm_going() -> None:
+    async def test(room: Room) -> None:
+        ran: list[int] = []
+
+        def again() -> None:
+            ran.append(len(ran))
+            room.timers.at(room.clock.monotonic_ms() + 1, again)
+
+        again()
+        await until(lambda: len(ran) >= 4)
+
+    ticking(test)
+
+
+def test_only_the_given_clock_says_what_is_due() -> None:
+    clock = ManualClock()
+
+    async def test(room: Room) -> None:
+        ran: list[str] = []
+        room.timers.at(1_000_000, lambda: ran.append("far"))
+        room.ticker.run_now()
+        assert ran == []
+        clock.advance(1_000_000)
+        room.ticker.run_now()
+        assert ran == ["far"]
+
+    ticking(test, clock)
+
+
+def test_ready_waits_run_once_for_all_wakes_of_a_turn() -> None:
+    async def test(room: Room) -> None:
+        answers: list[int] = []
+        retries: list[bool] = []
+
+        def retry(expired: bool) -> int:
+            retries.append(expired)
+            return 7
+
+        room.waiting.add(Wait(("a", "b"), None, retry), answers.append)
+        room.waiting.wake("a")
+        room.waiting.wake("b")
+        assert answers == []
+        before = room.flushes
+        await asyncio.sleep(0)
+        assert answers == [7]
+        assert retries == [False]
+        assert room.flushes == before + 1
+
+    ticking(test)
+
+
+def test_what_fails_is_logged_and_the_rest_still_runs(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(room: Room) -> None:
+        ran: list[str] = []
+
+        def fail() -> None:
+            raise ZeroDivisionError
+
+        now_ms = room.clock.monotonic_ms()
+        room.timers.at(now_ms, fail)
+        room.timers.at(now_ms, lambda: ran.append("timer"))
+        room.waiting.defer(fail)
+        room.waiting.defer(lambda: ran.append("deferred"))
+        await until(lambda: sorted(ran) == ["deferred", "timer"])
+
+    with caplog.at_level(logging.ERROR, "kqueue"):
+        ticking(test)
+    assert sorted(record.getMessage() for record in caplog.records) == [
+        "a timer failed",
+        "work that was put off failed",
+    ]
+
+
+def test_after_stop_nothing_runs() -> None:
+    async def test(room: Room) -> None:
+        ran: list[str] = []
+        room.timers.at(room.clock.monotonic_ms() + 1, lambda: ran.append("timer"))
+        room.waiting.defer(lambda: ran.append("deferred"))
+        room.ticker.stop()
+        room.timers.at(room.clock.monotonic_ms(), lambda: ran.append("timer"))
+        room.waiting.defer(lambda: ran.append("deferred"))
+        await asyncio.sleep(0.01)
+        assert ran == []
+
+    ticking(test)
+
+
+def test_what_is_due_before_the_ticker_comes_is_not_forgotten() -> None:
+    async def test() -> None:
+        clock = SystemClock()
+        timers = Timers()
+        waiting = Waiting(timers, clock)
+        ran: list[str] = []
+        timers.at(clock.monotonic_ms(), lambda: ran.append("timer"))
+        waiting.defer(lambda: ran.append("deferred"))
+        ticker = LoopDriver(asyncio.get_running_loop(), clock, timers, waiting, lambda: None)
+        await until(lambda: sorted(ran) == ["deferred", "timer"])
+        ticker.stop()
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("kind", ["waits", "timers"])
+def test_what_takes_longer_than_a_pass_lets_the_loop_poll_in_between(kind: str) -> None:
+    async def test(room: Room) -> None:
+        now_s, ran, ran_at_poll = 0.0, 0, list[int]()
+        room.ticker._now = lambda: now_s
+
+        def work() -> None:
+            nonlocal now_s, ran
+            now_s += PASS_S / 4
+            ran += 1
+
+        def poll() -> None:
+            ran_at_poll.append(ran)
+            if ran < 20:
+                asyncio.get_running_loop().call_soon(poll)
+
+        for _ in range(20):
+            if kind == "waits":
+                room.waiting.defer(work)
+            else:
+                room.timers.at(room.clock.monotonic_ms(), work)
+        poll()
+        await until(lambda: ran == 20)
+        assert max(later - earlier for earlier, later in itertools.pairwise([*ran_at_poll, 20])) <= 2 * 5, "two passes"
+
+        for _ in range(20):
+            room.waiting.defer(work)
+        room.ticker.run_now()
+        assert ran == 40, "whoever asks for all gets all"
+
+    ticking(test)

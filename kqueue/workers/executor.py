@@ -1,0 +1,198 @@
+"""The threads and processes that run jobs, and the way of their results back to the owner thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from kqueue.base.errors import JobCancelled, JobFailed
+from kqueue.base.jobs import CpuJob, IoJob
+from kqueue.workers.loop_pass import PASS_S
+from kqueue.workers.subprocess_runner import SubprocessRunner
+
+T = TypeVar("T")
+logger = logging.getLogger("kqueue.server")
+
+
+class _Queue:
+    """The jobs of one `IoJob.queue`, and the threads that run them. Belongs to the owner thread,
+    but for `todo`.
+    """
+
+    __slots__ = ("threads", "todo", "under_way")
+
+    def __init__(self) -> None:
+        self.todo: SimpleQueue[IoJob[Any] | None] = SimpleQueue()
+        self.threads: list[threading.Thread] = []
+        self.under_way = 0
+
+
+class JobExecutor:
+    """Runs the `IoJob`s of each queue in at most `threads_max` threads of that queue, so that a
+    slow disk holds up no other one.
+
+    Implements `kqueue.base.jobs.Jobs`. A thread starts when it is first needed. Queues are few
+    (data folders, the metadata store) and stay. A `CpuJob` has a process of its own, and a thread
+    that waits for it; whoever submits them takes care that they are few. `submit`, `cancel_cpu`,
+    `drain` and `stop` belong to the thread of `loop`; every `finish` is called there, in the order
+    in which the jobs end. The threads are daemons: an interpreter that ends without a stop does not
+    hang on a slow disk.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, threads_max: int, name: str = "kqueue") -> None:
+        self._loop = loop
+        self._threads_max = threads_max
+        self._name = name
+        self._queues: dict[str, _Queue] = {}
+        self._ended: SimpleQueue[tuple[IoJob[Any] | CpuJob[Any], Any, BaseException | None]] = SimpleQueue()
+        self._processes = SubprocessRunner()
+        self._in_threads: dict[int, Any] = {}  # tasks that can be cancelled, by identity
+        self._is_cancelled = False
+        self._idle: asyncio.Event | None = None
+        self._rest: asyncio.Handle | None = None
+        self._now = time.monotonic
+        self._names: Counter[str] = Counter()
+        self.under_way = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the jobs under way, sorted."""
+        return sorted(self._names)
+
+    def submit(self, job: IoJob[T] | CpuJob[T]) -> None:
+        self.under_way += 1
+        self._names[job.name] += 1
+        if isinstance(job, CpuJob):
+            self._start_cpu(job)
+            return
+        queue = self._queues.get(job.queue)
+        if queue is None:
+            queue = self._queues[job.queue] = _Queue()
+        queue.under_way += 1
+        if queue.under_way > len(queue.threads) and len(queue.threads) < self._threads_max:
+            self._start_thread(queue)
+        queue.todo.put(job)
+        if not queue.threads:  # the interpreter is ending and allows no more threads: what must be flushed still is
+            queue.todo.put(None)
+            _work(queue.todo, self._run)
+
+    def cancel_cpu(self) -> None:
+        """End what runs in processes, and ask what runs in threads to end; they finish with
+        JobCancelled.
+
+        So does what is submitted from now on.
+        """
+        self._processes.cancel()
+        self._is_cancelled = True
+        for task in list(self._in_threads.values()):
+            task.cancel()
+
+    async def drain(self) -> None:
+        """Return once no job is under way, those that `finish` calls submit included."""
+        while self.under_way:
+            self._idle = asyncio.Event()
+            await self._idle.wait()
+
+    def finish_next(self, timeout_s: float) -> bool:
+        """Block the loop until a job ends, and finish it; False: none did within `timeout_s` (0: do
+        not wait).
+        """
+        try:
+            job, result, error = self._ended.get(timeout_s > 0, timeout_s)
+        except Empty:
+            return False
+        self.under_way -= 1
+        if isinstance(job, IoJob):
+            self._queues[job.queue].under_way -= 1
+        self._names[job.name] -= 1
+        if not self._names[job.name]:
+            del self._names[job.name]
+        try:
+            job.finish(result, error)
+        except Exception:
+            logger.exception("job %s ended, but its result could not be taken in", job.name)
+        if not self.under_way and self._idle is not None:
+            self._idle.set()
+            self._idle = None
+        return True
+
+    def _finish_some(self) -> None:
+        """Finish what has ended, for one pass at most: many that end at once do not keep the loop
+        from its sockets.
+        """
+        if self._rest is None:
+            until = self._now() + PASS_S
+            while self.finish_next(0):
+                if self._now() >= until:
+                    self._rest = self._loop.call_soon(self._finish_rest)
+                    break
+
+    def _finish_rest(self) -> None:
+        self._rest = None
+        self._finish_some()
+
+    def stop(self) -> None:
+        """End the threads, after what they have begun and what was submitted; call `drain` first to
+        have the results.
+        """
+        for queue in self._queues.values():
+            for _ in queue.threads:
+                queue.todo.put(None)
+        for queue in self._queues.values():
+            for thread in queue.threads:
+                thread.join()
+            queue.threads.clear()
+
+    def _start_thread(self, queue: _Queue) -> None:
+        number = sum(len(one.threads) for one in self._queues.values()) + 1
+        thread = threading.Thread(
+            target=_work, args=(queue.todo, self._run), name=f"{self._name}-io-{number}", daemon=True
+        )
+        with contextlib.suppress(RuntimeError):
+            thread.start()
+            queue.threads.append(thread)
+
+    def _start_cpu(self, job: CpuJob[Any]) -> None:
+        thread = threading.Thread(target=self._run_cpu, args=(job,), name=f"{self._name}-cpu", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the interpreter is ending
+            self._end(job, None, JobFailed(f"no thread could be started: {error}"))
+
+    def _run_cpu(self, job: CpuJob[Any]) -> None:
+        self._run(job, lambda: self._processes.run(job.task) if job.shared else self._run_here(job.task))
+
+    def _run_here(self, task: Any) -> Any:
+        if hasattr(task, "cancel"):
+            self._in_threads[id(task)] = task
+        try:
+            if self._is_cancelled:
+                raise JobCancelled("the broker stops")
+            return task()
+        finally:
+            self._in_threads.pop(id(task), None)
+
+    def _run(self, job: IoJob[Any] | CpuJob[Any], run: Callable[[], Any]) -> None:
+        result, error = None, None
+        try:
+            result = run()
+        except BaseException as raised:  # whatever it was, the owner thread hears of it
+            error = raised
+        self._end(job, result, error)
+
+    def _end(self, job: IoJob[Any] | CpuJob[Any], result: Any, error: BaseException | None) -> None:
+        self._ended.put((job, result, error))
+        with contextlib.suppress(RuntimeError):  # the loop was closed without a drain: nobody is left to hear of it
+            self._loop.call_soon_threadsafe(self._finish_some)  # finds nothing where another call was first
+
+
+def _work(todo: SimpleQueue[IoJob[Any] | None], run: Callable[[IoJob[Any], Callable[[], Any]], None]) -> None:
+    while (job := todo.get()) is not None:
+        run(job, job.run)
