@@ -1,4 +1,4 @@
-"""Plugins that a program hands to its broker: `Broker(storage=..., metadata=..., codecs=...,
+"""PluginArguments that a program hands to its broker: `Broker(storage=..., metadata=..., codecs=...,
 partitioners=..., cleanup_policies=...)`.
 
 A storage or metadata store may be the thing itself: it stays the program's, through restarts and

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 KEPT_BYTES_MAX = 64 * KiB
 """A request, or an answer, that is larger is listed without its body."""
 SMALL_BYTES_MAX = 1 * KiB
-"""Requests and answers up to here are not counted in the bytes that are kept: that would cost more
+"""RequestLog and answers up to here are not counted in the bytes that are kept: that would cost more
 than they do.
 """
 TOPICS_SHOWN, PARTITIONS_SHOWN, LETTERS_SHOWN, LINES_SHOWN = 5, 10, 100, 50

@@ -273,7 +273,7 @@ class FaultyStorage:
     lock_problem: what the next `Lock.check` returns, or raises; None: nothing is wrong.
     """
 
-    place = "faulty storage"
+    location = "faulty storage"
     opener = None
 
     def __init__(

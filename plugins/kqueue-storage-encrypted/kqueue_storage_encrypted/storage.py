@@ -39,7 +39,7 @@ class EncryptedStorage:
         self._folder = open_folder(inner, source)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return self._inner.location
 
     @property
