@@ -48,7 +48,7 @@ LOADS = (Load("100 B", 100, 4_000_000, times_faster=5), Load("1 KB", 1_000, 600_
 
 
 @dataclass(frozen=True)
-class Way:
+class RecordReader:
     """One way for records into Spark. `at_path`: from the folder instead of the broker; `rounds`:
     fewer where it is slow.
     """
@@ -60,11 +60,11 @@ class Way:
     rounds: int = ROUNDS
 
 
-WIRE = Way("wire", options={"decoder": "fast"})
-PATH = Way("path", options={"decoder": "fast", "includeActiveSegment": "true"}, at_path=True)
-PLAIN = Way("wire, plain Python", options={"decoder": "python"}, rounds=1)
-STOCK = Way("Spark's own connector", source="kafka")
-READY = Way("ready-made batches", source="ready-made")
+WIRE = RecordReader("wire", options={"decoder": "fast"})
+PATH = RecordReader("path", options={"decoder": "fast", "includeActiveSegment": "true"}, at_path=True)
+PLAIN = RecordReader("wire, plain Python", options={"decoder": "python"}, rounds=1)
+STOCK = RecordReader("Spark's own connector", source="kafka")
+READY = RecordReader("ready-made batches", source="ready-made")
 WAYS = (PLAIN, READY, WIRE, PATH, STOCK)
 
 
@@ -91,7 +91,7 @@ class Bench:
                 )
         return topic
 
-    def row(self, way: Way, load: Load, topic: str) -> Row:
+    def row(self, way: RecordReader, load: Load, topic: str) -> Row:
         name = f"Spark reads {load.name}, {way.name}"
         if way is STOCK and self._why_no_stock is not None:
             return Row(name, [Figure(float("nan"), "records/s")], f"left out, because {self._why_no_stock}")
@@ -111,7 +111,7 @@ class Bench:
         """What is measured of writing."""
         return SinkBench(self._spark, self._broker.bootstrap, self._why_no_stock)
 
-    def _read(self, way: Way, load: Load, topic: str) -> float:
+    def _read(self, way: RecordReader, load: Load, topic: str) -> float:
         """Seconds that it takes, Spark's planning included."""
         from pyspark.sql import Observation
         from pyspark.sql.functions import count, lit

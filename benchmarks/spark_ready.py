@@ -25,7 +25,7 @@ class ReadyMade(DataSource):
         return "ready-made"
 
     def schema(self) -> StructType:
-        from kqueue.spark.source.readers import columns
+        from kqueue.spark.source.spark_readers import columns
 
         return columns(headers=False)
 

@@ -40,7 +40,7 @@ LOADS = (Load("100 B", 100, 2_000_000), Load("1 KB", 1_000, 300_000))
 
 
 @dataclass(frozen=True)
-class Way:
+class RecordReader:
     """One way for rows out of Spark. `is_once`: each write needs a number of its own."""
 
     name: str
@@ -49,10 +49,10 @@ class Way:
     is_once: bool = False
 
 
-AT_LEAST_ONCE = Way("at least once")
-ZSTD = Way("at least once, zstd", options={"kafka.compression.type": "zstd"})
-EXACTLY_ONCE = Way("exactly once", options={"delivery": "exactly-once", "txnAppId": "benchmark"}, is_once=True)
-STOCK = Way("Spark's own connector", sink="kafka")
+AT_LEAST_ONCE = RecordReader("at least once")
+ZSTD = RecordReader("at least once, zstd", options={"kafka.compression.type": "zstd"})
+EXACTLY_ONCE = RecordReader("exactly once", options={"delivery": "exactly-once", "txnAppId": "benchmark"}, is_once=True)
+STOCK = RecordReader("Spark's own connector", sink="kafka")
 WAYS = (AT_LEAST_ONCE, ZSTD, EXACTLY_ONCE, STOCK)
 
 
@@ -71,7 +71,7 @@ class SinkBench:
         value = f"rpad(cast(id as string), {load.bytes_each}, 'abcdefghijklmnopqrstuvwxyz')"
         return self._spark.range(0, load.rows, 1, 1).selectExpr("cast(id as string) key", f"{value} value")
 
-    def row(self, way: Way, load: Load, rows: DataFrame) -> Row:
+    def row(self, way: RecordReader, load: Load, rows: DataFrame) -> Row:
         name = f"Spark writes {load.name}, {way.name}"
         if way is STOCK and self._why_no_stock is not None:
             return Row(name, [Figure(float("nan"), "records/s")], f"left out, because {self._why_no_stock}")
@@ -80,7 +80,7 @@ class SinkBench:
         figures = [Figure(rate, "records/s"), Figure(rate * load.bytes_each / 1e6, "MB/s")]
         return Row(name, figures, f"{load.rows:,} rows by key to {PARTITIONS} partitions, 1 task at a time")
 
-    def _write(self, way: Way, load: Load, rows: DataFrame) -> float:
+    def _write(self, way: RecordReader, load: Load, rows: DataFrame) -> float:
         """Seconds that it takes, Spark's planning included."""
         number = next(_numbers)
         topic = f"spark-sink-{number}"

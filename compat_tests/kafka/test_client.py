@@ -12,7 +12,16 @@ from compat_tests.kafka import clients
 from compat_tests.kafka.clients import START_MS, Writer, sample
 from compat_tests.kafka.node import NODE_ID, Kafka
 from kqueue.base.errors import BrokerRefused, FetchOutOfRange
-from kqueue.client import EARLIEST, LATEST, MAX_TIMESTAMP, Client, Committed, Fetched, NewTopic, TopicPartition
+from kqueue.client import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    Client,
+    FetchedRecords,
+    NewTopic,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
@@ -46,7 +55,7 @@ def batch(values: list[bytes], **settings: int) -> bytes:
     )
 
 
-def whole(client: Client, place: TopicPartition, isolation: str = "read_uncommitted") -> Iterator[Fetched]:
+def whole(client: Client, place: TopicPartition, isolation: str = "read_uncommitted") -> Iterator[FetchedRecords]:
     """All of a partition, in small pieces."""
     offset: int | None = client.offsets({place: EARLIEST})[place].offset
     while offset is not None:
@@ -55,7 +64,7 @@ def whole(client: Client, place: TopicPartition, isolation: str = "read_uncommit
         offset = fetched.next_offset
 
 
-def values(fetches: Iterator[Fetched]) -> list[tuple[int, bytes | None]]:
+def values(fetches: Iterator[FetchedRecords]) -> list[tuple[int, bytes | None]]:
     """Offset and value of what a consumer shows: no markers, nothing that `aborted` names."""
     found = []
     for fetched in fetches:
@@ -142,10 +151,10 @@ def test_produce(running: Kafka, client: Client) -> None:
 
 
 def test_groups_and_settings(running: Kafka, client: Client) -> None:
-    client.commit("lag", {PLACES[0]: 7, PLACES[2]: Committed(9, 0, "so far")})
+    client.commit("lag", {PLACES[0]: 7, PLACES[2]: OffsetAndMetadata(9, 0, "so far")})
     assert clients.committed(running.bootstrap, "lag", [PLACES[0]]) == {PLACES[0]: 7}
-    assert client.committed("lag") == {PLACES[0]: Committed(7), PLACES[2]: Committed(9, 0, "so far")}
-    assert client.committed("lag", PLACES[:2]) == {PLACES[0]: Committed(7)}
+    assert client.committed("lag") == {PLACES[0]: OffsetAndMetadata(7), PLACES[2]: OffsetAndMetadata(9, 0, "so far")}
+    assert client.committed("lag", PLACES[:2]) == {PLACES[0]: OffsetAndMetadata(7)}
     assert client.configs(["three"], ["max.message.bytes", "kqueue.partitioner"]) == {
         "three": {"max.message.bytes": ("100000", True)}
     }

@@ -22,19 +22,19 @@ pytest.importorskip("numpy", reason="skipped, because NumPy is not installed")
 from kqueue.base.errors import BrokerRefused, RowRefused, StagingLost  # noqa: E402
 from kqueue.client import Client, TopicPartition  # noqa: E402
 from kqueue.records.partitioners.murmur2 import murmur2  # noqa: E402
-from kqueue.spark.sink import rows as rows_module  # noqa: E402
-from kqueue.spark.sink import sending  # noqa: E402
-from kqueue.spark.sink.committing import commit  # noqa: E402
-from kqueue.spark.sink.forgetting import forget, kept_queries, unused_since  # noqa: E402
-from kqueue.spark.sink.journal import Journal, Staged  # noqa: E402
+from kqueue.spark.sink import batcher as rows_module  # noqa: E402
+from kqueue.spark.sink import producer_pipeline  # noqa: E402
+from kqueue.spark.sink.batch_commit import commit  # noqa: E402
+from kqueue.spark.sink.journal import Journal, StagedBatch  # noqa: E402
 from kqueue.spark.sink.options import SinkOptions, parse_options  # noqa: E402
-from kqueue.spark.sink.sending import forget_producers  # noqa: E402
-from kqueue.spark.sink.task import Identity, send_rows, stage_rows  # noqa: E402
+from kqueue.spark.sink.producer_pipeline import drop_idle_producers  # noqa: E402
+from kqueue.spark.sink.staging_cleanup import forget, staged_queries, unused_since  # noqa: E402
+from kqueue.spark.sink.write_task import BatchIdentity, send_rows, stage_rows  # noqa: E402
 from kqueue.spark.source import options as source_options  # noqa: E402
-from kqueue.spark.source.planning import Range  # noqa: E402
-from kqueue.spark.source.reading import read_ranges  # noqa: E402
-from kqueue.spark.source.tracking import Tracker  # noqa: E402
-from kqueue.spark.source.wire import WireWay  # noqa: E402
+from kqueue.spark.source.broker_reader import BrokerReader  # noqa: E402
+from kqueue.spark.source.micro_batch_planner import MicroBatchPlanner  # noqa: E402
+from kqueue.spark.source.read_task import read_ranges  # noqa: E402
+from kqueue.spark.source.split_planner import OffsetRange  # noqa: E402
 
 PARTS = 3
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -43,7 +43,7 @@ UTC = datetime.UTC
 
 @pytest.fixture(scope="module")
 def running(formatted: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    forget_producers()
+    drop_idle_producers()
     node = Kafka(tmp_path_factory.mktemp("pipeline") / "kafka").copy_from(formatted)
     with node:
         clients.create_topic(node.bootstrap, "read", PARTS)
@@ -54,7 +54,7 @@ def running(formatted: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
         for number in range(6):
             writer.transaction("txn", sample(f"txn {number}", 20, start=number * 20), commit=number % 3 != 1)
         yield node
-    forget_producers()
+    drop_idle_producers()
 
 
 def sink(node: Kafka, topic: str, **given: Any) -> SinkOptions:
@@ -78,7 +78,7 @@ def values_in(node: Kafka, topic: str) -> list[str]:
     return sorted((row.value or b"").decode() for row in clients.read(node.bootstrap, [topic])[topic])
 
 
-def rows_of(options: source_options.SourceOptions, ranges: Sequence[Range]) -> list[dict[str, Any]]:
+def rows_of(options: source_options.SourceOptions, ranges: Sequence[OffsetRange]) -> list[dict[str, Any]]:
     return [row for batch in read_ranges(options, tuple(ranges)) for row in batch.to_pylist()]
 
 
@@ -89,13 +89,13 @@ def test_the_source_reads_what_a_stock_client_reads(running: Kafka) -> None:
     """All codecs, null and empty keys and values, headers of all sorts, times."""
     expected = clients.read(running.bootstrap, ["read"])["read"]
     options = source(running, "read")
-    way = WireWay(options)
+    way = BrokerReader(options)
     try:
         places = way.find(options.topics, strict=True)
         earliest, latest = way.earliest(places), way.latest(places)
     finally:
         way.close()
-    found = rows_of(options, [Range(*place, earliest[place], latest[place]) for place in places])
+    found = rows_of(options, [OffsetRange(*place, earliest[place], latest[place]) for place in places])
     assert len(found) == 300
     for row, mine in zip(expected, found, strict=True):
         assert (mine["partition"], mine["offset"], mine["key"], mine["value"]) == (
@@ -112,7 +112,7 @@ def test_the_source_reads_what_a_stock_client_reads(running: Kafka) -> None:
 def test_offsets_by_time_are_those_of_a_stock_client(running: Kafka) -> None:
     times = [START_MS, START_MS + 100_500, START_MS + 299_000, START_MS + 10**9]
     expected = clients.offsets_for_times(running.bootstrap, ["read"], times)["read"]
-    way = WireWay(source(running, "read"))
+    way = BrokerReader(source(running, "read"))
     try:
         for time_ms in times:
             found = way.at_times({TopicPartition("read", part): time_ms for part in range(PARTS)})
@@ -127,17 +127,19 @@ def test_offsets_by_time_are_those_of_a_stock_client(running: Kafka) -> None:
 def test_aborted_transactions_are_hidden_unless_they_are_asked_for(running: Kafka, isolation: str) -> None:
     expected = clients.read(running.bootstrap, ["txn"], committed=isolation == "read_committed")["txn"]
     options = source(running, "txn", **{"kafka.isolation.level": isolation})
-    way = WireWay(options)
+    way = BrokerReader(options)
     try:
         end = way.latest([TopicPartition("txn", 0)])[TopicPartition("txn", 0)]
     finally:
         way.close()
-    assert [row["offset"] for row in rows_of(options, [Range("txn", 0, 0, end)])] == [row.offset for row in expected]
+    assert [row["offset"] for row in rows_of(options, [OffsetRange("txn", 0, 0, end)])] == [
+        row.offset for row in expected
+    ]
 
 
 def test_a_stream_shows_how_far_it_is_by_its_group(running: Kafka) -> None:
     options = source(running, "read", groupId="lag", startingOffsets="earliest", maxOffsetsPerTrigger=100)
-    tracker = Tracker(options)
+    tracker = MicroBatchPlanner(options)
     try:
         start, seen = tracker.initial(), 0
         while (end := tracker.latest(start, 100)) != start:
@@ -187,9 +189,9 @@ def test_the_sink_writes_what_a_stock_client_reads(running: Kafka, codec: str) -
 def run_batch(
     options: SinkOptions, query: str, batch_id: int, tasks: Sequence[Sequence[str]], *, commits: int = 1
 ) -> None:
-    staged: list[Staged] = []
+    staged: list[StagedBatch] = []
     for number, values in enumerate(tasks):
-        outcome = stage_rows(options, Identity(query, batch_id, number), [texts(values)])
+        outcome = stage_rows(options, BatchIdentity(query, batch_id, number), [texts(values)])
         staged += outcome.staged or ()
     for _ in range(commits):
         with Client(options.client) as client:
@@ -202,7 +204,7 @@ def test_exactly_once_whatever_is_done_again(running: Kafka) -> None:
     rows = [f"row {number:04}" for number in range(400)]
     for batch_id in range(3):
         mine = [f"{batch_id} {row}" for row in rows]
-        stage_rows(options, Identity("q", batch_id, 0), [texts(mine)])  # a task that nobody waited for
+        stage_rows(options, BatchIdentity("q", batch_id, 0), [texts(mine)])  # a task that nobody waited for
         run_batch(options, "q", batch_id, [mine[::2], mine[1::2]], commits=3)
         run_batch(options, "q", batch_id, [mine])  # as after a crash: Spark runs it again
     assert values_in(running, "once") == sorted(f"{batch_id} {row}" for batch_id in range(3) for row in rows)
@@ -217,11 +219,11 @@ def test_queries_that_are_gone_are_forgotten(running: Kafka) -> None:
     options = sink(running, "swept", delivery="exactly-once")
     run_batch(options, "swept", 3, [["a", "b"]])
     with Client(running.bootstrap) as client:
-        (found,) = (one for one in kept_queries(client) if one.query_id == "swept")
+        (found,) = (one for one in staged_queries(client) if one.query_id == "swept")
         assert (found.done, found.unfinished, found.staged) == (3, None, 0)
         assert unused_since([found], int(time.time() * 1_000) + 1) == [found]
         forget(client, "swept")
-        assert "swept" not in [one.query_id for one in kept_queries(client)]
+        assert "swept" not in [one.query_id for one in staged_queries(client)]
     run_batch(options, "swept", 4, [["c"]])  # it was not gone after all
     assert values_in(running, "swept") == ["a", "b", "c"]
 
@@ -232,7 +234,7 @@ def test_a_row_that_is_too_large_is_told_and_nothing_can_be_seen(running: Kafka)
         RowRefused, match=r"a row for small-0 takes \d+ bytes as a batch, and its topic takes 2000 at most"
     ):
         stage_rows(
-            sink(running, "small", delivery="exactly-once"), Identity("small", 0, 0), [texts(["a", "x" * 3_000])]
+            sink(running, "small", delivery="exactly-once"), BatchIdentity("small", 0, 0), [texts(["a", "x" * 3_000])]
         )
     assert values_in(running, "small") == []
 
@@ -240,7 +242,7 @@ def test_a_row_that_is_too_large_is_told_and_nothing_can_be_seen(running: Kafka)
 def test_a_topic_that_is_deleted_between_staging_and_copying(running: Kafka) -> None:
     clients.create_topic(running.bootstrap, "gone")
     options = sink(running, "gone", delivery="exactly-once")
-    outcome = stage_rows(options, Identity("gone", 0, 0), [texts(["a", "b"])])
+    outcome = stage_rows(options, BatchIdentity("gone", 0, 0), [texts(["a", "b"])])
     clients.delete_topics(running.bootstrap, "gone")
     with Client(options.client) as client, pytest.raises(BrokerRefused, match="gone-0: UNKNOWN_TOPIC"):
         commit(client, "gone", 0, outcome.staged)
@@ -253,7 +255,7 @@ def test_a_topic_that_is_deleted_between_staging_and_copying(running: Kafka) -> 
 def test_what_was_staged_and_dropped_by_hand_is_told(running: Kafka) -> None:
     clients.create_topic(running.bootstrap, "dropped")
     options = sink(running, "dropped", delivery="exactly-once", stagingPartitions=1)
-    outcome = stage_rows(options, Identity("dropped", 0, 0), [texts(["a", "b"])])
+    outcome = stage_rows(options, BatchIdentity("dropped", 0, 0), [texts(["a", "b"])])
     clients.delete_records(running.bootstrap, "_kqueue-sink-dropped", 1, 2)
     with (
         Client(options.client) as client,
@@ -271,7 +273,7 @@ def test_a_node_that_is_killed_while_rows_are_written(
     knows them.
     """
     monkeypatch.setattr(rows_module, "GATHER_BYTES", 20_000)
-    monkeypatch.setattr(sending, "ROUND_BYTES_MAX", 10_000)
+    monkeypatch.setattr(producer_pipeline, "ROUND_BYTES_MAX", 10_000)
     topic = f"killed-{delivery}"
     clients.create_topic(running.bootstrap, topic, PARTS)
     options = sink(running, topic, delivery=delivery, kafka_batch_size=2_000)
@@ -292,7 +294,7 @@ def test_a_node_that_is_killed_while_rows_are_written(
             if delivery == "at-least-once":
                 send_rows(options, slowly())
             else:
-                outcome = stage_rows(options, Identity("killed", 0, 0), slowly())
+                outcome = stage_rows(options, BatchIdentity("killed", 0, 0), slowly())
                 with Client(options.client) as client:
                     commit(client, "killed", 0, outcome.staged)
         except BaseException as error:

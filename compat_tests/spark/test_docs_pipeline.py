@@ -17,9 +17,9 @@ import kqueue
 from kqueue.cli.app import kqueue as command
 from kqueue.cli.demo.events import events, replay
 from kqueue.cli.demo.flights import Flights
+from kqueue.spark.event_schema import FLIGHTS, parse
+from kqueue.spark.event_schema.schema import TYPES
 from kqueue.spark.jobs.ingest import BATCH_MAX
-from kqueue.spark.shapes import FLIGHTS, parse
-from kqueue.spark.shapes.shape import TYPES
 
 TEXT = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
 (TOML,) = re.findall(r"^```toml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

@@ -18,8 +18,8 @@ from kqueue.cli.demo.events import events
 from kqueue.cli.demo.flights import Flights
 from kqueue.client import Client, TopicPartition
 from kqueue.client import NewTopic as Wanted
-from kqueue.spark.jobs import kept as keeping
-from kqueue.spark.jobs.archive import Archived, archive
+from kqueue.spark.jobs import archive_layout as keeping
+from kqueue.spark.jobs.archive import ArchiveResult, archive
 from kqueue.spark.jobs.replay import replay
 
 NewTopic = Callable[..., str]
@@ -56,7 +56,7 @@ def test_archive_and_replay(spark: SparkSession, broker: kqueue.Broker, tmp_path
     for event in events(itertools.islice(Flights(), 100), seed=1):
         broker.topics[first].produce(event.value, event.key, headers={"kind": event.kind}, timestamp=event.told_ms)
     assert archive(spark, source(broker, first), folder).rows == 100
-    assert archive(spark, source(broker, first), folder) == Archived(0, 0, 0, 100)
+    assert archive(spark, source(broker, first), folder) == ArchiveResult(0, 0, 0, 100)
     assert [path.name for path in (tmp_path / "kept" / "records" / f"topic={first}").iterdir()] == ["date=2013-01-01"]
     arguments = ["pipeline", "replay", folder, "-b", broker.bootstrap, "-t", "second"]
     result = CliRunner().invoke(command, arguments)
@@ -98,11 +98,11 @@ def test_a_kill_anywhere_costs_nothing_and_repeats_nothing(
     """Cut off after each change of the folder in turn: whoever reads sees no record twice, and the
     next run ends with all.
     """
-    topic, rename, left, seen = new_topic(1), keeping.Kept._rename, 0, []
+    topic, rename, left, seen = new_topic(1), keeping.ArchiveLayout._rename, 0, []
     for day in (1, 2):
         broker.topics[topic].produce("a", timestamp=day * 86_400_000)
 
-    def cut_off(self: keeping.Kept, source: str, target: str) -> None:
+    def cut_off(self: keeping.ArchiveLayout, source: str, target: str) -> None:
         nonlocal left
         if not left:
             raise Killed
@@ -111,10 +111,10 @@ def test_a_kill_anywhere_costs_nothing_and_repeats_nothing(
 
     for cut in range(4):
         folder, left = str(tmp_path / f"kept-{cut}"), cut
-        monkeypatch.setattr(keeping.Kept, "_rename", cut_off)
+        monkeypatch.setattr(keeping.ArchiveLayout, "_rename", cut_off)
         with pytest.raises(Killed):
             archive(spark, source(broker, topic), folder)
-        monkeypatch.setattr(keeping.Kept, "_rename", rename)
+        monkeypatch.setattr(keeping.ArchiveLayout, "_rename", rename)
         seen.append(len(offsets(folder)))
         assert archive(spark, source(broker, topic), folder).rows == 2
         assert offsets(folder) == [(0, 0), (0, 1)]

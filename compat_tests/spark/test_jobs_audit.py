@@ -18,9 +18,9 @@ from kqueue.client import Client, TopicPartition
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.record import ABORT, control_key_value
 from kqueue.spark.jobs.audit import audit
-from kqueue.spark.jobs.audit.counting import Planned, _edges, watch
-from kqueue.spark.jobs.audit.stretch import from_json
-from kqueue.spark.source.planning import Range, split
+from kqueue.spark.jobs.audit.partition_summary import from_json
+from kqueue.spark.jobs.audit.record_scan import PlannedPartition, _edges, watch
+from kqueue.spark.source.split_planner import OffsetRange, split
 from kqueue.tests import golden
 
 NewTopic = Callable[..., str]
@@ -64,7 +64,9 @@ def test_what_another_task_reads_is_not_missing() -> None:
     """A task has the first and the third piece of a partition, and a batch of rows with the end of
     one and the beginning of the other.
     """
-    plan = {TopicPartition("t", 0): Planned(0, Range("t", 0, 0, 30), _edges(Range("t", 0, 0, 30), 10))}
+    plan = {
+        TopicPartition("t", 0): PlannedPartition(0, OffsetRange("t", 0, 0, 30), _edges(OffsetRange("t", 0, 0, 30), 10))
+    }
     offsets = [0, 1, 4, 22, 23]
     rows = {name: [1] * len(offsets) for name in ("ms", "content", "key_hash", "key_bytes", "value_bytes")}
     columns = {"topic": ["t"] * len(offsets), "partition": [0] * len(offsets), "offset": offsets, **rows}

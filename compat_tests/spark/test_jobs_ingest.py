@@ -25,9 +25,9 @@ from kqueue.base.errors import OptionError
 from kqueue.cli.app import kqueue as command
 from kqueue.cli.demo.events import Event, Kind, events, replay
 from kqueue.cli.demo.flights import Flights
+from kqueue.spark.event_schema import EventSchema, Field, parse
+from kqueue.spark.event_schema.sql_validation import check
 from kqueue.spark.jobs.ingest import ingest
-from kqueue.spark.shapes import Field, Shape, parse
-from kqueue.spark.shapes.checking import check
 from kqueue.spark.tables.delta import DeltaLog
 from kqueue.spark.tables.table import Table
 
@@ -266,7 +266,7 @@ SQL = {
 
 def test_sql_that_is_none_is_one_sentence_before_anything_is_written(spark: SparkSession) -> None:
     for (key, sql), words in SQL.items():
-        shape: Shape = dataclasses.replace(ORDERS, **{key: {"words": sql}})  # type: ignore[arg-type]
+        shape: EventSchema = dataclasses.replace(ORDERS, **{key: {"words": sql}})  # type: ignore[arg-type]
         with pytest.raises(OptionError, match=f"^{words}") as caught:
             check(spark, shape)
         assert "\n" not in str(caught.value)

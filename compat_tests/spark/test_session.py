@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import kqueue
-from kqueue.spark.session import STREAM_ENVIRONMENT, lent_session, own_session, session
+from kqueue.spark.session import STREAM_ENVIRONMENT, isolated_session, job_session, session
 
 
 def test_a_session_runs_python_on_its_workers(spark: SparkSession) -> None:
@@ -28,7 +28,7 @@ def test_a_job_in_a_thread_leaves_the_session_to_its_user(spark: SparkSession) -
 
     def job() -> tuple[bool, bool]:
         unseen = SparkSession.getActiveSession() is None
-        with lent_session("job") as lent:
+        with job_session("job") as lent:
             return unseen, lent.sparkContext is spark.sparkContext
 
     with ThreadPoolExecutor(1) as pool:
@@ -62,7 +62,7 @@ def test_streams_that_start_at_once(spark: SparkSession, broker: kqueue.Broker, 
 
 def test_a_jobs_own_session_is_prepared_too(spark: SparkSession) -> None:
     """It registers the format anew, which has another map then."""
-    own = own_session(spark, {"spark.sql.shuffle.partitions": "7"})
+    own = isolated_session(spark, {"spark.sql.shuffle.partitions": "7"})
     environment = (
         own._jsparkSession.sessionState().dataSourceManager().lookupDataSource("kqueue").dataSourceCls().envVars()
     )

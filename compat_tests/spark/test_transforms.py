@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from kqueue.cli.demo.events import Kind, events
 from kqueue.cli.demo.flights import Flights
 from kqueue.spark import transforms
-from kqueue.spark.shapes import FLIGHTS, Shape, parse
+from kqueue.spark.event_schema import FLIGHTS, EventSchema, parse
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 TOLD = NOON + timedelta(minutes=10)
@@ -45,7 +45,7 @@ def records_of(spark: SparkSession, values: Iterable[tuple[Value, datetime]]) ->
     return spark.createDataFrame(rows, RECORDS)
 
 
-def judged(bronze: DataFrame, shape: Shape = FLIGHTS) -> list[Row]:
+def judged(bronze: DataFrame, shape: EventSchema = FLIGHTS) -> list[Row]:
     """What becomes of each record, by its offset: `event` has the fields that silver has, or
     `reason` what quarantine says.
     """

@@ -23,7 +23,7 @@ from kqueue.base.settings import is_secret
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaProducer
 
-    from kqueue.client import Metadata
+    from kqueue.client import ClusterMetadata
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
 BOOTSTRAP_TIMEOUT_MS = 10_000
@@ -203,7 +203,7 @@ def flush(producer: KafkaProducer) -> None:
         time.sleep(FLUSH_AGAIN_S)
 
 
-def cluster_metadata(bootstrap: str) -> Metadata:
+def cluster_metadata(bootstrap: str) -> ClusterMetadata:
     """The cluster's id, controller and brokers, by our own client: kafka-python's fails on brokers
     before Kafka 3.7.
 

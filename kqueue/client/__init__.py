@@ -11,37 +11,37 @@ goes where the leaders are, asks again where that helps (`remedies`), and is don
 other, when the time that it was given is over. It knows no groups with members, no TLS and no SASL.
 """
 
-from kqueue.client.calls.configs import ConfigValue
+from kqueue.client.calls.configs import ConfigEntry
 from kqueue.client.calls.create_topics import NewTopic
-from kqueue.client.calls.fetch import Aborted, Fetched
-from kqueue.client.calls.group_offsets import Committed
-from kqueue.client.calls.init_producer_id import ProducerId
-from kqueue.client.calls.list_groups import ListedGroup
-from kqueue.client.calls.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, Offset
-from kqueue.client.calls.produce import Produced
+from kqueue.client.calls.fetch import AbortedTxn, FetchedRecords
+from kqueue.client.calls.group_offsets import OffsetAndMetadata
+from kqueue.client.calls.init_producer_id import ProducerIdAndEpoch
+from kqueue.client.calls.list_groups import GroupListing
+from kqueue.client.calls.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp
+from kqueue.client.calls.produce import ProduceResult
 from kqueue.client.client import Client
-from kqueue.client.cluster import Metadata, Node, PartitionMetadata, TopicMetadata
+from kqueue.client.metadata import ClusterMetadata, Node, PartitionMetadata, TopicMetadata
 from kqueue.client.options import ClientOptions
-from kqueue.client.places import TopicPartition
+from kqueue.client.topic_partition import TopicPartition
 
 __all__ = [
     "EARLIEST",
     "LATEST",
     "MAX_TIMESTAMP",
-    "Aborted",
+    "AbortedTxn",
     "Client",
     "ClientOptions",
-    "Committed",
-    "ConfigValue",
-    "Fetched",
-    "ListedGroup",
-    "Metadata",
+    "ClusterMetadata",
+    "ConfigEntry",
+    "FetchedRecords",
+    "GroupListing",
     "NewTopic",
     "Node",
-    "Offset",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
     "PartitionMetadata",
-    "Produced",
-    "ProducerId",
+    "ProduceResult",
+    "ProducerIdAndEpoch",
     "TopicMetadata",
     "TopicPartition",
 ]

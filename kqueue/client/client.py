@@ -10,21 +10,21 @@ from types import TracebackType
 from typing import Any, Literal, NoReturn, Self
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.client.calls.configs import ConfigValue, DescribeTopics
+from kqueue.client.calls.configs import ConfigEntry, DescribeTopics
 from kqueue.client.calls.create_topics import CreateTopics, NewTopic
 from kqueue.client.calls.delete_records import DeleteRecords
 from kqueue.client.calls.delete_topics import DeleteTopics
-from kqueue.client.calls.fetch import Fetch, Fetched
-from kqueue.client.calls.group_offsets import CommitOffsets, Committed, FetchCommitted
-from kqueue.client.calls.init_producer_id import InitProducerId, ProducerId
-from kqueue.client.calls.list_groups import ListedGroup, ListGroups
-from kqueue.client.calls.list_offsets import MAX_TIMESTAMP, ListOffsets, Offset
-from kqueue.client.calls.produce import Buffer, Produce, Produced
-from kqueue.client.cluster import Metadata
+from kqueue.client.calls.fetch import Fetch, FetchedRecords
+from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted, OffsetAndMetadata
+from kqueue.client.calls.init_producer_id import InitProducerId, ProducerIdAndEpoch
+from kqueue.client.calls.list_groups import GroupListing, ListGroups
+from kqueue.client.calls.list_offsets import MAX_TIMESTAMP, ListOffsets, OffsetAndTimestamp
+from kqueue.client.calls.produce import Buffer, Produce, ProduceResult
 from kqueue.client.deadline import Deadline
+from kqueue.client.metadata import ClusterMetadata
 from kqueue.client.options import ClientOptions, MiB
-from kqueue.client.places import TopicPartition
 from kqueue.client.routing import Router
+from kqueue.client.topic_partition import TopicPartition
 from kqueue.records.batch import iter_batches
 
 Isolation = Literal["read_uncommitted", "read_committed"]
@@ -72,7 +72,7 @@ class Client:
             "a client has connections, which can't be sent elsewhere: send its `options`, and make a client of them there"
         )
 
-    def another(self) -> Self:
+    def clone(self) -> Self:
         """A client with the same options and connections of its own, for another thread."""
         return type(self)(self.options)
 
@@ -88,11 +88,11 @@ class Client:
         *,
         pattern: str | re.Pattern[str] | None = None,
         timeout_ms: int | None = None,
-    ) -> Metadata:
+    ) -> ClusterMetadata:
         """The cluster's brokers, and these topics with their partitions and leaders; None: all
         topics; none: the brokers alone.
 
-        With `pattern`: the topics that it matches (see `Metadata.matching`), which may be none;
+        With `pattern`: the topics that it matches (see `ClusterMetadata.matching`), which may be none;
         matched here, not by the broker. Raises: BrokerRefused: a topic that was named is not there;
         ClientError.
         """
@@ -101,7 +101,7 @@ class Client:
         if pattern is None:
             return found
         topics = {name: found.topics[name] for name in found.matching(pattern)}
-        return Metadata(found.brokers, topics, found.cluster_id, found.controller, found.failed)
+        return ClusterMetadata(found.brokers, topics, found.cluster_id, found.controller, found.failed)
 
     def topic_id(self, name: str) -> bytes:
         """The 16 bytes of a topic's id as this client last heard of it; all zero: it has not, or no
@@ -111,7 +111,7 @@ class Client:
 
     def offsets(
         self, asked: Places, *, isolation: Isolation = "read_uncommitted", timeout_ms: int | None = None
-    ) -> dict[TopicPartition, Offset]:
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """For each partition EARLIEST, LATEST, MAX_TIMESTAMP, or the first offset from a time on
         (ms since 1970).
 
@@ -119,7 +119,7 @@ class Client:
         """
         call = ListOffsets(_level(isolation), by_greatest_time=MAX_TIMESTAMP in asked.values())
         with self._call(timeout_ms) as deadline:
-            return self._router.ask_leaders(call, asked, deadline)
+            return self._router.send_to_leaders(call, asked, deadline)
 
     def fetch(
         self,
@@ -131,14 +131,14 @@ class Client:
         max_wait_ms: int = 500,
         isolation: Isolation = "read_uncommitted",
         timeout_ms: int | None = None,
-    ) -> dict[TopicPartition, Fetched]:
+    ) -> dict[TopicPartition, FetchedRecords]:
         """Record batches of each partition from an offset on, of all leaders at the same time.
 
         Args: max_bytes: of one leader's answer; partition_max_bytes: of one partition; either may be passed by one batch. Partitions
             that come first are filled first: who goes on with the same ones should turn their order.
             min_bytes, max_wait_ms: a leader answers once it has so much, or this time is over.
         Returns: something for every partition, with empty `records` where there is nothing. In read_committed it ends at the last stable
-            offset, and aborted records are among it: `Fetched.aborted` says which.
+            offset, and aborted records are among it: `FetchedRecords.aborted` says which.
         Raises: FetchOutOfRange: an offset before the log's start or beyond its end; `done` has what other partitions gave. ClientError.
         """
         call = Fetch(
@@ -149,16 +149,16 @@ class Client:
             max_wait_ms=max_wait_ms,
         )
         with self._call(timeout_ms) as deadline:
-            return self._router.ask_leaders(call, asked, deadline)
+            return self._router.send_to_leaders(call, asked, deadline)
 
     # --- writing
 
-    def init_producer(self, *, timeout_ms: int | None = None) -> ProducerId:
+    def init_producer(self, *, timeout_ms: int | None = None) -> ProducerIdAndEpoch:
         """A new id for batches that are appended once, however often they are sent (see
         `BatchBuilder`).
         """
         with self._call(timeout_ms) as deadline:
-            return self._router.ask_any(InitProducerId(), deadline)
+            return self._router.send_to_any(InitProducerId(), deadline)
 
     def produce(
         self,
@@ -167,7 +167,7 @@ class Client:
         acks: int = -1,
         repeatable: bool = False,
         timeout_ms: int | None = None,
-    ) -> dict[TopicPartition, Produced]:
+    ) -> dict[TopicPartition, ProduceResult]:
         """Append a batch to each partition, of all leaders at the same time.
 
         Args: batches: one batch of magic 2 for each, which is sent as it is. acks: -1: answered when all replicas in sync have it; 1: when
@@ -181,9 +181,9 @@ class Client:
         for place, batch in batches.items():
             _check_batch(place, batch)
         with self._call(timeout_ms) as deadline:
-            return self._router.ask_leaders(Produce(acks, repeatable=repeatable), batches, deadline)
+            return self._router.send_to_leaders(Produce(acks, repeatable=repeatable), batches, deadline)
 
-    def create_topics(self, topics: Sequence[NewTopic], *, timeout_ms: int | None = None) -> Metadata:
+    def create_topics(self, topics: Sequence[NewTopic], *, timeout_ms: int | None = None) -> ClusterMetadata:
         """Create topics; returns once each of their partitions has a leader, with their metadata.
 
         Raises: BrokerRefused: of the first that was refused (others may have been made);
@@ -191,7 +191,7 @@ class Client:
         """
         names = [topic.name for topic in topics]
         with self._call(timeout_ms) as deadline:
-            self._router.ask_controller(CreateTopics(topics, deadline), deadline)
+            self._router.send_to_controller(CreateTopics(topics, deadline), deadline)
             return self._router.led(names, deadline)
 
     def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
@@ -199,7 +199,7 @@ class Client:
         ClientError.
         """
         with self._call(timeout_ms) as deadline:
-            self._router.ask_controller(DeleteTopics(list(dict.fromkeys(names)), deadline), deadline)
+            self._router.send_to_controller(DeleteTopics(list(dict.fromkeys(names)), deadline), deadline)
 
     def delete_records(self, before: Places, *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
         """Drop what lies before an offset (-1: the high watermark) of each partition; returns where
@@ -208,22 +208,22 @@ class Client:
         Raises: BrokerRefused: an offset beyond the high watermark, …; ClientError.
         """
         with self._call(timeout_ms) as deadline:
-            return self._router.ask_leaders(DeleteRecords(), before, deadline)
+            return self._router.send_to_leaders(DeleteRecords(), before, deadline)
 
     # --- groups
 
     def commit(
-        self, group: str, offsets: Mapping[TopicPartition, int | Committed], *, timeout_ms: int | None = None
+        self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], *, timeout_ms: int | None = None
     ) -> None:
         """Store a group's offsets, of the next record that is wanted. Raises: BrokerRefused: the
         group has members; ClientError.
         """
         rows = {
-            TopicPartition(*place): one if isinstance(one, Committed) else Committed(one)
+            TopicPartition(*place): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
             for place, one in offsets.items()
         }
         with self._call(timeout_ms) as deadline:
-            self._router.ask_coordinator(group, CommitOffsets(group, rows), deadline)
+            self._router.send_to_coordinator(group, CommitOffsets(group, rows), deadline)
 
     def committed(
         self,
@@ -232,16 +232,16 @@ class Client:
         *,
         stable: bool = True,
         timeout_ms: int | None = None,
-    ) -> dict[TopicPartition, Committed]:
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a group has committed for these partitions (None: all); those without anything are
         left out.
 
         Args: stable: wait for transactions that are about to commit offsets (from Kafka 2.5 on).
         """
         with self._call(timeout_ms) as deadline:
-            return self._router.ask_coordinator(group, FetchCommitted(group, places, stable=stable), deadline)
+            return self._router.send_to_coordinator(group, FetchCommitted(group, places, stable=stable), deadline)
 
-    def groups(self, *, timeout_ms: int | None = None) -> dict[str, ListedGroup]:
+    def groups(self, *, timeout_ms: int | None = None) -> dict[str, GroupListing]:
         """All groups of the cluster, by their names, sorted: those with members, and those that
         have committed something.
 
@@ -249,21 +249,21 @@ class Client:
         ClientError: one can't be reached, so that groups might be missing.
         """
         with self._call(timeout_ms) as deadline:
-            answers = self._router.ask_all(ListGroups(), deadline)
+            answers = self._router.send_to_all(ListGroups(), deadline)
         return {group.name: group for group in sorted(group for listed in answers.values() for group in listed)}
 
     # --- settings
 
     def configs(
         self, topics: Iterable[str], names: Sequence[str] | None = None, *, timeout_ms: int | None = None
-    ) -> dict[str, dict[str, ConfigValue]]:
+    ) -> dict[str, dict[str, ConfigEntry]]:
         """The settings in force of these topics, all or by name; one that the broker does not know
         is left out.
 
         Raises: BrokerRefused: there is no such topic; ClientError.
         """
         with self._call(timeout_ms) as deadline:
-            return self._router.ask_any(DescribeTopics(list(dict.fromkeys(topics)), names), deadline)
+            return self._router.send_to_any(DescribeTopics(list(dict.fromkeys(topics)), names), deadline)
 
     @contextlib.contextmanager
     def _call(self, timeout_ms: int | None) -> Iterator[Deadline]:

@@ -17,7 +17,7 @@ from kqueue.base.addresses import Address
 from kqueue.base.errors import BadAnswer, BrokerUnreachable, ConnectionLost, IncompatibleBroker, MalformedMessage
 from kqueue.client.deadline import Deadline
 from kqueue.client.options import ClientOptions
-from kqueue.client.remedies import refused
+from kqueue.client.retry_policy import response_error
 from kqueue.schema import Chunk, join, reader, writer
 from kqueue.wire.apis import API_VERSIONS, BY_KEY, Api
 from kqueue.wire.error_codes import ErrorCode
@@ -33,7 +33,7 @@ OWN_SEND_BYTES = 65536
 """Chunks from this size on are sent as they are, smaller ones joined."""
 SHORTEST_S = 0.001
 """In place of a timeout of 0, which a socket takes for "don't block"."""
-GREETING = BY_KEY[API_VERSIONS]
+API_VERSIONS_REQUEST = BY_KEY[API_VERSIONS]
 CORRELATION_MAX = 2**31 - 1
 Versions = tuple[int, int]
 
@@ -143,7 +143,7 @@ class Connection:
             self._awaited = api, version
         try:
             for piece in _pieces([frame_length(chunks), *chunks]):
-                self._socket.settimeout(deadline.left_s or SHORTEST_S)
+                self._socket.settimeout(deadline.remaining_s or SHORTEST_S)
                 self._socket.sendall(piece)
         except OSError as error:
             raise self._lost(f"while {api.name} was sent", error, api, sent=False) from error
@@ -183,7 +183,9 @@ class Connection:
             raise MalformedMessage(
                 f"expected the answer to request {self._correlation}, found one to request {correlation}"
             )
-        if api is GREETING and frame[position : position + 2] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
+        if api is API_VERSIONS_REQUEST and frame[position : position + 2] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(
+            2, "big"
+        ):
             version = 0  # a broker that doesn't know the version answers in the first one (KIP-511)
         made, end = reader(api.response_class, version)(frame, position)
         if end != len(frame):
@@ -208,10 +210,10 @@ class Connection:
         return frame.toreadonly()
 
     def _receive_into(self, view: memoryview, deadline: Deadline) -> int:
-        left_s = deadline.left_s
-        if not left_s:
+        remaining_s = deadline.remaining_s
+        if not remaining_s:
             raise TimeoutError(f"no answer within {deadline.timeout_ms:g} ms")
-        self._socket.settimeout(left_s)
+        self._socket.settimeout(remaining_s)
         got = self._socket.recv_into(view)
         if not got:
             raise ConnectionResetError("the broker hung up")
@@ -220,7 +222,7 @@ class Connection:
     def _lost(self, when: str, error: OSError, api: Api, *, sent: bool) -> ConnectionLost:
         self.close()
         lost = ConnectionLost(
-            f"{self.name}: the connection ended {when}: {words_of(error)}", broker=self.name, api=api.name
+            f"{self.name}: the connection ended {when}: {error_summary(error)}", broker=self.name, api=api.name
         )
         lost.sent = sent
         return lost
@@ -229,18 +231,18 @@ class Connection:
         """The first exchange: in our highest version, and if the broker does not know that, in its
         own highest.
         """
-        version = GREETING.versions[1]
+        version = API_VERSIONS_REQUEST.versions[1]
         request = ApiVersionsRequest(client_software_name="kqueue", client_software_version=kqueue.__version__)
-        answer: ApiVersionsResponse = self.call(GREETING, version, request, deadline)
+        answer: ApiVersionsResponse = self.call(API_VERSIONS_REQUEST, version, request, deadline)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             highest = next((row.max_version for row in answer.api_keys if row.api_key == API_VERSIONS), 0)
-            answer = self.call(GREETING, max(0, min(highest, version - 1)), request, deadline)
+            answer = self.call(API_VERSIONS_REQUEST, max(0, min(highest, version - 1)), request, deadline)
         if answer.error_code:
-            raise refused(answer.error_code, GREETING.name, self.name)
+            raise response_error(answer.error_code, API_VERSIONS_REQUEST.name, self.name)
         return {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
 
 
-def words_of(error: Exception) -> str:
+def error_summary(error: Exception) -> str:
     """An error of the operating system in words, without its number."""
     return getattr(error, "strerror", None) or str(error)
 
@@ -257,13 +259,13 @@ def _connect(address: Address, deadline: Deadline) -> socket.socket:
         try:
             return _connected(socket.socket(family, kind, protocol), place, deadline)
         except (OSError, OverflowError) as error:
-            reasons.append(words_of(error))
+            reasons.append(error_summary(error))
     raise BrokerUnreachable(f"{address}: {', '.join(dict.fromkeys(reasons))}", broker=str(address))
 
 
 def _connected(made: socket.socket, place: Any, deadline: Deadline) -> socket.socket:
     try:
-        made.settimeout(deadline.left_s or SHORTEST_S)
+        made.settimeout(deadline.remaining_s or SHORTEST_S)
         made.connect(place)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except BaseException:
@@ -287,7 +289,7 @@ def _pieces(chunks: list[Chunk]) -> Iterator[bytes | bytearray | memoryview]:
         yield join(small)
 
 
-class Connections:
+class ConnectionPool:
     """One connection to each broker, by address; made when first asked for, and again after it was
     lost.
     """

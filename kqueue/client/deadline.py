@@ -15,21 +15,21 @@ class Deadline:
         self.at_s = time.monotonic() + timeout_ms / 1000
 
     @property
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         """Seconds that are left; 0.0 once it is over."""
         return max(0.0, self.at_s - time.monotonic())
 
     @property
-    def left_ms(self) -> int:
-        return int(self.left_s * 1000)
+    def remaining_ms(self) -> int:
+        return int(self.remaining_s * 1000)
 
     @property
-    def brokers_ms(self) -> int:
+    def broker_timeout_ms(self) -> int:
         """What to let a broker wait, so that there is still time for its answer."""
-        return self.left_ms * 3 // 4
+        return self.remaining_ms * 3 // 4
 
     @property
-    def is_over(self) -> bool:
+    def is_expired(self) -> bool:
         return time.monotonic() >= self.at_s
 
     def within(self, timeout_ms: float) -> Deadline:

@@ -2,7 +2,7 @@
 deadline.
 
 A call is either about partitions, which goes to their leaders at the same time (`LeaderCall`), or
-one request to one broker (`NodeCall`). What becomes of an error is `remedies.REMEDIES`.
+one request to one broker (`NodeCall`). What becomes of an error is `remedies.RETRY_ACTIONS`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kqueue.base.errors import BadAnswer, BrokerRefused, ClientError, Connection
 from kqueue.client.calls.contract import LeaderCall, NodeCall
 from kqueue.client.calls.find_coordinator import FindCoordinator
 from kqueue.client.calls.metadata import GetMetadata
-from kqueue.client.cluster import Cluster, Metadata
-from kqueue.client.connection import Connection, Connections
+from kqueue.client.connection import Connection, ConnectionPool
 from kqueue.client.deadline import Deadline
+from kqueue.client.metadata import ClusterMetadata, MetadataCache
 from kqueue.client.options import ClientOptions
-from kqueue.client.places import TopicPartition
-from kqueue.client.remedies import Remedy, refused, remedy_of, wrong_answer
+from kqueue.client.retry_policy import RetryAction, bad_answer, response_error, retry_action
+from kqueue.client.topic_partition import TopicPartition
 from kqueue.wire.apis import Api
 from kqueue.wire.error_codes import ErrorCode
 
@@ -31,10 +31,10 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
-LEADER_DOUBTED = {Remedy.REFRESH, Remedy.MISSING, Remedy.UNSURE}
+STALE_LEADER_ACTIONS = {RetryAction.REFRESH_METADATA, RetryAction.WAIT_FOR_TOPIC, RetryAction.RETRY_IF_REPEATABLE}
 
 
-class Patience:
+class RetryBudget:
     """How often one call tries again, and how long it pauses before. `missing_ms`: in place of the
     options' `missing_topic_ms`.
     """
@@ -48,11 +48,11 @@ class Patience:
 
     def allows(self, error: ClientError, *, repeatable: bool) -> bool:
         """Whether to ask again after this error, if there is time."""
-        remedy = remedy_of(error)
-        if remedy is Remedy.MISSING:
+        remedy = retry_action(error)
+        if remedy is RetryAction.WAIT_FOR_TOPIC:
             self._missing_until = self._missing_until or Deadline(self._missing_ms)
-            return not self._missing_until.is_over
-        return repeatable if remedy is Remedy.UNSURE else remedy is not Remedy.FATAL
+            return not self._missing_until.is_expired
+        return repeatable if remedy is RetryAction.RETRY_IF_REPEATABLE else remedy is not RetryAction.FAIL
 
     def pause(self) -> bool:
         """Wait a little, longer each time. False: the deadline would pass, or has passed; nothing
@@ -60,7 +60,7 @@ class Patience:
         """
         pause_s = self._pause_ms * random.uniform(0.8, 1.2) / 1000
         self._pause_ms = min(self._pause_ms * 2, self._options.retry_backoff_max_ms)
-        if pause_s >= self._deadline.left_s:
+        if pause_s >= self._deadline.remaining_s:
             return False
         time.sleep(pause_s)
         return True
@@ -87,8 +87,8 @@ class Router:
 
     def __init__(self, options: ClientOptions) -> None:
         self.options = options
-        self.cluster = Cluster()
-        self.connections = Connections(options)
+        self.cluster = MetadataCache()
+        self.connections = ConnectionPool(options)
         self._coordinators: dict[str, Address] = {}
 
     def close(self) -> None:
@@ -96,11 +96,11 @@ class Router:
 
     # --- one request to one broker
 
-    def ask_any(self, call: NodeCall[R], deadline: Deadline) -> R:
+    def send_to_any(self, call: NodeCall[R], deadline: Deadline) -> R:
         """Ask whatever broker answers. Raises: ClientError."""
         return self._ask(call, self._any, deadline)
 
-    def ask_controller(self, call: NodeCall[R], deadline: Deadline) -> R:
+    def send_to_controller(self, call: NodeCall[R], deadline: Deadline) -> R:
         """Ask the broker that changes metadata, or hands such requests on. Raises: ClientError."""
 
         def find(deadline: Deadline) -> Connection:
@@ -114,7 +114,7 @@ class Router:
 
         return self._ask(call, find, deadline, moved)
 
-    def ask_coordinator(self, group: str, call: NodeCall[R], deadline: Deadline) -> R:
+    def send_to_coordinator(self, group: str, call: NodeCall[R], deadline: Deadline) -> R:
         """Ask the coordinator of a group. Raises: ClientError."""
 
         def find(deadline: Deadline) -> Connection:
@@ -125,33 +125,36 @@ class Router:
 
         return self._ask(call, find, deadline, lambda: self._coordinators.pop(group, None))
 
-    def ask_all(self, call: NodeCall[R], deadline: Deadline) -> dict[int, R]:
+    def send_to_all(self, call: NodeCall[R], deadline: Deadline) -> dict[int, R]:
         """Ask every broker of the cluster as it is now, one after the other; the answers by their
         ids. Raises: ClientError.
         """
         brokers = self.refresh([], deadline).brokers.values()
         return {node.id: self._ask(call, partial(self.connections.to, node.address), deadline) for node in brokers}
 
-    def refresh(self, names: Sequence[str] | None, deadline: Deadline) -> Metadata:
+    def refresh(self, names: Sequence[str] | None, deadline: Deadline) -> ClusterMetadata:
         """Ask for metadata of these topics (None: all; none: the brokers alone), and remember it.
         Raises: ClientError.
         """
-        metadata = self.ask_any(GetMetadata(names), deadline)
-        self.cluster.learn(metadata, names)
+        metadata = self.send_to_any(GetMetadata(names), deadline)
+        self.cluster.update(metadata, names)
         self.connections.keep_only({node.address for node in metadata.brokers.values()})
         return metadata
 
-    def metadata(self, names: Sequence[str] | None, deadline: Deadline, missing_ms: float | None = None) -> Metadata:
-        """`refresh`, but a topic that was named and has an error is asked for again as `REMEDIES`
+    def metadata(
+        self, names: Sequence[str] | None, deadline: Deadline, missing_ms: float | None = None
+    ) -> ClusterMetadata:
+        """`refresh`, but a topic that was named and has an error is asked for again as `RETRY_ACTIONS`
         says. Raises: ClientError.
         """
-        patience = Patience(self.options, deadline, missing_ms)
+        patience = RetryBudget(self.options, deadline, missing_ms)
         while True:
             found = self.refresh(names, deadline)
             if not found.failed or names is None:
                 return found
             errors = [
-                refused(code, "Metadata", self._anybody, about=f"topic {name!r}") for name, code in found.failed.items()
+                response_error(code, "Metadata", self._anybody, about=f"topic {name!r}")
+                for name, code in found.failed.items()
             ]
             final = next((error for error in errors if not patience.allows(error, repeatable=True)), None)
             if final is not None:
@@ -159,20 +162,22 @@ class Router:
             if not patience.pause():
                 raise patience.passed(errors[0])
 
-    def led(self, names: Sequence[str], deadline: Deadline) -> Metadata:
+    def led(self, names: Sequence[str], deadline: Deadline) -> ClusterMetadata:
         """`metadata`, once every partition of these topics, which are there for certain, has a
         leader. Raises: ClientError.
         """
-        patience = Patience(self.options, deadline)
+        patience = RetryBudget(self.options, deadline)
         while True:
-            found = self.metadata(names, deadline, missing_ms=deadline.left_ms)
+            found = self.metadata(names, deadline, missing_ms=deadline.remaining_ms)
             leaderless = [
                 place for topic in found.topics.values() for place in topic.places if self.cluster.leader(place) is None
             ]
             if not leaderless:
                 return found
             if not patience.pause():
-                raise patience.passed(refused(ErrorCode.LEADER_NOT_AVAILABLE, "Metadata", self._anybody, leaderless[0]))
+                raise patience.passed(
+                    response_error(ErrorCode.LEADER_NOT_AVAILABLE, "Metadata", self._anybody, leaderless[0])
+                )
 
     @property
     def _anybody(self) -> str:
@@ -193,14 +198,14 @@ class Router:
         deadline: Deadline,
         moved: Callable[[], object] = lambda: None,
     ) -> R:
-        patience = Patience(self.options, deadline)
+        patience = RetryBudget(self.options, deadline)
         while True:
             try:
                 return self._once(call, find(deadline), deadline)
             except ClientError as error:
                 if not patience.allows(error, repeatable=call.repeatable):
                     raise
-                if remedy_of(error) is not Remedy.AGAIN:
+                if retry_action(error) is not RetryAction.RETRY:
                     moved()
                 if not patience.pause():
                     raise patience.passed(error) from error
@@ -214,7 +219,7 @@ class Router:
 
     # --- partitions, each at its leader
 
-    def ask_leaders(
+    def send_to_leaders(
         self, call: LeaderCall[A, R], asked: Mapping[TopicPartition, A], deadline: Deadline
     ) -> dict[TopicPartition, R]:
         """Ask the leaders of these partitions, all at the same time, and those again whose answer
@@ -223,7 +228,7 @@ class Router:
         Raises: ClientError: of the first partition that failed for good; its `failed` and `done`
         have all of them. DeadlinePassed.
         """
-        patience = Patience(self.options, deadline)
+        patience = RetryBudget(self.options, deadline)
         done: dict[TopicPartition, R] = {}
         failed: dict[TopicPartition, ClientError] = {}
         waiting = {TopicPartition(*place): value for place, value in asked.items()}
@@ -237,11 +242,11 @@ class Router:
                     continue
                 first.setdefault(place, answer)
                 repeatable = call.is_repeatable(waiting[place])
-                cut_off = deadline.is_over and isinstance(answer, ConnectionLost) and repeatable
+                cut_off = deadline.is_expired and isinstance(answer, ConnectionLost) and repeatable
                 if cut_off or isinstance(answer, DeadlinePassed):  # that says less than what was met before
                     answer = before.get(place, answer)
-                if remedy_of(answer) in LEADER_DOUBTED:
-                    self.cluster.doubt(place.topic)
+                if retry_action(answer) in STALE_LEADER_ACTIONS:
+                    self.cluster.invalidate(place.topic)
                 (again if patience.allows(answer, repeatable=repeatable) else failed)[place] = answer
             waiting = {place: waiting[place] for place in again}
             if waiting and not patience.pause():
@@ -298,7 +303,7 @@ class Router:
             node = self.cluster.leader(place)
             if node is None:
                 code = codes.get(place.topic) or self._why_no_leader(place)
-                found[place] = refused(code, api.name, self._anybody, place)
+                found[place] = response_error(code, api.name, self._anybody, place)
             else:
                 parts.setdefault(node.address, {})[place] = value
         return parts
@@ -319,7 +324,7 @@ class Router:
         response = connection.receive(deadline) if call.is_answered else None
         found: dict[TopicPartition, R | ClientError] = {}
         for place, code, value, message in call.answers(version, response, part, self.cluster):
-            found[place] = refused(code, call.api.name, connection.name, place, message) if code else value
+            found[place] = response_error(code, call.api.name, connection.name, place, message) if code else value
         if found.keys() != part.keys():
             connection.close()
             raise _wrong_partitions(call.api, connection, set(found) ^ set(part))
@@ -328,7 +333,7 @@ class Router:
 
 def _wrong_partitions(api: Api, connection: Connection, places: set[TopicPartition]) -> BadAnswer:
     some = ", ".join(map(str, sorted(places)[:5]))
-    return wrong_answer(api.name, connection.name, f"leaves out what was asked, or has what was not: {some}")
+    return bad_answer(api.name, connection.name, f"leaves out what was asked, or has what was not: {some}")
 
 
 def _first(failed: dict[TopicPartition, ClientError], done: Mapping[TopicPartition, object]) -> ClientError:

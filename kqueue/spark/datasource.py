@@ -12,7 +12,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from kqueue.spark.source.options import SourceOptions, parse_options
-from kqueue.spark.source.readers import KqueueReader, KqueueStreamReader, columns, short_words
+from kqueue.spark.source.spark_readers import KqueueReader, KqueueStreamReader, columns, without_traceback
 
 NAME = "kqueue"
 
@@ -39,15 +39,15 @@ class KqueueDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from kqueue.spark.sink.writer import batch_writer
 
-        with short_words():
+        with without_traceback():
             return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         from kqueue.spark.sink.writer import stream_writer
 
-        with short_words():
+        with without_traceback():
             return stream_writer(self.options, schema, overwrite)
 
     def _parsed(self, *, streaming: bool) -> SourceOptions:
-        with short_words():
+        with without_traceback():
             return parse_options(self.options, streaming=streaming)

@@ -42,7 +42,7 @@ def one_of(*words: str) -> Callable[[str, str], str]:
     return parse
 
 
-class Table:
+class OptionTable:
     """All options of one side, and those of Spark's Kafka connector that it takes without meaning,
     or refuses and says why.
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from kqueue.base.errors import ExtraNeeded, PipelineFailed
 from kqueue.base.extras import install_hint
+from kqueue.spark.console_output import py4j_silenced
 from kqueue.spark.java import find_java
-from kqueue.spark.quiet import bridge_unheard
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,7 +72,7 @@ def session(
     return made
 
 
-def own_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+def isolated_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session on the same Spark with settings of a job's own, which are no business of its
     user's. It has the format, and is prepared.
     """
@@ -114,14 +114,14 @@ def activate(spark: SparkSession) -> None:
 
 
 @contextlib.contextmanager
-def lent_session(app: str, master: str = LOCAL) -> Iterator[SparkSession]:
+def job_session(app: str, master: str = LOCAL) -> Iterator[SparkSession]:
     """A session for one job; one that runs in this process already is taken, and left running.
 
     Raises: ExtraNeeded, as `session`. PipelineFailed: in place of an error of Spark's, in its words
     but without its stack.
     """
     running = _is_running()
-    with _plain_errors(), bridge_unheard():
+    with _plain_errors(), py4j_silenced():
         spark = session(app, master)
         try:
             yield spark
@@ -137,10 +137,10 @@ def _plain_errors() -> Iterator[None]:
     except Exception as error:  # those of Spark and of the bridge to its Java have no other parent in common
         if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
             raise
-        raise PipelineFailed(words_of(error)) from None
+        raise PipelineFailed(error_summary(error)) from None
 
 
-def words_of(error: Exception) -> str:
+def error_summary(error: Exception) -> str:
     """What Spark says, without where in its Java it says so; or what an error of ours said that
     Spark has come upon in a query.
     """

@@ -4,7 +4,7 @@ and batches; nothing is read or written.
     records -> bronze -> checked -> silver -> watermarked -> distinct -> gold
                               |---> quarantine
 
-Records are what the kqueue source and Spark's Kafka source give. A `Shape` says what events are
+Records are what the kqueue source and Spark's Kafka source give. A `EventSchema` says what events are
 like; of them silver has those that can be used, and quarantine all others, with the reason;
 together they are bronze, record for record.
 """
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kqueue.spark.shapes import FLIGHTS, Field, Shape
-from kqueue.spark.shapes.shape import PLACE
+from kqueue.spark.event_schema import FLIGHTS, EventSchema, Field
+from kqueue.spark.event_schema.schema import PLACE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -42,7 +42,7 @@ def dated(records: DataFrame) -> DataFrame:
     return records.withColumn("date", F.to_date(F.to_utc_timestamp("timestamp", F.current_timezone())))
 
 
-def checked(bronze: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
+def checked(bronze: DataFrame, shape: EventSchema = FLIGHTS) -> DataFrame:
     """Bronze with the fields of an event, `event_time` (when it happened) and `reason`: null if all
     is well.
 
@@ -58,7 +58,7 @@ def checked(bronze: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
     return parsed.select(*bronze.columns, *shape.names, "event_time", _reason(text, shape).alias("reason"))
 
 
-def silver(bronze: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
+def silver(bronze: DataFrame, shape: EventSchema = FLIGHTS) -> DataFrame:
     """The events that can be used, typed, with their places in the log.
 
     Columns: topic, partition, offset, timestamp (when it was told), the shape's fields, event_time,
@@ -68,19 +68,19 @@ def silver(bronze: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
     return fine.select(*PLACE, "timestamp", *shape.names, "event_time", "date")
 
 
-def quarantine(bronze: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
+def quarantine(bronze: DataFrame, shape: EventSchema = FLIGHTS) -> DataFrame:
     """All other records as they came, with the reason. Columns: those of bronze, reason."""
     return checked(bronze, shape).where("reason is not null").select(*bronze.columns, "reason")
 
 
-def watermarked(silver: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
+def watermarked(silver: DataFrame, shape: EventSchema = FLIGHTS) -> DataFrame:
     """The same, with `event_time` as the time by which a stream knows when a window is done; a
     batch has no need of it.
     """
     return silver.withWatermark("event_time", shape.lateness)
 
 
-def distinct(watermarked: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
+def distinct(watermarked: DataFrame, shape: EventSchema = FLIGHTS) -> DataFrame:
     """Each event once, by its id: senders that try again may send one twice. Of a stream, once
     within the lateness.
 
@@ -93,7 +93,7 @@ def distinct(watermarked: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
     return watermarked.groupBy(F.col(shape.id).alias("_id")).agg(first).select("_first.*")
 
 
-def gold(watermarked: DataFrame, shape: Shape = FLIGHTS) -> DataFrame:
+def gold(watermarked: DataFrame, shape: EventSchema = FLIGHTS) -> DataFrame:
     """The shape's aggregates for each window of time and each value of its `by`, by the time of the
     events.
 
@@ -155,7 +155,7 @@ def _date(field: Field) -> Column:
 _READ = {"decimal": _decimal, "double": _double, "timestamp": _timestamp, "timestamp_ms": _timestamp_ms, "date": _date}
 
 
-def _reason(text: Column, shape: Shape) -> Column:
+def _reason(text: Column, shape: EventSchema) -> Column:
     """The first rule that a record breaks, in words; null if it breaks none."""
     found = [
         (F.col("value").isNull(), "no value"),

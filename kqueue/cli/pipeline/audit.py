@@ -24,7 +24,7 @@ from kqueue.cli.pipeline.spark_command import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from kqueue.spark.jobs.audit import Audited, Report
+    from kqueue.spark.jobs.audit import AuditReport, PartitionAudit
 
 FOUND, FAILED = 1, 2
 
@@ -79,7 +79,7 @@ def audit(
 
         report = run(spark, source, groups=groups, tell=tell)
     if folder is not None:
-        from kqueue.spark.jobs.audit.report import write_report
+        from kqueue.spark.jobs.audit.html_report import write_report
 
         try:
             written = write_report(report, folder)
@@ -96,16 +96,16 @@ def audit(
         raise click.exceptions.Exit(FOUND)
 
 
-def json_lines(report: Report) -> Iterator[str]:
+def json_lines(report: AuditReport) -> Iterator[str]:
     for row in report.partitions:
         yield json.dumps({"kind": "partition", **row.as_json()})
     for lag in report.lags:
         yield json.dumps({"kind": "lag", **lag._asdict(), "age_ms": lag.age_ms(report.taken_ms)})
 
 
-def show(report: Report) -> None:
+def show(report: AuditReport) -> None:
     """Tables, and sentences below them."""
-    from kqueue.spark.jobs.audit.words import findings
+    from kqueue.spark.jobs.audit.formatting import findings
 
     console = table_console()
     full = [row for row in report.partitions if row.records]
@@ -141,7 +141,7 @@ def _table(*titles: str) -> Table:
     return table
 
 
-def _records(rows: Sequence[Audited]) -> Table:
+def _records(rows: Sequence[PartitionAudit]) -> Table:
     table = _table("TOPIC", "P", "START", "END", "RECORDS", "DELETED", "MARKERS", "COMPACTED", "MISSING", "REPEATED")
     for row in rows:
         counts = (row.start, row.end, row.records, row.deleted, row.markers, row.compacted, row.missing, row.repeated)
@@ -151,8 +151,8 @@ def _records(rows: Sequence[Audited]) -> Table:
     return table
 
 
-def _shapes(rows: Sequence[Audited]) -> Table:
-    from kqueue.spark.jobs.audit.words import time_text
+def _shapes(rows: Sequence[PartitionAudit]) -> Table:
+    from kqueue.spark.jobs.audit.formatting import time_text
 
     table = _table("TOPIC", "P", "BYTES", "LARGEST", "KEYS", "NO KEY", "NO VALUE", "LATE", "FROM, UTC", "TO, UTC")
     for row in rows:
@@ -163,10 +163,10 @@ def _shapes(rows: Sequence[Audited]) -> Table:
     return table
 
 
-def _lags(report: Report) -> Table:
+def _lags(report: AuditReport) -> Table:
     from rich.text import Text
 
-    from kqueue.spark.jobs.audit.words import age_text, plain
+    from kqueue.spark.jobs.audit.formatting import age_text, plain
 
     table = _table("GROUP", "TOPIC", "P", "COMMITTED", "END", "LAG", "OLDEST UNREAD", "DELETED UNREAD")
     for lag in report.lags:

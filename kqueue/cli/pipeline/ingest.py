@@ -27,8 +27,8 @@ from kqueue.cli.pipeline.spark_command import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from kqueue.spark.jobs.ingest import Ingested
-    from kqueue.spark.shapes import Shape
+    from kqueue.spark.event_schema import EventSchema
+    from kqueue.spark.jobs.ingest import IngestResult
 
 EXAMPLE = """\b
 A file for --events, in TOML; what is left out of by, rules, gold, window and
@@ -105,8 +105,8 @@ def ingest(
         click.echo(summary(done, folder))
 
 
-def _shape(events: str, lateness: str | None) -> Shape:
-    from kqueue.spark.shapes import load, seconds_of
+def _shape(events: str, lateness: str | None) -> EventSchema:
+    from kqueue.spark.event_schema import load, seconds_of
 
     try:
         shape = load(events)
@@ -118,7 +118,7 @@ def _shape(events: str, lateness: str | None) -> Shape:
         raise click.ClickException(str(error)) from None
 
 
-def summary(done: Ingested, folder: str) -> str:
+def summary(done: IngestResult, folder: str) -> str:
     """What a run has done, for people: rows by stage, reasons by how often, and how far gold goes."""
     rows = [(stage, f"{done.rows[stage]:,}", PurePath(folder, stage)) for stage in STAGES]
     parts = [columns(("TABLE", "NEW ROWS", "WHERE"), rows)]

@@ -135,17 +135,17 @@ def session(master: str, *, exit_code: int = 1) -> Iterator[SparkSession]:
     Ctrl-C and TERM end it with 130.
     """
     global _screen
-    from kqueue.spark.session import lent_session
+    from kqueue.spark.session import job_session
 
     try:
         with interrupting() as take_back, ProgressLine() as screen, contextlib.ExitStack() as stack:
             _screen = screen
             screen.say("Starting Spark")
             with _java_output_hidden():
-                spark = stack.enter_context(lent_session("kqueue pipeline", master))
-            from kqueue.spark.quiet import queries_unheard
+                spark = stack.enter_context(job_session("kqueue pipeline", master))
+            from kqueue.spark.console_output import query_errors_silenced
 
-            stack.enter_context(queries_unheard())
+            stack.enter_context(query_errors_silenced())
             take_back()
             screen.clear()
             yield spark
@@ -164,11 +164,11 @@ def _java_output_hidden() -> Iterator[None]:
     """Java's own words, which it writes to standard error as long as it lives, go to a file; they
     are shown if it can't start.
     """
-    from kqueue.spark.quiet import errors_to
+    from kqueue.spark.console_output import stderr_to
 
     with tempfile.NamedTemporaryFile() as noise:
         try:
-            with errors_to(Path(noise.name)):
+            with stderr_to(Path(noise.name)):
                 yield
         except Exception:
             click.echo(noise.read(NOISE_SHOWN), err=True, nl=False)

@@ -14,7 +14,7 @@ from kqueue.cli.pipeline.spark_command import bootstrap_option
 
 if TYPE_CHECKING:
     from kqueue.client import Client
-    from kqueue.spark.sink.forgetting import Kept
+    from kqueue.spark.sink.staging_cleanup import StagedQuery
 
 DAY_MS = 86_400_000
 TITLES = ("QUERY", "LAST WRITE", "LAST BATCH", "STATE")
@@ -64,12 +64,12 @@ def sweep(
     may come twice.
     """
     from kqueue.client import Client
-    from kqueue.spark.sink.forgetting import kept_queries, query_of, unused_since
+    from kqueue.spark.sink.staging_cleanup import query_id_of, staged_queries, unused_since
 
     try:
         with Client(bootstrap, client_id="kqueue-pipeline") as client:
-            kept = kept_queries(client)
-            named = [*queries, *map(query_of, checkpoints)]
+            kept = staged_queries(client)
+            named = [*queries, *map(query_id_of, checkpoints)]
             if not named and days is None:
                 _show(kept, as_json)
                 return
@@ -82,7 +82,7 @@ def sweep(
 
 
 def _forget_all(client: Client, names: dict[str, None], *, finish: bool, dry_run: bool) -> None:
-    from kqueue.spark.sink.forgetting import forget
+    from kqueue.spark.sink.staging_cleanup import forget
 
     failed = []
     for name in names:
@@ -98,7 +98,7 @@ def _forget_all(client: Client, names: dict[str, None], *, finish: bool, dry_run
         raise click.ClickException("\n".join(failed))
 
 
-def _show(kept: list[Kept], as_json: bool) -> None:
+def _show(kept: list[StagedQuery], as_json: bool) -> None:
     if as_json:
         for one in kept:
             click.echo(json.dumps(one._asdict()))
@@ -117,7 +117,7 @@ def _when(time_ms: int | None) -> str:
     return "-" if time_ms is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(time_ms / 1000))
 
 
-def _state(one: Kept) -> str:
+def _state(one: StagedQuery) -> str:
     if one.unreadable:
         return "its journal can't be read"
     if one.unfinished is not None:

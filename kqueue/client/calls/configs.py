@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kqueue.client.remedies import refused, wrong_answer
+from kqueue.client.retry_policy import bad_answer, response_error
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -17,7 +17,7 @@ TOPIC = 2
 SOURCE_TOPIC = 1
 
 
-class ConfigValue(NamedTuple):
+class ConfigEntry(NamedTuple):
     """`value`: as text; None where the broker keeps it secret. `is_own`: the topic's own, not the
     broker's default.
     """
@@ -46,11 +46,11 @@ class DescribeTopics:
             ]
         )
 
-    def result(self, version: int, response: DescribeConfigsResponse, broker: str) -> dict[str, dict[str, ConfigValue]]:
+    def result(self, version: int, response: DescribeConfigsResponse, broker: str) -> dict[str, dict[str, ConfigEntry]]:
         found = {}
         for one in response.results:
             if one.error_code:
-                raise refused(
+                raise response_error(
                     one.error_code,
                     self.api.name,
                     broker,
@@ -58,8 +58,8 @@ class DescribeTopics:
                     about=f"topic {one.resource_name!r}",
                 )
             found[one.resource_name] = {
-                row.name: ConfigValue(row.value, row.config_source == SOURCE_TOPIC) for row in one.configs
+                row.name: ConfigEntry(row.value, row.config_source == SOURCE_TOPIC) for row in one.configs
             }
         if found.keys() != set(self.topics):
-            raise wrong_answer(self.api.name, broker, f"is not about {', '.join(self.topics)}")
+            raise bad_answer(self.api.name, broker, f"is not about {', '.join(self.topics)}")
         return found

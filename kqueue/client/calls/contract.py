@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from kqueue.client.cluster import Cluster
 from kqueue.client.connection import Versions
 from kqueue.client.deadline import Deadline
-from kqueue.client.places import TopicPartition
+from kqueue.client.metadata import MetadataCache
+from kqueue.client.topic_partition import TopicPartition
 from kqueue.wire.apis import Api
 
 A = TypeVar("A")
@@ -33,7 +33,7 @@ class NodeCall(Protocol[R_co]):
         ...
 
 
-class PartAnswer(NamedTuple, Generic[R]):
+class PartitionResult(NamedTuple, Generic[R]):
     """What a broker said about one partition: an error's code and its words, or `value`."""
 
     place: TopicPartition
@@ -51,19 +51,19 @@ class LeaderCall(Protocol[A_contra, R]):
     wait_ms: int
     is_answered: bool
 
-    def versions(self, cluster: Cluster, topics: Sequence[str]) -> Versions:
+    def versions(self, cluster: MetadataCache, topics: Sequence[str]) -> Versions:
         """The lowest and highest that can say what is asked about these topics."""
         ...
 
     def request(
-        self, version: int, asked: Mapping[TopicPartition, A_contra], cluster: Cluster, deadline: Deadline
+        self, version: int, asked: Mapping[TopicPartition, A_contra], cluster: MetadataCache, deadline: Deadline
     ) -> object:
         """The message for one leader."""
         ...
 
     def answers(
-        self, version: int, response: Any, asked: Mapping[TopicPartition, A_contra], cluster: Cluster
-    ) -> Iterator[PartAnswer[R]]:
+        self, version: int, response: Any, asked: Mapping[TopicPartition, A_contra], cluster: MetadataCache
+    ) -> Iterator[PartitionResult[R]]:
         """What its answer says, partition by partition. `response`: None where none is awaited."""
         ...
 

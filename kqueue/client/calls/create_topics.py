@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kqueue.client.deadline import Deadline
-from kqueue.client.remedies import refused
+from kqueue.client.retry_policy import response_error
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.create_topics import (
     CreatableTopic,
@@ -43,7 +43,7 @@ class CreateTopics:
 
     def request(self, version: int) -> CreateTopicsRequest:
         return CreateTopicsRequest(
-            timeout_ms=self.deadline.brokers_ms,
+            timeout_ms=self.deadline.broker_timeout_ms,
             topics=[
                 CreatableTopic(
                     name=topic.name,
@@ -58,6 +58,6 @@ class CreateTopics:
     def result(self, version: int, response: CreateTopicsResponse, broker: str) -> None:
         for topic in response.topics:
             if topic.error_code:
-                raise refused(
+                raise response_error(
                     topic.error_code, self.api.name, broker, message=topic.error_message, about=f"topic {topic.name!r}"
                 )

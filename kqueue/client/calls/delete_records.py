@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kqueue.client.calls.contract import PartAnswer
-from kqueue.client.cluster import Cluster
+from kqueue.client.calls.contract import PartitionResult
 from kqueue.client.deadline import Deadline
-from kqueue.client.places import TopicPartition, by_topic
+from kqueue.client.metadata import MetadataCache
+from kqueue.client.topic_partition import TopicPartition, by_topic
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -24,17 +24,17 @@ class DeleteRecords:
     wait_ms = 0
     is_answered = True
 
-    def versions(self, cluster: Cluster, topics: Sequence[str]) -> tuple[int, int]:
+    def versions(self, cluster: MetadataCache, topics: Sequence[str]) -> tuple[int, int]:
         return 0, 2
 
     def is_repeatable(self, asked: int) -> bool:
         return True
 
     def request(
-        self, version: int, asked: Mapping[TopicPartition, int], cluster: Cluster, deadline: Deadline
+        self, version: int, asked: Mapping[TopicPartition, int], cluster: MetadataCache, deadline: Deadline
     ) -> DeleteRecordsRequest:
         return DeleteRecordsRequest(
-            timeout_ms=deadline.brokers_ms,
+            timeout_ms=deadline.broker_timeout_ms,
             topics=[
                 DeleteRecordsTopic(
                     name=topic,
@@ -47,8 +47,10 @@ class DeleteRecords:
         )
 
     def answers(
-        self, version: int, response: DeleteRecordsResponse, asked: Mapping[TopicPartition, int], cluster: Cluster
-    ) -> Iterator[PartAnswer[int]]:
+        self, version: int, response: DeleteRecordsResponse, asked: Mapping[TopicPartition, int], cluster: MetadataCache
+    ) -> Iterator[PartitionResult[int]]:
         for topic in response.topics:
             for one in topic.partitions:
-                yield PartAnswer(TopicPartition(topic.name, one.partition_index), one.error_code, one.low_watermark)
+                yield PartitionResult(
+                    TopicPartition(topic.name, one.partition_index), one.error_code, one.low_watermark
+                )

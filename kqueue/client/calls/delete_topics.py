@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kqueue.client.deadline import Deadline
-from kqueue.client.remedies import refused
+from kqueue.client.retry_policy import response_error
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 
@@ -26,13 +26,13 @@ class DeleteTopics:
     def request(self, version: int) -> DeleteTopicsRequest:
         if version >= VERSION_STATES:
             return DeleteTopicsRequest(
-                topics=[DeleteTopicState(name=name) for name in self.names], timeout_ms=self.deadline.brokers_ms
+                topics=[DeleteTopicState(name=name) for name in self.names], timeout_ms=self.deadline.broker_timeout_ms
             )
-        return DeleteTopicsRequest(topic_names=list(self.names), timeout_ms=self.deadline.brokers_ms)
+        return DeleteTopicsRequest(topic_names=list(self.names), timeout_ms=self.deadline.broker_timeout_ms)
 
     def result(self, version: int, response: DeleteTopicsResponse, broker: str) -> None:
         for topic in response.responses:
             if topic.error_code:
-                raise refused(
+                raise response_error(
                     topic.error_code, self.api.name, broker, message=topic.error_message, about=f"topic {topic.name!r}"
                 )

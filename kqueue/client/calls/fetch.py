@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kqueue.client.calls.contract import PartAnswer
-from kqueue.client.cluster import Cluster
+from kqueue.client.calls.contract import PartitionResult
 from kqueue.client.deadline import Deadline
-from kqueue.client.places import TopicPartition, by_topic
+from kqueue.client.metadata import MetadataCache
+from kqueue.client.topic_partition import TopicPartition, by_topic
 from kqueue.records.any_format import iter_any_batches
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.error_codes import ErrorCode
@@ -21,7 +21,7 @@ NO_SESSION = -1
 NOTHING = memoryview(b"")
 
 
-class Aborted(NamedTuple):
+class AbortedTxn(NamedTuple):
     """A transaction that was aborted: of this producer, what begins at `first_offset` and ends at
     its next marker is not to be seen.
     """
@@ -31,7 +31,7 @@ class Aborted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedRecords:
     """What a partition has from an offset on.
 
     Attributes:
@@ -46,7 +46,7 @@ class Fetched:
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    aborted: tuple[Aborted, ...] = ()
+    aborted: tuple[AbortedTxn, ...] = ()
 
     @property
     def next_offset(self) -> int | None:
@@ -76,17 +76,17 @@ class Fetch:
         self.min_bytes = min_bytes
         self.wait_ms = max_wait_ms
 
-    def versions(self, cluster: Cluster, topics: Sequence[str]) -> tuple[int, int]:
+    def versions(self, cluster: MetadataCache, topics: Sequence[str]) -> tuple[int, int]:
         return VERSIONS if cluster.have_ids(topics) else (VERSIONS[0], VERSION_IDS - 1)
 
     def is_repeatable(self, asked: int) -> bool:
         return True
 
     def request(
-        self, version: int, asked: Mapping[TopicPartition, int], cluster: Cluster, deadline: Deadline
+        self, version: int, asked: Mapping[TopicPartition, int], cluster: MetadataCache, deadline: Deadline
     ) -> FetchRequest:
         return FetchRequest(
-            max_wait_ms=min(self.wait_ms, deadline.brokers_ms),
+            max_wait_ms=min(self.wait_ms, deadline.broker_timeout_ms),
             min_bytes=self.min_bytes,
             max_bytes=self.max_bytes,
             isolation_level=self.isolation,
@@ -110,11 +110,11 @@ class Fetch:
         )
 
     def answers(
-        self, version: int, response: FetchResponse, asked: Mapping[TopicPartition, int], cluster: Cluster
-    ) -> Iterator[PartAnswer[Fetched]]:
+        self, version: int, response: FetchResponse, asked: Mapping[TopicPartition, int], cluster: MetadataCache
+    ) -> Iterator[PartitionResult[FetchedRecords]]:
         if response.error_code:
             for place in asked:
-                yield PartAnswer(place, response.error_code, _fetched(PartitionData()))
+                yield PartitionResult(place, response.error_code, _fetched(PartitionData()))
             return
         names = {cluster.topic_id(place.topic): place.topic for place in asked} if version >= VERSION_IDS else {}
         for topic in response.responses:
@@ -122,14 +122,14 @@ class Fetch:
             for one in topic.partitions:
                 place = TopicPartition(name, one.partition_index)
                 words = f"from offset {asked.get(place)}" if one.error_code == ErrorCode.OFFSET_OUT_OF_RANGE else None
-                yield PartAnswer(place, one.error_code, _fetched(one), words)
+                yield PartitionResult(place, one.error_code, _fetched(one), words)
 
 
-def _fetched(one: PartitionData) -> Fetched:
-    return Fetched(
+def _fetched(one: PartitionData) -> FetchedRecords:
+    return FetchedRecords(
         records=one.records if isinstance(one.records, memoryview) else NOTHING,
         high_watermark=one.high_watermark,
         last_stable_offset=one.last_stable_offset,
         log_start_offset=one.log_start_offset,
-        aborted=tuple(Aborted(each.producer_id, each.first_offset) for each in one.aborted_transactions or ()),
+        aborted=tuple(AbortedTxn(each.producer_id, each.first_offset) for each in one.aborted_transactions or ()),
     )

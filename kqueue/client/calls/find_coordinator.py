@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kqueue.base.addresses import Address
-from kqueue.client.remedies import refused, wrong_answer
+from kqueue.client.retry_policy import bad_answer, response_error
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -28,10 +28,10 @@ class FindCoordinator:
         found: FindCoordinatorResponse | Coordinator = response
         if version >= VERSION_MANY:
             if [one.key for one in response.coordinators] != [self.group]:
-                raise wrong_answer(self.api.name, broker, f"is not about group {self.group!r}")
+                raise bad_answer(self.api.name, broker, f"is not about group {self.group!r}")
             found = response.coordinators[0]
         if found.error_code:
-            raise refused(
+            raise response_error(
                 found.error_code, self.api.name, broker, message=found.error_message, about=f"group {self.group!r}"
             )
         return Address(found.host, found.port)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
-from kqueue.client.places import TopicPartition, by_topic
-from kqueue.client.remedies import refused, wrong_answer
+from kqueue.client.retry_policy import bad_answer, response_error
+from kqueue.client.topic_partition import TopicPartition, by_topic
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -35,7 +35,7 @@ VERSION_GROUPS = 8  # of OffsetFetch: several groups at once
 VERSION_STABLE = 7
 
 
-class Committed(NamedTuple):
+class OffsetAndMetadata(NamedTuple):
     """A group's place in a partition: the offset of the next record that it wants; `leader_epoch`
     -1: not known.
     """
@@ -50,7 +50,7 @@ class CommitOffsets:
     versions = (2, 9)
     repeatable = True
 
-    def __init__(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
+    def __init__(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self.group = group
         self.offsets = offsets
 
@@ -84,9 +84,9 @@ class CommitOffsets:
         for place in self.offsets:
             code = told.get(place)
             if code is None:
-                raise wrong_answer(self.api.name, broker, f"leaves out {place}")
+                raise bad_answer(self.api.name, broker, f"leaves out {place}")
             if code:
-                raise refused(code, self.api.name, broker, place, f"group {self.group!r}")
+                raise response_error(code, self.api.name, broker, place, f"group {self.group!r}")
 
 
 class FetchCommitted:
@@ -121,20 +121,22 @@ class FetchCommitted:
             else [kind(name=topic, partition_indexes=indexes) for topic, indexes in self.places]
         )
 
-    def result(self, version: int, response: OffsetFetchResponse, broker: str) -> dict[TopicPartition, Committed]:
+    def result(
+        self, version: int, response: OffsetFetchResponse, broker: str
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         code, rows = response.error_code, _rows(response)
         if version >= VERSION_GROUPS:
             if [one.group_id for one in response.groups] != [self.group]:
-                raise wrong_answer(self.api.name, broker, f"is not about group {self.group!r}")
+                raise bad_answer(self.api.name, broker, f"is not about group {self.group!r}")
             code = response.groups[0].error_code
         if code:
-            raise refused(code, self.api.name, broker, about=f"group {self.group!r}")
+            raise response_error(code, self.api.name, broker, about=f"group {self.group!r}")
         found = {}
         for place, one in rows:
             if one.error_code:
-                raise refused(one.error_code, self.api.name, broker, place, f"group {self.group!r}")
+                raise response_error(one.error_code, self.api.name, broker, place, f"group {self.group!r}")
             if one.committed_offset >= 0:
-                found[place] = Committed(one.committed_offset, one.committed_leader_epoch, one.metadata or "")
+                found[place] = OffsetAndMetadata(one.committed_offset, one.committed_leader_epoch, one.metadata or "")
         return found
 
 

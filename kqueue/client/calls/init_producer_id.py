@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kqueue.client.remedies import refused
+from kqueue.client.retry_policy import response_error
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 NEVER = 2**31 - 1
 
 
-class ProducerId(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """What stands in each batch of an idempotent producer, beside its sequence."""
 
     id: int
@@ -26,7 +26,7 @@ class InitProducerId:
     def request(self, version: int) -> InitProducerIdRequest:
         return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NEVER)
 
-    def result(self, version: int, response: InitProducerIdResponse, broker: str) -> ProducerId:
+    def result(self, version: int, response: InitProducerIdResponse, broker: str) -> ProducerIdAndEpoch:
         if response.error_code:
-            raise refused(response.error_code, self.api.name, broker)
-        return ProducerId(response.producer_id, response.producer_epoch)
+            raise response_error(response.error_code, self.api.name, broker)
+        return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kqueue.client.remedies import refused
+from kqueue.client.retry_policy import response_error
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
-class ListedGroup(NamedTuple):
+class GroupListing(NamedTuple):
     """`protocol_type`: "consumer", "connect", … or "" (offsets alone); `state`: "" where the broker
     is too old to tell.
     """
@@ -27,7 +27,7 @@ class ListGroups:
     def request(self, version: int) -> ListGroupsRequest:
         return ListGroupsRequest()
 
-    def result(self, version: int, response: ListGroupsResponse, broker: str) -> list[ListedGroup]:
+    def result(self, version: int, response: ListGroupsResponse, broker: str) -> list[GroupListing]:
         if response.error_code:
-            raise refused(response.error_code, self.api.name, broker)
-        return [ListedGroup(one.group_id, one.protocol_type, one.group_state) for one in response.groups]
+            raise response_error(response.error_code, self.api.name, broker)
+        return [GroupListing(one.group_id, one.protocol_type, one.group_state) for one in response.groups]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kqueue.client.calls.contract import PartAnswer
-from kqueue.client.cluster import Cluster
+from kqueue.client.calls.contract import PartitionResult
 from kqueue.client.deadline import Deadline
-from kqueue.client.places import TopicPartition, by_topic
+from kqueue.client.metadata import MetadataCache
+from kqueue.client.topic_partition import TopicPartition, by_topic
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -27,7 +27,7 @@ VERSION_MAX_TIMESTAMP = 7
 NO_REPLICA = -1
 
 
-class Offset(NamedTuple):
+class OffsetAndTimestamp(NamedTuple):
     """`offset`: None where no record is as late as was asked. `timestamp`: that record's, in ms; -1
     for EARLIEST and LATEST.
 
@@ -50,19 +50,19 @@ class ListOffsets:
         self.isolation = isolation
         self._version_min = VERSION_MAX_TIMESTAMP if by_greatest_time else 2
 
-    def versions(self, cluster: Cluster, topics: Sequence[str]) -> tuple[int, int]:
+    def versions(self, cluster: MetadataCache, topics: Sequence[str]) -> tuple[int, int]:
         return self._version_min, 11
 
     def is_repeatable(self, asked: int) -> bool:
         return True
 
     def request(
-        self, version: int, asked: Mapping[TopicPartition, int], cluster: Cluster, deadline: Deadline
+        self, version: int, asked: Mapping[TopicPartition, int], cluster: MetadataCache, deadline: Deadline
     ) -> ListOffsetsRequest:
         return ListOffsetsRequest(
             replica_id=NO_REPLICA,
             isolation_level=self.isolation,
-            timeout_ms=deadline.brokers_ms,
+            timeout_ms=deadline.broker_timeout_ms,
             topics=[
                 ListOffsetsTopic(
                     name=topic,
@@ -80,9 +80,9 @@ class ListOffsets:
         )
 
     def answers(
-        self, version: int, response: ListOffsetsResponse, asked: Mapping[TopicPartition, int], cluster: Cluster
-    ) -> Iterator[PartAnswer[Offset]]:
+        self, version: int, response: ListOffsetsResponse, asked: Mapping[TopicPartition, int], cluster: MetadataCache
+    ) -> Iterator[PartitionResult[OffsetAndTimestamp]]:
         for topic in response.topics:
             for one in topic.partitions:
-                found = Offset(one.offset if one.offset >= 0 else None, one.timestamp, one.leader_epoch)
-                yield PartAnswer(TopicPartition(topic.name, one.partition_index), one.error_code, found)
+                found = OffsetAndTimestamp(one.offset if one.offset >= 0 else None, one.timestamp, one.leader_epoch)
+                yield PartitionResult(TopicPartition(topic.name, one.partition_index), one.error_code, found)

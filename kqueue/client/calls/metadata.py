@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kqueue.client.cluster import Metadata, Node, PartitionMetadata, TopicMetadata
-from kqueue.client.remedies import refused
+from kqueue.client.metadata import ClusterMetadata, Node, PartitionMetadata, TopicMetadata
+from kqueue.client.retry_policy import response_error
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 
@@ -26,10 +26,10 @@ class GetMetadata:
         topics = None if self.names is None else [MetadataRequestTopic(name=name) for name in self.names]
         return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
-    def result(self, version: int, response: MetadataResponse, broker: str) -> Metadata:
+    def result(self, version: int, response: MetadataResponse, broker: str) -> ClusterMetadata:
         if response.error_code:
-            raise refused(response.error_code, self.api.name, broker)
-        return Metadata(
+            raise response_error(response.error_code, self.api.name, broker)
+        return ClusterMetadata(
             brokers={one.node_id: Node(one.node_id, one.host, one.port, one.rack) for one in response.brokers},
             topics={topic.name or "": _topic(topic) for topic in response.topics if not topic.error_code},
             cluster_id=response.cluster_id,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kqueue.client.calls.contract import PartAnswer
-from kqueue.client.cluster import Cluster
+from kqueue.client.calls.contract import PartitionResult
 from kqueue.client.deadline import Deadline
-from kqueue.client.places import TopicPartition, by_topic
+from kqueue.client.metadata import MetadataCache
+from kqueue.client.topic_partition import TopicPartition, by_topic
 from kqueue.records.batch import read_header
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.error_codes import ErrorCode
@@ -19,7 +19,7 @@ VERSIONS = (3, 13)  # before 3 it carries other formats than batches
 Buffer = bytes | bytearray | memoryview
 
 
-class Produced(NamedTuple):
+class ProduceResult(NamedTuple):
     """`base_offset`: the first record's; -1 where nobody knows: acks=0, or a repeated batch that
     the broker has long had.
 
@@ -47,7 +47,7 @@ class Produce:
         self.repeatable = repeatable
         self.is_answered = acks != 0
 
-    def versions(self, cluster: Cluster, topics: Sequence[str]) -> tuple[int, int]:
+    def versions(self, cluster: MetadataCache, topics: Sequence[str]) -> tuple[int, int]:
         return VERSIONS if cluster.have_ids(topics) else (VERSIONS[0], VERSION_IDS - 1)
 
     def is_repeatable(self, asked: Buffer) -> bool:
@@ -55,11 +55,11 @@ class Produce:
         return self.repeatable or read_header(asked).has_producer
 
     def request(
-        self, version: int, asked: Mapping[TopicPartition, Buffer], cluster: Cluster, deadline: Deadline
+        self, version: int, asked: Mapping[TopicPartition, Buffer], cluster: MetadataCache, deadline: Deadline
     ) -> ProduceRequest:
         return ProduceRequest(
             acks=self.acks,
-            timeout_ms=deadline.brokers_ms,
+            timeout_ms=deadline.broker_timeout_ms,
             topic_data=[
                 TopicProduceData(
                     name=topic,
@@ -73,11 +73,15 @@ class Produce:
         )
 
     def answers(
-        self, version: int, response: ProduceResponse | None, asked: Mapping[TopicPartition, Buffer], cluster: Cluster
-    ) -> Iterator[PartAnswer[Produced]]:
+        self,
+        version: int,
+        response: ProduceResponse | None,
+        asked: Mapping[TopicPartition, Buffer],
+        cluster: MetadataCache,
+    ) -> Iterator[PartitionResult[ProduceResult]]:
         if response is None:
             for place in asked:
-                yield PartAnswer(place, 0, Produced())
+                yield PartitionResult(place, 0, ProduceResult())
             return
         names = {cluster.topic_id(place.topic): place.topic for place in asked} if version >= VERSION_IDS else {}
         for topic in response.responses:
@@ -85,5 +89,5 @@ class Produce:
             for one in topic.partition_responses:
                 # an old batch of an idempotent producer is there already
                 code = 0 if one.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER else one.error_code
-                found = Produced(one.base_offset, one.log_append_time_ms, one.log_start_offset)
-                yield PartAnswer(TopicPartition(name, one.index), code, found, one.error_message)
+                found = ProduceResult(one.base_offset, one.log_append_time_ms, one.log_start_offset)
+                yield PartitionResult(TopicPartition(name, one.index), code, found, one.error_message)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.base.errors import PipelineFailed
 from kqueue.spark import transforms
-from kqueue.spark.jobs.kept import Batch, Kept, placed
-from kqueue.spark.jobs.running import TellOf, silent, watched
+from kqueue.spark.jobs.archive_layout import ArchiveLayout, Batch, placed
+from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.source.offsets import Offsets, to_json
 from kqueue.spark.source.options import SourceOptions, parse_options
-from kqueue.spark.source.planning import limited
-from kqueue.spark.source.ways import Way, loss_handler, open_way
+from kqueue.spark.source.record_reader import RecordReader, data_loss_handler, open_reader
+from kqueue.spark.source.split_planner import limited
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +39,7 @@ ORDER = ("topic", "date", "partition", "offset")
 _CHOOSING = ("subscribe", "subscribepattern", "assign")
 
 
-class Archived(NamedTuple):
+class ArchiveResult(NamedTuple):
     """rows: records that were added; batches, files: that hold them; rows_total: records of the
     whole archive.
     """
@@ -60,8 +60,8 @@ def archive(
     until_ms: int | None = None,
     batch_bytes: int = BATCH_BYTES,
     file_bytes: int = FILE_BYTES,
-    tell: TellOf = silent,
-) -> Archived:
+    tell: ProgressListener = silent,
+) -> ArchiveResult:
     """Add to the archive in `folder` what topics have and it has not: each record once, whatever is
     killed when (see `kept`).
 
@@ -80,7 +80,7 @@ def archive(
     """
     source = {"kafka.isolation.level": "read_committed", **source}
     options = parse_options(source, streaming=False)
-    kept = Kept(spark, folder)
+    kept = ArchiveLayout(spark, folder)
     with kept.held():
         return _archive(
             spark, kept, options, source, since_ms, until_ms, _Sizes(compression, batch_bytes, file_bytes), tell
@@ -95,20 +95,20 @@ class _Sizes(NamedTuple):
 
 def _archive(
     spark: SparkSession,
-    kept: Kept,
+    kept: ArchiveLayout,
     options: SourceOptions,
     source: Mapping[str, str],
     since_ms: int | None,
     until_ms: int | None,
     sizes: _Sizes,
-    tell: TellOf,
-) -> Archived:
+    tell: ProgressListener,
+) -> ArchiveResult:
     rows = batches = files = 0
     done = kept.last() or Batch(0, uuid.uuid4().hex)
     if kept.settle(done.number + 1):  # of a run that was killed when it had it all
         done = kept.last() or done
         rows, batches, files = done.rows, 1, len(done.files)
-    with contextlib.closing(open_way(options)) as way:
+    with contextlib.closing(open_reader(options)) as way:
         starts, ends = _bounds(options, way, done.ends, since_ms, until_ms)
         steps = list(_steps(way, starts, ends, sizes.batch_bytes))
     seen, total = 0, _size(starts, ends)
@@ -125,11 +125,11 @@ def _archive(
         kept.decide(done)
         kept.settle(number)
         rows, batches, files = rows + told, batches + 1, files + len(names)
-    return Archived(rows, batches, files, done.rows_total)
+    return ArchiveResult(rows, batches, files, done.rows_total)
 
 
 def _bounds(
-    options: SourceOptions, way: Way, known: Offsets, since_ms: int | None, until_ms: int | None
+    options: SourceOptions, way: RecordReader, known: Offsets, since_ms: int | None, until_ms: int | None
 ) -> tuple[Offsets, Offsets]:
     """From where to where to archive each partition. Raises: as `archive`."""
     places = way.find(options.topics, strict=True)
@@ -139,7 +139,7 @@ def _bounds(
             latest[place] = latest[place] if found is None else min(found, latest[place])
     new = [place for place in latest if place not in known]
     since = way.at_times(dict.fromkeys(new, since_ms)) if since_ms is not None and new else {}
-    lost = loss_handler(options.fail_on_data_loss)
+    lost = data_loss_handler(options.fail_on_data_loss)
     starts = {}
     for place, end in latest.items():
         first = earliest.get(place, 0)
@@ -161,7 +161,7 @@ def _bounds(
     return starts, {place: max(end, starts[place]) for place, end in latest.items()}
 
 
-def _steps(way: Way, starts: Offsets, ends: Offsets, batch_bytes: int) -> Iterator[tuple[Offsets, Offsets]]:
+def _steps(way: RecordReader, starts: Offsets, ends: Offsets, batch_bytes: int) -> Iterator[tuple[Offsets, Offsets]]:
     """The bounds of each batch; none if there is nothing new, but for one without offsets where
     partitions are new and empty.
     """

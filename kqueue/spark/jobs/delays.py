@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from kqueue.base.errors import PipelineFailed
 from kqueue.spark import transforms
-from kqueue.spark.jobs.hours import AirportHour, Quarantined, Seen
-from kqueue.spark.session import own_session, words_of
+from kqueue.spark.jobs.delay_results import AirportHour, DelayProgress, QuarantinedRecord
+from kqueue.spark.session import error_summary, isolated_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +32,7 @@ SETTINGS = {
 }
 
 
-class Delays:
+class DelayQueries:
     """The two queries under way over one topic, as a context manager: they end with the block.
 
     Both read the topic from its beginning. Rows go to ``gold`` and ``quarantine`` under `folder` as
@@ -45,7 +45,7 @@ class Delays:
     def __init__(self, spark: SparkSession, source: Mapping[str, str], folder: Path) -> None:
         self._gold = _Gold(folder / "gold")
         self._quarantine = _Quarantine(folder / "quarantine")
-        own = own_session(spark, SETTINGS)
+        own = isolated_session(spark, SETTINGS)
         options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_RECORDS_MAX), **source}
         bronze = transforms.bronze(own.readStream.format("kqueue").options(**options).load())
         watermarked = transforms.watermarked(transforms.silver(bronze))
@@ -60,7 +60,7 @@ class Delays:
             self.stop()
             raise
 
-    def __enter__(self) -> Delays:
+    def __enter__(self) -> DelayQueries:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -70,12 +70,12 @@ class Delays:
         for query in self._queries:
             query.stop()
 
-    def look(self) -> Seen:
+    def look(self) -> DelayProgress:
         """How far it is. Raises PipelineFailed: a query has failed; with Spark's words."""
         for query in self._queries:
             query.look()
         gold = self._queries[0]
-        return Seen(
+        return DelayProgress(
             gold.records,
             gold.watermark_ms,
             self._gold.count,
@@ -96,11 +96,11 @@ class Delays:
         rows = self._gold.rows()
         return sorted((_airport_hour(row) for row in rows), key=lambda hour: (hour.start_ms, hour.origin))
 
-    def quarantine(self) -> list[Quarantined]:
+    def quarantine(self) -> list[QuarantinedRecord]:
         """What was put aside, by its place."""
         rows = self._quarantine.rows()
         return sorted(
-            Quarantined(row["partition"], row["offset"], _ms(row["timestamp"]), row["value"], row["reason"])
+            QuarantinedRecord(row["partition"], row["offset"], _ms(row["timestamp"]), row["value"], row["reason"])
             for row in rows
         )
 
@@ -174,7 +174,7 @@ class _Query:
     def look(self) -> None:
         failure = self._query.exception()
         if failure is not None:
-            raise PipelineFailed(words_of(failure))
+            raise PipelineFailed(error_summary(failure))
         last = self._query.lastProgress
         if last is None or last.batchId <= self._batch:
             return

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from kqueue.spark import transforms
-from kqueue.spark.jobs.running import Tell, await_end, silent
-from kqueue.spark.session import own_session
-from kqueue.spark.shapes import FLIGHTS, Shape, seconds_of
-from kqueue.spark.shapes.checking import check, no_records
+from kqueue.spark.event_schema import FLIGHTS, EventSchema, seconds_of
+from kqueue.spark.event_schema.sql_validation import check, no_records
+from kqueue.spark.jobs.progress import Tell, await_end, silent
+from kqueue.spark.session import isolated_session
 from kqueue.spark.tables import Format, Table, Tables, open_tables
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _KEPT = "gold.json"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Ingested(NamedTuple):
+class IngestResult(NamedTuple):
     """What one run did.
 
     Attributes: rows: how many each stage got. reasons: how many records went into quarantine, by
@@ -57,12 +57,12 @@ def ingest(
     source: Mapping[str, str],
     folder: str,
     *,
-    shape: Shape = FLIGHTS,
+    shape: EventSchema = FLIGHTS,
     format: Format = "parquet",
     finish: bool = False,
     tell: Tell = silent,
     now: datetime | None = None,
-) -> Ingested:
+) -> IngestResult:
     """Take in what has come to topics, as tables ``bronze``, ``silver``, ``quarantine`` and
     ``gold`` under `folder`.
 
@@ -77,7 +77,7 @@ def ingest(
     with something else. FolderInUse: another run works on it. ExtraNeeded: deltalake is missing.
     Else what Spark does, about the source too.
     """
-    own = own_session(spark, OURS)
+    own = isolated_session(spark, OURS)
     check(own, shape)
     stream = own.readStream.format("kqueue")
     stream = stream.options(**{"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_MAX), **source})
@@ -86,13 +86,13 @@ def ingest(
         run = _Run(own, tables, shape, tell)
         run.take_in(records)
         until = run.close_windows(now or datetime.now(UTC), finish=finish)
-    return Ingested(run.rows, run.reasons, until)
+    return IngestResult(run.rows, run.reasons, until)
 
 
 class _Run:
     """One run on tables that are ours for now."""
 
-    def __init__(self, spark: SparkSession, tables: Tables, shape: Shape, tell: Tell) -> None:
+    def __init__(self, spark: SparkSession, tables: Tables, shape: EventSchema, tell: Tell) -> None:
         self._spark = spark
         self._tables = tables
         self._shape = shape

@@ -11,8 +11,8 @@ from kqueue.base.errors import OptionError, PipelineFailed
 from kqueue.base.names import did_you_mean
 from kqueue.client import Client, NewTopic
 from kqueue.spark.jobs.archive import SCHEMA
-from kqueue.spark.jobs.kept import RECORDS, Batch, Kept
-from kqueue.spark.jobs.running import TellOf, silent, watched
+from kqueue.spark.jobs.archive_layout import RECORDS, ArchiveLayout, Batch
+from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.session import activate
 from kqueue.spark.sink.journal import PREFIX, Journal
 
@@ -28,7 +28,7 @@ RUN = "1"
 _RUN = re.compile(r"[a-zA-Z0-9._-]{1,40}")
 
 
-class Replayed(NamedTuple):
+class ReplayResult(NamedTuple):
     """rows: records that were sent. before: those that an earlier run had sent. topics: where they
     went. made: topics that were made.
     """
@@ -48,8 +48,8 @@ def replay(
     create: bool = False,
     exactly_once: bool = False,
     run: str = RUN,
-    tell: TellOf = silent,
-) -> Replayed:
+    tell: ProgressListener = silent,
+) -> ReplayResult:
     """Send an archive to its topics again, or all to `topic`: to the partitions that records were
     in, in order, with times and headers.
 
@@ -63,7 +63,7 @@ def replay(
     change the times. While sending: RowRefused, ClientError; without exactly_once what was sent
     stays, and is sent again the next time.
     """
-    kept = Kept(spark, folder)
+    kept = ArchiveLayout(spark, folder)
     batches = _batches(kept)
     with Client(bootstrap) as client:
         wanted = _wanted(batches[-1], topic)
@@ -82,10 +82,10 @@ def replay(
             with watched(spark, "replay", rows, size, total, tell):
                 _send(_read(spark, kept, some), bootstrap, topic, options)
             rows += size
-    return Replayed(rows, before, tuple(wanted), made)
+    return ReplayResult(rows, before, tuple(wanted), made)
 
 
-def _batches(kept: Kept) -> list[Batch]:
+def _batches(kept: ArchiveLayout) -> list[Batch]:
     """What has been archived; a batch that an archive is at work on, or was killed at, does not
     count until it has done with it.
     """
@@ -144,7 +144,7 @@ def _done(client: Client, app: str) -> int:
     return max(Journal(client, app).read().done, 0)
 
 
-def _read(spark: SparkSession, kept: Kept, batches: Sequence[Batch]) -> DataFrame:
+def _read(spark: SparkSession, kept: ArchiveLayout, batches: Sequence[Batch]) -> DataFrame:
     """The records of these batches, those of a partition together and in their order."""
     files = [kept.of(RECORDS, name) for batch in batches for name in batch.files]
     records = spark.read.schema(SCHEMA).option("basePath", kept.of(RECORDS)).parquet(*files)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kqueue.base.errors import BrokerRefused, StagingLost
-from kqueue.client import EARLIEST, LATEST, Client, NewTopic, ProducerId, TopicPartition
+from kqueue.client import EARLIEST, LATEST, Client, NewTopic, ProducerIdAndEpoch, TopicPartition
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
 from kqueue.wire.error_codes import ErrorCode
@@ -35,7 +35,7 @@ SETTINGS: Mapping[str, str] = {
     "message.timestamp.before.max.ms": str(2**63 - 1),
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
-"""Staged batches are the records of other topics, so nothing is asked of them here; what is done
+"""StagedBatch batches are the records of other topics, so nothing is asked of them here; what is done
 with is dropped by us.
 
 Of the last segment nothing is dropped, so it is not large; and yet no batch that a client could
@@ -43,7 +43,7 @@ read is larger.
 """
 
 
-class Staged(NamedTuple):
+class StagedBatch(NamedTuple):
     """A batch that waits for `place`: it lies on `shelf` (a partition of the staging topic) at
     `offset`, with `size` bytes.
     """
@@ -55,7 +55,7 @@ class Staged(NamedTuple):
     rows: int
 
 
-class Part(NamedTuple):
+class PartitionBatches(NamedTuple):
     """What goes to one partition: `batches` in this order, the first with `sequence`; none of them
     lies before the offset `since`.
     """
@@ -63,7 +63,7 @@ class Part(NamedTuple):
     place: TopicPartition
     since: int
     sequence: int
-    batches: tuple[Staged, ...]
+    batches: tuple[StagedBatch, ...]
 
     @property
     def rows(self) -> int:
@@ -71,17 +71,17 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecidedBatch:
     """`writer`: who wrote the entry, so that it knows its own."""
 
     batch_id: int
     writer: str
-    producer: ProducerId
-    parts: tuple[Part, ...]
+    producer: ProducerIdAndEpoch
+    parts: tuple[PartitionBatches, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class JournalState:
     """`done`: the last batch that is, -1 none; `decided`: one that is not done; `sequences`: the
     next ones of `producer`, by partition.
 
@@ -89,8 +89,8 @@ class State:
     """
 
     done: int = NONE
-    decided: Decided | None = None
-    producer: ProducerId | None = None
+    decided: DecidedBatch | None = None
+    producer: ProducerIdAndEpoch | None = None
     sequences: Mapping[TopicPartition, int] = field(default_factory=dict)
     done_at: int = 0
 
@@ -102,7 +102,7 @@ class State:
 # --- entries
 
 
-def fold(state: State, entry: Mapping[str, Any], offset: int = 0) -> State:
+def fold(state: JournalState, entry: Mapping[str, Any], offset: int = 0) -> JournalState:
     """The state after one more entry, which stands at `offset`. One that comes too late changes
     nothing.
 
@@ -122,20 +122,22 @@ def fold(state: State, entry: Mapping[str, Any], offset: int = 0) -> State:
     if batch_id <= state.done:
         return state
     sequences = {TopicPartition(topic, int(partition)): int(next) for topic, partition, next in entry["sequences"]}
-    return State(batch_id, None, ProducerId(*map(int, entry["producer"])), sequences, offset)
+    return JournalState(batch_id, None, ProducerIdAndEpoch(*map(int, entry["producer"])), sequences, offset)
 
 
-def _decided_of(entry: Mapping[str, Any], batch_id: int) -> Decided:
+def _decided_of(entry: Mapping[str, Any], batch_id: int) -> DecidedBatch:
     parts = []
     for topic, partition, since, sequence, batches in entry["parts"]:
         place = TopicPartition(str(topic), int(partition))
         parts.append(
-            Part(place, int(since), int(sequence), tuple(Staged(place, *map(int, batch)) for batch in batches))
+            PartitionBatches(
+                place, int(since), int(sequence), tuple(StagedBatch(place, *map(int, batch)) for batch in batches)
+            )
         )
-    return Decided(batch_id, str(entry["writer"]), ProducerId(*map(int, entry["producer"])), tuple(parts))
+    return DecidedBatch(batch_id, str(entry["writer"]), ProducerIdAndEpoch(*map(int, entry["producer"])), tuple(parts))
 
 
-def decided_entry(decided: Decided) -> dict[str, Any]:
+def decided_entry(decided: DecidedBatch) -> dict[str, Any]:
     """What to append for a decision."""
     parts = [
         [*part.place, part.since, part.sequence, [[one.shelf, one.offset, one.size, one.rows] for one in part.batches]]
@@ -150,7 +152,7 @@ def opened_entry() -> dict[str, Any]:
     return {"version": VERSION, "kind": "opened", "batch": NONE}
 
 
-def done_entry(state: State, sequences: Mapping[TopicPartition, int]) -> dict[str, Any]:
+def done_entry(state: JournalState, sequences: Mapping[TopicPartition, int]) -> dict[str, Any]:
     """What to append once all that `state.decided` names is where it belongs. `sequences`: the next
     ones; others are as they were.
     """
@@ -204,9 +206,9 @@ class Journal:
             raise StagingLost(f"topic {name!r} is no staging topic: it has 1 partition; delete it, or rename it")
         return len(found.partitions) - 1
 
-    def read(self) -> State:
+    def read(self) -> JournalState:
         """The state as of now."""
-        state = State()
+        state = JournalState()
         for offset, entry in self._entries():
             try:
                 state = fold(state, entry, offset)

@@ -13,13 +13,13 @@ from kqueue.client.options import ClientOptions
 from kqueue.records.arrow.engine import ENGINES
 from kqueue.records.codecs import CODECS
 from kqueue.records.partitioners import PARTITIONERS
-from kqueue.spark.options import Option, Table, nonempty, one_of
+from kqueue.spark.options import Option, OptionTable, nonempty, one_of
 
 ALL_IN_SYNC = -1
 ACKS = {"all": ALL_IN_SYNC, "-1": ALL_IN_SYNC, "1": 1, "0": 0}
 AT_LEAST_ONCE = "at-least-once"
 EXACTLY_ONCE = "exactly-once"
-SHELVES_MAX = 1_000
+STAGING_PARTITIONS_MAX = 1_000
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 _APP_ID = re.compile(r"[a-zA-Z0-9._-]{1,100}")
@@ -96,7 +96,7 @@ OPTIONS = (
     ),
     Option(
         "stagingPartitions",
-        _number(1, SHELVES_MAX),
+        _number(1, STAGING_PARTITIONS_MAX),
         4,
         "both",
         "With exactly-once: the partitions that batches are staged in.",
@@ -150,7 +150,7 @@ REFUSED = {
     "kafka.transactional.id": "use delivery=exactly-once",
 }
 _ASYNC = "asyncprogresstrackingenabled"
-TABLE = Table(OPTIONS, UNDECLARED, REFUSED, who="writers", prefix="asyncprogresstracking")
+TABLE = OptionTable(OPTIONS, UNDECLARED, REFUSED, who="writers", prefix="asyncprogresstracking")
 
 
 @dataclass(frozen=True, slots=True)

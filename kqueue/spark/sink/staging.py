@@ -10,14 +10,14 @@ from typing import NamedTuple
 from kqueue.base.errors import StagingLost
 from kqueue.client import Client, TopicPartition
 from kqueue.records.arrow.encoder import ProducerArgs
-from kqueue.spark.sink.journal import Staged
-from kqueue.spark.sink.rows import Ready
-from kqueue.spark.sink.sending import Outbox, Producer
+from kqueue.spark.sink.batcher import ReadyBatch
+from kqueue.spark.sink.journal import StagedBatch
+from kqueue.spark.sink.producer_pipeline import Producer, ProducerPipeline
 
 ALL_IN_SYNC = -1
 
 
-class Shelves(NamedTuple):
+class StagingPartitions(NamedTuple):
     """Which shelf of `topic` a task puts the batches of a partition on; those of one partition lie
     on one, in their order.
     """
@@ -30,10 +30,10 @@ class Shelves(NamedTuple):
         return TopicPartition(self.topic, 1 + (self.task + place.partition) % self.number)
 
 
-class ShelfSequences:
-    """The sequences that batches have while they are staged. See `Sequences`."""
+class StagingSequences:
+    """The sequences that batches have while they are staged. See `SequenceAllocator`."""
 
-    def __init__(self, producer: Producer, shelves: Shelves) -> None:
+    def __init__(self, producer: Producer, shelves: StagingPartitions) -> None:
         self._producer = producer
         self._shelves = shelves
 
@@ -44,20 +44,20 @@ class ShelfSequences:
         self._producer.took(self._shelves.of(place), count)
 
 
-def stage(client: Client, shelves: Shelves, batches: Iterator[Ready]) -> Iterator[Staged]:
+def stage(client: Client, shelves: StagingPartitions, batches: Iterator[ReadyBatch]) -> Iterator[StagedBatch]:
     """Put batches on the shelves; says where each lies. To be run to its end.
 
     Raises: ClientError. StagingLost: a broker has a batch, but does not know where any more.
     """
 
-    def on_shelves() -> Iterator[Ready]:
+    def on_shelves() -> Iterator[ReadyBatch]:
         for ready in batches:
             yield ready._replace(place=shelves.of(ready.place), target=ready.place)
 
-    for sent, produced in Outbox(client, ALL_IN_SYNC).send(on_shelves()):
+    for sent, produced in ProducerPipeline(client, ALL_IN_SYNC).send(on_shelves()):
         if produced.base_offset < 0:
             raise StagingLost(
                 f"a batch was staged in {sent.place}, but its answer was lost, and the broker can't tell where; begin again"
             )
         assert sent.target is not None
-        yield Staged(sent.target, sent.place.partition, produced.base_offset, len(sent.batch), sent.rows)
+        yield StagedBatch(sent.target, sent.place.partition, produced.base_offset, len(sent.batch), sent.rows)

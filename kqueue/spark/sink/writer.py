@@ -11,13 +11,13 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from kqueue.base.errors import OptionError
 from kqueue.client import Client
+from kqueue.spark.sink.batch_commit import commit
 from kqueue.spark.sink.columns import check_columns
-from kqueue.spark.sink.committing import commit
-from kqueue.spark.sink.journal import Staged
+from kqueue.spark.sink.journal import StagedBatch
 from kqueue.spark.sink.options import SinkOptions, parse_options
-from kqueue.spark.sink.placing import check_target
-from kqueue.spark.sink.task import Identity, Outcome, send_rows, stage_rows
-from kqueue.spark.source.readers import short_words
+from kqueue.spark.sink.row_partitioning import check_target
+from kqueue.spark.sink.write_task import BatchIdentity, TaskOutcome, send_rows, stage_rows
+from kqueue.spark.source.spark_readers import without_traceback
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,11 +29,11 @@ BATCH_ID = "streaming.sql.batchId"
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class TaskCommitMessage(WriterCommitMessage):
     """What a task tells the driver. `query_id`: None where each row is written at least once."""
 
     query_id: str | None
-    outcome: Outcome
+    outcome: TaskOutcome
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -45,7 +45,7 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         identity = None
         if self._options.is_exactly_once:
-            identity = Identity(self._options["txnAppId"], self._options["txnVersion"], _context().partitionId())
+            identity = BatchIdentity(self._options["txnAppId"], self._options["txnVersion"], _context().partitionId())
         return _write(self._options, identity, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -95,25 +95,25 @@ def _checked(given: Mapping[str, str], schema: StructType, *, streaming: bool) -
     return options
 
 
-def _write(options: SinkOptions, identity: Identity | None, rows: Iterator[pa.RecordBatch]) -> Written:
-    with short_words():
+def _write(options: SinkOptions, identity: BatchIdentity | None, rows: Iterator[pa.RecordBatch]) -> TaskCommitMessage:
+    with without_traceback():
         if identity is None:
-            return Written(None, send_rows(options, rows))
-        return Written(identity.query_id, stage_rows(options, identity, rows))
+            return TaskCommitMessage(None, send_rows(options, rows))
+        return TaskCommitMessage(identity.query_id, stage_rows(options, identity, rows))
 
 
 def _commit(options: SinkOptions, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
-    written = [message for message in messages if isinstance(message, Written)]
+    written = [message for message in messages if isinstance(message, TaskCommitMessage)]
     query_id = written[0].query_id if written else None
     if query_id is None:
         return
-    staged: list[Staged] | None = []
+    staged: list[StagedBatch] | None = []
     for message in written:
         if message.outcome.staged is None or staged is None:
             staged = None
         else:
             staged += message.outcome.staged
-    with short_words(), Client(options.client) as client:
+    with without_traceback(), Client(options.client) as client:
         commit(client, query_id, batch_id, staged)
 
 
@@ -123,10 +123,10 @@ def _context() -> Any:
     return context
 
 
-def _identity(context: Any) -> Identity:
+def _identity(context: Any) -> BatchIdentity:
     query_id, batch_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
     if query_id is None or batch_id is None:
         raise OptionError(
             "delivery=exactly-once: tasks are not told their query and batch here; use micro-batches, with a checkpoint"
         )
-    return Identity(query_id, int(batch_id), context.partitionId())
+    return BatchIdentity(query_id, int(batch_id), context.partitionId())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kqueue.client.places import TopicPartition
+from kqueue.client.topic_partition import TopicPartition
 from kqueue.log_tools.segments import Unit
 from kqueue.records.arrow.contract import ColumnChunk
 from kqueue.records.arrow.derived_columns import tag_column, timestamps

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kqueue.base.errors import OptionError
-from kqueue.client.places import TopicPartition
+from kqueue.client.topic_partition import TopicPartition
 
 LATEST = -1
 EARLIEST = -2
@@ -27,11 +27,11 @@ another one.
 NOTES = (BEGIN, IDS)
 
 Offsets = dict[TopicPartition, int]
-Json = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class OffsetBound:
     """Where to begin or to end, as an option says it. Just one of these is not None.
 
     everywhere: EARLIEST or LATEST for all partitions; listed: an offset, EARLIEST or LATEST for
@@ -52,7 +52,7 @@ class Bound:
         return self.everywhere == EARLIEST
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> Json:
+def to_json(offsets: Mapping[TopicPartition, int]) -> JsonObject:
     """As Spark's checkpoints have them: always in the same order, so that equal offsets are equal
     texts.
     """
@@ -91,7 +91,7 @@ def ids_of(value: Mapping[str, Any], where: str) -> dict[str, str]:
     return ids
 
 
-def plain(value: Mapping[str, Any]) -> Json:
+def plain(value: Mapping[str, Any]) -> JsonObject:
     """The offsets without `NOTES`."""
     return {topic: parts for topic, parts in value.items() if topic not in NOTES}
 

@@ -11,10 +11,10 @@ from typing import Any, Literal, cast, get_args
 
 from kqueue.base.errors import OptionError
 from kqueue.client.options import ClientOptions
-from kqueue.client.places import TopicPartition
+from kqueue.client.topic_partition import TopicPartition
 from kqueue.records.arrow.engine import ENGINES, EngineName
-from kqueue.spark.options import Option, Table, nonempty, one_of
-from kqueue.spark.source.offsets import EARLIEST, LATEST, WORDS, Bound, parse_assigned, parse_listed
+from kqueue.spark.options import Option, OptionTable, nonempty, one_of
+from kqueue.spark.source.offsets import EARLIEST, LATEST, WORDS, OffsetBound, parse_assigned, parse_listed
 
 logger = logging.getLogger("kqueue.spark")
 Isolation = Literal["read_uncommitted", "read_committed"]
@@ -188,11 +188,11 @@ REFUSED = {
 }
 TRIGGERS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 """Batch queries take them, say so in the log, and pass over them, as Spark's Kafka source does."""
-TABLE = Table(OPTIONS, UNDECLARED, REFUSED, who="readers")
+TABLE = OptionTable(OPTIONS, UNDECLARED, REFUSED, who="readers")
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
+class TopicSelection:
     """Which partitions: just one is not None, or none: all that a path has."""
 
     names: tuple[str, ...] | None = None
@@ -209,9 +209,9 @@ class Topics:
 class SourceOptions:
     """All that was asked, checked. It can be pickled. `values`: by the options' own names."""
 
-    topics: Topics
-    starting: Bound
-    ending: Bound
+    topics: TopicSelection
+    starting: OffsetBound
+    ending: OffsetBound
     streaming: bool
     values: Mapping[str, Any]
 
@@ -305,33 +305,33 @@ def _local(path: str) -> str:
     return str(Path(path).expanduser().resolve())
 
 
-def _topics(values: Mapping[str, Any]) -> Topics:
+def _topics(values: Mapping[str, Any]) -> TopicSelection:
     given = [name for name in ("subscribe", "subscribePattern", "assign") if values[name] is not None]
     if len(given) > 1:
         raise OptionError(f"{' and '.join(given)} contradict each other: give one of them")
     if not given and values["path"] is None:
         raise OptionError("say what to read: subscribe, subscribePattern or assign")
-    return Topics(values["subscribe"], values["subscribePattern"], values["assign"])
+    return TopicSelection(values["subscribe"], values["subscribePattern"], values["assign"])
 
 
-def _bound(values: Mapping[str, Any], which: str, default: str) -> Bound:
+def _bound(values: Mapping[str, Any], which: str, default: str) -> OffsetBound:
     """The first of three options that was given, in the order that Spark's source has them."""
     stamp, by_stamp, offsets = f"{which}Timestamp", f"{which}OffsetsByTimestamp", f"{which}Offsets"
     if values[stamp] is not None:
-        return Bound(stamp, time=values[stamp])
+        return OffsetBound(stamp, time=values[stamp])
     if values[by_stamp] is not None:
         if any(time < 0 for time in values[by_stamp].values()):
             raise OptionError(f"{by_stamp}: a time is in ms since 1970, and never negative")
-        return Bound(by_stamp, times=values[by_stamp])
+        return OffsetBound(by_stamp, times=values[by_stamp])
     text = values[offsets] or default
     if text.lower() in WORDS:
-        return Bound(offsets, everywhere=WORDS[text.lower()])
+        return OffsetBound(offsets, everywhere=WORDS[text.lower()])
     if not text.startswith("{"):
         raise OptionError(f'{offsets}: expected earliest, latest or {{"topic":{{"0":12}}}}, found {text!r}')
-    return Bound(offsets, listed=parse_listed(text, offsets))
+    return OffsetBound(offsets, listed=parse_listed(text, offsets))
 
 
-def _has(bound: Bound, word: int) -> bool:
+def _has(bound: OffsetBound, word: int) -> bool:
     return bound.everywhere == word or (bound.listed is not None and word in bound.listed.values())
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from kqueue.base.errors import FolderInUse, OptionError, PipelineFailed, StorageFailed
-from kqueue.spark.shapes import Shape
+from kqueue.spark.event_schema import EventSchema
 from kqueue.spark.tables.delta import DeltaLog, check_installed
 from kqueue.spark.tables.table import DATE, Table
 from kqueue.storage.local import LocalStorage
@@ -71,7 +71,7 @@ class Tables:
 
 
 @contextlib.contextmanager
-def open_tables(folder: str, shape: Shape, format: Format, source: Mapping[str, str]) -> Iterator[Tables]:
+def open_tables(folder: str, shape: EventSchema, format: Format, source: Mapping[str, str]) -> Iterator[Tables]:
     """Take hold of a folder of tables, which is made if it is not there.
 
     Raises: OptionError: it is no folder of a mounted file system, or its tables were made with
@@ -106,7 +106,7 @@ def open_tables(folder: str, shape: Shape, format: Format, source: Mapping[str, 
         lock.release()
 
 
-def _description(shape: Shape, format: Format, source: Mapping[str, str]) -> dict[str, Any]:
+def _description(shape: EventSchema, format: Format, source: Mapping[str, str]) -> dict[str, Any]:
     topics = {name: source[name] for name in TOPICS if name in source}
     return {"version": VERSION, "format": format, "topics": topics, "shape": json.loads(json.dumps(asdict(shape)))}
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from kqueue.client import Client, Fetched, TopicPartition
+from kqueue.client import Client, FetchedRecords, TopicPartition
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
@@ -31,7 +31,7 @@ def batch(values: Iterable[bytes], base_offset: int = 0, **settings: Any) -> byt
     return bytes(build_batch(records, **settings))
 
 
-def values_of(fetched: Fetched, begin: int = 0) -> list[bytes | None]:
+def values_of(fetched: FetchedRecords, begin: int = 0) -> list[bytes | None]:
     """The values of all whole batches, from an offset on."""
     found = []
     for position, _ in iter_batches(fetched.records):

@@ -10,7 +10,16 @@ import pytest
 import kqueue
 from kqueue.api import personas
 from kqueue.base.errors import BrokerRefused, CorruptBatch, FetchOutOfRange, IncompatibleBroker
-from kqueue.client import EARLIEST, LATEST, MAX_TIMESTAMP, Client, ClientOptions, Committed, NewTopic, TopicPartition
+from kqueue.client import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    Client,
+    ClientOptions,
+    NewTopic,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 from kqueue.records.batch import iter_batches
 from kqueue.testing import faults
 from kqueue.tests.client.serving import ORDERS, QUICK, TIME_MS, batch, read_all, values_of
@@ -182,9 +191,14 @@ def test_what_is_not_one_batch_is_not_sent(client: Client, bad: bytes) -> None:
 
 
 def test_a_group_without_members_keeps_offsets(client: Client) -> None:
-    client.commit("lag display", {ORDERS: 7, THREE[1]: Committed(1, 0, "so far")})
-    assert client.committed("lag display") == {ORDERS: Committed(7), THREE[1]: Committed(1, 0, "so far")}
-    assert client.committed("lag display", [THREE[1], THREE[2]], stable=False) == {THREE[1]: Committed(1, 0, "so far")}
+    client.commit("lag display", {ORDERS: 7, THREE[1]: OffsetAndMetadata(1, 0, "so far")})
+    assert client.committed("lag display") == {
+        ORDERS: OffsetAndMetadata(7),
+        THREE[1]: OffsetAndMetadata(1, 0, "so far"),
+    }
+    assert client.committed("lag display", [THREE[1], THREE[2]], stable=False) == {
+        THREE[1]: OffsetAndMetadata(1, 0, "so far")
+    }
     assert client.committed("nobody") == {}
 
 

@@ -21,7 +21,7 @@ from kqueue.base.errors import (
     UnencodableMessage,
 )
 from kqueue.client import Client, ClientOptions
-from kqueue.client.connection import FIRST_RECEIVE_BYTES, Connection, Connections
+from kqueue.client.connection import FIRST_RECEIVE_BYTES, Connection, ConnectionPool
 from kqueue.client.deadline import Deadline
 from kqueue.tests.client.serving import ORDERS, Impostor, answer_of, batch, framed, greeting
 from kqueue.wire.apis import BY_MODULE
@@ -268,7 +268,7 @@ def test_whether_it_is_alive() -> None:
 def test_one_connection_for_each_address() -> None:
     with kqueue.Broker() as broker, kqueue.Broker() as other:
         first, second = Address("127.0.0.1", broker.port), Address("127.0.0.1", other.port)
-        connections = Connections(ClientOptions(bootstrap=broker.bootstrap))
+        connections = ConnectionPool(ClientOptions(bootstrap=broker.bootstrap))
         made = connections.to(first, Deadline(5_000))
         assert connections.to(first, Deadline(5_000)) is made
         assert connections.to_any(lambda: [second], Deadline(5_000)) is made

@@ -7,12 +7,12 @@ from kqueue.client.deadline import Deadline
 
 def test_what_is_left() -> None:
     deadline = Deadline(60_000)
-    assert 59 < deadline.left_s <= 60
-    assert 59_000 < deadline.left_ms <= 60_000
-    assert 44_000 < deadline.brokers_ms <= 45_000
-    assert not deadline.is_over
+    assert 59 < deadline.remaining_s <= 60
+    assert 59_000 < deadline.remaining_ms <= 60_000
+    assert 44_000 < deadline.broker_timeout_ms <= 45_000
+    assert not deadline.is_expired
     over = Deadline(-1)
-    assert (over.is_over, over.left_s, over.left_ms, over.brokers_ms) == (True, 0.0, 0, 0)
+    assert (over.is_expired, over.remaining_s, over.remaining_ms, over.broker_timeout_ms) == (True, 0.0, 0, 0)
 
 
 @pytest.mark.parametrize(("outer_ms", "inner_ms", "found_ms"), [(60_000, 10, 10), (10, 60_000, 10)])

@@ -285,7 +285,7 @@ def test_one_of_many_addresses_is_enough(broker: kqueue.Broker) -> None:
 
 
 def test_a_restart_in_the_middle_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    """Fetched in small pieces by one thread, while the broker is restarted three times."""
+    """FetchedRecords in small pieces by one thread, while the broker is restarted three times."""
     with kqueue.Broker(tmp_path) as broker, Client(broker.bootstrap, **QUICK) as client:
         broker.create_topic("orders")
         for number in range(60):

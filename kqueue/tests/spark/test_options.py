@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import OptionError
-from kqueue.spark.options import Option, Table, nonempty, one_of
+from kqueue.spark.options import Option, OptionTable, nonempty, one_of
 
-TABLE = Table(
+TABLE = OptionTable(
     (
         Option("subscribe", nonempty, None, "both", "Topics."),
         Option("groupId", nonempty, None, "stream", "A group."),

@@ -40,13 +40,13 @@ def test_quiet_is_beside_the_callers_java_options() -> None:
 def test_sparks_words_come_without_its_stack() -> None:
     java = "An error occurred while calling o51.load.\n: x.NotFound: No source: kqueue.\n\tat org.x.Y$.f(Y.scala:7)\n\tat org.x.Z(Z:1)"
     assert (
-        module.words_of(ValueError(java))
+        module.error_summary(ValueError(java))
         == "An error occurred while calling o51.load. : x.NotFound: No source: kqueue."
     )
     ours = (
         "[STREAM_FAILED] Query failed:\nTraceback (most recent call last):\n"
         "kqueue.base.errors.DataLost: a-0 is gone; look\n\n"
     )
-    assert module.words_of(ValueError(ours)) == "a-0 is gone; look"
-    assert module.words_of(ValueError("It failed.\n\nJVM stacktrace:\nat a.b")) == "It failed."
-    assert len(module.words_of(ValueError("x" * 5000))) == module.WORDS_MAX
+    assert module.error_summary(ValueError(ours)) == "a-0 is gone; look"
+    assert module.error_summary(ValueError("It failed.\n\nJVM stacktrace:\nat a.b")) == "It failed."
+    assert len(module.error_summary(ValueError("x" * 5000))) == module.WORDS_MAX

@@ -89,7 +89,7 @@ def _play(folder: Path, file: Path, take_signals: Callable[[], None], **how: Any
     from kqueue.cli.demo.clients import Refused
     from kqueue.cli.demo.pipeline.screen import StreamScreen
     from kqueue.cli.demo.pipeline.story import run
-    from kqueue.spark.jobs.delays_picture import draw
+    from kqueue.spark.jobs.delay_charts import draw
 
     screen = StreamScreen(Console())
     try:

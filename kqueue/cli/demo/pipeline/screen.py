@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kqueue.cli.demo.screen import Screen
-from kqueue.spark.jobs.hours import Seen
+from kqueue.spark.jobs.delay_results import DelayProgress
 
 LINE_EVERY_S = 5.0
 REASONS_MAX = 4
@@ -35,7 +35,7 @@ class Facts(NamedTuple):
     expected: int
     sent_s: float
     read_s: float
-    seen: Seen
+    seen: DelayProgress
 
     def rows(self) -> list[tuple[str, str, str]]:
         """What, how much, and more about it."""

@@ -14,7 +14,7 @@ from kqueue.cli.demo.clients import new_producer
 from kqueue.cli.demo.events import HOUR_MS, Event, Kind, events, replay
 from kqueue.cli.demo.flights import Flight, Flights
 from kqueue.cli.demo.pipeline.truth import Truth, truth_of
-from kqueue.spark.jobs.hours import LATENESS_MS
+from kqueue.spark.jobs.delay_results import LATENESS_MS
 
 TOPIC = "flights"
 BATCH_BYTES = 128 * 1024

@@ -20,12 +20,12 @@ from kqueue.cli.demo.pipeline.screen import Facts, StreamScreen, moment, short
 from kqueue.cli.demo.pipeline.sender import TOPIC, Sender
 from kqueue.cli.demo.pipeline.truth import Truth
 from kqueue.cli.output import size_text
-from kqueue.spark.jobs.hours import LATENESS_MS, AirportHour, Quarantined, Seen
-from kqueue.spark.shapes import FLIGHTS
+from kqueue.spark.event_schema import FLIGHTS
+from kqueue.spark.jobs.delay_results import LATENESS_MS, AirportHour, DelayProgress, QuarantinedRecord
 
 if TYPE_CHECKING:
     from kqueue import Broker
-    from kqueue.spark.jobs.delays import Delays
+    from kqueue.spark.jobs.delays import DelayQueries
 
 # One partition, so that Spark reads the events in the order in which they are told, however far it
 # is behind: a watermark goes by the latest event of all partitions, and would leave the others'
@@ -47,9 +47,9 @@ class Result:
     sent: int
     stored: int
     truth: Truth
-    seen: Seen
+    seen: DelayProgress
     gold: list[AirportHour]
-    quarantine: list[Quarantined]
+    quarantine: list[QuarantinedRecord]
     stream_s: float
     total_s: float
     disk_bytes: int
@@ -133,23 +133,23 @@ def run(
 
 def _process(
     folder: Path, broker: Broker, master: str, sender: Sender, screen: StreamScreen, take_signals: Callable[[], object]
-) -> tuple[Seen, list[AirportHour], list[Quarantined], float]:
+) -> tuple[DelayProgress, list[AirportHour], list[QuarantinedRecord], float]:
     """The part with Spark, beside the sender: from its start until all hours are in gold."""
-    from kqueue.spark.quiet import errors_to
-    from kqueue.spark.session import lent_session
+    from kqueue.spark.console_output import stderr_to
+    from kqueue.spark.session import job_session
 
     with contextlib.ExitStack() as stack:
-        with screen.step("Starting Spark"), errors_to(folder / SPARK_LOG):
+        with screen.step("Starting Spark"), stderr_to(folder / SPARK_LOG):
             try:
-                spark = stack.enter_context(lent_session("kqueue demo pipeline", master))
+                spark = stack.enter_context(job_session("kqueue demo pipeline", master))
             except PipelineFailed as error:
                 raise PipelineFailed(f"{error} {_last_words(folder / SPARK_LOG)}".strip()) from None
         take_signals()
         with screen.step("Starting the streaming queries"):
-            from kqueue.spark.jobs.delays import Delays
+            from kqueue.spark.jobs.delays import DelayQueries
 
             source = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": TOPIC}
-            delays = stack.enter_context(Delays(spark, source, folder / "tables"))
+            delays = stack.enter_context(DelayQueries(spark, source, folder / "tables"))
         began_s = time.monotonic()
         seen = _watch(delays, sender, screen, lambda: _stored(broker))
         return seen, delays.gold(), delays.quarantine(), time.monotonic() - began_s
@@ -165,12 +165,12 @@ def _stored(broker: Broker) -> int:
     return sum(broker.topics[TOPIC].end_offsets.values())
 
 
-def _watch(delays: Delays, sender: Sender, screen: StreamScreen, stored: Callable[[], int]) -> Seen:
+def _watch(delays: DelayQueries, sender: Sender, screen: StreamScreen, stored: Callable[[], int]) -> DelayProgress:
     """Look until all that was `stored` is done. Raises Refused: nothing moves any more;
     PipelineFailed; what the sender met with.
     """
     sent_rate, read_rate = Rate(), Rate()
-    moved_s, before = time.monotonic(), (0, Seen())
+    moved_s, before = time.monotonic(), (0, DelayProgress())
     with screen.step("Finding delays with Spark", sender.count) as step:
         while True:
             seen = delays.look()

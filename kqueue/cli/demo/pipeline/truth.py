@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from kqueue.cli.demo.events import HOUR_MS, Event, Harm, Kind
 from kqueue.cli.demo.flights import Flight
-from kqueue.spark.jobs.hours import AirportHour, Quarantined
+from kqueue.spark.jobs.delay_results import AirportHour, QuarantinedRecord
 
 LATE_START_MIN = 15  # from so many minutes on a departure counts as delayed
 MINUTE_MS = 60_000
@@ -97,7 +97,7 @@ def _summed(hour: Hour, delays: list[int | None]) -> AirportHour:
     )
 
 
-def complaints(truth: Truth, gold: Iterable[AirportHour], quarantine: Iterable[Quarantined]) -> list[str]:
+def complaints(truth: Truth, gold: Iterable[AirportHour], quarantine: Iterable[QuarantinedRecord]) -> list[str]:
     """Half sentences, one for each way in which what came out differs from what has to; empty when
     all is well.
     """
@@ -132,7 +132,7 @@ def _about_gold(truth: Truth, gold: list[AirportHour]) -> list[str]:
     return found
 
 
-def _about_quarantine(truth: Truth, quarantine: list[Quarantined]) -> list[str]:
+def _about_quarantine(truth: Truth, quarantine: list[QuarantinedRecord]) -> list[str]:
     found: dict[Record, list[str]] = {}
     for row in quarantine:
         found.setdefault((row.time_ms, row.value or b""), []).append(row.reason)

@@ -1,7 +1,7 @@
 """What topics hold, and what is missing or repeated, in one pass over all records.
 
 `stretch` sums up what goes by, `counting` has Spark do it, `gaps` finds out from the batches'
-headers why offsets are missing, `lags` how far groups are behind; `facts` is what comes of it,
+headers why offsets are missing, `group_lags` how far groups are behind; `facts` is what comes of it,
 `pictures` and `report` show it. Only `counting` knows Spark.
 """
 
@@ -14,27 +14,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kqueue.client.places import TopicPartition
+from kqueue.client.topic_partition import TopicPartition
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN
 from kqueue.spark.jobs.audit import gaps as explaining
-from kqueue.spark.jobs.audit.facts import Audited, Report
+from kqueue.spark.jobs.audit.compaction_state import CompactionState, compaction
 from kqueue.spark.jobs.audit.gaps import GAPS_NAMED, Gap
-from kqueue.spark.jobs.audit.lags import OFFSETS_TOPIC, Lag, lags
-from kqueue.spark.jobs.audit.settings import Compaction, compaction
-from kqueue.spark.jobs.audit.stretch import Ranges, Stretch, joined
-from kqueue.spark.jobs.running import TellOf, silent, watched
-from kqueue.spark.source.folder import FolderWay
+from kqueue.spark.jobs.audit.group_lag import OFFSETS_TOPIC, GroupLag, group_lags
+from kqueue.spark.jobs.audit.partition_summary import PartitionSummary, Ranges, joined
+from kqueue.spark.jobs.audit.report import AuditReport, PartitionAudit
+from kqueue.spark.jobs.progress import ProgressListener, silent, watched
+from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.offsets import Offsets, to_json
 from kqueue.spark.source.options import SourceOptions, parse_options
-from kqueue.spark.source.planning import Range
-from kqueue.spark.source.ways import Way, open_way
+from kqueue.spark.source.record_reader import RecordReader, open_reader
+from kqueue.spark.source.split_planner import OffsetRange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kqueue.spark.jobs.audit.counting import Repeated
+    from kqueue.spark.jobs.audit.record_scan import DuplicateRecords
 
-__all__ = ["Audited", "Gap", "Lag", "Report", "audit"]
+__all__ = ["AuditReport", "Gap", "PartitionAudit", "audit"]
 OWN = r"(?!__cluster_metadata$|_kqueue-sink-).*"
 """All topics but Kafka's own, which the source leaves out, those of its controllers, and what our
 sink stages.
@@ -56,8 +56,8 @@ _PLANNED = (
 
 
 def audit(
-    spark: SparkSession, source: Mapping[str, str], *, groups: Sequence[str] = (), tell: TellOf = silent
-) -> Report:
+    spark: SparkSession, source: Mapping[str, str], *, groups: Sequence[str] = (), tell: ProgressListener = silent
+) -> AuditReport:
     """Look at every record of topics.
 
     Args: source: options of the kqueue source for batches that say where to read, and which topics:
@@ -66,7 +66,7 @@ def audit(
     """
     chosen = dict(source) if any(name.lower() in _CHOOSING for name in source) else {**source, "subscribePattern": OWN}
     options = parse_options(chosen, streaming=False)
-    with contextlib.closing(open_way(options)) as way:
+    with contextlib.closing(open_reader(options)) as way:
         ranges = _ranges(options, way)
         known, unknown = _lags(way, groups, ranges)
         stretches, repeated = _count(spark, source, ranges, tell)
@@ -79,12 +79,12 @@ def audit(
             row = _explained(row, one, seen, options, way, why)
             rows.append(_with_repeated(row, repeated.get(one.place)))
     place = str(options["path"] or options["kafka.bootstrap.servers"])
-    return Report(place, time.time_ns() // 1_000_000, rows, known, unknown, _note(options, way))
+    return AuditReport(place, time.time_ns() // 1_000_000, rows, known, unknown, _note(options, way))
 
 
-def _note(options: SourceOptions, way: Way) -> str:
+def _note(options: SourceOptions, way: RecordReader) -> str:
     if (
-        not isinstance(way, FolderWay)
+        not isinstance(way, FileReader)
         or options["includeActiveSegment"] != "auto"
         or way.storage.exists(CLEAN_SHUTDOWN)
     ):
@@ -92,27 +92,27 @@ def _note(options: SourceOptions, way: Way) -> str:
     return f"{way.storage.location} is in use, or was not stopped cleanly: the last segment of each partition was not looked at."
 
 
-def _ranges(options: SourceOptions, way: Way) -> list[Range]:
+def _ranges(options: SourceOptions, way: RecordReader) -> list[OffsetRange]:
     places = way.find(options.topics, strict=True)
     starts, ends = way.earliest(places), way.latest(places)
-    return [Range(*place, min(starts.get(place, 0), ends.get(place, 0)), ends.get(place, 0)) for place in places]
+    return [OffsetRange(*place, min(starts.get(place, 0), ends.get(place, 0)), ends.get(place, 0)) for place in places]
 
 
-def _lags(way: Way, groups: Sequence[str], ranges: Sequence[Range]) -> tuple[list[Lag], str]:
-    if isinstance(way, FolderWay) and not any(
+def _lags(way: RecordReader, groups: Sequence[str], ranges: Sequence[OffsetRange]) -> tuple[list[GroupLag], str]:
+    if isinstance(way, FileReader) and not any(
         way.storage.exists(f"{OFFSETS_TOPIC}-{number}") for number in range(1000)
     ):
         return (
             [],
             f"{way.storage.location} has no {OFFSETS_TOPIC}, where groups leave their offsets; ask a broker for lag",
         )
-    return lags(way, groups, {one.place: one.start for one in ranges}, {one.place: one.end for one in ranges}), ""
+    return group_lags(way, groups, {one.place: one.start for one in ranges}, {one.place: one.end for one in ranges}), ""
 
 
 def _count(
-    spark: SparkSession, source: Mapping[str, str], ranges: Sequence[Range], tell: TellOf
-) -> tuple[Mapping[TopicPartition, list[Stretch]], Mapping[TopicPartition, Repeated]]:
-    from kqueue.spark.jobs.audit.counting import counted
+    spark: SparkSession, source: Mapping[str, str], ranges: Sequence[OffsetRange], tell: ProgressListener
+) -> tuple[Mapping[TopicPartition, list[PartitionSummary]], Mapping[TopicPartition, DuplicateRecords]]:
+    from kqueue.spark.jobs.audit.record_scan import counted
 
     full = [one for one in ranges if one.size]
     if not full:
@@ -141,9 +141,9 @@ def _offsets(offsets: Offsets) -> str:
     return json.dumps(to_json(offsets))
 
 
-def _facts(one: Range, start: int, seen: Stretch | None, policy: str | None) -> Audited:
+def _facts(one: OffsetRange, start: int, seen: PartitionSummary | None, policy: str | None) -> PartitionAudit:
     start = min(max(start, one.start), one.end)
-    row = Audited(one.topic, one.partition, start, one.end, deleted=start, policy=policy)
+    row = PartitionAudit(one.topic, one.partition, start, one.end, deleted=start, policy=policy)
     if seen is None:
         return row
     return replace(
@@ -168,7 +168,7 @@ def _facts(one: Range, start: int, seen: Stretch | None, policy: str | None) -> 
     )
 
 
-def _missing(row: Audited, seen: Stretch | None) -> tuple[Ranges, int, int]:
+def _missing(row: PartitionAudit, seen: PartitionSummary | None) -> tuple[Ranges, int, int]:
     """The first ranges from the start of the log to its end that have no record, how many ranges,
     and how many offsets.
     """
@@ -183,13 +183,18 @@ def _missing(row: Audited, seen: Stretch | None) -> tuple[Ranges, int, int]:
 
 
 def _explained(
-    row: Audited, one: Range, seen: Stretch | None, options: SourceOptions, way: Way, why: Compaction
-) -> Audited:
+    row: PartitionAudit,
+    one: OffsetRange,
+    seen: PartitionSummary | None,
+    options: SourceOptions,
+    way: RecordReader,
+    why: CompactionState,
+) -> PartitionAudit:
     ranges, count, missing = _missing(row, seen)
     if not missing:
         return row
     begin = min(first for first, _ in ranges)
-    spans = explaining.spans_of(way, options, one.place, begin, row.end)
+    spans = explaining.batch_spans(way, options, one.place, begin, row.end)
     found = explaining.holes(spans, begin, row.end, ranges)
     is_compacted = why.may_have_taken(one.place)
     named = explaining.named(ranges, found, is_compacted=is_compacted)
@@ -209,7 +214,7 @@ def _explained(
     )
 
 
-def _with_repeated(row: Audited, repeated: Repeated | None) -> Audited:
+def _with_repeated(row: PartitionAudit, repeated: DuplicateRecords | None) -> PartitionAudit:
     if repeated is None:
         return row
     return replace(row, repeated=repeated.rows, example=(repeated.first, repeated.again))

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.client.places import TopicPartition
+from kqueue.client.topic_partition import TopicPartition
 from kqueue.log_tools.folder import LogFolder
 from kqueue.records.any_format import entry_records, iter_any_batches
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
 from kqueue.records.record import ABORT, COMMIT, Record, decode_control
-from kqueue.spark.jobs.audit.stretch import Ranges
-from kqueue.spark.source.folder import FolderWay
+from kqueue.spark.jobs.audit.partition_summary import Ranges
+from kqueue.spark.source.broker_reader import BrokerReader
+from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.options import SourceOptions
-from kqueue.spark.source.ways import Way
-from kqueue.spark.source.wire import WireWay
+from kqueue.spark.source.record_reader import RecordReader
 
 MARKER, COMPACTED, DELETED, MISSING = "marker", "compacted", "deleted", "missing"
 FETCH_BYTES = 8 * 1024 * 1024
@@ -40,7 +40,7 @@ class Gap(NamedTuple):
     why: str
 
 
-class Span(NamedTuple):
+class BatchSpan(NamedTuple):
     """A batch: its offsets, and how many records. control: ABORT, COMMIT or another number of a
     control batch, None: it has data.
 
@@ -55,7 +55,7 @@ class Span(NamedTuple):
 
 
 @dataclass
-class Holes:
+class GapReport:
     """What batches say of offsets that have no record.
 
     markers, compacted, between: how many offsets are control batches', are missing inside of
@@ -71,11 +71,11 @@ class Holes:
     ranges: list[Gap] = field(default_factory=list)
 
 
-def holes(spans: Iterable[Span], start: int, end: int, near: Ranges) -> Holes:
+def holes(spans: Iterable[BatchSpan], start: int, end: int, near: Ranges) -> GapReport:
     """Go through batches between two offsets. Args: near: only ranges that touch one of these,
     rising, are kept.
     """
-    found, at, number = Holes(), start, 0
+    found, at, number = GapReport(), start, 0
     begun: dict[int, int] = {}
 
     def hole(first: int, last: int, why: str) -> None:
@@ -105,7 +105,7 @@ def holes(spans: Iterable[Span], start: int, end: int, near: Ranges) -> Holes:
     return found
 
 
-def _follow(found: Holes, begun: dict[int, int], span: Span) -> None:
+def _follow(found: GapReport, begun: dict[int, int], span: BatchSpan) -> None:
     """Count records of transactions."""
     if span.producer is None:
         return
@@ -116,7 +116,7 @@ def _follow(found: Holes, begun: dict[int, int], span: Span) -> None:
     found.aborted += count if span.control == ABORT else 0
 
 
-def named(gaps: Ranges, found: Holes, *, is_compacted: bool) -> list[Gap]:
+def named(gaps: Ranges, found: GapReport, *, is_compacted: bool) -> list[Gap]:
     """Each of these ranges with its reason: the worst that holds for a part of it.
 
     Args: is_compacted: compaction may have taken whole batches.
@@ -143,19 +143,21 @@ def named(gaps: Ranges, found: Holes, *, is_compacted: bool) -> list[Gap]:
 # --- reading headers
 
 
-def spans_of(way: Way, options: SourceOptions, place: TopicPartition, start: int, end: int) -> Iterator[Span]:
+def batch_spans(
+    way: RecordReader, options: SourceOptions, place: TopicPartition, start: int, end: int
+) -> Iterator[BatchSpan]:
     """The batches of a partition from the one with `start` to the last that begins before `end`;
     checksums are not looked at.
 
     Raises: CorruptBatch, ClientError, StorageFailed.
     """
-    if isinstance(way, FolderWay):
+    if isinstance(way, FileReader):
         return _in_folder(way, place, start, end)
-    assert isinstance(way, WireWay)
+    assert isinstance(way, BrokerReader)
     return _on_wire(way, place, start, end)
 
 
-def _in_folder(way: FolderWay, place: TopicPartition, start: int, end: int) -> Iterator[Span]:
+def _in_folder(way: FileReader, place: TopicPartition, start: int, end: int) -> Iterator[BatchSpan]:
     log = LogFolder(way.storage, f"{place.topic}-{place.partition}")
     for batch in log.batches(start_offset=max(start, log.start_offset), end_offset=end, check=False):
         if isinstance(batch.unit, BatchHeader):
@@ -164,7 +166,7 @@ def _in_folder(way: FolderWay, place: TopicPartition, start: int, end: int) -> I
             yield _old_span(batch.records(), batch.last_offset)
 
 
-def _on_wire(way: WireWay, place: TopicPartition, start: int, end: int) -> Iterator[Span]:
+def _on_wire(way: BrokerReader, place: TopicPartition, start: int, end: int) -> Iterator[BatchSpan]:
     at = start
     while at < end:
         records = way.client.fetch({place: at}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=1)[
@@ -183,17 +185,17 @@ def _on_wire(way: WireWay, place: TopicPartition, start: int, end: int) -> Itera
             return
 
 
-def _span(header: BatchHeader, records: Iterator[Record]) -> Span:
+def _span(header: BatchHeader, records: Iterator[Record]) -> BatchSpan:
     control = None
     if header.is_control:
         with contextlib.suppress(CorruptBatch, StopIteration):
             control = decode_control(next(records))[0]
         control = -1 if control is None else control
     producer = header.producer_id if header.is_transactional else None
-    return Span(header.base_offset, header.last_offset, header.record_count, control, producer)
+    return BatchSpan(header.base_offset, header.last_offset, header.record_count, control, producer)
 
 
-def _old_span(records: Iterable[Record], last: int) -> Span:
+def _old_span(records: Iterable[Record], last: int) -> BatchSpan:
     """Of the old formats, whose compressed messages know their last offset only."""
     offsets = [record.offset for record in records]
-    return Span(min(offsets, default=last), last, len(offsets))
+    return BatchSpan(min(offsets, default=last), last, len(offsets))

@@ -1,157 +1,106 @@
-"""The report of an audit as a page that stands alone: its pictures are in it, and nothing is loaded
-from anywhere. Knows no Spark.
-"""
+"""What an audit finds out. Knows no Spark."""
 
 from __future__ import annotations
 
-import base64
-import html
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from kqueue.spark.jobs.audit.facts import Report
-from kqueue.spark.jobs.audit.pictures import Picture, draw
-from kqueue.spark.jobs.audit.words import age_text, findings, offsets_text, plain, time_text
+from kqueue.spark.jobs.audit.gaps import GAPS_NAMED, Gap
+from kqueue.spark.jobs.audit.group_lag import GroupLag
+from kqueue.spark.jobs.audit.partition_summary import KEYS_KEPT, Times
 
-PAGE = "report.html"
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #262626; margin: 2rem auto; max-width: 78rem; padding: 0 1rem }
-h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem }
-.when { color: #6b6b6b } .wide { overflow-x: auto }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { padding: .2rem .7rem; text-align: right; white-space: nowrap }
-th { border-bottom: 2px solid #8c8c8c } td { border-bottom: 1px solid #e6e6e6 }
-.name { text-align: left } .bad { color: #b03a00; font-weight: bold }
-img { max-width: 100%; height: auto } figure { margin: 2rem 0 } figcaption { color: #6b6b6b }
-"""
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+NO_TIMES = Times()
 
 
-def write_report(report: Report, folder: Path) -> Path:
-    """Write report.html and the pictures to a folder, which is made if it is not there; returns the
-    page's path.
+@dataclass(frozen=True, slots=True)
+class PartitionAudit:
+    """What a partition holds.
 
-    What is there of these names is replaced. Raises: ExtraNeeded: matplotlib is missing. OSError.
+    start, end: where its log begins, and how far it can be read; first, last: of the offsets that
+    have a record, None: there are none. Each offset from 0 to `end` is counted once: `deleted` lie
+    before the start, `records` have a record, `markers` end transactions, `compacted` were taken by
+    compaction, and `missing` has what nothing explains. gaps: the first `GAPS_NAMED` ranges of the
+    last three kinds; gap_count: how many there are. repeated: records that have key, value, headers
+    and time in common with an earlier one; example: two such offsets. aborted, open: records of
+    transactions that were aborted, or are open; None: it has no markers, so nobody looked. keys:
+    how many different ones, exact below 1,024, else within 3 %. largest: bytes of key and value, at
+    `largest_offset`. first_ms, last_ms: least and greatest time; backward: records that are older
+    than the one before, backward_ms: by how much at most. cells: records in equal parts of the
+    offsets from `start` to `end`; times: records over time.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    pictures = draw(report, folder)
-    page = folder / PAGE
-    fresh = folder / f".{PAGE}.new"
-    fresh.write_text(_page(report, folder, pictures), encoding="utf-8")
-    fresh.replace(page)
-    return page
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    records: int = 0
+    first: int | None = None
+    last: int | None = None
+    deleted: int = 0
+    markers: int = 0
+    compacted: int = 0
+    missing: int = 0
+    gaps: Sequence[Gap] = ()
+    gap_count: int = 0
+    repeated: int = 0
+    example: tuple[int, int] | None = None
+    aborted: int | None = None
+    open: int | None = None
+    keys: int = 0
+    keyless: int = 0
+    tombstones: int = 0
+    key_bytes: int = 0
+    value_bytes: int = 0
+    largest: int = 0
+    largest_offset: int | None = None
+    timeless: int = 0
+    first_ms: int | None = None
+    last_ms: int | None = None
+    backward: int = 0
+    backward_ms: int = 0
+    policy: str | None = None
+    cells: Sequence[int] = ()
+    holes: Sequence[Gap] = ()
+    times: Times = NO_TIMES
+
+    @property
+    def bytes(self) -> int:
+        """Of keys and values."""
+        return self.key_bytes + self.value_bytes
+
+    @property
+    def keys_are_estimated(self) -> bool:
+        return self.keys >= KEYS_KEPT
+
+    def as_json(self) -> dict[str, Any]:
+        """All but what is for pictures only."""
+        found: dict[str, Any] = {
+            name: getattr(self, name) for name in self.__slots__ if name not in ("cells", "times", "holes")
+        }
+        found["gaps"] = [gap._asdict() for gap in self.gaps[:GAPS_NAMED]]
+        return found
 
 
-def _page(report: Report, folder: Path, pictures: Sequence[Picture]) -> str:
-    said = "".join(f"<li>{html.escape(line)}</li>" for line in findings(report))
-    unknown = f"<p>Lag is not known: {html.escape(report.lag_unknown)}.</p>" if report.lag_unknown else ""
-    unknown += f"<p>{html.escape(report.note)}</p>" if report.note else ""
-    shown = "".join(_figure(one, (folder / one.file).read_bytes()) for one in pictures)
-    tables = _records(report) + _gaps(report) + _shapes(report) + _lags(report)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        f"<title>Audit</title><style>{STYLE}</style></head><body>\n"
-        f'<h1>Audit of {html.escape(report.place)}</h1><p class="when">{time_text(report.taken_ms)} UTC</p>\n'
-        f"<ul>{said}</ul>{unknown}\n{tables}\n{shown}</body></html>\n"
-    )
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """partitions, lags: sorted. taken_ms: when; place: the broker or folder.
 
+    lag_unknown: why nothing is known of groups, "": all is. note: what else to know, as a sentence,
+    "": nothing.
+    """
 
-def _figure(one: Picture, data: bytes) -> str:
-    source = base64.b64encode(data).decode()
-    text = html.escape(one.text)
-    return f'<figure><img alt="{html.escape(one.title)}" src="data:image/png;base64,{source}"><figcaption>{text}</figcaption></figure>\n'
+    place: str
+    taken_ms: int
+    partitions: Sequence[PartitionAudit]
+    lags: Sequence[GroupLag]
+    lag_unknown: str = ""
+    note: str = ""
 
+    @property
+    def missing(self) -> int:
+        return sum(one.missing for one in self.partitions)
 
-def _table(
-    title: str,
-    text: str,
-    head: Sequence[str],
-    rows: Iterable[Sequence[str | int]],
-    *,
-    names: int,
-    bad: Sequence[int] = (),
-) -> str:
-    """names: how many columns at the left are names. bad: columns whose numbers are to be zero."""
-    lines = []
-    for row in rows:
-        cells = []
-        for number, cell in enumerate(row):
-            kind = ' class="name"' if number < names else ' class="bad"' if number in bad and cell else ""
-            cells.append(f"<td{kind}>{html.escape(f'{cell:,}' if isinstance(cell, int) else cell)}</td>")
-        lines.append(f"<tr>{''.join(cells)}</tr>\n")
-    if not lines:
-        return ""
-    titles = "".join(
-        f"<th{' class=name' if number < names else ''}>{html.escape(name)}</th>" for number, name in enumerate(head)
-    )
-    note = f"<p>{html.escape(text)}</p>" if text else ""
-    return f'<h2>{html.escape(title)}</h2>{note}<div class="wide"><table><tr>{titles}</tr>\n{"".join(lines)}</table></div>\n'
-
-
-def _records(report: Report) -> str:
-    head = (
-        "topic", "partition", "start", "end", "records", "deleted", "markers", "compacted", "missing", "repeated",
-        "aborted", "open", "policy",
-    )  # fmt: skip
-    text = (
-        "Each offset up to the end is counted once: deleted ones lie before the log start; markers end transactions; compaction took some; "
-        "nothing explains the missing ones. Repeated: key, value, headers and time are those of an earlier record of the partition."
-    )
-    rows = [
-        (
-            row.topic, str(row.partition), row.start, row.end, row.records, row.deleted,
-            row.markers, row.compacted, row.missing, row.repeated,
-            "-" if row.aborted is None else row.aborted, "-" if row.open is None else row.open, row.policy or "-",
-        )
-        for row in report.partitions
-    ]  # fmt: skip
-    return _table("Records", text, head, rows, names=1, bad=(8, 9))
-
-
-def _gaps(report: Report) -> str:
-    rows = [
-        (
-            row.topic,
-            str(row.partition),
-            offsets_text(gap.first, gap.end),
-            gap.end - gap.first,
-            gap.why,
-            row.gap_count if not number else "",
-        )
-        for row in report.partitions
-        for number, gap in enumerate(row.gaps)
-    ]
-    head = ("topic", "partition", "offsets", "how many", "why", "gaps in all")
-    return _table("Gaps", "The first of each partition.", head, rows, names=1)
-
-
-def _shapes(report: Report) -> str:
-    head = (
-        "topic", "partition", "bytes", "largest", "at offset", "keys", "no key", "no value", "no time", "late", "by at most", "from", "to",
-    )  # fmt: skip
-    rows = [
-        (
-            row.topic, str(row.partition), row.bytes, row.largest, row.largest_offset or 0,
-            f"{'~' if row.keys_are_estimated else ''}{row.keys:,}",
-            row.keyless, row.tombstones, row.timeless, row.backward, age_text(row.backward_ms) if row.backward else "-",
-            time_text(row.first_ms), time_text(row.last_ms),
-        )
-        for row in report.partitions
-        if row.records
-    ]  # fmt: skip
-    text = (
-        "Bytes of keys and values. Late: records whose time lies before that of the one before them. Times are in UTC."
-    )
-    return _table("Contents", text, head, rows, names=1)
-
-
-def _lags(report: Report) -> str:
-    head = ("group", "topic", "partition", "committed", "end", "lag", "oldest unread", "waits for", "deleted unread")
-    rows = [
-        (
-            plain(lag.group), lag.topic, str(lag.partition), lag.committed, lag.end, lag.lag, time_text(lag.oldest_ms),
-            age_text(lag.age_ms(report.taken_ms)), lag.deleted,
-        )
-        for lag in report.lags
-    ]  # fmt: skip
-    return _table("Consumer groups", "Lag: offsets that are not committed.", head, rows, names=2, bad=(8,))
+    @property
+    def repeated(self) -> int:
+        return sum(one.repeated for one in self.partitions)

@@ -10,9 +10,9 @@ from click.testing import Result
 pytest.importorskip("numpy", reason="rows are placed with NumPy")
 
 from kqueue.client import Client
-from kqueue.spark.sink.committing import commit
+from kqueue.spark.sink.batch_commit import commit
 from kqueue.spark.sink.options import parse_options
-from kqueue.spark.sink.task import Identity, stage_rows
+from kqueue.spark.sink.write_task import BatchIdentity, stage_rows
 from kqueue.tests.spark.sink.helpers import rows_of
 
 Kq = Callable[..., Result]
@@ -25,7 +25,7 @@ def query(bootstrap: str, topic: str, fresh: str) -> str:
     given = {"kafka.bootstrap.servers": bootstrap, "topic": topic, "delivery": "exactly-once"}
     options = parse_options(given, streaming=True)
     with Client(bootstrap) as client:
-        commit(client, fresh, 4, stage_rows(options, Identity(fresh, 4, 0), [rows_of("abc")]).staged)
+        commit(client, fresh, 4, stage_rows(options, BatchIdentity(fresh, 4, 0), [rows_of("abc")]).staged)
     return fresh
 
 

@@ -7,16 +7,16 @@ from collections.abc import Callable
 import pytest
 
 from kqueue.base.errors import BadAnswer, BrokerRefused
-from kqueue.client import Committed, Metadata, PartitionMetadata, TopicMetadata, TopicPartition
+from kqueue.client import ClusterMetadata, OffsetAndMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 from kqueue.client.calls.configs import DescribeTopics
 from kqueue.client.calls.contract import LeaderCall
 from kqueue.client.calls.fetch import Fetch
 from kqueue.client.calls.find_coordinator import FindCoordinator
 from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted
 from kqueue.client.calls.list_offsets import ListOffsets
-from kqueue.client.calls.produce import Produce, Produced
-from kqueue.client.cluster import Cluster
+from kqueue.client.calls.produce import Produce, ProduceResult
 from kqueue.client.deadline import Deadline
+from kqueue.client.metadata import MetadataCache
 from kqueue.tests.client.serving import batch
 from kqueue.wire.messages.describe_configs import DescribeConfigsResponse, DescribeConfigsResult
 from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
@@ -36,7 +36,7 @@ from kqueue.wire.messages.produce import PartitionProduceResponse, ProduceRespon
 PLACE = TopicPartition("t", 0)
 ID = b"1" * 16
 OF_OTHERS = OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="other")])
-COMMIT = CommitOffsets("g", {PLACE: Committed(1)})
+COMMIT = CommitOffsets("g", {PLACE: OffsetAndMetadata(1)})
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_errors_wherever_they_stand_are_raised() -> None:
         FetchCommitted("g", None, stable=True).result(8, OffsetFetchResponse(groups=groups), "b:1")
 
 
-def cluster(*ids: bytes) -> Cluster:
-    made = Cluster()
+def cluster(*ids: bytes) -> MetadataCache:
+    made = MetadataCache()
     topics = {
         f"t{number or ''}": TopicMetadata(f"t{number or ''}", id, {0: PartitionMetadata(0)})
         for number, id in enumerate(ids)
     }
-    made.learn(Metadata({}, topics), None)
+    made.update(ClusterMetadata({}, topics), None)
     return made
 
 
@@ -98,7 +98,7 @@ def test_a_batch_that_the_broker_has_long_had_is_there() -> None:
         TopicProduceResponse(name="t", partition_responses=[PartitionProduceResponse(error_code=46, base_offset=-1)])
     ]
     (found,) = Produce(-1).answers(9, ProduceResponse(responses=rows), {PLACE: b""}, cluster(bytes(16)))
-    assert (found.code, found.value) == (0, Produced(-1, -1, -1))
+    assert (found.code, found.value) == (0, ProduceResult(-1, -1, -1))
 
 
 def test_an_id_that_nobody_asked_for_is_shown() -> None:

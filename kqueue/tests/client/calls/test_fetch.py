@@ -8,7 +8,7 @@ import pytest
 
 import kqueue
 from kqueue.base.errors import CorruptBatch
-from kqueue.client import Aborted, Client, Fetched, TopicPartition
+from kqueue.client import AbortedTxn, Client, FetchedRecords, TopicPartition
 from kqueue.client.calls.fetch import NOTHING
 from kqueue.records.any_format import iter_any_records
 from kqueue.records.batch import iter_batches, iter_records
@@ -31,7 +31,7 @@ def client(version: str) -> Iterator[Client]:
         yield client
 
 
-def pieces(client: Client, place: TopicPartition, **how: object) -> Iterator[Fetched]:
+def pieces(client: Client, place: TopicPartition, **how: object) -> Iterator[FetchedRecords]:
     """All of a partition, a batch or a few at a time."""
     offset = 0
     while True:
@@ -44,7 +44,7 @@ def pieces(client: Client, place: TopicPartition, **how: object) -> Iterator[Fet
         offset = after
 
 
-def records_of(fetches: Iterator[Fetched]) -> list[tuple[int, bytes | None, bytes | None]]:
+def records_of(fetches: Iterator[FetchedRecords]) -> list[tuple[int, bytes | None, bytes | None]]:
     """Offset, key and value of every record that no control batch holds; each once, though a batch
     may come again.
     """
@@ -61,7 +61,7 @@ def records_of(fetches: Iterator[Fetched]) -> list[tuple[int, bytes | None, byte
     return sorted(set(found))
 
 
-def is_new(fetched: Fetched) -> bool:
+def is_new(fetched: FetchedRecords) -> bool:
     return len(fetched.records) > 16 and fetched.records[16] == 2
 
 
@@ -73,7 +73,7 @@ def test_everything_that_kafka_wrote_comes_as_it_wrote_it(client: Client, versio
             assert found == [(one.offset, one.key, one.value) for one in expected.of_partition(partition)], topic
 
 
-def committed(fetches: Iterator[Fetched]) -> Iterator[tuple[int, bytes | None]]:
+def committed(fetches: Iterator[FetchedRecords]) -> Iterator[tuple[int, bytes | None]]:
     """What a consumer shows in read_committed: without the transactions that `aborted` names.
     Source: KIP-98.
     """
@@ -99,8 +99,8 @@ def test_the_aborted_transactions_are_named(client: Client, version: str) -> Non
     assert any(fetched.aborted for fetched in pieces(client, place, isolation="read_committed"))
 
 
-def fetched(records: bytes) -> Fetched:
-    return Fetched(memoryview(records), -1, -1, -1)
+def fetched(records: bytes) -> FetchedRecords:
+    return FetchedRecords(memoryview(records), -1, -1, -1)
 
 
 def test_where_to_go_on() -> None:
@@ -109,6 +109,6 @@ def test_where_to_go_on() -> None:
     for cut in range(1, len(second)):
         assert fetched(first + second[:cut]).next_offset == 10
     assert fetched(second[:-1]).next_offset is None
-    assert Fetched(NOTHING, 0, 0, 0, (Aborted(1, 2),)).next_offset is None
+    assert FetchedRecords(NOTHING, 0, 0, 0, (AbortedTxn(1, 2),)).next_offset is None
     with pytest.raises(CorruptBatch):
         _ = fetched(bytes(100)).next_offset

@@ -8,17 +8,17 @@ import pytest
 
 import kqueue
 from kqueue.spark.sink.options import SinkOptions
-from kqueue.spark.sink.sending import forget_producers
+from kqueue.spark.sink.producer_pipeline import drop_idle_producers
 from kqueue.tests.spark.sink.helpers import options_for
 
 
 @pytest.fixture
 def broker() -> Iterator[kqueue.Broker]:
-    forget_producers()
+    drop_idle_producers()
     with kqueue.Broker(auto_create_topics_enable=False) as running:
         running.create_topic("out", 3)
         yield running
-    forget_producers()
+    drop_idle_producers()
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ import pytest
 import kqueue
 from kqueue.base.errors import BrokerRefused, ClientError, DeadlinePassed
 from kqueue.client import Client, ClientOptions
-from kqueue.spark.sink import rows as batching
-from kqueue.spark.sink import sending
-from kqueue.spark.sink.committing import commit
-from kqueue.spark.sink.journal import PREFIX, Staged
+from kqueue.spark.sink import batcher as batching
+from kqueue.spark.sink import producer_pipeline
+from kqueue.spark.sink.batch_commit import commit
+from kqueue.spark.sink.journal import PREFIX, StagedBatch
 from kqueue.spark.sink.options import SinkOptions
-from kqueue.spark.sink.sending import forget_producers
-from kqueue.spark.sink.task import Identity, send_rows, stage_rows
+from kqueue.spark.sink.producer_pipeline import drop_idle_producers
+from kqueue.spark.sink.write_task import BatchIdentity, send_rows, stage_rows
 from kqueue.testing import faults
 from kqueue.tests.spark.sink.helpers import options_for, rows_of, values_in
 from kqueue.tests.spark.sink.test_once import watched
@@ -35,12 +35,12 @@ MOMENTS = range(1, 60, 6)
 def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[kqueue.Broker]:
     """On a folder, so that it can restart; a few rows are much, so that a write has many moments."""
     monkeypatch.setattr(batching, "GATHER_BYTES", 800)
-    monkeypatch.setattr(sending, "ROUND_BYTES_MAX", 600)
-    forget_producers()
+    monkeypatch.setattr(producer_pipeline, "ROUND_BYTES_MAX", 600)
+    drop_idle_producers()
     with kqueue.Broker(tmp_path / "data", auto_create_topics_enable=False) as running:
         running.create_topic("out", 3)
         yield running
-    forget_producers()
+    drop_idle_producers()
 
 
 def once(broker: kqueue.Broker, **more: object) -> SinkOptions:
@@ -49,8 +49,8 @@ def once(broker: kqueue.Broker, **more: object) -> SinkOptions:
 
 def stage(
     options: SinkOptions, connect: Callable[[ClientOptions], Client] = Client, batch_id: int = 0
-) -> Sequence[Staged] | None:
-    return stage_rows(options, Identity(QUERY, batch_id, 0), map(rows_of, SLICES), connect).staged
+) -> Sequence[StagedBatch] | None:
+    return stage_rows(options, BatchIdentity(QUERY, batch_id, 0), map(rows_of, SLICES), connect).staged
 
 
 def run(options: SinkOptions, connect: Callable[[ClientOptions], Client] = Client, batch_id: int = 0) -> None:
@@ -105,7 +105,7 @@ def test_at_least_once_while_the_broker_restarts_and_loses_answers(broker: kqueu
 def test_exactly_once_while_answers_are_lost(broker: kqueue.Broker, api: str) -> None:
     options = once(broker)
     for batch_id in range(3):
-        forget_producers()
+        drop_idle_producers()
         with faults(broker) as chaos:
             lost = [chaos.drop_reply(api, after=after) for after in (0, batch_id + 2)]
             run(options, batch_id=batch_id)
@@ -197,7 +197,7 @@ def test_a_query_that_rested_longer_than_brokers_remember_producers(broker: kque
     options = once(broker)
     copy_some(broker, options)
     broker.clock.advance(days=3)
-    forget_producers()
+    drop_idle_producers()
     run(options)
     run(options, batch_id=1)
     broker.clock.advance(days=3)

@@ -15,11 +15,11 @@ import pytest
 import kqueue
 from kqueue.base.errors import KqueueError, StagingLost
 from kqueue.client import Client, ClientOptions, TopicPartition
-from kqueue.spark.sink import committing, copying, sending
-from kqueue.spark.sink.journal import Journal, Staged
+from kqueue.spark.sink import batch_commit, batch_copy, producer_pipeline
+from kqueue.spark.sink.journal import Journal, StagedBatch
 from kqueue.spark.sink.options import SinkOptions
-from kqueue.spark.sink.sending import forget_producers
-from kqueue.spark.sink.task import Identity, stage_rows
+from kqueue.spark.sink.producer_pipeline import drop_idle_producers
+from kqueue.spark.sink.write_task import BatchIdentity, stage_rows
 from kqueue.testing import faults
 from kqueue.tests.spark.sink.helpers import records_in, rows_of, values_in
 
@@ -37,7 +37,7 @@ class WatchedClient(Client):
 
     watch: Callable[[str, bool], None]
 
-    def another(self) -> WatchedClient:
+    def clone(self) -> WatchedClient:
         return watched(self.watch)(self.options)  # type: ignore[return-value]
 
     def __getattribute__(self, name: str) -> Any:
@@ -70,12 +70,14 @@ def run_batch(
     connect: Callable[[ClientOptions], Client] = Client,
 ) -> None:
     """What Spark does for one micro-batch: its tasks, then the commit."""
-    staged: list[Staged] | None = []
+    staged: list[StagedBatch] | None = []
     for number, values in enumerate(tasks):
-        outcome = stage_rows(options, Identity(QUERY, batch_id, number), [rows_of(values)] if values else [], connect)
+        outcome = stage_rows(
+            options, BatchIdentity(QUERY, batch_id, number), [rows_of(values)] if values else [], connect
+        )
         staged = None if outcome.staged is None or staged is None else [*staged, *outcome.staged]
     with connect(options.client) as client:
-        committing.commit(client, QUERY, batch_id, staged)
+        batch_commit.commit(client, QUERY, batch_id, staged)
 
 
 def after_calls(number: int, then: Callable[[], None]) -> Callable[[str, bool], None]:
@@ -106,7 +108,7 @@ def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(
         try:
             run_batch(options, step, [mine[:60], mine[60:]], watched(after_calls(step, die)))
         except Killed:
-            forget_producers()
+            drop_idle_producers()
             run_batch(options, step, [mine[::-2], [], mine[-2::-2]])
         else:
             break
@@ -121,7 +123,7 @@ def test_kills_of_each_try_after_the_other(broker: kqueue.Broker, options: SinkO
         tries = 0
         for limit in itertools.count(stride, stride):
             tries += 1
-            forget_producers()
+            drop_idle_producers()
             try:
                 run_batch(options, batch_id, [mine[tries % 7 :], mine[: tries % 7]], watched(after_calls(limit, die)))
             except Killed:
@@ -195,9 +197,9 @@ def test_two_drivers_of_one_batch_and_the_second_is_killed(
 def test_each_tasks_rows_keep_their_order_however_they_lie(
     broker: kqueue.Broker, options: SinkOptions, monkeypatch: pytest.MonkeyPatch, held_bytes: int, fetch_bytes: int
 ) -> None:
-    monkeypatch.setattr(copying, "HELD_BYTES_MAX", held_bytes)
-    monkeypatch.setattr(copying, "SHELF_FETCH_BYTES", fetch_bytes)
-    monkeypatch.setattr(sending, "ROUND_BYTES_MAX", 1_000)
+    monkeypatch.setattr(batch_copy, "HELD_BYTES_MAX", held_bytes)
+    monkeypatch.setattr(batch_copy, "STAGING_FETCH_BYTES", fetch_bytes)
+    monkeypatch.setattr(producer_pipeline, "ROUND_BYTES_MAX", 1_000)
     tasks = [[f"{task} {row}" for row in ROWS] for task in range(3)]
     run_batch(options, 0, tasks)
     found = records_in(broker, "out")
@@ -210,7 +212,7 @@ def test_each_tasks_rows_keep_their_order_however_they_lie(
 
 
 def test_nothing_shows_before_the_commit(broker: kqueue.Broker, options: SinkOptions) -> None:
-    outcome = stage_rows(options, Identity(QUERY, 0, 0), [rows_of(ROWS)])
+    outcome = stage_rows(options, BatchIdentity(QUERY, 0, 0), [rows_of(ROWS)])
     assert outcome.staged
     assert values_in(broker, "out") == []
 
@@ -245,13 +247,13 @@ def test_one_producer_writes_all_batches_and_its_sequences_go_on(broker: kqueue.
 def test_what_was_staged_and_is_gone_is_told(
     broker: kqueue.Broker, options: SinkOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcome = stage_rows(options, Identity(QUERY, 0, 0), [rows_of(ROWS)])
+    outcome = stage_rows(options, BatchIdentity(QUERY, 0, 0), [rows_of(ROWS)])
     with Client(options.client) as client:
         client.delete_records({TopicPartition("_kqueue-sink-" + QUERY, shelf): -1 for shelf in (1, 2)})
         with pytest.raises(
             StagingLost, match=r"_kqueue-sink-3f1c-1: what was staged at 0 is gone, by retention or by hand; the rows"
         ):
-            committing.commit(client, QUERY, 0, outcome.staged)
+            batch_commit.commit(client, QUERY, 0, outcome.staged)
 
 
 def test_an_answer_that_was_lost_does_not_double_rows(broker: kqueue.Broker, options: SinkOptions) -> None:

@@ -10,8 +10,8 @@ import kqueue
 from kqueue.client import Client, TopicPartition
 from kqueue.records.builder import BatchBuilder
 from kqueue.spark.source.options import SourceOptions, parse_options
-from kqueue.spark.source.planning import Range
-from kqueue.spark.source.reading import read_ranges
+from kqueue.spark.source.read_task import read_ranges
+from kqueue.spark.source.split_planner import OffsetRange
 
 BEGIN_MS = int(time.time()) * 1_000
 """Not long ago: older records would be deleted while a test looks."""
@@ -41,11 +41,11 @@ def options(broker: kqueue.Broker | None = None, *, streaming: bool = True, **gi
     return parse_options(texts, streaming=streaming)
 
 
-def rows(asked: SourceOptions, ranges: Iterable[Range]) -> list[Mapping[str, Any]]:
+def rows(asked: SourceOptions, ranges: Iterable[OffsetRange]) -> list[Mapping[str, Any]]:
     """What is read of these ranges."""
     return [row for found in read_ranges(asked, tuple(ranges)) for row in found.to_pylist()]
 
 
-def places(asked: SourceOptions, ranges: Iterable[Range]) -> list[tuple[str, int, int]]:
+def places(asked: SourceOptions, ranges: Iterable[OffsetRange]) -> list[tuple[str, int, int]]:
     """Topic, partition and offset of what is read."""
     return [(row["topic"], row["partition"], row["offset"]) for row in rows(asked, ranges)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kqueue.client.places import TopicPartition
+from kqueue.client.topic_partition import TopicPartition
 from kqueue.records.any_format import encode_set
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder

@@ -12,9 +12,9 @@ import pytest
 import kqueue
 from kqueue.client import Client, TopicPartition
 from kqueue.records.builder import BatchBuilder
-from kqueue.spark.source.folder import FolderWay
-from kqueue.spark.source.planning import Range
-from kqueue.spark.source.tracking import Tracker
+from kqueue.spark.source.file_reader import FileReader
+from kqueue.spark.source.micro_batch_planner import MicroBatchPlanner
+from kqueue.spark.source.split_planner import OffsetRange
 from kqueue.tests.spark.source.logs import BEGIN_MS, options, places, rows, send
 
 T0 = TopicPartition("t", 0)
@@ -29,7 +29,7 @@ def broker(tmp_path: Path) -> Iterator[kqueue.Broker]:
 def test_what_is_appended_and_rolled(broker: kqueue.Broker, tmp_path: Path) -> None:
     """Each record comes once, the last segment's after the broker has stopped."""
     broker.create_topic("t", 1, segment_bytes=1024)
-    query = Tracker(
+    query = MicroBatchPlanner(
         options(path=tmp_path / "data", subscribe="t", startingOffsets="earliest"), pause=lambda seconds: None
     )
 
@@ -65,7 +65,7 @@ def test_what_is_deleted(broker: kqueue.Broker, tmp_path: Path) -> None:
     for _ in range(200):
         send(broker, "t", 0, 3)
     asked = options(path=tmp_path / "data", subscribe="t", failOnDataLoss="false")
-    end = FolderWay(asked).latest([T0])[T0]
+    end = FileReader(asked).latest([T0])[T0]
 
     def delete() -> None:
         with Client(broker.bootstrap) as client:
@@ -75,13 +75,13 @@ def test_what_is_deleted(broker: kqueue.Broker, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         deleting, looks = pool.submit(delete), 0
         while not deleting.done() or not looks:
-            found = [offset for _, _, offset in places(asked, [Range("t", 0, 0, end)])]
+            found = [offset for _, _, offset in places(asked, [OffsetRange("t", 0, 0, end)])]
             assert found == list(range(found[0], end)), "what is left, in order and without a gap"
             looks += 1
         deleting.result()
-    begin = FolderWay(asked).earliest([T0])[T0]
+    begin = FileReader(asked).earliest([T0])[T0]
     assert 300 < begin <= 490
-    assert places(asked, [Range("t", 0, 0, end)])[-1] == ("t", 0, end - 1)
+    assert places(asked, [OffsetRange("t", 0, 0, end)])[-1] == ("t", 0, end - 1)
 
 
 def test_what_is_compacted(broker: kqueue.Broker, tmp_path: Path) -> None:
@@ -98,15 +98,15 @@ def test_what_is_compacted(broker: kqueue.Broker, tmp_path: Path) -> None:
             builder.append(BEGIN_MS + number, key, b"%d" % number)
             client.produce({T0: bytes(builder.build())})
     asked = options(path=tmp_path / "data", subscribe="t")
-    end = FolderWay(asked).latest([T0])[T0]
-    whole = rows(asked, [Range("t", 0, 0, end)])
+    end = FileReader(asked).latest([T0])[T0]
+    whole = rows(asked, [OffsetRange("t", 0, 0, end)])
     latest = {row["key"]: row["value"] for row in whole}
     assert len(whole) == end
 
     def looks(stop: list[bool]) -> int:
         count = 0
         while not stop or not count:
-            found = rows(asked, [Range("t", 0, 0, end)])
+            found = rows(asked, [OffsetRange("t", 0, 0, end)])
             assert {row["key"]: row["value"] for row in found} == latest
             assert [row["offset"] for row in found] == sorted({row["offset"] for row in found})
             count += 1
@@ -119,4 +119,4 @@ def test_what_is_compacted(broker: kqueue.Broker, tmp_path: Path) -> None:
             broker.clock.advance(minutes=2)
         stop.append(True)
         assert looking.result() > 0
-    assert len(rows(asked, [Range("t", 0, 0, end)])) < end / 2
+    assert len(rows(asked, [OffsetRange("t", 0, 0, end)])) < end / 2

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.errors import OptionError
-from kqueue.client.places import TopicPartition
+from kqueue.client.topic_partition import TopicPartition
 from kqueue.spark.source.offsets import (
     BEGIN,
     EARLIEST,
     IDS,
     LATEST,
-    Bound,
+    OffsetBound,
     from_json,
     ids_of,
     parse_assigned,
@@ -84,12 +84,12 @@ def test_offsets_have_the_ids_of_their_topics() -> None:
 @pytest.mark.parametrize(
     ("bound", "fixed"),
     [
-        (Bound("x", everywhere=EARLIEST), True),
-        (Bound("x", everywhere=LATEST), False),
-        (Bound("x", time=5), False),
-        (Bound("x", listed={TopicPartition("a", 0): 5}), True),
-        (Bound("x", listed={TopicPartition("a", 0): 5, TopicPartition("a", 1): LATEST}), False),
+        (OffsetBound("x", everywhere=EARLIEST), True),
+        (OffsetBound("x", everywhere=LATEST), False),
+        (OffsetBound("x", time=5), False),
+        (OffsetBound("x", listed={TopicPartition("a", 0): 5}), True),
+        (OffsetBound("x", listed={TopicPartition("a", 0): 5, TopicPartition("a", 1): LATEST}), False),
     ],
 )
-def test_what_means_the_same_tomorrow(bound: Bound, fixed: bool) -> None:
+def test_what_means_the_same_tomorrow(bound: OffsetBound, fixed: bool) -> None:
     assert bound.is_fixed is fixed

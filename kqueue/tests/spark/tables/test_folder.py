@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import FolderInUse, OptionError, PipelineFailed, StorageFailed
-from kqueue.spark.shapes import FLIGHTS, Field, Shape
+from kqueue.spark.event_schema import FLIGHTS, EventSchema, Field
 from kqueue.spark.tables.folder import Format, Tables, open_tables
 
 SOURCE = {"kafka.bootstrap.servers": "here:9092", "subscribe": "a,b"}
 
 
-def opened(folder: Path, shape: Shape = FLIGHTS, format: Format = "parquet", source: dict[str, str] = SOURCE) -> Tables:
+def opened(
+    folder: Path, shape: EventSchema = FLIGHTS, format: Format = "parquet", source: dict[str, str] = SOURCE
+) -> Tables:
     """Opened and closed again."""
     with open_tables(str(folder), shape, format, source) as tables:
         return tables
@@ -49,12 +51,12 @@ def test_two_at_once_are_told_apart(tmp_path: Path) -> None:
     opened(tmp_path)
 
 
-def changed(**fields: Any) -> Shape:
+def changed(**fields: Any) -> EventSchema:
     return dataclasses.replace(FLIGHTS, **fields)
 
 
 MORE = (*FLIGHTS.fields, Field("gate", "string", True))
-OTHER: dict[str, tuple[Shape, Format, dict[str, str]]] = {
+OTHER: dict[str, tuple[EventSchema, Format, dict[str, str]]] = {
     "made with format parquet, and this is delta": (FLIGHTS, "delta", SOURCE),
     "made with lateness 2 hours, and this is 3 hours": (changed(lateness="3 hours"), "parquet", SOURCE),
     "made with window 1 hour, and this is 1 day": (changed(window="1 day"), "parquet", SOURCE),

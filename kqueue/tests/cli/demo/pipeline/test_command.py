@@ -17,7 +17,7 @@ from kqueue.cli.demo.flights import Flight
 from kqueue.cli.demo.pipeline import command, story
 from kqueue.cli.demo.pipeline.truth import truth_of
 from kqueue.spark import java
-from kqueue.spark.jobs.hours import Seen
+from kqueue.spark.jobs.delay_results import DelayProgress
 
 LISTED = """
 import sys
@@ -113,7 +113,7 @@ def result(monkeypatch: pytest.MonkeyPatch, flights: list[Flight], told: list[Ev
         6,
         6,
         truth,
-        Seen(records=6, hours=2),
+        DelayProgress(records=6, hours=2),
         list(truth.hours.values()),
         [],
         stream_s=2.0,
@@ -121,7 +121,7 @@ def result(monkeypatch: pytest.MonkeyPatch, flights: list[Flight], told: list[Ev
         disk_bytes=1000,
     )
     monkeypatch.setattr(story, "run", lambda folder, screen, **how: made)
-    drawing: Any = importlib.import_module("kqueue.spark.jobs.delays_picture")
+    drawing: Any = importlib.import_module("kqueue.spark.jobs.delay_charts")
     monkeypatch.setattr(drawing, "draw", lambda file, gold, quarantined: file.touch())
     return made
 
@@ -147,8 +147,8 @@ def test_what_came_out_is_told(result: story.Result, tmp_path: Path) -> None:
     ("change", "words"),
     [
         ({"stored": 5}, "the topic holds 5 records after 6 were sent"),
-        ({"seen": Seen(records=5)}, "Spark read 5 records after 6 were sent"),
-        ({"seen": Seen(records=6, dropped=1)}, "1 events came after their hour was done"),
+        ({"seen": DelayProgress(records=5)}, "Spark read 5 records after 6 were sent"),
+        ({"seen": DelayProgress(records=6, dropped=1)}, "1 events came after their hour was done"),
         ({"gold": []}, "gold counts 0 flights, and there were 6"),
     ],
 )

@@ -11,7 +11,7 @@ from kqueue import Broker
 from kqueue.cli.demo.events import HOUR_MS, Event
 from kqueue.cli.demo.flights import Flight
 from kqueue.cli.demo.pipeline.sender import TOPIC, Sender, closing_event
-from kqueue.spark.jobs.hours import LATENESS_MS
+from kqueue.spark.jobs.delay_results import LATENESS_MS
 
 DEADLINE_S = 30.0
 

@@ -8,11 +8,16 @@ from rich.console import Console
 
 from kqueue.cli.demo.pipeline import screen as module
 from kqueue.cli.demo.pipeline.screen import Facts, StreamScreen, moment, reasons_text
-from kqueue.spark.jobs.hours import Seen
+from kqueue.spark.jobs.delay_results import DelayProgress
 
 REASONS = {"not JSON": 20, "late: told more than 2 hours after the event": 980}
 FACTS = Facts(
-    1_365_944_700_000, 120_000, 336_777, 18_000.0, 9_000.0, Seen(98_000, 1_365_937_200_000, 6200, 2080, REASONS)
+    1_365_944_700_000,
+    120_000,
+    336_777,
+    18_000.0,
+    9_000.0,
+    DelayProgress(98_000, 1_365_937_200_000, 6200, 2080, REASONS),
 )
 
 
@@ -45,7 +50,7 @@ def test_only_what_explains_is_cut_where_there_is_no_room() -> None:
     out = io.StringIO()
     screen = StreamScreen(Console(file=out, force_terminal=True, width=80))
     with screen:
-        screen.show(FACTS._replace(seen=Seen(quarantined={"x" * 200: 1})))
+        screen.show(FACTS._replace(seen=DelayProgress(quarantined={"x" * 200: 1})))
     last = plain(out.getvalue()).splitlines()
     assert "  Records read by Spark  " in "".join(last)
     assert re.search("In quarantine +1 +x+…", last[-1])
@@ -68,7 +73,7 @@ def test_without_a_terminal_a_line_comes_now_and_then(monkeypatch: pytest.Monkey
 
 
 def test_before_anything_is_known() -> None:
-    facts = Facts(None, 0, 0, 0.0, 0.0, Seen())
+    facts = Facts(None, 0, 0, 0.0, 0.0, DelayProgress())
     assert moment(None) == "–"
     assert facts.line().startswith("–: 0 events sent")
     assert [row[1] for row in facts.rows()] == ["–", "0", "0", "0", "0"]

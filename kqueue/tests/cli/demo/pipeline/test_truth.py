@@ -8,7 +8,7 @@ import pytest
 from kqueue.cli.demo.events import Event, Harm, Kind, events
 from kqueue.cli.demo.flights import Flight, Flights
 from kqueue.cli.demo.pipeline.truth import LATE_REASON, REASONS, Truth, complaints, truth_of
-from kqueue.spark.jobs.hours import AirportHour, Quarantined
+from kqueue.spark.jobs.delay_results import AirportHour, QuarantinedRecord
 
 
 def ms(text: str) -> int:
@@ -61,8 +61,8 @@ def truth(flights: list[Flight], told: list[Event]) -> Truth:
 
 
 ASIDE = [
-    Quarantined(0, 3, 7, b"{", "not JSON"),
-    Quarantined(0, 4, 8, b"late", "late: told more than 2 hours after the event"),
+    QuarantinedRecord(0, 3, 7, b"{", "not JSON"),
+    QuarantinedRecord(0, 4, 8, b"late", "late: told more than 2 hours after the event"),
 ]
 
 
@@ -100,12 +100,14 @@ def test_every_difference_in_gold_is_told(truth: Truth, changed: list[AirportHou
     [
         (ASIDE[1:], ["1 late or broken records are missing in quarantine"]),
         ([*ASIDE, ASIDE[0]], ["1 records too many are in quarantine"]),
-        ([*ASIDE, Quarantined(0, 5, 9, b"fine", "not JSON")], ["1 records too many are in quarantine"]),
+        ([*ASIDE, QuarantinedRecord(0, 5, 9, b"fine", "not JSON")], ["1 records too many are in quarantine"]),
         ([ASIDE[0]._replace(value=None), ASIDE[1]], ["1 late or broken records are missing", "1 records too many"]),
         ([ASIDE[0]._replace(reason="late"), ASIDE[1]], ["1 records in quarantine have a reason that does not fit ('late', where"]),
     ],
 )  # fmt: skip
-def test_every_difference_in_quarantine_is_told(truth: Truth, changed: list[Quarantined], words: list[str]) -> None:
+def test_every_difference_in_quarantine_is_told(
+    truth: Truth, changed: list[QuarantinedRecord], words: list[str]
+) -> None:
     found = complaints(truth, HOURS, changed)
     assert len(found) == len(words)
     assert all(any(part in complaint for complaint in found) for part in words)

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 from kqueue.records.record import ABORT, COMMIT
-from kqueue.spark.jobs.audit.gaps import COMPACTED, MARKER, MISSING, Gap, Span, holes, named
+from kqueue.spark.jobs.audit.gaps import COMPACTED, MARKER, MISSING, BatchSpan, Gap, holes, named
 
 LOG = [
-    Span(0, 9, 10),
-    Span(10, 19, 7),  # three were taken out of it
-    Span(20, 20, 1, control=COMMIT, producer=1),
-    Span(25, 29, 5, producer=2),  # 21 to 24: no batch
-    Span(30, 30, 1, control=ABORT, producer=2),
-    Span(31, 35, 5, producer=3),
-    Span(36, 36, 1, control=-1),
+    BatchSpan(0, 9, 10),
+    BatchSpan(10, 19, 7),  # three were taken out of it
+    BatchSpan(20, 20, 1, control=COMMIT, producer=1),
+    BatchSpan(25, 29, 5, producer=2),  # 21 to 24: no batch
+    BatchSpan(30, 30, 1, control=ABORT, producer=2),
+    BatchSpan(31, 35, 5, producer=3),
+    BatchSpan(36, 36, 1, control=-1),
 ]
 
 
@@ -35,7 +35,7 @@ def test_the_worst_reason_of_a_range_counts() -> None:
 
 
 def test_only_what_is_near_is_kept() -> None:
-    log = [Span(number, number, 1, control=COMMIT, producer=1) for number in range(0, 2_000, 2)]
+    log = [BatchSpan(number, number, 1, control=COMMIT, producer=1) for number in range(0, 2_000, 2)]
     found = holes(log, 0, 2_000, [(10, 13)])
     assert (found.markers, found.between) == (1_000, 1_000)
     assert found.ranges == [Gap(10, 11, MARKER), Gap(11, 12, MISSING), Gap(12, 13, MARKER)]
@@ -43,7 +43,9 @@ def test_only_what_is_near_is_kept() -> None:
 
 def test_a_look_that_begins_and_ends_within_batches() -> None:
     """Offsets outside are nobody's business; those inside of batches that are cut can't be told."""
-    found = holes([Span(0, 9, 10), Span(10, 10, 1, control=COMMIT, producer=1), Span(12, 20, 9)], 5, 15, [(10, 12)])
+    found = holes(
+        [BatchSpan(0, 9, 10), BatchSpan(10, 10, 1, control=COMMIT, producer=1), BatchSpan(12, 20, 9)], 5, 15, [(10, 12)]
+    )
     assert (found.markers, found.between) == (1, 1)
     assert holes([], 3, 3, []).between == 0
     assert holes([], 3, 8, [(3, 8)]).ranges == [Gap(3, 8, MISSING)]

@@ -1,0 +1,110 @@
+"""What a shape is. The texts in it are checked by `reading`, and what is SQL by `checking`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kqueue.base.errors import OptionError
+
+PLACE = ("topic", "partition", "offset")
+TAKEN = frozenset({*PLACE, "timestamp", "key", "value", "date", "event_time", "reason", "batch"})
+"""Columns that the tables have of themselves."""
+UNITS_S = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+SECONDS_MAX = 10 * 366 * 86_400
+DIGITS_MAX = 38  # of a decimal, in Spark
+_PART = re.compile(r"(\d{1,9}) (second|minute|hour|day|week)s?")
+_DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
+
+
+class Type(NamedTuple):
+    """`spark`: its type in tables. `shown`: what a value is, in words. `kinds`: what it may be in
+    JSON, as Spark words that. `places`: of a decimal, how many digits stand after the point.
+    """
+
+    spark: str
+    shown: str
+    kinds: tuple[str, ...]
+    places: int = 0
+
+
+TYPES: dict[str, Type] = {
+    "bigint": Type("bigint", "whole number", ("BIGINT",)),
+    "int": Type("int", "whole number", ("BIGINT",)),
+    "double": Type("double", "number", ("BIGINT", "DOUBLE", "DECIMAL")),
+    "string": Type("string", "text", ("STRING",)),
+    "boolean": Type("boolean", "true or false", ("BOOLEAN",)),
+    "date": Type("date", "day", ("STRING",)),
+    "timestamp": Type("timestamp", "time", ("STRING",)),
+    "timestamp_ms": Type("timestamp", "time in ms", ("BIGINT",)),
+}
+
+
+def type_of(name: str) -> Type | None:
+    """The type of this name, None: there is none. ``decimal(10,2)`` is one as well."""
+    found = _DECIMAL.fullmatch(name)
+    if found is None:
+        return TYPES.get(name)
+    digits, places = int(found[1]), int(found[2])
+    if not 1 <= digits <= DIGITS_MAX or places > digits:
+        return None
+    shown = f"number of {digits} digits, {places} of them after the point"
+    return Type(f"decimal({digits},{places})", shown, ("BIGINT", "DECIMAL"), places)
+
+
+class Field(NamedTuple):
+    """A field of an event: its name, the name of its type, and whether it may be null or missing."""
+
+    name: str
+    type: str
+    nullable: bool = False
+
+    @property
+    def kind(self) -> Type:
+        found = type_of(self.type)
+        assert found is not None, f"a shape has types that there are, found {self.type!r}"
+        return found
+
+
+@dataclass(frozen=True)
+class EventSchema:
+    """One kind of event, and the table of counts that is made of it.
+
+    Attributes:
+        fields: in the order of the table's columns.
+        id: the field that tells events apart; the same one again is the same event, told again.
+        time: fields of times; the first that is not null is when an event happened.
+        by: fields by which `gold` counts; none: all together.
+        rules: what is told of an event that breaks one -> a condition in SQL; null counts as kept.
+        gold: column -> an aggregate in SQL.
+        window: how much time a row of gold covers: ``1 hour``, ``1 day``.
+        lateness: how long after its event a record may be told.
+    """
+
+    fields: tuple[Field, ...]
+    id: str
+    time: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    rules: Mapping[str, str] = field(default_factory=dict)
+    gold: Mapping[str, str] = field(default_factory=lambda: {"events": "count(*)"})
+    window: str = "1 hour"
+    lateness: str = "2 hours"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.fields)
+
+
+def seconds_of(text: str, what: str) -> int:
+    """How long ``2 hours`` or ``1 hour 30 minutes`` is. Args: what: names it in errors. Raises
+    OptionError: it is no such time.
+    """
+    parts = list(_PART.finditer(text))
+    seconds = sum(int(part[1]) * UNITS_S[part[2]] for part in parts)
+    if " ".join(part[0] for part in parts) != text or not 0 < seconds <= SECONDS_MAX:
+        raise OptionError(
+            f"{what}: expected a time such as '30 minutes', '2 hours' or '1 day 12 hours', ten years at most, found {text!r}"
+        )
+    return seconds

@@ -1,0 +1,88 @@
+"""Has Spark look at the SQL of a shape before anything is read or written: its parser and analyzer
+know best.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from kqueue.base.errors import OptionError
+from kqueue.spark import transforms
+from kqueue.spark.event_schema.schema import EventSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RECORDS = {
+    "key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp",
+}  # fmt: skip
+WORDS_MAX = 400
+
+
+def no_records(spark: SparkSession) -> DataFrame:
+    """An empty frame with the columns of the source."""
+    return _empty(spark, RECORDS)
+
+
+def _empty(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
+    return spark.range(0).selectExpr(*(f"cast(null as {type}) as {name}" for name, type in columns.items()))
+
+
+def check(spark: SparkSession, shape: EventSchema) -> None:
+    """Raises OptionError: a rule or an aggregate is no SQL, or none that can stand there; one
+    sentence.
+    """
+    bare = dataclasses.replace(shape, rules={})
+    columns = dict(transforms.silver(transforms.bronze(no_records(spark)), bare).dtypes)
+    silver, events = _empty(spark, columns), _empty(spark, {**RECORDS, **columns})
+
+    def rules(chosen: Mapping[str, str]) -> None:
+        _check_steady(events.where(functools.reduce(operator.and_, map(F.expr, chosen.values()), F.lit(True))))
+
+    def gold(chosen: Mapping[str, str]) -> None:
+        transforms.gold(silver, dataclasses.replace(bare, gold=chosen))
+
+    _each_if_not_all("rules", shape.rules, rules)
+    _each_if_not_all("gold", shape.gold, gold)
+
+
+def _each_if_not_all(key: str, all_of_it: Mapping[str, str], check: Callable[[Mapping[str, str]], None]) -> None:
+    """All at once is quicker; one by one it is known which is wrong."""
+    try:
+        check(all_of_it)
+        return
+    except (PySparkException, OptionError):
+        pass
+    for words, sql in all_of_it.items():
+        try:
+            check({words: sql})
+        except PySparkException as error:
+            raise OptionError(f"{key}: {words!r}: {plain(error)}") from None
+        except OptionError as error:
+            raise OptionError(f"{key}: {words!r}: {error}") from None
+    check(all_of_it)
+
+
+def _check_steady(frame: DataFrame) -> None:
+    """Raises OptionError: a rule would say one thing where silver is written, and another where
+    quarantine is.
+    """
+    plan = frame._jdf.queryExecution().analyzed()
+    now = frame.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+    if not plan.deterministic() or plan.containsPattern(now):
+        raise OptionError("it hangs on chance or on the time of the day; an event is right or wrong by itself")
+
+
+def plain(error: PySparkException) -> str:
+    """What Spark says, on one line, without its classes of errors, plans and stacks."""
+    text = re.split(r"\n== |;\n'|JVM stacktrace|SQLSTATE:", str(error))[0]
+    text = re.sub(r"^\[[\w.]+\]\s*", "", text.strip())
+    return " ".join(text.split())[:WORDS_MAX].rstrip(" .;")

@@ -1,0 +1,92 @@
+"""What is known of topics beside their records: whether compaction may have taken some. Knows no
+Spark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Collection
+from pathlib import Path
+
+from kqueue.base.errors import BrokerRefused, CorruptIndex, StorageFailed
+from kqueue.broker.kafka_metadata import METADATA_TOPIC, read_topics
+from kqueue.broker.topics import PREFIX
+from kqueue.client.topic_partition import TopicPartition
+from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, decode_offsets
+from kqueue.metadata.sqlite import FILE_NAME
+from kqueue.spark.source.broker_reader import BrokerReader
+from kqueue.spark.source.file_reader import FileReader
+from kqueue.spark.source.record_reader import RecordReader
+
+POLICY = "cleanup.policy"
+DEFAULT = "delete"
+
+
+class CompactionState:
+    """policies: the cleanup.policy of each topic, where it is known. cleaned: how far compaction
+    has come in each partition.
+    """
+
+    def __init__(self, policies: dict[str, str], cleaned: dict[TopicPartition, int]) -> None:
+        self.policies = policies
+        self.cleaned = cleaned
+
+    def may_have_taken(self, place: TopicPartition) -> bool:
+        """Whether whole batches of a partition may have been taken by compaction."""
+        return "compact" in self.policies.get(place.topic, DEFAULT) or place in self.cleaned
+
+
+def compaction(way: RecordReader, topics: Collection[str]) -> CompactionState:
+    """Ask the brokers, or the folder: its metadata (kqueue's or Kafka's own) and the checkpoint of
+    Kafka's cleaner.
+    """
+    if isinstance(way, BrokerReader):
+        return CompactionState(_of_brokers(way, topics), {})
+    assert isinstance(way, FileReader)
+    return CompactionState(_of_folder(way), _cleaned(way))
+
+
+def _of_brokers(way: BrokerReader, topics: Collection[str]) -> dict[str, str]:
+    try:
+        found = way.client.configs(topics, [POLICY]) if topics else {}
+    except BrokerRefused:  # who may read may not be allowed to see settings
+        return {}
+    return {topic: values[POLICY].value or DEFAULT for topic, values in found.items() if POLICY in values}
+
+
+def _of_folder(way: FileReader) -> dict[str, str]:
+    found = {}
+    for name, value in _stored(Path(str(way.storage.location), FILE_NAME)):
+        with contextlib.suppress(ValueError, AttributeError):
+            found[name] = str(json.loads(value)["configs"].get(POLICY) or DEFAULT)
+    folder = f"{METADATA_TOPIC}-0"
+    if way.storage.exists(folder):
+        for topic in read_topics(way.storage, folder).by_id.values():
+            found.setdefault(topic.name, topic.configs.get(POLICY) or DEFAULT)
+    return found
+
+
+def _stored(path: Path) -> list[tuple[str, bytes]]:
+    """The topics in the metadata store of kqueue, opened to be read only: it may be a running
+    broker's. None where it can't be.
+    """
+    if not path.is_file():
+        return []
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            rows = db.execute("SELECT key, value FROM entries WHERE key LIKE ?", (f"{PREFIX}%",)).fetchall()
+    except sqlite3.Error:
+        return []
+    return [(str(key).removeprefix(PREFIX), value) for key, value in rows]
+
+
+def _cleaned(way: FileReader) -> dict[TopicPartition, int]:
+    try:
+        return {
+            TopicPartition(*place): offset
+            for place, offset in decode_offsets(way.storage.read(CLEANER_OFFSETS)).items()
+        }
+    except (FileNotFoundError, CorruptIndex, StorageFailed):
+        return {}

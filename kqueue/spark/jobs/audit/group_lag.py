@@ -1,0 +1,166 @@
+"""How far consumer groups are behind: from a broker, or from the offsets in a folder. Knows no
+Spark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kqueue.base.errors import KqueueError, MalformedMessage, NotALogFolder, OptionError, StorageFailed
+from kqueue.base.names import did_you_mean
+from kqueue.client.topic_partition import TopicPartition
+from kqueue.groups.records import read_key, read_offset
+from kqueue.groups.schemas import OffsetCommitKey
+from kqueue.log_tools.folder import LogFolder
+from kqueue.log_tools.segments import Unit
+from kqueue.records.any_format import entry_records, iter_any_batches
+from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
+from kqueue.records.record import Record
+from kqueue.spark.source.broker_reader import BrokerReader
+from kqueue.spark.source.file_reader import FileReader
+from kqueue.spark.source.offsets import Offsets
+from kqueue.spark.source.record_reader import RecordReader
+
+OFFSETS_TOPIC = "__consumer_offsets"
+FETCH_BYTES = 64 * 1024
+Committed = dict[str, Offsets]
+
+
+class GroupLag(NamedTuple):
+    """A group in a partition. lag: offsets that it has not committed, deleted ones left out.
+    deleted: offsets that were deleted before it got to them. ahead: how far it is beyond the end
+    (the topic was made anew). oldest_ms: the time of the first record that it has not committed;
+    None: there is none, or it has no time.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    committed: int
+    end: int
+    lag: int
+    deleted: int
+    ahead: int
+    oldest_ms: int | None
+
+    def age_ms(self, now_ms: int) -> int | None:
+        """How long the first record that is not committed has been waiting; None: there is none, or
+        it has no time.
+        """
+        return None if self.oldest_ms is None else max(now_ms - self.oldest_ms, 0)
+
+
+def group_lags(
+    way: RecordReader, groups: Sequence[str], earliest: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> list[GroupLag]:
+    """Of each group in each of these partitions that it has committed anything for; sorted.
+
+    Args: groups: None named: all that have. Raises: OptionError: a group was named that has
+    committed nothing, for any topic. ClientError, StorageFailed.
+    """
+    committed = _of_broker(way, groups) if isinstance(way, BrokerReader) else _of_folder(way, groups)
+    found = []
+    for group, offsets in sorted(committed.items()):
+        for place, offset in sorted(offsets.items()):
+            if place in ends:
+                found.append(_lag(way, group, place, offset, earliest.get(place, 0), ends[place]))
+    return found
+
+
+def _lag(way: RecordReader, group: str, place: TopicPartition, offset: int, start: int, end: int) -> GroupLag:
+    if (
+        isinstance(way, FileReader) and offset > end
+    ):  # groups of a broker at work are in its last segment, which we leave alone
+        with contextlib.suppress(NotALogFolder, StorageFailed, FileNotFoundError):
+            end = max(end, LogFolder(way.storage, f"{place.topic}-{place.partition}").end_offset)
+    next_offset = max(offset, start)
+    oldest = _first_time(way, place, next_offset, end) if next_offset < end else None
+    return GroupLag(
+        group, *place, offset, end, max(end - next_offset, 0), max(start - offset, 0), max(offset - end, 0), oldest
+    )
+
+
+def _of_broker(way: BrokerReader, groups: Sequence[str]) -> Committed:
+    there = way.client.groups()
+    _check(groups, there, f"on {way.client.options.bootstrap}")
+    return {
+        name: {place: one.offset for place, one in way.client.committed(name, stable=False).items()}
+        for name in groups or there
+    }
+
+
+def _check(groups: Iterable[str], there: Iterable[str], where: str) -> None:
+    for name in groups:
+        if name not in there:
+            raise OptionError(f"there is no group {name!r} {where}{did_you_mean(name, there)}")
+
+
+def _of_folder(way: RecordReader, groups: Sequence[str]) -> Committed:
+    """What the records of `__consumer_offsets` come to; none where the folder does not have it."""
+    assert isinstance(way, FileReader)
+    found: Committed = {}
+    for entry in way.storage.list(""):
+        topic, _, number = entry.name.rpartition("-")
+        if entry.is_folder and topic == OFFSETS_TOPIC and number.isdecimal():
+            _read_into(found, LogFolder(way.storage, entry.name))
+    _check(groups, found, f"in {way.storage.location}")
+    return {name: found[name] for name in groups or found}
+
+
+def _read_into(found: Committed, log: LogFolder) -> None:
+    for record in log.records(isolation="read_committed", on_damage="skip"):
+        try:
+            key = read_key(record.key) if record.key is not None else None
+            if not isinstance(key, OffsetCommitKey):
+                continue
+            offsets, place = found.setdefault(key.group, {}), TopicPartition(key.topic, key.partition)
+            if record.value is None:
+                offsets.pop(place, None)
+            else:
+                offsets[place] = read_offset(record.value).offset
+        except MalformedMessage:
+            continue
+
+
+def _first_time(way: RecordReader, place: TopicPartition, offset: int, end: int) -> int | None:
+    """The time of the first record from an offset on; a look that fails says nothing."""
+    try:
+        record = (
+            _in_folder(way, place, offset, end) if isinstance(way, FileReader) else _on_wire(way, place, offset, end)
+        )
+    except (KqueueError, FileNotFoundError):
+        return None
+    return None if record is None or record.timestamp < 0 else record.timestamp
+
+
+def _in_folder(way: FileReader, place: TopicPartition, offset: int, end: int) -> Record | None:
+    log = LogFolder(way.storage, f"{place.topic}-{place.partition}")
+    return next(log.records(start_offset=offset, end_offset=end, check=False), None)
+
+
+def _on_wire(way: RecordReader, place: TopicPartition, offset: int, end: int) -> Record | None:
+    assert isinstance(way, BrokerReader)
+    while offset < end:
+        records = way.client.fetch(
+            {place: offset}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=1
+        )[place].records
+        begin = offset
+        for position, unit in iter_any_batches(records):
+            if not (isinstance(unit, BatchHeader) and unit.is_control):
+                for record in _records(records, position, unit):
+                    if record.offset >= begin:
+                        return record
+            offset = unit.next_offset
+        if offset == begin:
+            return None
+    return None
+
+
+def _records(buf: memoryview, position: int, unit: Unit) -> Iterator[Record]:
+    return (
+        iter_records(buf, position)
+        if isinstance(unit, BatchHeader)
+        else iter(entry_records(unit, DECOMPRESSED_BYTES_MAX))
+    )

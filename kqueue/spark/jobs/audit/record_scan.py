@@ -1,0 +1,201 @@
+"""The one pass over all records: what Spark does of it.
+
+    records -> slim: place, offset, time, hash of the content, … -> seen: the same rows, and between them summaries of what went by
+            -> groups of rows that are equal in place, time and hash -> summaries, and how many are repeated
+
+Hashes are grouped by Spark, which spills what does not fit into memory; nothing else grows with the
+number of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as F
+
+from kqueue.client.topic_partition import TopicPartition
+from kqueue.spark.jobs.audit.partition_summary import Columns, PartitionSummary, from_json, summarize
+from kqueue.spark.source.split_planner import OffsetRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+SEEN = "place int, ms bigint, content bigint, offset bigint, summary string"
+ROWS = "topic string, partition int, offset bigint, ms bigint, content bigint, key_hash bigint, key_bytes int, value_bytes int"
+
+
+class DuplicateRecords(NamedTuple):
+    """rows: records that are equal to an earlier one. first, again: offsets of the first that has
+    equals, and of the last of these.
+    """
+
+    rows: int
+    first: int
+    again: int
+
+
+class ScanResult(NamedTuple):
+    """By partition: what went by, in stretches, and what is repeated; those without records, or
+    without repeated ones, are left out.
+    """
+
+    stretches: Mapping[TopicPartition, list[PartitionSummary]]
+    repeated: Mapping[TopicPartition, DuplicateRecords]
+
+
+class PlannedPartition(NamedTuple):
+    """A partition that is read: its number, its offsets, and where tasks may begin with it."""
+
+    number: int
+    range: OffsetRange
+    edges: tuple[int, ...]
+
+
+def counted(records: DataFrame, ranges: Sequence[OffsetRange], rows_max: int) -> ScanResult:
+    """Look at records.
+
+    Args: records: with headers. ranges: what they were read from, one of each partition. rows_max:
+    the maxRecordsPerPartition with which.
+    """
+    plan = {one.place: PlannedPartition(number, one, _edges(one, rows_max)) for number, one in enumerate(ranges)}
+    places = [one.place for one in ranges]
+    stretches: dict[TopicPartition, list[PartitionSummary]] = {}
+    repeated: dict[TopicPartition, DuplicateRecords] = {}
+    for row in equal(slim(records).mapInArrow(watch(plan), SEEN)).collect():
+        place = places[row.place]
+        if row.summary is not None:
+            stretches.setdefault(place, []).append(from_json(row.summary))
+        else:
+            repeated[place] = DuplicateRecords(row.repeated, row.example["first"], row.example["again"])
+    return ScanResult(stretches, repeated)
+
+
+def slim(records: DataFrame) -> DataFrame:
+    """Records with numbers alone, as `ROWS`; `content` is a hash of key, value, headers and time,
+    and null is no empty text.
+    """
+    nulls = [F.col(name).isNull() for name in ("key", "value")]
+    return records.select(
+        "topic",
+        "partition",
+        "offset",
+        F.unix_millis("timestamp").alias("ms"),
+        F.xxhash64("key", "value", "headers", "timestamp", *nulls).alias("content"),
+        F.when(F.col("key").isNotNull(), F.xxhash64("key")).alias("key_hash"),
+        F.octet_length("key").alias("key_bytes"),
+        F.octet_length("value").alias("value_bytes"),
+    )
+
+
+def _edges(one: OffsetRange, rows_max: int) -> tuple[int, ...]:
+    """As the source cuts a partition (`planning`): what lies between two pieces is another task's,
+    and not missing.
+    """
+    pieces = -(-one.size // rows_max)
+    return tuple(one.start + one.size * number // pieces for number in range(1, pieces))
+
+
+def watch(
+    plan: Mapping[TopicPartition, PlannedPartition],
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow`: rows as `SEEN` out of `ROWS`. After the rows of a task comes a summary for
+    each piece of a partition.
+    """
+
+    def seen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        now: tuple[tuple[TopicPartition, int], PartitionSummary] | None = None
+        for batch in batches:
+            for where, rows in _runs(batch, plan):
+                number, one, _ = plan[where[0]]
+                stretch = summarize(_columns(rows), one.start, one.end)
+                if now is not None and now[0] == where and now[1].last < stretch.first:
+                    now = where, now[1].plus(stretch)
+                else:
+                    if now is not None:
+                        yield _summary(plan[now[0][0]].number, now[1])
+                    now = where, stretch
+                yield _rows(number, rows)
+        if now is not None:
+            yield _summary(plan[now[0][0]].number, now[1])
+
+    return seen
+
+
+def equal(seen: DataFrame) -> DataFrame:
+    """place, summary; or, with a summary of null, repeated (how many records of the place are) and
+    an example of two equal offsets.
+    """
+    groups = seen.groupBy("place", "ms", "content", "summary").agg(
+        F.count("*").alias("rows"), F.min("offset").alias("first"), F.max("offset").alias("again")
+    )
+    told = groups.where("rows > 1 or summary is not null").groupBy("place", "summary")
+    return told.agg(F.sum(F.col("rows") - 1).alias("repeated"), F.min(F.struct("first", "again")).alias("example"))
+
+
+def _runs(
+    batch: pa.RecordBatch, plan: Mapping[TopicPartition, PlannedPartition]
+) -> Iterator[tuple[tuple[TopicPartition, int], pa.RecordBatch]]:
+    """The rows of each partition, and of each piece of it, where they follow each other."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    if not batch.num_rows:
+        return
+    topic, partition = batch.column("topic"), batch.column("partition")
+    changed = pc.or_(pc.not_equal(topic[1:], topic[:-1]), pc.not_equal(partition[1:], partition[:-1]))
+    edges = [0, *(np.flatnonzero(changed.to_numpy(zero_copy_only=False)) + 1).tolist(), batch.num_rows]
+    for begin, end in pairwise(edges):
+        place = TopicPartition(topic[begin].as_py(), partition[begin].as_py())
+        offset = batch.column("offset")[begin:end].to_numpy(zero_copy_only=False)
+        piece: Any = np.searchsorted(np.array(plan[place].edges, np.int64), offset, side="right")
+        cuts = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), end - begin]
+        for left, right in pairwise(cuts):
+            yield (place, int(piece[left])), batch.slice(begin + left, right - left)
+
+
+def _columns(rows: pa.RecordBatch) -> Columns:
+    import numpy as np
+    import pyarrow.compute as pc
+
+    def whole(name: str) -> np.ndarray:
+        found: np.ndarray = (
+            pc.fill_null(rows.column(name), 0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        )
+        return found
+
+    def there(name: str) -> np.ndarray:
+        found: np.ndarray = rows.column(name).is_valid().to_numpy(zero_copy_only=False)
+        return found
+
+    return Columns(
+        whole("offset"),
+        whole("ms"),
+        whole("key_hash"),
+        whole("key_bytes"),
+        whole("value_bytes"),
+        there("ms"),
+        there("key_hash"),
+        there("value_bytes"),
+    )
+
+
+def _rows(number: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    count = rows.num_rows
+    place = pa.array([number], pa.int32()).take(pa.nulls(count, pa.int8()).fill_null(0))
+    columns = [place, rows.column("ms"), rows.column("content"), rows.column("offset"), pa.nulls(count, pa.string())]
+    return pa.RecordBatch.from_arrays(columns, names=["place", "ms", "content", "offset", "summary"])
+
+
+def _summary(number: int, stretch: PartitionSummary) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    row = {"place": number, "ms": None, "content": stretch.first, "offset": stretch.first, "summary": stretch.to_json()}
+    types = (pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.string())
+    return pa.RecordBatch.from_arrays(
+        [pa.array([value], kind) for value, kind in zip(row.values(), types, strict=True)], names=list(row)
+    )

@@ -1,0 +1,109 @@
+"""The second and the third step of writing exactly once: to decide what makes a batch, and to copy
+it. Knows no Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable, Sequence
+
+from kqueue.base.errors import BrokerRefused, ClientError, StagingLost
+from kqueue.client import Client, TopicPartition
+from kqueue.spark.sink.batch_copy import copied_counts, copy
+from kqueue.spark.sink.journal import (
+    JOURNAL,
+    DecidedBatch,
+    Journal,
+    JournalState,
+    PartitionBatches,
+    StagedBatch,
+    bounds,
+    decided_entry,
+    done_entry,
+)
+from kqueue.spark.sink.producer_pipeline import after
+from kqueue.wire.error_codes import ErrorCode
+
+logger = logging.getLogger("kqueue.spark")
+
+
+def commit(client: Client, query_id: str, batch_id: int, staged: Sequence[StagedBatch] | None) -> None:
+    """Have a batch where it belongs, once, whatever was done for it before, and by whom.
+
+    Args: staged: what the tasks staged; None: one of them found the batch decided, and staged
+    nothing. Raises: ClientError: it may be called again, by whom ever. StagingLost.
+    """
+    journal = Journal(client, query_id)
+    state = journal.read()
+    while state.decided is not None and state.decided.batch_id < batch_id:
+        state = _finish(journal, state, resumed=True)
+    if batch_id <= state.done:
+        return
+    writer = ""
+    if state.decided is None:
+        if staged is None:
+            raise StagingLost(
+                f"a task found batch {batch_id} in the journal {journal.place}, where it is no more; start the query again"
+            )
+        if not staged:
+            return
+        writer = uuid.uuid4().hex
+        journal.append(decided_entry(_decide(client, state, batch_id, writer, staged)))
+        state = journal.read()
+    if state.decided is not None:
+        _finish(journal, state, resumed=state.decided.writer != writer)
+
+
+def _decide(
+    client: Client, state: JournalState, batch_id: int, writer: str, staged: Iterable[StagedBatch]
+) -> DecidedBatch:
+    by_place: dict[TopicPartition, list[StagedBatch]] = {}
+    for one in sorted(staged, key=lambda one: (one.shelf, one.offset)):
+        by_place.setdefault(TopicPartition(*one.place), []).append(one)
+    producer = state.producer or client.init_producer()
+    parts = (
+        PartitionBatches(place, bounds(client, place)[1], state.sequences.get(place, 0), tuple(mine))
+        for place, mine in sorted(by_place.items())
+    )
+    return DecidedBatch(batch_id, writer, producer, tuple(parts))
+
+
+def _finish(journal: Journal, state: JournalState, *, resumed: bool) -> JournalState:
+    """Copy what was decided, say that it is done, and let go of it. `resumed`: somebody may have
+    copied some of it before.
+    """
+    decided = state.decided
+    assert decided is not None
+    _copy_all(journal, decided, copied_counts(journal.client, decided) if resumed else {})
+    sequences = {part.place: after(part.sequence, part.rows) for part in decided.parts}
+    journal.append(done_entry(state, sequences))
+    now = journal.read()
+    _let_go(journal, decided, now)
+    return now
+
+
+def _copy_all(journal: Journal, decided: DecidedBatch, copied: dict[TopicPartition, int]) -> None:
+    """Copy, and look again where somebody else has gone on with it meanwhile. Raises: as `commit`."""
+    while True:
+        try:
+            copy(journal, decided, copied)
+        except BrokerRefused as error:
+            further = copied_counts(journal.client, decided)
+            if error.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or further == copied:
+                raise
+            copied = further
+        else:
+            return
+
+
+def _let_go(journal: Journal, decided: DecidedBatch, now: JournalState) -> None:
+    """Others may have gone on: what the journal says counts, and not where we wrote."""
+    before = {JOURNAL: now.done_at}
+    for part in decided.parts:
+        for one in part.batches:
+            before[one.shelf] = max(before.get(one.shelf, 0), one.offset + one.rows)
+    try:
+        journal.drop(before)
+    except ClientError as error:
+        logger.warning("what was staged in %s is done with, but could not be dropped: %s", journal.topic, error)

@@ -1,0 +1,134 @@
+"""From rows to batches: gathers what goes to each partition until that makes batches. Knows no
+Spark.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kqueue.base.errors import InvalidRecord, RowRefused
+from kqueue.client import TopicPartition
+from kqueue.records.arrow.encoder import ProducerArgs, encode_batches
+from kqueue.records.arrow.engine import EngineName, load_compiled_engine
+from kqueue.spark.sink.columns import check_headers, record_columns, topics_of
+from kqueue.spark.sink.options import SinkOptions
+from kqueue.spark.sink.row_partitioning import TargetTopic, TargetTopics, partition_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+GATHER_BYTES = 16 * 1024 * 1024
+ROWS_FEW = 20_000
+"""So many are placed and encoded by plain Python sooner than numba is imported."""
+
+
+class ReadyBatch(NamedTuple):
+    """A batch for a partition, and how many it has. `target`: where it is to go in the end, if it
+    is staged first.
+    """
+
+    place: TopicPartition
+    batch: bytearray
+    rows: int
+    target: TopicPartition | None = None
+
+
+class SequenceAllocator(Protocol):
+    """Says which producer's, and with which sequence, the next batch of a partition is."""
+
+    def next_of(self, place: TopicPartition) -> ProducerArgs: ...
+
+    def took(self, place: TopicPartition, count: int) -> None:
+        """A batch of so many rows was made for it."""
+        ...
+
+
+class EngineSelector:
+    """Which loops a process uses: those that cost an import once it has seen many rows, in one task
+    or in several.
+    """
+
+    def __init__(self) -> None:
+        self._rows = 0
+
+    def choose(self, asked: EngineName, rows: int) -> EngineName:
+        """The engine for the next rows. Args: asked: by the option encoder."""
+        self._rows += rows
+        if asked != "auto":
+            return asked
+        return "python" if load_compiled_engine(asked, 1 if self._rows < ROWS_FEW else None) is None else "fast"
+
+
+ENGINES = EngineSelector()
+
+
+class Batcher:
+    """Takes rows, gives batches. `sequences`: whose batches they are; None: nobody's."""
+
+    def __init__(self, targets: TargetTopics, options: SinkOptions, sequences: SequenceAllocator | None) -> None:
+        self._targets = targets
+        self._options = options
+        self._sequences = sequences
+        self._rows: dict[TopicPartition, list[pa.RecordBatch]] = {}
+        self._gathered = 0
+        self._engine: EngineName = options["encoder"]
+
+    def batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[ReadyBatch]:
+        """The batches of all these rows. Raises: as `add`."""
+        for some in rows:
+            yield from self.add(some)
+        yield from self.flush()
+
+    def add(self, rows: pa.RecordBatch) -> Iterator[ReadyBatch]:
+        """Take rows; batches come once enough of them are there.
+
+        Raises: RowRefused: a row can't be written: no such topic or partition, a header without a
+        key, larger than its topic takes.
+        """
+        if not rows.num_rows:
+            return
+        check_headers(rows)
+        self._engine = ENGINES.choose(self._options["encoder"], rows.num_rows)
+        topic = self._options.topic
+        for name, part in [(topic, rows)] if topic is not None else topics_of(rows):
+            for place, mine in partition_rows(self._targets.get(name), part, self._engine):
+                self._rows.setdefault(place, []).append(record_columns(mine))
+        self._gathered += rows.nbytes
+        if self._gathered >= GATHER_BYTES:
+            yield from self.flush()
+
+    def flush(self) -> Iterator[ReadyBatch]:
+        """Batches of all that is left."""
+        gathered, self._rows, self._gathered = self._rows, {}, 0
+        for place, parts in gathered.items():
+            yield from self._encode(self._targets.get(place.topic), place, parts)
+
+    def _encode(self, target: TargetTopic, place: TopicPartition, parts: list[pa.RecordBatch]) -> Iterator[ReadyBatch]:
+        import pyarrow as pa
+
+        most = min(self._options["kafka.batch.size"], max(target.batch_bytes_max - target.batch_bytes_max // 64, 1))
+        producer = self._sequences.next_of(place) if self._sequences is not None else ProducerArgs()
+        producer["codec"] = target.codec
+        now_ms = time.time_ns() // 1_000_000
+        table = pa.Table.from_batches(parts)
+        try:
+            for batch, count in encode_batches(
+                table, batch_bytes=most, default_ms=now_ms, engine=self._engine, **producer
+            ):
+                if len(batch) > target.batch_bytes_max:
+                    raise RowRefused(_too_large(target, place, len(batch), count))
+                if self._sequences is not None:
+                    self._sequences.took(place, count)
+                yield ReadyBatch(place, batch, count)
+        except InvalidRecord as error:
+            raise RowRefused(f"a row for {place} can't be a record: {error}") from None
+
+
+def _too_large(target: TargetTopic, place: TopicPartition, size: int, count: int) -> str:
+    what = "a row" if count == 1 else f"a batch of {count} rows"
+    return (
+        f"{what} for {place} takes {size} bytes as a batch, and its topic takes {target.batch_bytes_max} at most: "
+        f"raise max.message.bytes of topic {target.name!r}, or write smaller {'rows' if count == 1 else 'batches (kafka.batch.size)'}"
+    )

@@ -1,0 +1,249 @@
+"""The way over the wire: whole batches are fetched as bytes, and decoded where they are wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+from kqueue.base.errors import BadAnswer, BrokerRefused, ClientError, CorruptBatch, FetchOutOfRange, OptionError
+from kqueue.base.names import uuid_text
+from kqueue.client import EARLIEST, LATEST, Client, ClusterMetadata, FetchedRecords, OffsetAndTimestamp, TopicPartition
+from kqueue.client.deadline import Deadline
+from kqueue.client.metadata import NO_ID
+from kqueue.records.any_format import iter_any_batches
+from kqueue.records.arrow.contract import ColumnChunk, RecordRange
+from kqueue.records.arrow.decoder import ColumnDecoder
+from kqueue.records.batch import BatchHeader
+from kqueue.spark.source.offsets import Offsets
+from kqueue.spark.source.options import SourceOptions, TopicSelection
+from kqueue.spark.source.record_reader import MEND, DataLossHandler, missing_topic, recreated_topic
+from kqueue.spark.source.split_planner import OffsetRange
+from kqueue.wire.error_codes import ErrorCode
+
+P = ParamSpec("P")
+T = TypeVar("T")
+FETCH_BYTES_MIN = 64 * 1024
+ROW_BYTES_GUESS = 1_000
+MISSING = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+
+
+class BrokerReader:
+    """See `RecordReader`. Raises ClientError where the brokers can't be reached in
+    `kafka.default.api.timeout.ms`, or refuse.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.client = Client(options.client)
+        self._isolation = options.isolation
+        self._fetch_bytes: int = options["kafka.max.partition.fetch.bytes"]
+
+    def close(self) -> None:
+        self.client.close()
+
+    def find(self, topics: TopicSelection, *, strict: bool) -> list[TopicPartition]:
+        if topics.names is None and topics.assigned is None:
+            pattern = topics.pattern or ".*"
+            return sorted(
+                place
+                for topic in self.client.metadata(pattern=re.compile(pattern)).topics.values()
+                for place in topic.places
+            )
+        wanted = topics.names or tuple(dict.fromkeys(place.topic for place in topics.assigned or ()))
+        found = self._metadata(wanted)
+        if strict:
+            for name in wanted:
+                if name not in found.topics:
+                    raise OptionError(missing_topic(name, found.topics, f"on {self.client.options.bootstrap}"))
+        there = {place for name in wanted if name in found.topics for place in found.topics[name].places}
+        if topics.assigned is None:
+            return sorted(there)
+        for place in topics.assigned:
+            if strict and place not in there:
+                raise OptionError(f"assign: topic {place.topic!r} has no partition {place.partition}")
+        return sorted(there & set(topics.assigned))
+
+    def _metadata(self, names: Iterable[str]) -> ClusterMetadata:
+        """Of these topics, or of all there are, if one of these is not there."""
+        try:
+            return self.client.metadata(names)
+        except BrokerRefused as error:
+            if error.code not in MISSING:
+                raise
+            return self.client.metadata()
+
+    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+        wanted = list(topics)
+        unknown = [name for name in wanted if self.client.topic_id(name) == NO_ID]
+        if unknown:
+            self._metadata(unknown)
+        return {name: uuid_text(found) for name in wanted if (found := self.client.topic_id(name)) != NO_ID}
+
+    def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
+        return self._known(dict.fromkeys(places, EARLIEST))
+
+    def latest(self, places: Iterable[TopicPartition], since: Mapping[TopicPartition, int] | None = None) -> Offsets:
+        return self._known(dict.fromkeys(places, LATEST))
+
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        return {place: found.offset for place, found in self._offsets(times).items()}
+
+    def _known(self, asked: Mapping[TopicPartition, int]) -> Offsets:
+        return {place: found.offset for place, found in self._offsets(asked).items() if found.offset is not None}
+
+    def _offsets(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, OffsetAndTimestamp]:
+        if not asked:
+            return {}
+        try:
+            return self.client.offsets(asked, isolation=self._isolation)
+        except ClientError as error:
+            for failed in error.failed.values():
+                if not is_missing(failed):
+                    raise failed from None
+            return error.done
+
+    def row_bytes(self, place: TopicPartition, offset: int) -> float:
+        """Of the first batches that come; a guess, if there are none."""
+        try:
+            sample = self.client.fetch({place: offset}, partition_max_bytes=FETCH_BYTES_MIN, max_wait_ms=1)[place]
+        except BrokerRefused:
+            return ROW_BYTES_GUESS
+        after = sample.next_offset
+        return ROW_BYTES_GUESS if after is None or after <= offset else len(sample.records) / (after - offset)
+
+    def read(
+        self, ranges: Iterable[OffsetRange], decoder: ColumnDecoder, lost: DataLossHandler
+    ) -> Iterator[ColumnChunk]:
+        with _Helper() as helper:
+            for one in ranges:
+                decoder.bounds = RecordRange(one.start, one.end)
+                try:
+                    for fetched in self._fetches(one, lost, helper):
+                        yield from decoder.feed(fetched.records, aborted=fetched.aborted, tag=one.place)
+                except CorruptBatch as error:
+                    sent = f"{one.place}, as {self.client.options.bootstrap} sent it"
+                    raise CorruptBatch(
+                        f"{sent}: {error}; {MEND} {one.place} --copy-to FOLDER, in its data folder"
+                    ) from None
+
+    def _fetches(self, one: OffsetRange, lost: DataLossHandler, helper: _Helper) -> Iterator[FetchedRecords]:
+        """The answers that hold a range; the next one is on its way while the last is being
+        decoded.
+        """
+        offset, row_bytes, deadline = one.start, float(ROW_BYTES_GUESS), Deadline(self.client.options.timeout_ms)
+        coming = helper.run(self._fetch, one, offset, row_bytes)
+        while True:
+            try:
+                fetched = coming.result()
+            except FetchOutOfRange as error:
+                offset = self._after_loss(one, offset, lost, error)
+                if offset >= one.end:
+                    return None
+                coming = helper.run(self._fetch, one, offset, row_bytes)
+                continue
+            except BrokerRefused as error:
+                if error.code == ErrorCode.CORRUPT_MESSAGE:
+                    raise CorruptBatch(f"the batch at offset {offset} or near it is damaged ({error})") from None
+                if not is_missing(error):
+                    raise
+                return lost(f"{one} was to be read, but there is no such partition any more")
+            if not self._is_same(one):
+                return lost(f"{one} was to be read, but {recreated_topic(one.topic)}")
+            after = _after(fetched)
+            if after is None:
+                if self._is_empty_to(one, fetched, deadline):
+                    return None
+            elif after <= offset:
+                raise BadAnswer(
+                    f"{self.client.options.bootstrap}: Fetch of {one.place} from {offset} on: the answer ends at {after}"
+                )
+            else:
+                row_bytes = len(fetched.records) / (after - offset)
+                offset, deadline = after, Deadline(self.client.options.timeout_ms)
+            if offset < one.end:
+                coming = helper.run(self._fetch, one, offset, row_bytes)
+            if after is not None:
+                yield fetched
+            if offset >= one.end:
+                return None
+
+    def _is_same(self, one: OffsetRange) -> bool:
+        """Whether what was fetched is of the topic for which the range was planned, as far as its
+        brokers say.
+        """
+        topic_id = self.client.topic_id(one.topic) if one.topic_id else NO_ID
+        return topic_id == NO_ID or uuid_text(topic_id) == one.topic_id
+
+    def _fetch(self, one: OffsetRange, offset: int, row_bytes: float) -> FetchedRecords:
+        wanted = int((one.end - offset) * row_bytes * 1.1) + FETCH_BYTES_MIN
+        size = min(wanted, self._fetch_bytes)
+        return self.client.fetch(
+            {one.place: offset}, max_bytes=size, partition_max_bytes=size, isolation=self._isolation
+        )[one.place]
+
+    def _is_empty_to(self, one: OffsetRange, fetched: FetchedRecords, deadline: Deadline) -> bool:
+        """Nothing came: whether there is nothing more in the range. Raises BadAnswer: there must
+        be, and it does not come.
+        """
+        reached = fetched.last_stable_offset if self._isolation == "read_committed" else fetched.high_watermark
+        if not len(fetched.records) and reached >= one.end:
+            return True
+        if deadline.is_expired:
+            raise BadAnswer(
+                f"{self.client.options.bootstrap}: {one} was to be read, but {one.place} ends at {reached} now; "
+                "its leader has lost what another had"
+            )
+        return False
+
+    def _after_loss(self, one: OffsetRange, offset: int, lost: DataLossHandler, error: FetchOutOfRange) -> int:
+        """Where to go on after offsets that are gone. Raises: DataLost, or the error, if it is not
+        so.
+        """
+        begin = self.earliest([one.place]).get(one.place, one.end)
+        if begin <= offset:
+            end = self.latest([one.place]).get(one.place, begin)
+            if end >= offset:
+                raise error
+            lost(f"{one} was to be read, but {one.place} ends at {end} now")
+            return one.end
+        lost(
+            f"{one.place}: offsets {offset} to {min(begin, one.end) - 1} were deleted before they were read; its log begins at {begin}"
+        )
+        return begin
+
+
+def _after(fetched: FetchedRecords) -> int | None:
+    """As `FetchedRecords.next_offset`. Raises CorruptBatch: an offset goes back, so one of two is wrong,
+    and no checksum covers either.
+    """
+    found: int | None = None
+    for position, unit in iter_any_batches(fetched.records):
+        first = unit.base_offset if isinstance(unit, BatchHeader) else unit.last_offset
+        if found is not None and first < found:
+            raise CorruptBatch(
+                f"the batch at position {position} begins at offset {first}, and that before it ends at {found - 1}"
+            )
+        found = unit.next_offset
+    return found
+
+
+class _Helper:
+    """A thread that fetches ahead; it ends with the reading."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, "kqueue-fetch")
+
+    def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        return self._pool.submit(work, *args, **kwargs)
+
+    def __enter__(self) -> _Helper:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def is_missing(error: ClientError) -> bool:
+    """Whether a broker says that there is no such topic or partition."""
+    return isinstance(error, BrokerRefused) and error.code in MISSING

@@ -1,0 +1,269 @@
+"""The way straight to segment files, of kqueue or Kafka, without a broker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from kqueue.base.errors import CorruptBatch, NotALogFolder, OffsetOutOfRange, OptionError, StorageFailed
+from kqueue.base.names import INTERNAL_TOPICS, parse_partition_folder, uuid_text
+from kqueue.client.topic_partition import TopicPartition
+from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN
+from kqueue.log.formats.filenames import LOG, TIMEINDEX
+from kqueue.log.formats.timeindex import ENTRY
+from kqueue.log_tools.folder import LogFolder
+from kqueue.log_tools.segments import Batch, Segment
+from kqueue.records.arrow.contract import ColumnChunk, RecordRange
+from kqueue.records.arrow.decoder import ColumnDecoder
+from kqueue.spark.source.offsets import Offsets
+from kqueue.spark.source.options import SourceOptions, TopicSelection
+from kqueue.spark.source.record_reader import MEND, DataLossHandler, missing_topic, recreated_topic
+from kqueue.spark.source.segment_chunks import valid_chunks
+from kqueue.spark.source.split_planner import OffsetRange
+from kqueue.spark.source.transaction_index import AbortedTransactions, LastStableOffset, aborted_transactions
+from kqueue.storage import LocalStorage
+
+ROW_BYTES_GUESS = 1_000
+ATTEMPTS = 10
+
+
+class FileReader:
+    """See `RecordReader`. Sealed segments are read; the last of each log only after a clean stop, or where
+    `includeActiveSegment` says so: a broker at work may still lose its end, and give those offsets
+    again.
+
+    Raises: OptionError: there is no such folder, or it has no logs. StorageFailed. CorruptBatch:
+    names file and position.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        path = Path(options["path"])
+        if not path.is_dir():
+            raise OptionError(
+                f"path: {path} is {'a file, expected a folder' if path.exists() else 'no folder that is there'}"
+            )
+        self._only = parse_partition_folder(path.name) if any(path.glob(f"*{LOG}")) else None
+        self.storage = LocalStorage(path.parent if self._only else path)
+        self._isolation = options.isolation
+        self._active = options["includeActiveSegment"]
+        self._stable: dict[TopicPartition, LastStableOffset] = {}
+
+    def close(self) -> None:
+        pass
+
+    def find(self, topics: TopicSelection, *, strict: bool) -> list[TopicPartition]:
+        there = self._there()
+        names = {place.topic for place in there}
+        if topics.names is not None:
+            for name in topics.names:
+                if strict and name not in names:
+                    raise OptionError(missing_topic(name, names, f"in {self.storage.location}"))
+            return sorted(place for place in there if place.topic in topics.names)
+        if topics.assigned is not None:
+            for place in topics.assigned:
+                if strict and place not in there:
+                    raise OptionError(f"assign: {self.storage.location} has no folder {place}")
+            return sorted(there & set(topics.assigned))
+        if strict and not there:
+            raise OptionError(f"path: {self.storage.location} has no folders of partitions, such as orders-0")
+        pattern = re.compile(topics.pattern or ".*")
+        return sorted(place for place in there if pattern.fullmatch(place.topic) and place.topic not in INTERNAL_TOPICS)
+
+    def _there(self) -> set[TopicPartition]:
+        if self._only is not None:
+            return {TopicPartition(*self._only)}
+        named = (parse_partition_folder(entry.name) for entry in self.storage.list("") if entry.is_folder)
+        return {TopicPartition(*one) for one in named if one is not None}
+
+    def _log(self, place: TopicPartition) -> LogFolder | None:
+        """None: there is no such log (any more), or nothing has been written to it. Raises
+        StorageFailed: it can't be looked at.
+        """
+        try:
+            return LogFolder(self.storage, f"{place.topic}-{place.partition}")
+        except (NotALogFolder, FileNotFoundError):
+            return None
+
+    def _logs(self, places: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, LogFolder]]:
+        for place in places:
+            log = self._log(place)
+            if log is not None:
+                yield place, log
+
+    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+        wanted, found = set(topics), dict[str, str]()
+        for place in sorted(place for place in self._there() if place.topic in wanted):
+            if (
+                place.topic not in found
+                and (log := self._log(place)) is not None
+                and (topic_id := log.topic_id) is not None
+            ):
+                found[place.topic] = uuid_text(topic_id)
+        return found
+
+    def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
+        return {place: min(log.start_offset, self._end(log)) for place, log in self._logs(places)}
+
+    def latest(self, places: Iterable[TopicPartition], since: Mapping[TopicPartition, int] | None = None) -> Offsets:
+        return {place: self._stable_end(place, log, (since or {}).get(place)) for place, log in self._logs(places)}
+
+    def _end(self, log: LogFolder) -> int:
+        is_active = self._active == "true" or (self._active == "auto" and self.storage.exists(CLEAN_SHUTDOWN))
+        return log.end_offset if is_active else log.segments[-1].base_offset
+
+    def _stable_end(self, place: TopicPartition, log: LogFolder, since: int | None) -> int:
+        end = self._end(log)
+        return (
+            end
+            if self._isolation != "read_committed"
+            else self._stable.setdefault(place, LastStableOffset()).find(log, end, since)
+        )
+
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        return {place: _offset_at(log, times[place], self._end(log)) for place, log in self._logs(times)}
+
+    def row_bytes(self, place: TopicPartition, offset: int) -> float:
+        log = self._log(place)
+        if log is None:
+            return ROW_BYTES_GUESS
+        rows = log.end_offset - log.segments[0].base_offset
+        return sum(segment.size for segment in log.segments) / rows if rows else ROW_BYTES_GUESS
+
+    def read(
+        self, ranges: Iterable[OffsetRange], decoder: ColumnDecoder, lost: DataLossHandler
+    ) -> Iterator[ColumnChunk]:
+        for one in ranges:
+            decoder.bounds = RecordRange(one.start, one.end)
+            try:
+                yield from self._range(one, decoder, lost)
+            except CorruptBatch as error:
+                raise CorruptBatch(f"{error}; {MEND} {self.storage.location}/{one.place} --copy-to FOLDER") from None
+
+    def _range(self, one: OffsetRange, decoder: ColumnDecoder, lost: DataLossHandler) -> Iterator[ColumnChunk]:
+        start = yield from self._in_chunks(one, decoder)
+        for batch in self._batches(one._replace(start=start), lost):
+            try:
+                yield from decoder.add(batch.data(), batch.unit, tag=(one.place, batch.unit))
+            except CorruptBatch as error:
+                raise CorruptBatch(f"{batch.where}: {error}") from None
+
+    def _in_chunks(self, one: OffsetRange, decoder: ColumnDecoder) -> Generator[ColumnChunk, None, int]:
+        """Read as far as all is plain; returns where to go on with care."""
+        start, log = one.start, self._log(one.place)
+        if log is None or log.start_offset > start or not _is_same(one, log):
+            return start
+        decoder.next_offset = None
+        try:
+            aborted = self._aborted(log, start, one.end)
+            for chunk in valid_chunks(log, start, one.end):
+                yield from decoder.feed(chunk.data, aborted=aborted.between(start, chunk.next_offset), tag=one.place)
+                start = chunk.next_offset
+        except (CorruptBatch, FileNotFoundError, OffsetOutOfRange):
+            start = start if decoder.next_offset is None else max(start, decoder.next_offset)
+        return start
+
+    def _has_changed(self, log: LogFolder) -> bool:
+        """Whether other files stand in its folder than when it was listed, but for what was
+        appended.
+        """
+        try:
+            now = LogFolder(self.storage, log.folder)
+        except (NotALogFolder, StorageFailed, FileNotFoundError):
+            return True
+        there = {(segment.base_offset, segment.size) for segment in now.segments}
+        return any((segment.base_offset, segment.size) not in there for segment in log.segments[:-1])
+
+    def _aborted(self, log: LogFolder, start: int, end: int) -> AbortedTransactions:
+        return aborted_transactions(log, start, end) if self._isolation == "read_committed" else AbortedTransactions(())
+
+    def _batches(self, one: OffsetRange, lost: DataLossHandler) -> Iterator[Batch]:
+        """The batches of a range, without control batches and what was aborted. Goes on where a
+        broker deletes or compacts meanwhile.
+        """
+        start, attempts = one.start, 0
+        while start < one.end:
+            log = self._log(one.place)
+            if log is None:
+                return lost(f"{one} was to be read, but its folder is gone")
+            if not _is_same(one, log):
+                return lost(f"{one} was to be read, but {recreated_topic(one.topic)}")
+            if log.start_offset > start:
+                lost(
+                    f"{one.place}: offsets {start} to {min(log.start_offset, one.end) - 1} were deleted before they were read"
+                )
+                start = log.start_offset
+            try:
+                aborted = self._aborted(log, start, one.end)
+                for batch in _borne_out(log, start, one.end):
+                    if not batch.is_control and not aborted.has(batch):
+                        yield batch
+                    start, attempts = batch.next_offset, 0
+                return None
+            except OffsetOutOfRange:  # the log's start has moved meanwhile
+                continue
+            except FileNotFoundError as error:  # deleted or compacted since it was listed
+                attempts += 1
+                if attempts == ATTEMPTS:
+                    raise StorageFailed(f"{log.place}: its files go away while they are read: {error}") from error
+            except CorruptBatch:  # it is none where another file has got the name of the one that was listed
+                attempts += 1
+                if attempts == ATTEMPTS or not self._has_changed(log):
+                    raise
+        return None
+
+
+def _borne_out(log: LogFolder, start: int, end: int) -> Iterator[Batch]:
+    """The batches of a range, each once the one behind it agrees with its offsets, which no
+    checksum covers.
+    """
+    before: Batch | None = None
+    for batch in log.batches(start_offset=start):
+        if before is not None:
+            if before.base_offset >= end and (before.magic == 2 or not before.unit.codec_id):
+                return
+            yield before
+        before = batch
+    if before is not None:
+        yield before
+
+
+def _is_same(one: OffsetRange, log: LogFolder) -> bool:
+    """Whether this is the topic for which the range was planned, as far as the folder says."""
+    topic_id = log.topic_id if one.topic_id else None
+    return topic_id is None or uuid_text(topic_id) == one.topic_id
+
+
+def _offset_at(log: LogFolder, time: int, end: int) -> int | None:
+    """The first offset below `end` whose record is from `time` (ms) or later. Time indexes say what
+    need not be looked at.
+    """
+    start = log.start_offset
+    for segment in log.segments:
+        start = max(start, segment.base_offset)
+        after, is_passed = _look(segment, time)
+        start = max(start, after)
+        if not is_passed:
+            break
+    if start >= end:
+        return None
+    for batch in log.batches(start_offset=start, end_offset=end, check=False):
+        if batch.is_control or batch.unit.max_timestamp < time:
+            continue
+        for record in batch.records():
+            if record.timestamp >= time and start <= record.offset < end:
+                return record.offset
+    return None
+
+
+def _look(segment: Segment, time: int) -> tuple[int, bool]:
+    """An offset before which all of a segment's records are older than `time`, and whether all are."""
+    try:
+        data = segment.storage.read(segment.path(TIMEINDEX))
+    except (FileNotFoundError, StorageFailed):
+        return segment.base_offset, False
+    entries = [one for one in ENTRY.iter_unpack(data[: len(data) // ENTRY.size * ENTRY.size]) if one[0] > 0]
+    older = [relative for stamp, relative in entries if stamp < time]
+    if not older or sorted(entries) != entries:
+        return segment.base_offset, False
+    return segment.base_offset + older[-1] + 1, len(older) == len(entries)

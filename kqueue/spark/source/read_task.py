@@ -1,0 +1,60 @@
+"""What a task does with its split: the way's records through the decoder to record batches. Knows
+no Spark; needs pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import TYPE_CHECKING, TypeVar
+
+from kqueue.records.arrow.decoder import ColumnDecoder
+from kqueue.spark.source.columns import arrow_schema, record_batch
+from kqueue.spark.source.options import SourceOptions
+from kqueue.spark.source.record_reader import data_loss_handler, open_reader
+from kqueue.spark.source.split_planner import OffsetRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+OFFSETS_FEW = 20_000
+"""Fewer are decoded by plain Python sooner than numba is imported."""
+
+
+def read_ranges(options: SourceOptions, ranges: tuple[OffsetRange, ...]) -> Iterator[pa.RecordBatch]:
+    """The records of these ranges, in order within each.
+
+    Raises: DataLost; CorruptBatch: names the place; what the way raises.
+    """
+    if ranges:
+        few = sum(one.size for one in ranges) < OFFSETS_FEW
+        made = _made(options, ranges, few=few)
+        yield from made if few else one_ahead(made)
+
+
+def one_ahead(made: Generator[T, None, None]) -> Generator[T, None, None]:
+    """The same, each made by a thread while the one before is with the caller, who sends it to the
+    JVM. None ends it.
+    """
+    with closing(made), ThreadPoolExecutor(1, "kqueue-decode") as pool:
+        coming = pool.submit(next, made, None)
+        while (one := coming.result()) is not None:
+            coming = pool.submit(next, made, None)
+            yield one
+
+
+def _made(
+    options: SourceOptions, ranges: tuple[OffsetRange, ...], *, few: bool
+) -> Generator[pa.RecordBatch, None, None]:
+    schema = arrow_schema(headers=options["includeHeaders"])
+    decoder = ColumnDecoder(engine=options.engine, data_bytes=1 if few else None)
+    way = open_reader(options)
+    try:
+        for piece in way.read(ranges, decoder, data_loss_handler(options.fail_on_data_loss)):
+            yield record_batch(piece, schema)
+        for piece in decoder.finish():
+            yield record_batch(piece, schema)
+    finally:
+        way.close()

@@ -1,0 +1,127 @@
+"""How much one batch takes, and how it is split among tasks. Knows no Spark, and touches no data."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from kqueue.client.topic_partition import TopicPartition
+from kqueue.spark.source.offsets import Offsets
+
+RowBytes = Callable[[TopicPartition], float]
+
+
+class OffsetRange(NamedTuple):
+    """Offsets of a partition from `start` to before `end`; fewer records where some were compacted
+    away.
+
+    `topic_id`: of the topic that is meant, since another may get its name; "": not known.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    topic_id: str = ""
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        return f"{self.place} from {self.start} to {self.end}"
+
+
+def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit: int) -> Offsets:
+    """How far a batch of `limit` offsets goes: each partition gets its share by what it lags, and
+    at least one offset if it lags at all.
+
+    Args: start: of every partition in `end`. With more lagging partitions than `limit` a batch has
+    one offset of each. Source: Spark's KafkaMicroBatchStream.rateLimit.
+    """
+    lags = {place: max(0, end[place] - start[place]) for place in end}
+    total = sum(lags.values())
+    if total <= limit:
+        return dict(end)
+    return {place: start[place] + max(1, lag * limit // total) if lag else end[place] for place, lag in lags.items()}
+
+
+def split(
+    ranges: Iterable[OffsetRange],
+    row_bytes: RowBytes,
+    *,
+    split_bytes: int,
+    splits_min: int | None = None,
+    rows_max: int | None = None,
+) -> list[tuple[OffsetRange, ...]]:
+    """The ranges, cut where they are too large, and several in one split where they are small.
+
+    A Python task takes longer to start than to read a few MiB, so what is smaller than
+    `split_bytes` is put together to about that, as long as there are `splits_min` splits left. A
+    partition is cut only for `rows_max`, offsets in one split at most, and `splits_min`.
+    """
+    pieces = [piece for one in ranges if one.size > 0 for piece in _even(one, _parts(one.size, rows_max))]
+    if splits_min is not None:
+        pieces = _at_least(pieces, splits_min)
+    sizes = {piece: piece.size * row_bytes(piece.place) for piece in pieces}
+    large: list[tuple[OffsetRange, ...]] = [(piece,) for piece in pieces if sizes[piece] >= split_bytes]
+    small = sorted((piece for piece in pieces if sizes[piece] < split_bytes), key=lambda piece: -sizes[piece])
+    if not small:
+        return large
+    count = max(1, (splits_min or 0) - len(large), _parts_of(sum(sizes[piece] for piece in small), split_bytes))
+    return sorted([*large, *_shared(small, sizes, min(count, len(small)), rows_max)])
+
+
+def _parts_of(total: float, part: int) -> int:
+    return -int(-total // part)
+
+
+def _parts(size: int, rows_max: int | None) -> int:
+    return 1 if rows_max is None else -(-size // rows_max)
+
+
+def _even(one: OffsetRange, parts: int) -> list[OffsetRange]:
+    edges = [one.start + one.size * number // parts for number in range(parts + 1)]
+    return [one._replace(start=edges[number], end=edges[number + 1]) for number in range(parts)]
+
+
+def _at_least(pieces: Sequence[OffsetRange], count: int) -> list[OffsetRange]:
+    """Cut the largest until there are so many, or each has one offset. Each is cut from its whole,
+    so that its parts are even.
+    """
+    if not pieces:
+        return []
+    parts = [1] * len(pieces)
+    heap = [(-float(piece.size), number) for number, piece in enumerate(pieces)]
+    heapq.heapify(heap)
+    for _ in range(count - len(pieces)):
+        number = heap[0][1]
+        if parts[number] == pieces[number].size:  # the one with the largest parts has parts of one offset
+            break
+        parts[number] += 1
+        heapq.heapreplace(heap, (-pieces[number].size / parts[number], number))
+    return [part for piece, into in zip(pieces, parts, strict=True) for part in _even(piece, into)]
+
+
+def _shared(
+    pieces: Sequence[OffsetRange], sizes: Mapping[OffsetRange, float], count: int, rows_max: int | None
+) -> list[tuple[OffsetRange, ...]]:
+    """The largest first, each into the emptiest of `count` splits; into more where one would have
+    too many offsets.
+    """
+    splits: list[list[OffsetRange]] = [[] for _ in range(count)]
+    heap = [(0.0, 0, number) for number in range(count)]
+    for piece in pieces:
+        filled, rows, number = heap[0]
+        if rows_max is not None and rows and rows + piece.size > rows_max:
+            splits.append([piece])
+            heapq.heappush(heap, (sizes[piece], piece.size, len(splits) - 1))
+            continue
+        splits[number].append(piece)
+        heapq.heapreplace(heap, (filled + sizes[piece], rows + piece.size, number))
+    return [tuple(sorted(one)) for one in splits if one]

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import kqueue
+from kqueue.base.errors import ClientError, CorruptBatch, DataLost, OptionError
+from kqueue.client import Client, TopicPartition
+from kqueue.records.arrow import ChunkLimits, ColumnDecoder
+from kqueue.spark.source.broker_reader import BrokerReader
+from kqueue.spark.source.options import TopicSelection
+from kqueue.spark.source.record_reader import data_loss_handler
+from kqueue.spark.source.split_planner import OffsetRange
+from kqueue.testing import faults
+from kqueue.tests import golden
+from kqueue.tests.spark.source.logs import BEGIN_MS, options, places, rows, send
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@contextlib.contextmanager
+def way(broker: kqueue.Broker, **given: object) -> Iterator[BrokerReader]:
+    opened = BrokerReader(options(broker, subscribe="t", **given))
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def drop(broker: kqueue.Broker, before: int) -> None:
+    with Client(broker.bootstrap) as client:
+        client.delete_records({T0: before})
+
+
+def test_what_is_there(broker: kqueue.Broker) -> None:
+    broker.create_topic("t", 2)
+    broker.create_topic("tt")
+    with way(broker) as found:
+        assert found.find(TopicSelection(names=("tt", "t")), strict=True) == [T0, T1, ("tt", 0)]
+        assert found.find(TopicSelection(pattern="t.+"), strict=True) == [("tt", 0)]
+        assert found.find(TopicSelection(pattern=".*"), strict=True) == [T0, T1, ("tt", 0)]
+        assert found.find(TopicSelection(assigned=(T1,)), strict=True) == [T1]
+        assert found.find(TopicSelection(names=("t", "gone")), strict=False) == [T0, T1]
+        assert found.find(TopicSelection(assigned=(T1, TopicPartition("t", 5))), strict=False) == [T1]
+        with pytest.raises(OptionError, match="there is no topic 'gone'"):
+            found.find(TopicSelection(names=("t", "gone")), strict=True)
+        with pytest.raises(OptionError, match="topic 't' has no partition 5"):
+            found.find(TopicSelection(assigned=(T1, TopicPartition("t", 5))), strict=True)
+
+
+def test_where_logs_begin_and_end(broker: kqueue.Broker) -> None:
+    broker.create_topic("t", 2)
+    for _ in range(3):
+        send(broker, "t", 0, 5)
+    drop(broker, 5)
+    gone = TopicPartition("gone", 0)
+    with way(broker) as found:
+        assert found.earliest([T0, T1, gone]) == {T0: 5, T1: 0}
+        assert found.latest([T0, T1]) == {T0: 15, T1: 0}
+        assert found.latest([]) == {}
+        assert found.at_times({T0: BEGIN_MS + 3, T1: BEGIN_MS}) == {T0: 8, T1: None}
+        assert 10 < found.row_bytes(T0, 5) < 100
+        assert found.row_bytes(T1, 0) > 0
+
+
+@pytest.mark.parametrize("fetch_bytes", [1, 1_000_000])
+def test_just_the_range_is_read(broker: kqueue.Broker, fetch_bytes: int) -> None:
+    broker.create_topic("t", 2)
+    for number in range(30):
+        send(broker, "t", number % 2, 10, codec="lz4" if number % 3 else "none")
+    asked = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=fetch_bytes)
+    ranges = [OffsetRange("t", 0, 13, 117), OffsetRange("t", 1, 0, 1), OffsetRange("t", 1, 149, 150)]
+    assert places(asked, ranges) == [("t", 0, offset) for offset in range(13, 117)] + [("t", 1, 0), ("t", 1, 149)]
+    assert places(asked, []) == []
+
+
+def test_a_gap_at_the_end_of_a_range(broker: kqueue.Broker) -> None:
+    broker.create_topic("t", 1, cleanup_policy="compact", segment_bytes=1024, min_cleanable_dirty_ratio=0.01)
+    for _ in range(40):
+        send(broker, "t", 0, 3)
+    broker.clock.advance(minutes=5)
+    found = places(options(broker, subscribe="t"), [OffsetRange("t", 0, 0, 40), OffsetRange("t", 0, 40, 120)])
+    assert found[-3:] == [("t", 0, 117), ("t", 0, 118), ("t", 0, 119)]
+    assert len(found) < 60
+    assert len(set(found)) == len(found)
+
+
+def test_records_that_go_while_they_are_read(broker: kqueue.Broker, caplog: pytest.LogCaptureFixture) -> None:
+    broker.create_topic("t")
+    for _ in range(4):
+        send(broker, "t", 0, 5)
+    drop(broker, 10)
+    lost = r"t-0: offsets 0 to 9 were deleted before they were read; its log begins at 10"
+    with pytest.raises(DataLost, match=lost):
+        rows(options(broker, subscribe="t"), [OffsetRange("t", 0, 0, 20)])
+    going_on = options(broker, subscribe="t", failOnDataLoss="false")
+    assert places(going_on, [OffsetRange("t", 0, 0, 8), OffsetRange("t", 0, 8, 12)]) == [("t", 0, 10), ("t", 0, 11)]
+    assert "offsets 8 to 9 were deleted" in caplog.text
+
+
+def test_what_is_not_there_any_more(broker: kqueue.Broker) -> None:
+    broker.create_topic("t")
+    send(broker, "t", 0, 5)
+    asked = options(broker, subscribe="t")
+    with pytest.raises(DataLost, match="^gone-0 from 0 to 5 was to be read, but there is no such partition any more"):
+        rows(asked, [OffsetRange("gone", 0, 0, 5)])
+    with pytest.raises(DataLost, match="^t-0 from 7 to 9 was to be read, but t-0 ends at 5 now"):
+        rows(asked, [OffsetRange("t", 0, 7, 9)])
+    assert (
+        rows(
+            options(broker, subscribe="t", failOnDataLoss="false"),
+            [OffsetRange("gone", 0, 0, 5), OffsetRange("t", 0, 7, 9)],
+        )
+        == []
+    )
+
+
+def test_an_end_that_never_comes(broker: kqueue.Broker) -> None:
+    broker.create_topic("t")
+    send(broker, "t", 0, 5)
+    asked = options(broker, subscribe="t", kafka__default__api__timeout__ms=900)
+    with pytest.raises(ClientError, match="t-0 from 0 to 9 was to be read, but t-0 ends at 5 now; its leader has lost"):
+        rows(asked, [OffsetRange("t", 0, 0, 9)])
+
+
+def test_a_broker_that_goes_away_and_comes_back(broker: kqueue.Broker) -> None:
+    broker.create_topic("t")
+    for _ in range(20):
+        send(broker, "t", 0, 10)
+    asked = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=300)
+    with faults(broker) as wrong:
+        wrong.disconnect("Fetch", times=None, probability=0.3)
+        assert places(asked, [OffsetRange("t", 0, 0, 200)]) == [("t", 0, offset) for offset in range(200)]
+        assert wrong.fired
+
+
+def test_a_broker_that_restarts_again_and_again(broker: kqueue.Broker) -> None:
+    """Whatever answer it was in the middle of: nothing is lost and nothing comes twice."""
+    broker.create_topic("t")
+    for _ in range(60):
+        send(broker, "t", 0, 10)
+    asked, found, restarts = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=300), [], 0
+    opened = BrokerReader(asked)
+    decoder = ColumnDecoder(limits=ChunkLimits(rows_max=10), engine="python")
+    with contextlib.closing(opened), ThreadPoolExecutor(1) as pool:
+        restarting = pool.submit(broker.restart)
+        for piece in opened.read([OffsetRange("t", 0, 0, 600)], decoder, data_loss_handler(True)):
+            found += piece.offset.to_pylist()
+            if restarting.done() and restarts < 4:
+                restarting.result()
+                restarting, restarts = pool.submit(broker.restart), restarts + 1
+    found += [offset for piece in decoder.finish() for offset in piece.offset.to_pylist()]
+    assert found == list(range(600))
+    assert restarts > 1
+
+
+def test_one_that_goes_away_in_the_middle_and_stays_there(broker: kqueue.Broker) -> None:
+    broker.create_topic("t")
+    for _ in range(100):
+        send(broker, "t", 0, 10)
+    asked = options(
+        broker, subscribe="t", kafka__max__partition__fetch__bytes=300, kafka__default__api__timeout__ms=300
+    )
+    opened = BrokerReader(asked)
+    with contextlib.closing(opened):
+        reading = opened.read(
+            [OffsetRange("t", 0, 0, 1_000)],
+            ColumnDecoder(limits=ChunkLimits(rows_max=10), engine="python"),
+            data_loss_handler(True),
+        )
+        assert next(reading).rows
+        broker.stop()
+        with pytest.raises(ClientError, match="no success within 300 ms"):
+            for _ in reading:
+                pass
+
+
+def test_one_that_stays_away(broker: kqueue.Broker) -> None:
+    asked = options(broker, subscribe="t", kafka__default__api__timeout__ms=300)
+    broker.stop()
+    with pytest.raises(ClientError, match="no success within 300 ms"):
+        rows(asked, [OffsetRange("t", 0, 0, 9)])
+
+
+def test_damage_names_the_partition(broker: kqueue.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.create_topic("t")
+    send(broker, "t", 0, 5)
+    send(broker, "t", 0, 5)
+    fetch = Client.fetch
+
+    def damaged(self: Client, *args: object, **kwargs: object) -> object:
+        found = fetch(self, *args, **kwargs)  # type: ignore[arg-type]
+        for one in found.values():
+            data = bytearray(one.records)
+            data[-3] ^= 1
+            object.__setattr__(one, "records", memoryview(bytes(data)))
+        return found
+
+    monkeypatch.setattr(Client, "fetch", damaged)
+    with pytest.raises(CorruptBatch, match=rf"^t-0, as {broker.bootstrap} sent it: "):
+        rows(options(broker, subscribe="t"), [OffsetRange("t", 0, 0, 10)])
+
+
+def test_offsets_that_go_back(broker: kqueue.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No checksum covers a batch's offset."""
+    broker.create_topic("t")
+    for _ in range(3):
+        send(broker, "t", 0, 5)
+    fetch = Client.fetch
+
+    def damaged(self: Client, *args: object, **kwargs: object) -> object:
+        found = fetch(self, *args, **kwargs)  # type: ignore[arg-type]
+        for one in found.values():
+            data = bytearray(one.records)
+            data[len(data) // 3 + 5] ^= 1
+            object.__setattr__(one, "records", memoryview(bytes(data)))
+        return found
+
+    monkeypatch.setattr(Client, "fetch", damaged)
+    with pytest.raises(CorruptBatch, match="begins at offset 10, and that before it ends at 65545"):
+        rows(options(broker, subscribe="t"), [OffsetRange("t", 0, 0, 15)])
+
+
+def test_damage_that_the_broker_finds(tmp_path: Path) -> None:
+    with kqueue.Broker(tmp_path) as broker:
+        broker.create_topic("t", 1)
+        for _ in range(3):
+            send(broker, "t", 0, 5)
+    log = tmp_path / "t-0" / f"{0:020d}.log"
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    with kqueue.Broker(tmp_path) as broker:
+        words = rf"^t-0, as {broker.bootstrap} sent it: the batch at offset 5 or near it is damaged .*kqueue log repair t-0 --copy-to "
+        with pytest.raises(CorruptBatch, match=words):
+            rows(options(broker, subscribe="t"), [OffsetRange("t", 0, 0, 15)])
+
+
+@pytest.mark.parametrize("version", golden.VERSIONS)
+def test_what_a_kafka_wrote_comes_from_a_broker_on_its_folder(version: str) -> None:
+    expected = golden.expected(version)
+    with kqueue.Broker(snapshot=golden.data_folder(version)) as broker:
+        for isolation, names in (
+            ("read_uncommitted", [name for name in expected if ":" not in name]),
+            ("read_committed", ["txn"]),
+        ):
+            asked = options(broker, subscribe=",".join(names), kafka__isolation__level=isolation)
+            found = BrokerReader(asked)
+            partitions = found.find(asked.topics, strict=True)
+            first, last = found.earliest(partitions), found.latest(partitions)
+            found.close()
+            views = {name: "txn:committed" if isolation == "read_committed" else name for name in names}
+            wanted = [(name, one.partition, one.offset) for name in names for one in expected[views[name]].records]
+            ranges = [OffsetRange(*place, first[place], last[place]) for place in partitions]
+            assert sorted(places(asked, ranges)) == sorted(wanted)
+            middle = {one: one.start + one.size // 2 for one in ranges}
+            halves = [one._replace(end=middle[one]) for one in ranges] + [
+                one._replace(start=middle[one]) for one in ranges
+            ]
+            assert sorted(places(asked, halves)) == sorted(wanted)

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import kqueue
+from kqueue.base.errors import CorruptBatch, DataLost, OptionError
+from kqueue.client.topic_partition import TopicPartition
+from kqueue.spark.source.file_reader import FileReader
+from kqueue.spark.source.options import TopicSelection
+from kqueue.spark.source.split_planner import OffsetRange
+from kqueue.tests import golden
+from kqueue.tests.spark.source.logs import BEGIN_MS, options, places, rows, send
+
+T0 = TopicPartition("t", 0)
+EVERYTHING = TopicSelection()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder after a clean stop: t-0 with 60 records in several segments, u-1 empty."""
+    found = tmp_path_factory.mktemp("data")
+    with kqueue.Broker(found) as broker:
+        broker.create_topic("t", 1, segment_bytes=1024)
+        broker.create_topic("u", 2)
+        for number in range(12):
+            send(broker, "t", 0, 5, time_ms=BEGIN_MS + 100 * number, codec="gzip" if number % 2 else "none")
+    return found
+
+
+def at_work(folder: Path, tmp_path: Path) -> Path:
+    """The same, as if its broker were running, or had died."""
+    copied = Path(shutil.copytree(folder, tmp_path / "copy"))
+    (copied / ".kafka_cleanshutdown").unlink()
+    return copied
+
+
+def test_what_is_there(folder: Path) -> None:
+    way = FileReader(options(path=folder))
+    assert way.find(EVERYTHING, strict=True) == [T0, ("u", 0), ("u", 1)]
+    assert way.find(TopicSelection(pattern="u"), strict=True) == [("u", 0), ("u", 1)]
+    assert way.find(TopicSelection(names=("t", "gone")), strict=False) == [T0]
+    assert way.find(TopicSelection(assigned=(T0, TopicPartition("t", 9))), strict=False) == [T0]
+    with pytest.raises(OptionError, match="there is no topic 'tt' in .*; did you mean 't'"):
+        way.find(TopicSelection(names=("tt",)), strict=True)
+    with pytest.raises(OptionError, match="has no folder t-9"):
+        way.find(TopicSelection(assigned=(TopicPartition("t", 9),)), strict=True)
+    only = FileReader(options(path=folder / "t-0"))
+    assert only.find(EVERYTHING, strict=True) == [T0]
+
+
+def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="no folder that is there"):
+        FileReader(options(path=tmp_path / "gone"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OptionError, match="a file, expected a folder"):
+        FileReader(options(path=tmp_path / "file"))
+    with pytest.raises(OptionError, match="has no folders of partitions"):
+        FileReader(options(path=tmp_path)).find(EVERYTHING, strict=True)
+
+
+def test_the_last_segment_counts_after_a_clean_stop(folder: Path, tmp_path: Path) -> None:
+    torn_off = at_work(folder, tmp_path)
+    assert FileReader(options(path=folder)).latest([T0]) == {T0: 60}
+    sealed = FileReader(options(path=torn_off)).latest([T0])[T0]
+    assert 30 <= sealed < 60
+    assert FileReader(options(path=torn_off, includeActiveSegment="true")).latest([T0]) == {T0: 60}
+    assert FileReader(options(path=folder, includeActiveSegment="false")).latest([T0]) == {T0: sealed}
+    assert FileReader(options(path=folder)).earliest([T0, TopicPartition("gone", 0)]) == {T0: 0}
+
+
+def test_ranges_and_sizes(folder: Path) -> None:
+    asked = options(path=folder)
+    ranges = [OffsetRange("t", 0, 3, 17), OffsetRange("t", 0, 58, 60)]
+    assert places(asked, ranges) == [("t", 0, offset) for offset in (*range(3, 17), 58, 59)]
+    way = FileReader(asked)
+    assert 20 < way.row_bytes(T0, 0) < 200
+    assert way.row_bytes(TopicPartition("gone", 0), 0) > 0
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+def test_times(folder: Path, tmp_path: Path, has_index: bool) -> None:
+    copied = Path(shutil.copytree(folder, tmp_path / "copy"))
+    if not has_index:
+        for index in (copied / "t-0").glob("*.timeindex"):
+            index.unlink()
+    way = FileReader(options(path=copied))
+    every = {BEGIN_MS + 100 * (offset // 5) + offset % 5: offset for offset in range(60)}
+    for time, offset in every.items():
+        assert way.at_times({T0: time}) == {T0: offset}
+    assert way.at_times({T0: 0}) == {T0: 0}
+    assert way.at_times({T0: BEGIN_MS + 50}) == {T0: 5}
+    assert way.at_times({T0: BEGIN_MS + 5_000}) == {T0: None}
+
+
+def test_a_segment_that_is_deleted_meanwhile(folder: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(folder, tmp_path / "copy"))
+    first, second, *_ = sorted((copied / "t-0").glob("*.log"))
+    first.unlink()
+    begin = int(second.stem)
+    with pytest.raises(DataLost, match=f"^t-0: offsets 0 to {begin - 1} were deleted before they were read"):
+        rows(options(path=copied), [OffsetRange("t", 0, 0, 60)])
+    found = places(
+        options(path=copied, failOnDataLoss="false"), [OffsetRange("t", 0, 0, 60), OffsetRange("gone", 0, 0, 5)]
+    )
+    assert found == [("t", 0, offset) for offset in range(begin, 60)]
+
+
+@pytest.mark.parametrize("position", [70, 300])
+def test_damage_is_named(folder: Path, tmp_path: Path, position: int) -> None:
+    copied = Path(shutil.copytree(folder, tmp_path / "copy"))
+    file = copied / "t-0" / f"{0:020d}.log"
+    data = bytearray(file.read_bytes())
+    data[position] ^= 1
+    file.write_bytes(data)
+    words = rf"t-0/{0:020d}\.log at position [0-9]+: expected checksum .*; stop its broker, and mend it with: kqueue log repair .*/t-0 "
+    with pytest.raises(CorruptBatch, match=words):
+        rows(options(path=copied), [OffsetRange("t", 0, 0, 60)])
+
+
+def test_no_flip_changes_what_is_read(tmp_path: Path) -> None:
+    """Each bit counts, or is told of; the very last batch is left out, because nothing behind it
+    bears its offset out.
+    """
+    with kqueue.Broker(tmp_path) as broker:
+        broker.create_topic("t", 1)
+        for number in range(3):
+            send(broker, "t", 0, 2, time_ms=BEGIN_MS + 100 * number)
+    (file,) = (tmp_path / "t-0").glob("*.log")
+    data = file.read_bytes()
+    asked, whole = options(path=tmp_path), [OffsetRange("t", 0, 0, 6)]
+    right, missed = rows(asked, whole), []
+    for position in range(len(data) * 2 // 3):
+        file.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+        try:
+            if rows(asked, whole) != right:
+                missed.append(position)
+        except CorruptBatch:
+            pass
+    assert missed == []
+
+
+def test_a_segment_that_ends_too_early(folder: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(folder, tmp_path / "copy"))
+    file = copied / "t-0" / f"{0:020d}.log"
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(CorruptBatch, match=rf"{0:020d}\.log"):
+        rows(options(path=copied), [OffsetRange("t", 0, 0, 60)])
+
+
+@pytest.mark.parametrize("version", golden.VERSIONS)
+def test_aborted_transactions_of_kafka_are_hidden(version: str) -> None:
+    expected = golden.expected(version)
+    for isolation, name in (("read_uncommitted", "txn"), ("read_committed", "txn:committed")):
+        asked = options(path=golden.data_folder(version), subscribe="txn", kafka__isolation__level=isolation)
+        way = FileReader(asked)
+        partitions = way.find(asked.topics, strict=True)
+        first, last = way.earliest(partitions), way.latest(partitions)
+        wanted = [(one.partition, one.offset) for one in expected[name].records]
+        found = [
+            place[1:]
+            for place in places(asked, [OffsetRange(*place, first[place], last[place]) for place in partitions])
+        ]
+        assert sorted(found) == sorted(wanted)
+        for place in partitions:
+            # cut anywhere, and read piece by piece
+            pieces = [OffsetRange(*place, offset, offset + 1) for offset in range(first[place], last[place])]
+            single = [one[1:] for piece in pieces for one in places(asked, [piece])]
+            assert single == sorted(one for one in wanted if one[0] == place.partition)
+
+
+def test_a_folder_says_which_topic_it_is_of(folder: Path) -> None:
+    way = FileReader(options(path=folder))
+    ids = way.ids(["t", "gone"])
+    assert list(ids) == ["t"]
+    assert len(ids["t"]) == 22
+    assert len(places(options(path=folder), [OffsetRange("t", 0, 0, 60, ids["t"])])) == 60
+    other = OffsetRange("t", 0, 0, 60, "another" + 15 * "A")
+    with pytest.raises(DataLost, match="^t-0 from 0 to 60 was to be read, but topic 't' was deleted and made anew"):
+        rows(options(path=folder), [other])
+    assert rows(options(path=folder, failOnDataLoss="false"), [other]) == []

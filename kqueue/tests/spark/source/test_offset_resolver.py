@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import kqueue
+from kqueue.base.errors import DataLost, KqueueError, OptionError
+from kqueue.client import Client
+from kqueue.spark.source.broker_reader import BrokerReader
+from kqueue.spark.source.offset_resolver import batch_ranges, splits
+from kqueue.spark.source.record_reader import data_loss_handler
+from kqueue.spark.source.split_planner import OffsetRange
+from kqueue.tests.spark.source.logs import BEGIN_MS, options, send
+
+
+@pytest.fixture
+def log(broker: kqueue.Broker) -> kqueue.Broker:
+    """t-0 has 5 to 14, t-1 nothing."""
+    broker.create_topic("t", 2)
+    send(broker, "t", 0, 5, time_ms=BEGIN_MS - 1_000)
+    send(broker, "t", 0, 10)
+    with Client(broker.bootstrap) as client:
+        client.delete_records({("t", 0): 5})
+    return broker
+
+
+@pytest.fixture
+def ranges(log: kqueue.Broker) -> Callable[..., list[OffsetRange]]:
+    def find(**given: object) -> list[OffsetRange]:
+        asked = options(log, streaming=False, subscribe="t", **given)
+        way = BrokerReader(asked)
+        try:
+            return [one for one in batch_ranges(asked, way, data_loss_handler(asked.fail_on_data_loss)) if one.size]
+        finally:
+            way.close()
+
+    return find
+
+
+@pytest.mark.parametrize(
+    ("given", "start", "end"),
+    [
+        ({}, 5, 15),
+        ({"startingOffsets": '{"t":{"0":7,"1":-2}}'}, 7, 15),
+        ({"endingOffsets": '{"t":{"0":7,"1":-1}}'}, 5, 7),
+        ({"startingTimestamp": BEGIN_MS + 4, "startingOffsetsByTimestampStrategy": "latest"}, 9, 15),
+        ({"endingTimestamp": BEGIN_MS + 4}, 5, 9),
+        ({"endingTimestamp": BEGIN_MS + 400}, 5, 15),
+        ({"endingOffsetsByTimestamp": f'{{"t":{{"0":{BEGIN_MS + 2},"1":0}}}}'}, 5, 7),
+        ({"startingOffsets": '{"t":{"0":1,"1":-2}}', "failOnDataLoss": "false"}, 5, 15),
+    ],
+)
+def test_what_is_read(ranges: Callable[..., list[OffsetRange]], given: dict[str, object], start: int, end: int) -> None:
+    (found,) = ranges(**given)
+    assert found == OffsetRange("t", 0, start, end, found.topic_id)
+    assert len(found.topic_id) == 22
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "words"),
+    [
+        ({"startingOffsets": '{"t":{"0":7}}'}, OptionError, "startingOffsets leaves out t-1"),
+        ({"startingOffsets": '{"t":{"0":7,"1":0,"2":0}}'}, OptionError, "startingOffsets names t-2, which is not there"),
+        ({"startingOffsets": '{"t":{"0":16,"1":0}}'}, OptionError, "names offset 16 of t-0, whose log ends at 15"),
+        ({"startingOffsets": '{"t":{"0":4,"1":0}}'}, DataLost, "names offset 4 of t-0, whose log begins at 5"),
+        ({"endingOffsets": '{"t":{"0":16,"1":0}}'}, OptionError, "endingOffsets names offset 16 of t-0, whose log ends at 15"),
+        ({"startingTimestamp": BEGIN_MS + 4}, OptionError, "startingTimestamp: t-1 has no record from"),
+        (
+            {"startingOffsets": '{"t":{"0":9,"1":0}}', "endingOffsets": '{"t":{"0":8,"1":0}}'},
+            OptionError, "contradict each other: t-0 would begin at 9 and end at 8",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes(
+    ranges: Callable[..., list[OffsetRange]], given: dict[str, object], kind: type[KqueueError], words: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        ranges(**given)
+    assert words in str(caught.value)
+
+
+def test_splits_take_samples(log: kqueue.Broker) -> None:
+    asked = options(log, streaming=False, subscribe="t", splitBytes=1)
+    way = BrokerReader(asked)
+    try:
+        assert splits(asked, [OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 9, 9), OffsetRange("t", 0, 9, 12)], way) == [
+            (OffsetRange("t", 0, 5, 9),), (OffsetRange("t", 0, 9, 12),)
+        ]  # fmt: skip
+        assert splits(
+            options(log, streaming=False, subscribe="t"), [OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 9, 12)], way
+        ) == [(OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 9, 12))]
+    finally:
+        way.close()

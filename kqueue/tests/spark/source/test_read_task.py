@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+
+import pytest
+
+import kqueue
+from kqueue.base.errors import DataLost
+from kqueue.spark.source.read_task import OFFSETS_FEW, one_ahead, read_ranges
+from kqueue.spark.source.split_planner import OffsetRange
+from kqueue.tests.spark.source.logs import options, send
+
+
+@pytest.mark.parametrize("headers", [False, True])
+def test_the_columns_that_were_asked_for(broker: kqueue.Broker, headers: bool) -> None:
+    broker.create_topic("t", 2)
+    for partition in (0, 1):
+        send(broker, "t", partition, 5)
+    asked = options(broker, subscribe="t", includeHeaders=headers)
+    found = list(read_ranges(asked, (OffsetRange("t", 0, 0, 5), OffsetRange("t", 1, 2, 4))))
+    assert [batch.num_rows for batch in found] == [7], "partitions of a split share record batches"
+    assert ("headers" in found[0].schema.names) is headers
+    assert found[0].column("offset").to_pylist() == [0, 1, 2, 3, 4, 2, 3]
+    assert list(read_ranges(asked, ())) == []
+
+
+@pytest.mark.parametrize("engine", ["python", "fast", "auto"])
+def test_engines_read_the_same(broker: kqueue.Broker, engine: str) -> None:
+    broker.create_topic("t")
+    for _ in range(3):
+        send(broker, "t", 0, 8_000, codec="lz4")
+    found = list(read_ranges(options(broker, subscribe="t", decoder=engine), (OffsetRange("t", 0, 10, 23_990),)))
+    assert OFFSETS_FEW < sum(batch.num_rows for batch in found) == 23_980
+    assert [offset for batch in found for offset in batch.column("offset").to_pylist()] == list(range(10, 23_990))
+
+
+# --- one ahead
+
+
+def test_the_next_is_made_while_the_last_is_being_taken() -> None:
+    begun = [threading.Event() for _ in range(4)]
+
+    def made() -> Generator[int, None, None]:
+        for number, event in enumerate(begun):
+            event.set()
+            yield number
+
+    for number in one_ahead(made()):
+        assert number == len(begun) - 1 or begun[number + 1].wait(10), "nobody asked for it yet"
+
+
+def test_what_goes_wrong_comes_after_what_went_right() -> None:
+    def made() -> Generator[int, None, None]:
+        yield 1
+        raise DataLost("on purpose")
+
+    taken = one_ahead(made())
+    assert next(taken) == 1
+    with pytest.raises(DataLost, match="on purpose"):
+        next(taken)
+
+
+def test_whoever_stops_leaves_nothing_behind(broker: kqueue.Broker) -> None:
+    closed: list[int] = []
+
+    def made() -> Generator[int, None, None]:
+        try:
+            yield from range(1, 1_000)
+        finally:
+            closed.append(1)
+
+    taken = one_ahead(made())
+    assert next(taken) == 1
+    taken.close()
+    assert closed == [1]
+    broker.create_topic("t")
+    for _ in range(30):
+        send(broker, "t", 0, 1_000)
+    reading = read_ranges(options(broker, subscribe="t", decoder="python"), (OffsetRange("t", 0, 0, 30_000),))
+    assert next(reading).num_rows
+    reading.close()  # type: ignore[attr-defined]
+    assert not [
+        thread.name for thread in threading.enumerate() if thread.name.startswith(("kqueue-decode", "kqueue-fetch"))
+    ]

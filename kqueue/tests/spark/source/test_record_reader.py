@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+import kqueue
+from kqueue.base.errors import DataLost
+from kqueue.spark.source.broker_reader import BrokerReader
+from kqueue.spark.source.file_reader import FileReader
+from kqueue.spark.source.record_reader import data_loss_handler, missing_topic, open_reader
+from kqueue.tests.spark.source.logs import options
+
+
+def test_the_options_name_the_way(broker: kqueue.Broker, tmp_path: Path) -> None:
+    wire, folder = open_reader(options(broker, subscribe="t")), open_reader(options(path=tmp_path))
+    wire.close()
+    folder.close()
+    assert isinstance(wire, BrokerReader)
+    assert isinstance(folder, FileReader)
+
+
+def test_losses_end_it_or_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(
+        DataLost, match="^five records are gone; set failOnDataLoss to false to go on with what is there$"
+    ):
+        data_loss_handler(True)("five records are gone")
+    with caplog.at_level(logging.WARNING, "kqueue.spark"):
+        data_loss_handler(False)("five records are gone")
+    assert "five records are gone; going on" in caplog.text
+
+
+def test_the_nearest_topic_is_offered() -> None:
+    assert (
+        missing_topic("order", ["orders", "flights"], "here")
+        == "there is no topic 'order' here; did you mean 'orders'?"
+    )
+    assert missing_topic("xyz", ["orders", "flights"], "here") == "there is no topic 'xyz' here"

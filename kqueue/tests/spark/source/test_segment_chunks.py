@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kqueue.log_tools import open_log
+from kqueue.records.any_format import encode_set
+from kqueue.records.batch import iter_batches
+from kqueue.records.builder import BatchBuilder
+from kqueue.records.record import Record
+from kqueue.spark.source.segment_chunks import CHUNK_BYTES, FIRST_BYTES, valid_chunks
+
+
+def batch(base: int, count: int = 1, size: int = 10) -> bytes:
+    builder = BatchBuilder("none", base_offset=base)
+    for _ in range(count):
+        builder.append(1, None, bytes(size))
+    return bytes(builder.build())
+
+
+def log(folder: Path, *segments: tuple[int, bytes]) -> Path:
+    place = folder / "t-0"
+    place.mkdir()
+    for base, data in segments:
+        (place / f"{base:020d}.log").write_bytes(data)
+    return place
+
+
+def read(place: Path, start: int, end: int) -> list[int]:
+    """The base offsets that come."""
+    found = []
+    for chunk in valid_chunks(open_log(place), start, end):
+        headers = [header for _, header in iter_batches(chunk.data)]
+        assert sum(header.size for header in headers) == len(chunk.data), "whole batches"
+        assert headers[-1].next_offset == chunk.next_offset
+        found += [header.base_offset for header in headers]
+    return found
+
+
+def test_all_segments_that_hold_a_part(tmp_path: Path) -> None:
+    place = log(tmp_path, (0, batch(0) + batch(1)), (2, batch(2) + batch(5)), (6, batch(6) + batch(7)), (8, batch(8)))
+    assert read(place, 0, 9) == [0, 1, 2, 5, 6, 7, 8]
+    assert read(place, 3, 7) == [2, 5, 6, 7], "whole files where they are small; bounds are the decoder's"
+    assert read(place, 6, 7) == [6, 7]
+    assert read(place, 9, 12) == [8]
+
+
+def test_more_than_a_chunk(tmp_path: Path) -> None:
+    data = b"".join(batch(number, size=100_000) for number in range(60))
+    assert len(data) > FIRST_BYTES + CHUNK_BYTES
+    assert read(log(tmp_path, (0, data)), 0, 60) == list(range(60))
+
+
+def test_it_ends_where_the_range_does(tmp_path: Path) -> None:
+    data = b"".join(batch(number, size=100_000) for number in range(60))
+    assert read(log(tmp_path, (0, data)), 0, 2) == [0, 1]
+
+
+def test_a_batch_that_is_larger_than_a_chunk(tmp_path: Path) -> None:
+    place = log(tmp_path, (0, batch(0) + batch(1, size=CHUNK_BYTES + 10) + batch(2)))
+    assert read(place, 0, 3) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        batch(1), bytes(61), batch(100), encode_set([Record(3, 1, None, b"x", ())], 1),
+        batch(3)[:8] + (48).to_bytes(4, "big") + batch(3)[12:], batch(3)[:8] + (2**31 - 1).to_bytes(4, "big") + batch(3)[12:],
+        batch(3)[:23] + b"\xff" * 4 + batch(3)[27:],
+    ],
+    ids=["back", "zeros", "beyond", "old", "short", "long", "negative"],
+)  # fmt: skip
+def test_it_stops_before_what_is_not_plain(tmp_path: Path, wrong: bytes) -> None:
+    place = log(tmp_path, (0, batch(0) + batch(1) + batch(2) + wrong + batch(4)), (50, batch(50)))
+    assert read(place, 0, 60) in ([0, 1], [0, 1, 2]), "what nothing bears out is for those who look closer"
+
+
+def test_an_offset_that_is_too_high(tmp_path: Path) -> None:
+    """No checksum covers it; what follows tells."""
+    place = log(tmp_path, (0, batch(0) + batch(1) + batch(40) + batch(3) + batch(4)), (50, batch(50)))
+    assert read(place, 0, 60) == [0, 1]
+    assert read(place, 0, 20) == [0, 1]
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 26, 27, 28, 60, 61])
+def test_chunks_that_end_anywhere(tmp_path: Path, more: int) -> None:
+    first = batch(0, size=FIRST_BYTES - len(batch(0, size=FIRST_BYTES - 100)) + FIRST_BYTES - 100 - more)
+    assert len(first) == FIRST_BYTES - more
+    assert read(log(tmp_path, (0, first + batch(1) + batch(2))), 0, 3) == [0, 1, 2]
+
+
+def test_a_torn_end(tmp_path: Path) -> None:
+    assert read(log(tmp_path, (0, batch(0) + batch(1) + batch(2)[:-1])), 0, 60) == [0, 1]

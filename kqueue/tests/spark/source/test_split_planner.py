@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kqueue.client.topic_partition import TopicPartition
+from kqueue.spark.source.split_planner import OffsetRange, limited, split
+
+MiB = 1024 * 1024
+LAGS = st.lists(st.one_of(st.integers(0, 10), st.integers(0, 1_000_000)), max_size=12)
+
+
+def places(count: int) -> list[TopicPartition]:
+    return [TopicPartition("t", number) for number in range(count)]
+
+
+@given(LAGS, st.integers(1, 2_000_000))
+def test_a_limit_is_shared_out(lags: list[int], limit: int) -> None:
+    start = {place: 100 * place.partition for place in places(len(lags))}
+    end = {place: start[place] + lag for place, lag in zip(start, lags, strict=True)}
+    found = limited(start, end, limit)
+    taken = {place: found[place] - start[place] for place in found}
+    for place, lag in zip(start, lags, strict=True):
+        assert 0 <= taken[place] <= lag
+        assert taken[place] or not lag, "whoever lags gets something"
+    lagging = sum(1 for lag in lags if lag)
+    assert sum(taken.values()) <= max(limit, lagging) + lagging
+    if sum(lags) <= limit:
+        assert found == end
+
+
+def test_shares_are_in_proportion() -> None:
+    (first, second, third) = places(3)
+    found = limited({first: 0, second: 0, third: 50}, {first: 9_000, second: 1_000, third: 51}, 100)
+    assert found == {first: 89, second: 9, third: 51}
+
+
+def test_what_went_back_stays_where_it_is() -> None:
+    (first, second) = places(2)
+    assert limited({first: 10, second: 0}, {first: 5, second: 100}, 10) == {first: 5, second: 10}
+
+
+RANGES = st.lists(st.integers(0, 5_000), max_size=15).map(
+    lambda sizes: [OffsetRange("t", number, 7 * number, 7 * number + size) for number, size in enumerate(sizes)]
+)
+
+
+@given(
+    RANGES,
+    st.sampled_from([None, 1, 3, 40]),
+    st.sampled_from([None, 100, 1_500]),
+    st.sampled_from([1, 200_000, 64 * MiB]),
+)
+def test_nothing_is_lost_or_doubled(
+    ranges: list[OffsetRange], splits_min: int | None, rows_max: int | None, split_bytes: int
+) -> None:
+    found = split(ranges, lambda place: 100.0, split_bytes=split_bytes, splits_min=splits_min, rows_max=rows_max)
+    pieces = sorted(piece for one in found for piece in one)
+    for one in ranges:
+        mine = [piece for piece in pieces if piece.place == one.place]
+        assert sum(piece.size for piece in mine) == one.size
+        edges = [one.start, *(piece.end for piece in mine)]
+        assert [piece.start for piece in mine] == edges[:-1]
+    assert all(one for one in found)
+    if rows_max is not None:
+        assert all(sum(piece.size for piece in one) <= rows_max for one in found)
+    if splits_min is not None:
+        assert len(found) >= min(splits_min, sum(one.size for one in ranges))
+    if splits_min is None and rows_max is None:
+        assert len(pieces) == sum(1 for one in ranges if one.size), "no partition is cut without a reason"
+
+
+def test_small_partitions_share_and_large_ones_do_not() -> None:
+    ranges = [OffsetRange("t", 0, 0, 10_000_000), *(OffsetRange("t", number, 0, 1_000) for number in range(1, 101))]
+    found = split(ranges, lambda place: 100.0, split_bytes=64 * MiB)
+    assert sorted(len(one) for one in found) == [1, 100]
+
+
+def test_shares_are_about_as_large_as_asked() -> None:
+    ranges = [OffsetRange("t", number, 0, 1_000) for number in range(64)]
+    found = split(ranges, lambda place: 1_000.0, split_bytes=8_000_000)
+    assert [len(one) for one in found] == [8] * 8
+
+
+def test_the_largest_are_cut_for_more_splits() -> None:
+    ranges = [OffsetRange("t", 0, 0, 900), OffsetRange("t", 1, 0, 100)]
+    found = split(ranges, lambda place: 1.0, split_bytes=MiB, splits_min=4)
+    assert [one for pieces in found for one in pieces] == [
+        OffsetRange("t", 0, 0, 300), OffsetRange("t", 0, 300, 600), OffsetRange("t", 0, 600, 900), OffsetRange("t", 1, 0, 100)
+    ]  # fmt: skip
+
+
+def test_nothing_to_read() -> None:
+    assert split([OffsetRange("t", 0, 5, 5)], lambda place: 1.0, split_bytes=1, splits_min=3) == []
+
+
+@pytest.mark.parametrize("one", [OffsetRange("orders", 3, 10, 25)])
+def test_a_range_tells_what_it_is(one: OffsetRange) -> None:
+    assert (str(one), one.size, one.place) == ("orders-3 from 10 to 25", 15, ("orders", 3))
