@@ -21,8 +21,9 @@ from benchmarks.log_data import START_MS, append_keyed, temporary_folder
 from benchmarks.results import Figure, Row
 from kqueue.base.clock import SystemClock
 from kqueue.base.errors import PluginError
+from kqueue.log.compaction.compaction_task import CompactionTask
 from kqueue.log.compaction.engine import engine
-from kqueue.log.compaction.task import CompactConfig, CompactTask, Source
+from kqueue.log.compaction.model import CompactionConfig, SegmentSource
 from kqueue.log.config import LogConfig
 from kqueue.log.formats.filenames import CLEANED
 from kqueue.log.log import Log
@@ -100,15 +101,15 @@ def main(folder: Path, name: str) -> None:
     print(json.dumps(found))
 
 
-def _task(storage: LocalStorage, folder: Path, name: str) -> CompactTask:
-    sources = tuple(Source(base, end, size) for base, end, size in json.loads((folder / SOURCES).read_text()))
+def _task(storage: LocalStorage, folder: Path, name: str) -> CompactionTask:
+    sources = tuple(SegmentSource(base, end, size) for base, end, size in json.loads((folder / SOURCES).read_text()))
     config = LogConfig.of()
-    return CompactTask(
+    return CompactionTask(
         storage.opener,
         PARTITION,
         sources,
         first_dirty=0,
-        config=CompactConfig(
+        config=CompactionConfig(
             config.segment_bytes, config.segment_index_bytes, config.index_interval_bytes, 86_400_000, DEDUPE_BYTES
         ),
         start_offset=0,

@@ -25,12 +25,12 @@ from kqueue.broker.partition import Partition
 from kqueue.broker.topics import Topic, Topics
 from kqueue.broker.waiting import Waiting
 from kqueue.groups.records import CommittedOffset
-from kqueue.log.cleaner import Candidate, LogCleaner
+from kqueue.log.cleaner import CompactionCandidate, LogCleaner
 from kqueue.log.dropping import Disposal
 from kqueue.log.log import Log, LogState
 from kqueue.log.manager import LogManager
 from kqueue.log.policies import POLICIES, Compact, Drop, LogView
-from kqueue.log.policies.compact import dirt_of
+from kqueue.log.policies.compact import find_log_to_clean
 
 logger = logging.getLogger("kqueue.broker")
 FIRST_CHECK_MS = 30_000  # after the start, as Kafka's; then at the set interval
@@ -192,7 +192,7 @@ class Cleaning:
             self._slices.add_once("compact", self._compact_most_urgent())
 
     def _compact_most_urgent(self) -> Iterator[None]:
-        found: list[Candidate] = []
+        found: list[CompactionCandidate] = []
         for candidate in self._candidates():
             if candidate is not None:
                 found.append(candidate)
@@ -200,7 +200,7 @@ class Cleaning:
         # meanwhile other work may have begun on some of the logs
         self.cleaner.begin(one for one in found if not self.handovers.is_busy(one.key))
 
-    def _candidates(self) -> Iterator[Candidate | None]:
+    def _candidates(self) -> Iterator[CompactionCandidate | None]:
         """The logs that could be compacted, and None for each open one that can't."""
         for topic in self._topics:
             if DROPPING_ONLY.issuperset(topic.config["cleanup.policy"]):
@@ -215,22 +215,22 @@ class Cleaning:
                     except (KqueueError, FileNotFoundError) as error:
                         self._tell_once(key, f"can't be cleaned: {error}")
 
-    def _candidates_of(self, partition: Partition, topic: Topic) -> Iterator[Candidate]:
+    def _candidates_of(self, partition: Partition, topic: Topic) -> Iterator[CompactionCandidate]:
         log = partition.log
         for _, plan in self._plans(partition, topic, Compact):
             view = self._view(partition, topic, log)
-            dirt = dirt_of(view, topic.config, self._clock.wall_ms())
+            log_to_clean = find_log_to_clean(view, topic.config, self._clock.wall_ms())
             # beyond the recovery point a start after a crash would take what compaction leaves out
             # for a loss
             bounds = [view.high_watermark, view.stable_offset, log.flushed_offset if self._on_disk else log.end_offset]
             if plan.upto_offset is not None:
                 bounds.append(plan.upto_offset)
-            yield Candidate(
+            yield CompactionCandidate(
                 key=(topic.name, partition.index),
                 log=log,
                 upto=min(bounds),
                 first_dirty=view.first_dirty,
-                dirt=dirt,
+                log_to_clean=log_to_clean,
                 config=topic.config,
                 keep=plan.keep,
                 owns_offset=plan.keep is None or "compact" not in topic.config["cleanup.policy"],

@@ -13,7 +13,7 @@ from kqueue.broker.fetch_sessions import Key, Wanted
 from kqueue.broker.partition import Partition, PartitionRead
 from kqueue.broker.topics import Topics
 from kqueue.log.log import Fetched
-from kqueue.log.recovery.verifying import Check
+from kqueue.log.recovery.read_verification import VerificationTask
 
 REGIONS_MAX = 64
 """So many partitions give records to one answer: each may hold a descriptor until the client has
@@ -86,7 +86,7 @@ class Harvest(NamedTuple):
         idle = [partition for _, partition in self.idle]
         return (*idle, *(one.partition for one in self.taken if one.partition is not None))
 
-    def to_check(self) -> Iterator[tuple[Partition, Key, Check]]:
+    def to_check(self) -> Iterator[tuple[Partition, Key, VerificationTask]]:
         """What has to be done for those that are unchecked."""
         for one in self.unchecked:
             if one.partition is not None and one.read is not None and one.read.fetched.check is not None:

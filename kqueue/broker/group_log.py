@@ -16,7 +16,7 @@ from kqueue.base.settings import Config
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic, Topics
 from kqueue.broker.waiting import Wait, Waiting
-from kqueue.log.recovery.verifying import DamagedBatch
+from kqueue.log.recovery.read_verification import DamagedBatch
 from kqueue.records.batch import COMMIT, Record, decode_control, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
 

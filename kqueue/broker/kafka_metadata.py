@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.formats.filenames import LOG, parse_file_name
-from kqueue.log.formats.scan import scan
+from kqueue.log.scanner.batch_scanner import scan
 from kqueue.records.batch import BatchHeader, iter_records
 from kqueue.records.varints import read_raw
 from kqueue.storage import Storage

@@ -26,7 +26,7 @@ from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timer
 from kqueue.broker.long_work import InOrder, LongWork
 from kqueue.log.log import Appended, Fetched, Log
-from kqueue.log.recovery.verifying import Check
+from kqueue.log.recovery.read_verification import VerificationTask
 from kqueue.records.batch import BatchHeader
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class Partition:
         fetched = log.read(offset, max_bytes, end_offset=bound, min_one_batch=min_one_batch)
         return PartitionRead(self._high_watermark, stable, log.start_offset, fetched)
 
-    def start_check(self, check: Check, done: Callable[[KqueueError | None], None]) -> None:
+    def start_check(self, check: VerificationTask, done: Callable[[KqueueError | None], None]) -> None:
         """Check what a read found, in a job; `done(error or None)` on the owner thread when the
         read is to be repeated.
         """

@@ -18,26 +18,26 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptData, JobCancelled, ProcessDied, StorageFailed
 from kqueue.base.jobs import CpuJob, IoJob, Jobs
 from kqueue.base.settings import Config, TopicConfig
-from kqueue.log.compaction import swap
-from kqueue.log.compaction.parts import CompactConfig, Compacted, Group, Source
-from kqueue.log.compaction.task import CompactTask
+from kqueue.log.compaction import swap_files
+from kqueue.log.compaction.compaction_task import CompactionTask
+from kqueue.log.compaction.model import CompactionConfig, CompactionResult, SegmentGroup, SegmentSource
 from kqueue.log.dropping import Disposal, remove_files
 from kqueue.log.formats.filenames import CLEANED, LOG, SEGMENT_SUFFIXES, SWAP, file_name
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.log.policies import RecordFilter
-from kqueue.log.policies.compact import Dirt
+from kqueue.log.policies.compact import LogToClean
 from kqueue.log.segment import Segment
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
 Key = tuple[str, int]
 RETRY_MS = 600_000  # after a failure that another try may not meet: a full disk
-DEATHS_RETRY_MS = (15_000, 60_000)  # after the first deaths of the process in a row; after the next one RETRY_MS
+PROCESS_DEATH_RETRY_MS = (15_000, 60_000)  # after the first deaths of the process in a row; after the next one RETRY_MS
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CompactionCandidate:
     """A log that could be compacted: its sealed segments that end at or below `upto`, of which all
     is new from `first_dirty` on.
 
@@ -49,7 +49,7 @@ class Candidate:
     log: Log
     upto: int
     first_dirty: int
-    dirt: Dirt
+    log_to_clean: LogToClean
     config: TopicConfig
     keep: RecordFilter | None = None
     owns_offset: bool = True
@@ -58,7 +58,7 @@ class Candidate:
     @property
     def urgency(self) -> tuple[bool, float]:
         """Those whose max.compaction.lag.ms is over come first, then the dirtiest."""
-        return self.dirt.overdue, self.dirt.ratio
+        return self.log_to_clean.overdue, self.log_to_clean.ratio
 
 
 class LogCleaner:
@@ -75,7 +75,7 @@ class LogCleaner:
         self.jobs = jobs
         self.disposal = disposal
         self._clock = clock
-        self._busy: dict[Key, _Run] = {}
+        self._busy: dict[Key, _CompactionRun] = {}
         self._not_before: dict[Key, float] = {}  # monotonic ms
         self._deaths: Counter[Key] = Counter()  # of the process that compacts the log, in a row
         self._stopped = False
@@ -97,7 +97,7 @@ class LogCleaner:
         self._not_before.pop(key, None)
         self._deaths.pop(key, None)
 
-    def begin(self, candidates: Iterable[Candidate]) -> int:
+    def begin(self, candidates: Iterable[CompactionCandidate]) -> int:
         """Begin to compact the most urgent ones, as many as there is room for; returns how many
         were begun.
         """
@@ -111,24 +111,24 @@ class LogCleaner:
                 begun += self._begin(candidate)
         return begun
 
-    def _may_begin(self, candidate: Candidate) -> bool:
+    def _may_begin(self, candidate: CompactionCandidate) -> bool:
         if candidate.key in self._busy or candidate.log.offline is not None:
             return False
         if self._clock.monotonic_ms() < self._not_before.get(candidate.key, 0.0):
             return False
-        return candidate.keep is not None or candidate.dirt.dirty_bytes > 0
+        return candidate.keep is not None or candidate.log_to_clean.dirty_bytes > 0
 
-    def _begin(self, candidate: Candidate) -> bool:
+    def _begin(self, candidate: CompactionCandidate) -> bool:
         segments = candidate.log.sealed_below(candidate.upto)
         views = candidate.log.segment_views()
         if not segments or (candidate.keep is None and views[len(segments) - 1].end_offset <= candidate.first_dirty):
             return False
         sources = tuple(
-            Source(view.base_offset, view.end_offset, view.size, segment.txnindex.file is not None)
+            SegmentSource(view.base_offset, view.end_offset, view.size, segment.txnindex.file is not None)
             for segment, view in zip(segments, views, strict=False)
         )
         self._not_before.pop(candidate.key, None)
-        run = self._busy[candidate.key] = _Run(candidate, segments, self._task(candidate, sources), self)
+        run = self._busy[candidate.key] = _CompactionRun(candidate, segments, self._task(candidate, sources), self)
         self.disposal.hold(candidate.log.folder)
         logger.info(
             "%r: compacting %d segments%s", candidate.log, len(segments), f", {candidate.why}" if candidate.why else ""
@@ -136,15 +136,15 @@ class LogCleaner:
         run.begin()
         return True
 
-    def _task(self, candidate: Candidate, sources: tuple[Source, ...]) -> CompactTask:
+    def _task(self, candidate: CompactionCandidate, sources: tuple[SegmentSource, ...]) -> CompactionTask:
         log = candidate.log
         storage = log.storage
-        return CompactTask(
+        return CompactionTask(
             opener=storage.opener or (lambda: storage),
             folder=log.folder,
             sources=sources,
             first_dirty=min(max(candidate.first_dirty, sources[0].base), sources[-1].end_offset),
-            config=compact_config(self._config, candidate.config),
+            config=cleaner_config(self._config, candidate.config),
             start_offset=log.start_offset,
             now_ms=self._clock.wall_ms(),
             last_batches={
@@ -155,7 +155,12 @@ class LogCleaner:
         )
 
     def ended(
-        self, candidate: Candidate, compacted: Compacted | None, error: BaseException | None, *, for_good: bool = False
+        self,
+        candidate: CompactionCandidate,
+        compacted: CompactionResult | None,
+        error: BaseException | None,
+        *,
+        for_good: bool = False,
     ) -> None:
         """For runs alone: one has ended. With neither a result nor an error, nobody needed it any
         more.
@@ -177,12 +182,12 @@ class LogCleaner:
         if self.on_idle is not None:
             self.on_idle()
 
-    def _failed(self, candidate: Candidate, error: BaseException, *, for_good: bool) -> None:
+    def _failed(self, candidate: CompactionCandidate, error: BaseException, *, for_good: bool) -> None:
         key, now_ms = candidate.key, self._clock.monotonic_ms()
         if isinstance(error, ProcessDied):
             self._deaths[key] += 1
-            if self._deaths[key] <= len(DEATHS_RETRY_MS):
-                wait_ms = DEATHS_RETRY_MS[self._deaths[key] - 1]
+            if self._deaths[key] <= len(PROCESS_DEATH_RETRY_MS):
+                wait_ms = PROCESS_DEATH_RETRY_MS[self._deaths[key] - 1]
                 self._not_before[key] = now_ms + wait_ms
                 logger.warning(
                     "%r was not compacted, and nothing changed: %s; retrying in %d s",
@@ -199,10 +204,10 @@ class LogCleaner:
         )
 
 
-def compact_config(config: Config, topic: TopicConfig) -> CompactConfig:
+def cleaner_config(config: Config, topic: TopicConfig) -> CompactionConfig:
     """What one compaction reads of the settings; what all have together is shared out."""
     threads = max(int(config["log.cleaner.threads"]), 1)
-    return CompactConfig(
+    return CompactionConfig(
         segment_bytes=topic["segment.bytes"],
         segment_index_bytes=topic["segment.index.bytes"],
         index_interval_bytes=topic["index.interval.bytes"],
@@ -214,12 +219,14 @@ def compact_config(config: Config, topic: TopicConfig) -> CompactConfig:
     )
 
 
-class _Run:
+class _CompactionRun:
     """One compaction, from step to step; each begins where the one before has ended, on the owner
     thread.
     """
 
-    def __init__(self, candidate: Candidate, segments: list[Segment], task: CompactTask, cleaner: LogCleaner) -> None:
+    def __init__(
+        self, candidate: CompactionCandidate, segments: list[Segment], task: CompactionTask, cleaner: LogCleaner
+    ) -> None:
         self.candidate = candidate
         self._log = candidate.log
         self._storage = candidate.log.storage
@@ -227,8 +234,8 @@ class _Run:
         self._segments = {segment.base: segment for segment in segments}
         self._task = task
         self._cleaner = cleaner
-        self._compacted: Compacted | None = None
-        self._todo: deque[Group] = deque()
+        self._compacted: CompactionResult | None = None
+        self._todo: deque[SegmentGroup] = deque()
 
     def begin(self) -> None:
         # a start after a crash looks for losses beyond the recovery point, and what compaction
@@ -242,7 +249,7 @@ class _Run:
         shared = self._storage.opener is not None
         self._cleaner.jobs.submit(CpuJob(f"compact {self._folder}", self._task, self._written, shared=shared))
 
-    def _written(self, compacted: Compacted | None, error: BaseException | None) -> None:
+    def _written(self, compacted: CompactionResult | None, error: BaseException | None) -> None:
         if error is not None or compacted is None:
             self._end(error)
             return
@@ -258,10 +265,10 @@ class _Run:
             self._checkpoint()
         elif not self._is_current():
             groups = tuple(self._todo)
-            self._submit("remove", lambda: swap.discard(self._storage, self._folder, groups), self._end)
+            self._submit("remove", lambda: swap_files.discard(self._storage, self._folder, groups), self._end)
         else:
             group = self._todo[0]
-            self._submit("commit", lambda: swap.commit(self._storage, self._folder, group), self._committed)
+            self._submit("commit", lambda: swap_files.commit(self._storage, self._folder, group), self._committed)
 
     def _is_current(self) -> bool:
         """Whether the log still has all from the next group on: where later records were cut off,
@@ -291,7 +298,7 @@ class _Run:
 
             def take_back() -> None:
                 withdraw(self._storage, self._folder, group)
-                swap.discard(self._storage, self._folder, rest)
+                swap_files.discard(self._storage, self._folder, rest)
 
             self._submit("withdraw", take_back, lambda error: self._end(error, for_good=True))
             return
@@ -328,14 +335,16 @@ class _Run:
         name = f"{what} compaction of {self._folder}"
         self._cleaner.jobs.submit(IoJob(name, run, lambda _, error: then(error), self._storage.location))
 
-    def _end(self, error: BaseException | None, compacted: Compacted | None = None, *, for_good: bool = False) -> None:
+    def _end(
+        self, error: BaseException | None, compacted: CompactionResult | None = None, *, for_good: bool = False
+    ) -> None:
         if self._log.offline is not None and error is not None:
             logger.info("%r: the compaction ends with the log: %s", self._log, error)
             error = None
         self._cleaner.ended(self.candidate, compacted, error, for_good=for_good)
 
 
-def withdraw(storage: Storage, folder: str, group: Group) -> None:
+def withdraw(storage: Storage, folder: str, group: SegmentGroup) -> None:
     """Take back `swap.commit` of a group whose segments are no part of the log any more. Blocks.
     Raises StorageFailed.
 

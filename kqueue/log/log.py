@@ -31,7 +31,7 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptData, DiskFull, OffsetOutOfRange, StorageFailed, StorageUnavailable
 from kqueue.base.jobs import IoJob
 from kqueue.base.steps import run_steps
-from kqueue.log.compaction.parts import Group
+from kqueue.log.compaction.model import SegmentGroup
 from kqueue.log.config import LogConfig
 from kqueue.log.dropping import Dropped, remove_folder
 from kqueue.log.flushing import Flusher
@@ -42,10 +42,10 @@ from kqueue.log.policies import SegmentView
 from kqueue.log.producer_limit import ProducerLimit
 from kqueue.log.producers import LastBatch, Marker
 from kqueue.log.reading import Fetched, Look, Place, Reader, TimeFound
-from kqueue.log.recovery import loading
-from kqueue.log.recovery.damage import Damage, take_note
-from kqueue.log.recovery.replay import load_producers, replay
-from kqueue.log.recovery.verifying import Check, Done, Outcome
+from kqueue.log.recovery import log_loader
+from kqueue.log.recovery.damage import Damage, report_damage
+from kqueue.log.recovery.producer_replay import load_producers, replay
+from kqueue.log.recovery.read_verification import Done, VerificationResult, VerificationTask
 from kqueue.log.results import Appended, SegmentInfo
 from kqueue.log.segment import Segment
 from kqueue.log.segments import Segments
@@ -104,7 +104,7 @@ class Log:
         folder: str,
         config: LogConfig,
         clock: Clock,
-        loaded: loading.Loaded,
+        loaded: log_loader.LoadedLog,
         *,
         topic_id: bytes | None = None,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
@@ -166,7 +166,7 @@ class Log:
         the first flush. Blocks while a log is recovered. Raises StorageFailed.
         """
         now_ms = clock.wall_ms()
-        loaded = loading.load(
+        loaded = log_loader.load(
             storage, folder, config, now_ms, recovery_point=recovery_point, clean=clean, start_offset=start_offset,
             high_watermark=high_watermark,
         )  # fmt: skip
@@ -377,7 +377,7 @@ class Log:
         """From now on no read says that something is to be checked before it is served."""
         self._reader.verifies = False
 
-    def check_job(self, check: Check, done: Done) -> IoJob[Outcome] | None:
+    def check_job(self, check: VerificationTask, done: Done) -> IoJob[VerificationResult] | None:
         """The work that stands before a read may be served; `done(error or None)` when the read is
         to be repeated.
 
@@ -389,12 +389,12 @@ class Log:
             job.queue = self._storage.location
         return job
 
-    def check_now(self, check: Check) -> None:
+    def check_now(self, check: VerificationTask) -> None:
         """The same work at once. Blocks. Raises StorageFailed."""
         self._found_damaged(check.finish(check.run()))
 
     def _found_damaged(self, damages: list[Damage]) -> None:
-        take_note(damages, self.damage, self._storage.location, self.folder)
+        report_damage(damages, self.damage, self._storage.location, self.folder)
 
     def offset_for_time(self, timestamp: int, end_offset: int) -> TimeFound | None:
         """The first record (by offset) below `end_offset` whose time is `timestamp` or later; None:
@@ -573,7 +573,7 @@ class Log:
         """Whether these are sealed segments of the log, still, and neighbours."""
         return self._list.find(segments) is not None
 
-    def replace(self, old: list[Segment], group: Group) -> list[str] | None:
+    def replace(self, old: list[Segment], group: SegmentGroup) -> list[str] | None:
         """Put the segment that compaction made of `old` in their place, after `swap.commit`; what
         follows is in `swap`.
 

@@ -28,7 +28,7 @@ from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG
 from kqueue.log.formats.filenames import PARTITION_METADATA
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log
 from kqueue.log.producer_limit import ProducerLimit
-from kqueue.log.recovery.mending import mend
+from kqueue.log.recovery.index_rebuild_job import start_index_rebuild
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
@@ -330,7 +330,7 @@ class LogManager:
         """
         for log in list(self._logs.values()) if self._jobs is not None else ():
             assert self._jobs is not None
-            mend(log, self._jobs)
+            start_index_rebuild(log, self._jobs)
             yield
 
     def check_space(self) -> None:

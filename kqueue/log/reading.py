@@ -9,11 +9,11 @@ from typing import NamedTuple, TypeVar
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.formats.epochs import LeaderEpochs
-from kqueue.log.formats.scan import Unit, first_offset
 from kqueue.log.formats.timeindex import NO_TIMESTAMP
 from kqueue.log.formats.txnindex import AbortedTransaction
-from kqueue.log.recovery.salvage import batch_at
-from kqueue.log.recovery.verifying import CHECK_AHEAD, CHECK_BYTES_MIN, Check, DamagedBatch
+from kqueue.log.recovery.read_verification import CHECK_AHEAD, CHECK_BYTES_MIN, DamagedBatch, VerificationTask
+from kqueue.log.scanner.batch_scanner import Unit, first_offset
+from kqueue.log.scanner.resync import batch_at
 from kqueue.log.segment import Segment
 from kqueue.records.any_format import iter_any_records
 from kqueue.records.record import Record
@@ -44,7 +44,12 @@ class Fetched:
     __slots__ = ("check", "next_offset", "position", "region", "segment_base")
 
     def __init__(
-        self, region: Region | None, next_offset: int, segment_base: int, position: int, check: Check | None = None
+        self,
+        region: Region | None,
+        next_offset: int,
+        segment_base: int,
+        position: int,
+        check: VerificationTask | None = None,
     ) -> None:
         self.region = region
         self.next_offset = next_offset
@@ -155,12 +160,16 @@ class Reader:
         self.hint(next_offset, Place(segment, limit, next_offset))
         return Fetched(region, next_offset, segment.base, position)
 
-    def _check(self, segment: Segment, start: int, end: int, until_offset: int, log_end_offset: int) -> Check:
+    def _check(
+        self, segment: Segment, start: int, end: int, until_offset: int, log_end_offset: int
+    ) -> VerificationTask:
         found = segment.found_size
         end = min(start + max(CHECK_AHEAD * (end - start), CHECK_BYTES_MIN), found)
         region = segment.log.region(0, found)
         next_segment = self._next_base(segment, log_end_offset)
-        return Check(segment.checks, region, start, end=end, until_offset=until_offset, next_segment=next_segment)
+        return VerificationTask(
+            segment.checks, region, start, end=end, until_offset=until_offset, next_segment=next_segment
+        )
 
     def _check_for(self, error: CorruptBatch, offsets: Iterable[int], log_end_offset: int) -> Fetched:
         """Walking over headers came upon something that is no batch: the check to do for these

@@ -17,15 +17,15 @@ from pathlib import PurePath
 from typing import Any
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex, JobCancelled, JobFailed, KqueueError, StorageFailed
-from kqueue.log.compaction.mapping import read_aborted
-from kqueue.log.compaction.parts import Source
-from kqueue.log.compaction.retain import Transactions
+from kqueue.log.compaction.model import SegmentSource
+from kqueue.log.compaction.offset_map_builder import read_aborted
+from kqueue.log.compaction.retention import TransactionTracker
+from kqueue.log.compaction.segment_reader import BatchSlice, SegmentReader
 from kqueue.log.compaction.throttle import Throttle
-from kqueue.log.compaction.walking import Stretch, Walk
 from kqueue.log.formats.checkpoints import decode_partition_metadata
 from kqueue.log.formats.filenames import LOG, PARTITION_METADATA, file_name
-from kqueue.log.formats.scan import Unit, first_offset
 from kqueue.log.policies.contract import SegmentView
+from kqueue.log.scanner.batch_scanner import Unit, first_offset
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, Record, iter_records
 from kqueue.storage import File, Storage
 
@@ -42,7 +42,7 @@ class SealedBatch:
 
     __slots__ = ("_stretch", "is_aborted", "place", "position", "unit")
 
-    def __init__(self, stretch: Stretch, place: str, position: int, is_aborted: bool) -> None:
+    def __init__(self, stretch: BatchSlice, place: str, position: int, is_aborted: bool) -> None:
         self._stretch = stretch
         self.unit: Unit = stretch.unit
         self.place = place
@@ -143,7 +143,7 @@ class SealedSegments:
         storage = self.opener()
         sizes = {entry.name: entry.size for entry in storage.list(self.folder)}
         aborted = read_aborted(storage, self.folder, [_source(segment) for segment in self.segments], sizes)
-        transactions = Transactions(aborted)
+        transactions = TransactionTracker(aborted)
         for segment in self.segments:
             file = storage.open(f"{self.folder}/{file_name(segment.base_offset, LOG)}", size=segment.size)
             try:
@@ -175,9 +175,11 @@ class SealedSegments:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cancelled": []}
 
-    def _of_segment(self, file: File, segment: SegmentView, transactions: Transactions) -> Iterator[SealedBatch]:
+    def _of_segment(self, file: File, segment: SegmentView, transactions: TransactionTracker) -> Iterator[SealedBatch]:
         place = f"{self.place}/{file_name(segment.base_offset, LOG)}"
-        walk = Walk(file, place, segment.size, segment.base_offset, segment.end_offset, CHUNK_BYTES, _unthrottled())
+        walk = SegmentReader(
+            file, place, segment.size, segment.base_offset, segment.end_offset, CHUNK_BYTES, _unthrottled()
+        )
         try:
             for stretch in walk:
                 if self._cancelled:
@@ -204,8 +206,8 @@ def _unthrottled() -> Throttle:
     return Throttle(float("inf"), time.sleep, time.monotonic)
 
 
-def _source(segment: SegmentView) -> Source:
-    return Source(segment.base_offset, segment.end_offset, segment.size)
+def _source(segment: SegmentView) -> SegmentSource:
+    return SegmentSource(segment.base_offset, segment.end_offset, segment.size)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from kqueue.base.errors import CorruptBatch, CorruptIndex, DiskFull, StorageFail
 from kqueue.log.formats.filenames import INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
 from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.index import RELATIVE_OFFSET_MAX, IndexEntry, OffsetIndex
-from kqueue.log.formats.scan import Unit, first_offset, scan
 from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
 from kqueue.log.formats.timeindex import NO_TIMESTAMP, TimeEntry, TimeIndex
 from kqueue.log.formats.txnindex import TransactionIndex
 from kqueue.log.policies import SegmentView
-from kqueue.log.recovery.verifying import Checks, DamagedBatch, scan_around
+from kqueue.log.recovery.read_verification import DamagedBatch, SegmentVerification, scan_undamaged
+from kqueue.log.scanner.batch_scanner import Unit, first_offset, scan
 from kqueue.storage import File, Storage
 
 SEARCH_CHUNK_BYTES = 8 * 1024
@@ -90,7 +90,7 @@ class Segment:
         self.size = self.found_size = self._modified_size = self.log.size
         self._modified_ms: int | None = None  # when it had `_modified_size` bytes first; None: not asked yet
         self.indexes_full = False
-        self._checks: Checks | None = None
+        self._checks: SegmentVerification | None = None
         self._is_astray = False
         self._unindexed = 0
         self._max_timestamp = _UNREAD
@@ -295,7 +295,7 @@ class Segment:
     def _scan(self, start: int, end: int, chunk_bytes: int | None = SEARCH_CHUNK_BYTES) -> Iterator[tuple[int, Unit]]:
         if self._checks is None or not self._checks.hurts:
             return scan(self.log, start, end, chunk_bytes=chunk_bytes, whole=True)
-        return scan_around(self.log, start, end, self._checks.hurts, chunk_bytes)
+        return scan_undamaged(self.log, start, end, self._checks.hurts, chunk_bytes)
 
     def cut(self, position: int, limit: int, max_bytes: int) -> tuple[int, int]:
         """Where whole batches from `position` on stay within `max_bytes`, and not beyond `limit`,
@@ -405,10 +405,12 @@ class Segment:
     # --- what is known of the bytes that were found
 
     @property
-    def checks(self) -> Checks:
+    def checks(self) -> SegmentVerification:
         """What is known of the bytes that the file had when it was opened."""
         if self._checks is None:
-            self._checks = Checks(f"{self._folder}/{file_name(self.base, LOG)}", self.base, self.found_size)
+            self._checks = SegmentVerification(
+                f"{self._folder}/{file_name(self.base, LOG)}", self.base, self.found_size
+            )
         return self._checks
 
     def anchor(self, offset: int) -> int:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from kqueue.log.compaction import swap
-from kqueue.log.compaction.parts import Group
+from kqueue.log.compaction import swap_files
+from kqueue.log.compaction.model import SegmentGroup
 from kqueue.log.dropping import Dropped
 from kqueue.log.formats.filenames import DELETED, LOG, TXNINDEX, file_name
 from kqueue.log.formats.snapshots import SnapshotFiles
@@ -83,14 +83,14 @@ class Segments:
         there = self.all[number : number + len(sealed)] == sealed and sealed[-1] is not self.all[-1]
         return number if there else None
 
-    def replace(self, old: list[Segment], group: Group, now_ms: int) -> list[str] | None:
+    def replace(self, old: list[Segment], group: SegmentGroup, now_ms: int) -> list[str] | None:
         """See `Log.replace`. Raises StorageFailed: nobody knows which names the files have."""
         number = self.find(old)
         if number is None:
             return None
         modified_ms = old[-1].modified_ms(now_ms)  # before the file has another name
         files, snapshots = self._leave(old), self._snapshots.give_up({segment.base for segment in old[1:]})
-        swap.install(self._storage, self._folder, group)
+        swap_files.install(self._storage, self._folder, group)
         for name in snapshots:
             self._storage.rename(f"{self._folder}/{name}", f"{self._folder}/{name}{DELETED}")
         self.all[number : number + len(old)] = [self._open(group, now_ms, modified_ms)]
@@ -108,7 +108,7 @@ class Segments:
         end_offset = self.all[-1].truncate_to(offset, index_bytes_max=index_bytes_max)
         return offset if end_offset is None else end_offset
 
-    def _open(self, group: Group, now_ms: int, modified_ms: int) -> Segment:
+    def _open(self, group: SegmentGroup, now_ms: int, modified_ms: int) -> Segment:
         cleaned = group.cleaned
         sizes = {file_name(cleaned.base, LOG): cleaned.size}
         if cleaned.has_txnindex:

@@ -293,7 +293,7 @@ def _segments_of(storage: Storage, folder: str, listed: Iterable[FolderEntry]) -
 
     Where compaction is being installed, or was cut short after its point of no return, the new
     segments stand for those that they cover: of these some may be gone already. See
-    `kqueue.log.compaction.swap` for the names.
+    `kqueue.log.compaction.swap_files` for the names.
     """
     found: dict[int, Segment] = {}
     swapped: list[Segment] = []

@@ -8,7 +8,7 @@ from typing import Literal
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
 from kqueue.log.recovery.damage import Damage
-from kqueue.log.recovery.salvage import batch_at, next_batch
+from kqueue.log.scanner.resync import batch_at, next_batch
 from kqueue.log_tools.lookup import position_of
 from kqueue.log_tools.segments import Batch, Gap, Segment
 from kqueue.storage import File

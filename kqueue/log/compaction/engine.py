@@ -13,20 +13,20 @@ from typing import NamedTuple, cast
 
 from kqueue.base.errors import PluginError
 from kqueue.base.extras import install_hint
-from kqueue.log.compaction import scanning
+from kqueue.log.compaction import python_engine
 from kqueue.log.compaction.offset_map import OffsetMap
-from kqueue.log.compaction.scanning import Kept
+from kqueue.log.compaction.python_engine import RetainedRecords
 from kqueue.records.batch import BatchHeader
 
 logger = logging.getLogger("kqueue.log")
-FAST = "kqueue.log.compaction.fast"  # has `ENGINE`; can't be imported where what it needs is missing
+FAST = "kqueue.log.compaction.compiled_engine"  # has `ENGINE`; can't be imported where what it needs is missing
 FAST_BYTES_MIN = 16 << 20
 """Importing numba costs a process 0.4 s and 140 MB; a log that is smaller than this is done by
 then.
 """
 
 
-class KeptChunk(NamedTuple):
+class RetainedChunk(NamedTuple):
     """What stays of several batches. `size`: bytes that were gone through, 0: none; `next_offset`:
     after them.
 
@@ -44,7 +44,7 @@ class KeptChunk(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class CompactionEngine:
     """The hot loops, one set of them.
 
     make_map(memory_bytes, load_factor, records_max=, start_offset=) -> a map with the attributes
@@ -55,7 +55,7 @@ class Engine:
     `buf[at]` and stop before the first batch that is out of the ordinary, damaged, or ends behind
     `limit`; the batches' offsets begin at `next_offset` or later. index_chunk(map, buf, at, limit,
     next_offset, first_offset) -> (bytes that were gone through, next offset after them)
-    keep_chunk(map, buf, at, limit, next_offset, start_offset, last_offsets) -> `KeptChunk`; a batch
+    keep_chunk(map, buf, at, limit, next_offset, start_offset, last_offsets) -> `RetainedChunk`; a batch
     that would go counts as out of the ordinary if it ends at one of `last_offsets`, an array of
     'q', rising. `data` is good until the next call.
     """
@@ -63,15 +63,15 @@ class Engine:
     name: str
     make_map: Callable[..., OffsetMap]
     index_records: Callable[[OffsetMap, bytes, BatchHeader, int], int]
-    kept: Callable[[OffsetMap, bytes, BatchHeader, int, bool], Kept]
+    kept: Callable[[OffsetMap, bytes, BatchHeader, int, bool], RetainedRecords]
     index_chunk: Callable[[OffsetMap, bytes, int, int, int, int], tuple[int, int]] | None = None
-    keep_chunk: Callable[[OffsetMap, bytes, int, int, int, int, array[int]], KeptChunk] | None = None
+    keep_chunk: Callable[[OffsetMap, bytes, int, int, int, int, array[int]], RetainedChunk] | None = None
 
 
-PYTHON = Engine("python", OffsetMap, scanning.index_records, scanning.kept)
+PYTHON = CompactionEngine("python", OffsetMap, python_engine.index_records, python_engine.kept)
 
 
-def engine(name: str = "auto", log_bytes: int | None = None) -> Engine:
+def engine(name: str = "auto", log_bytes: int | None = None) -> CompactionEngine:
     """The engine of this name; "auto": "fast" where it is installed, else "python".
 
     Args: log_bytes: how much there is to go through; below `FAST_BYTES_MIN` "auto" is "python".
@@ -83,7 +83,7 @@ def engine(name: str = "auto", log_bytes: int | None = None) -> Engine:
     if name == "python" or (name == "auto" and log_bytes is not None and log_bytes < FAST_BYTES_MIN):
         return PYTHON
     try:
-        return cast(Engine, importlib.import_module(FAST).ENGINE)
+        return cast(CompactionEngine, importlib.import_module(FAST).ENGINE)
     except Exception as error:  # whatever an installation that does not work raises
         if name == "fast":
             how = f"get it with: {install_hint('fast')}"

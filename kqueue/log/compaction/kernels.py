@@ -16,7 +16,7 @@ from typing import Any
 
 from numba import int64, uint64
 
-from kqueue.log.compaction.hashing import hash_bytes
+from kqueue.log.compaction.siphash import hash_bytes
 from kqueue.records.batch import LOG_APPEND_TIME
 from kqueue.records.batch_kernels import (
     ATTRIBUTES,

@@ -13,7 +13,7 @@ from kqueue.base.settings import LONG_MAX, TopicConfig
 from kqueue.log.policies.contract import Compact, LogView, Progress, SegmentView
 
 
-class Dirt(NamedTuple):
+class LogToClean(NamedTuple):
     """How dirty a log is. `upto`: offset where cleaning has to end; `clean_bytes`, `dirty_bytes`:
     of the segments before it, of which one that is dirty in part counts as dirty; `overdue`:
     `max.compaction.lag.ms` is over for a dirty record.
@@ -40,17 +40,17 @@ class CompactPolicy:
     name = "compact"
 
     def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Compact | None:
-        dirt = dirt_of(log, config, now_ms)
-        if dirt.dirty_bytes == 0:
+        log_to_clean = find_log_to_clean(log, config, now_ms)
+        if log_to_clean.dirty_bytes == 0:
             return None
-        if dirt.overdue:
-            return Compact(upto_offset=dirt.upto, why="max.compaction.lag.ms is over")
-        if dirt.ratio > config["min.cleanable.dirty.ratio"]:
-            return Compact(upto_offset=dirt.upto, why=f"{dirt.ratio:.0%} of it is dirty")
+        if log_to_clean.overdue:
+            return Compact(upto_offset=log_to_clean.upto, why="max.compaction.lag.ms is over")
+        if log_to_clean.ratio > config["min.cleanable.dirty.ratio"]:
+            return Compact(upto_offset=log_to_clean.upto, why=f"{log_to_clean.ratio:.0%} of it is dirty")
         return None
 
 
-def dirt_of(log: LogView, config: TopicConfig, now_ms: int) -> Dirt:
+def find_log_to_clean(log: LogView, config: TopicConfig, now_ms: int) -> LogToClean:
     """What of the log is dirty, and can be cleaned now."""
     lag_min_ms: int = config["min.compaction.lag.ms"]
     upto = _upto(log, now_ms - lag_min_ms if lag_min_ms else LONG_MAX)
@@ -58,7 +58,7 @@ def dirt_of(log: LogView, config: TopicConfig, now_ms: int) -> Dirt:
     dirty = [segment for segment in log.segments if log.first_dirty < segment.end_offset <= upto]
     lag_max_ms: int = config["max.compaction.lag.ms"]
     overdue = lag_max_ms < LONG_MAX and any(0 <= segment.first_timestamp < now_ms - lag_max_ms for segment in dirty)
-    return Dirt(upto, clean, sum(segment.size for segment in dirty), overdue)
+    return LogToClean(upto, clean, sum(segment.size for segment in dirty), overdue)
 
 
 def _upto(log: LogView, before_ms: int) -> int:

@@ -26,7 +26,7 @@ def has_epochs(segments: Sequence[Segment]) -> bool:
     return any(first is not None and first.leader_epoch >= 0 for first in firsts)
 
 
-def lost_before(first_base: int, start_offset: int, epochs: LeaderEpochs) -> int | None:
+def missing_log_start(first_base: int, start_offset: int, epochs: LeaderEpochs) -> int | None:
     """Where the log should start, if segments before its first one are gone; None: none is known to
     be.
 
@@ -40,7 +40,7 @@ def lost_before(first_base: int, start_offset: int, epochs: LeaderEpochs) -> int
     return expected if expected < first_base and (start_offset > 0 or rows) else None
 
 
-def epochs_contradict(epochs: LeaderEpochs, segments: Sequence[Segment]) -> str | None:
+def epoch_contradiction(epochs: LeaderEpochs, segments: Sequence[Segment]) -> str | None:
     """What of the leader epochs the batches contradict; None: nothing. The newest are looked at.
     Raises StorageFailed.
     """
@@ -67,7 +67,7 @@ def _begins(batch: BatchHeader, epoch: int, start: int) -> bool:
     return batch.leader_epoch in (-1, epoch) and batch.base_offset >= start
 
 
-def transactions_contradict(number: int, segments: Sequence[Segment], end_offset: int) -> str | None:
+def transaction_contradiction(number: int, segments: Sequence[Segment], end_offset: int) -> str | None:
     """What of the index of aborted transactions of one segment its log contradicts; None: nothing.
     Raises StorageFailed.
     """

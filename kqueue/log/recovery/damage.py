@@ -25,7 +25,7 @@ class Damage(NamedTuple):
         return f"{self.file}{place}: expected {self.expected}, found {self.found}"
 
 
-def take_note(damages: list[Damage], kept: list[Damage | str], place: str, folder: str) -> None:
+def report_damage(damages: list[Damage], kept: list[Damage | str], place: str, folder: str) -> None:
     """Tell what was found in the log of `folder` and add it to `kept`: of a multitude the first few
     alone, and their number.
     """

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kqueue.base.errors import StorageFailed
 from kqueue.log.formats.epochs import LeaderEpochs
 from kqueue.log.formats.filenames import INDEX, LOG, TIMEINDEX, file_name
-from kqueue.log.recovery.walking import Broken, Stamp, Whole, walk
+from kqueue.log.scanner.header_validation import CorruptRange, HeaderFix, ValidBatch, validated_batches
 from kqueue.records.batch import stamp
 from kqueue.storage import File, Storage
 from kqueue.storage.paths import TEMPORARY_SUFFIX
@@ -55,7 +55,7 @@ class Cut:
 
     base: int
     kept: list[tuple[int, int]] = field(default_factory=list)
-    stamped: dict[int, Stamp] = field(default_factory=dict)
+    stamped: dict[int, HeaderFix] = field(default_factory=dict)
     lost: list[Lost] = field(default_factory=list)
     end_offset: int = 0
 
@@ -74,7 +74,7 @@ def plan_cut(
     epochs: LeaderEpochs | None = None,
     deep: bool = False,
 ) -> Cut:
-    """Read a segment's log file, and say what has to go. Args: as those of `walk`.
+    """Read a segment's log file, and say what has to go. Args: as those of `validated_batches`.
 
     Raises StorageFailed: also where several whole batches in a row don't fit the file's name, so
     that it is the name that must be wrong. FileNotFoundError.
@@ -82,13 +82,13 @@ def plan_cut(
     name = f"{folder}/{file_name(base, LOG)}"
     file = storage.open(name)
     cut = Cut(base, end_offset=first)
-    broken: list[Broken] = []
-    for one in walk(file, file.size, base, limit=limit, first=first, epochs=epochs, deep=deep):
-        if isinstance(one, Broken) and one.stamp is None:
+    broken: list[CorruptRange] = []
+    for one in validated_batches(file, file.size, base, limit=limit, first=first, epochs=epochs, deep=deep):
+        if isinstance(one, CorruptRange) and one.stamp is None:
             broken.append(one)
             _check_misplaced(name, broken)
             continue
-        if isinstance(one, Whole):
+        if isinstance(one, ValidBatch):
             begins = one.unit.last_offset if one.first_offset is None else one.first_offset
             position, end, next_offset = one.position, one.position + one.unit.size, one.unit.last_offset + 1
         else:
@@ -106,7 +106,7 @@ def plan_cut(
     return cut
 
 
-def _check_misplaced(name: str, broken: list[Broken]) -> None:
+def _check_misplaced(name: str, broken: list[CorruptRange]) -> None:
     """One batch may be damaged in its base offset; several in a row are in the wrong file, and too
     much to throw away unasked.
     """
@@ -117,7 +117,7 @@ def _check_misplaced(name: str, broken: list[Broken]) -> None:
         )
 
 
-def _lost(name: str, broken: list[Broken], first: int, end: int | None) -> Iterator[Lost]:
+def _lost(name: str, broken: list[CorruptRange], first: int, end: int | None) -> Iterator[Lost]:
     """Several stretches in a row share the offsets that are missing; the first is told with them."""
     for number, one in enumerate(broken):
         start = first if number == 0 or end is None else end
@@ -154,7 +154,7 @@ def apply_cut(storage: Storage, folder: str, cut: Cut) -> None:
     storage.sync_folder(folder)
 
 
-def _append(old: File, position: int, end: int, new: File, stamped: dict[int, Stamp]) -> None:
+def _append(old: File, position: int, end: int, new: File, stamped: dict[int, HeaderFix]) -> None:
     """Copy a stretch; where a batch is stamped anew, it begins a chunk of its own."""
     while position < end:
         stop = min((at for at in stamped if position < at < end), default=end)

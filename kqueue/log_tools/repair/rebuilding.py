@@ -19,8 +19,8 @@ from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
 from kqueue.log.formats.txnindex import VERSION as TXN_VERSION
 from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.producers import Producers
-from kqueue.log.recovery.replay import count_batch
-from kqueue.log.recovery.walking import Broken, Whole, walk
+from kqueue.log.recovery.producer_replay import apply_batch
+from kqueue.log.scanner.header_validation import CorruptRange, ValidBatch, validated_batches
 from kqueue.records.batch import BatchHeader
 from kqueue.storage import File, Storage
 
@@ -80,8 +80,8 @@ class Rebuild:
         file = self.storage.open(f"{self.folder}/{file_name(base, LOG)}")
         entries = _Entries(base, self.interval_bytes)
         aborted: list[AbortedTransaction] = []
-        for one in walk(file, file.size, base, limit=limit, first=max(base, self.end_offset)):
-            if isinstance(one, Broken):
+        for one in validated_batches(file, file.size, base, limit=limit, first=max(base, self.end_offset)):
+            if isinstance(one, CorruptRange):
                 continue  # the check that follows tells of it
             self._snapshots_up_to(one.unit.last_offset)
             entries.add(one)
@@ -96,14 +96,14 @@ class Rebuild:
             if file_name(base, suffix) in self.wanted:
                 self.files[file_name(base, suffix)] = data
 
-    def _count(self, file: File, one: Whole) -> AbortedTransaction | None:
+    def _count(self, file: File, one: ValidBatch) -> AbortedTransaction | None:
         unit = one.unit
         if not isinstance(unit, BatchHeader):
             return None
         if unit.leader_epoch > self._epochs.latest:
             self._epochs.assign(unit.leader_epoch, unit.base_offset)
         with contextlib.suppress(CorruptBatch):  # a marker that nobody can read ends nothing
-            return count_batch(self._producers, file, one.position, unit)
+            return apply_batch(self._producers, file, one.position, unit)
         return None
 
     def _snapshots_up_to(self, last_offset: int) -> None:
@@ -123,7 +123,7 @@ class _Entries:
         self._greatest = self._indexed = NO_TIMESTAMP
         self._greatest_offset = base
 
-    def add(self, one: Whole) -> None:
+    def add(self, one: ValidBatch) -> None:
         unit = one.unit
         if unit.max_timestamp > self._greatest:
             self._greatest, self._greatest_offset = unit.max_timestamp, unit.last_offset

@@ -33,8 +33,8 @@ from kqueue.log.formats.snapshots import decode_snapshot
 from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
 from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
 from kqueue.log.producers import Producers
-from kqueue.log.recovery.replay import count_batch
-from kqueue.log.recovery.walking import Broken, Whole, walk
+from kqueue.log.recovery.producer_replay import apply_batch
+from kqueue.log.scanner.header_validation import CorruptRange, ValidBatch, validated_batches
 from kqueue.log_tools.findings import ERROR, NOTE, Finding, Report
 from kqueue.log_tools.gaps import GAPS, decode_gaps
 from kqueue.log_tools.segments import is_zero
@@ -321,7 +321,7 @@ class PartitionCheck:
 
     # --- what follows from the batches
 
-    def count(self, file: File, whole: Whole, name: str) -> None:
+    def count(self, file: File, whole: ValidBatch, name: str) -> None:
         """Count a batch for its producer, its transaction and its leader."""
         unit = whole.unit
         self.report.batches += 1
@@ -335,7 +335,7 @@ class PartitionCheck:
         self._snapshots_up_to(unit.base_offset)
         if unit.producer_id >= 0:
             try:
-                aborted = count_batch(self.producers, file, whole.position, unit)
+                aborted = apply_batch(self.producers, file, whole.position, unit)
             except CorruptBatch as error:
                 self._find(name, whole.position, "a control batch", str(error))
                 self.damaged = True
@@ -426,7 +426,7 @@ class _SegmentPass:
         )  # after its indexes, which never know of more than it holds
         self.size = file.size
         after_damage = False
-        for one in walk(
+        for one in validated_batches(
             file,
             self.size,
             self.base,
@@ -435,7 +435,7 @@ class _SegmentPass:
             epochs=partition.epochs,
             deep=partition.deep,
         ):
-            if isinstance(one, Broken):
+            if isinstance(one, CorruptRange):
                 after_damage = not self._broken(file, one)
                 index.skip(one.end)
                 times.skip()
@@ -458,7 +458,7 @@ class _SegmentPass:
         times.close(expected - 1, sealed=not self.lenient and TIMEINDEX in self.files)
         return expected
 
-    def _broken(self, file: File, one: Broken) -> bool:
+    def _broken(self, file: File, one: CorruptRange) -> bool:
         """Tell of bytes that are no batch; True: they are the end that a broker at work, or a
         crash, leaves.
         """

@@ -19,7 +19,7 @@ from kqueue.broker.partition import Partition
 from kqueue.broker.producing import intake_of
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic
 from kqueue.groups.coordinator import Commit
-from kqueue.log.compaction.task import CompactTask
+from kqueue.log.compaction.compaction_task import CompactionTask
 from kqueue.log.policies import POLICIES, Cleanup, Compact, Drop, LogView, Progress
 from kqueue.records.batch import (
     ABORT,
@@ -481,7 +481,7 @@ def test_a_topic_that_goes_while_it_is_compacted() -> None:
     partition = sim.topic("t", cleanup_policy="compact", **SEGMENT).partition(0)
     fill(sim, partition, 10, keys=2)
     sim.broker.cleaning._compact()
-    while not isinstance(getattr(sim.jobs.pending[0], "task", None), CompactTask):
+    while not isinstance(getattr(sim.jobs.pending[0], "task", None), CompactionTask):
         sim.jobs.step()
     sim.broker.topics.delete("t")
     sim.settle()

@@ -8,12 +8,12 @@ from typing import Any
 
 from kqueue.base.jobs import IoJob
 from kqueue.log.config import LogConfig
-from kqueue.log.formats.scan import scan
 from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.log import Appended, Fetched, Log
 from kqueue.log.manager import LogManager
 from kqueue.log.producers import Producer, Producers
-from kqueue.log.recovery.replay import count_batch
+from kqueue.log.recovery.producer_replay import apply_batch
+from kqueue.log.scanner.batch_scanner import scan
 from kqueue.records.batch import (
     BatchHeader,
     Record,
@@ -141,7 +141,7 @@ def check_log(log: Log, *, forgotten: bool = False) -> None:
             offset = unit.last_offset + 1
             if unit.base_offset >= log.start_offset:
                 assert log.epochs.epoch_at(unit.base_offset) == unit.leader_epoch
-            one = count_batch(producers, segment.log, position, unit)
+            one = apply_batch(producers, segment.log, position, unit)
             own += [one] if one is not None else []
         # below the log start files may be half gone
         is_below = number + 1 < len(log._segments) and log._segments[number + 1].base <= log.start_offset

@@ -10,13 +10,20 @@ from kqueue.base.errors import CorruptBatch, JobCancelled, JobFailed, ProcessDie
 from kqueue.base.jobs import CpuJob
 from kqueue.base.settings import Catalog, Config
 from kqueue.base.timers import Timers
-from kqueue.log.cleaner import DEATHS_RETRY_MS, RETRY_MS, Candidate, LogCleaner, compact_config, withdraw
-from kqueue.log.compaction import swap
+from kqueue.log.cleaner import (
+    PROCESS_DEATH_RETRY_MS,
+    RETRY_MS,
+    CompactionCandidate,
+    LogCleaner,
+    cleaner_config,
+    withdraw,
+)
+from kqueue.log.compaction import swap_files
 from kqueue.log.config import SETTINGS, LogConfig
 from kqueue.log.dropping import Disposal
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
-from kqueue.log.policies.compact import Dirt
+from kqueue.log.policies.compact import LogToClean
 from kqueue.records.batch import read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.storage import Storage
@@ -59,11 +66,11 @@ class Desk:
         flush(log)
         return log
 
-    def candidate(self, log: Log, *, ratio: float = 1.0, overdue: bool = False, **facts: Any) -> Candidate:
+    def candidate(self, log: Log, *, ratio: float = 1.0, overdue: bool = False, **facts: Any) -> CompactionCandidate:
         key = (log.folder.rpartition("-")[0], 0)
-        dirt = Dirt(log.end_offset, int(1000 * (1 - ratio)), int(1000 * ratio), overdue)
+        log_to_clean = LogToClean(log.end_offset, int(1000 * (1 - ratio)), int(1000 * ratio), overdue)
         first_dirty = self.manager.cleaner_offset(key) or 0
-        return Candidate(key, log, log.end_offset, first_dirty, dirt, self.topic, **facts)
+        return CompactionCandidate(key, log, log.end_offset, first_dirty, log_to_clean, self.topic, **facts)
 
     def advance(self, ms: float) -> None:
         self.jobs.run_all()
@@ -144,7 +151,7 @@ def test_what_all_compactions_have_together_is_shared_out() -> None:
         log_cleaner_io_max_bytes_per_second=1000.0,
         log_cleaner_io_buffer_load_factor=0.7,
     )
-    found = compact_config(desk.config, desk.topic)
+    found = cleaner_config(desk.config, desk.topic)
     assert (found.dedupe_bytes, found.io_buffer_bytes, found.io_bytes_per_second, found.load_factor) == (
         1 << 18,
         1 << 14,
@@ -261,7 +268,7 @@ def test_a_process_that_was_killed_is_retried_soon_and_its_log_set_aside_only_wh
         desk.jobs.pending.popleft().finish(None, killed)
         assert desk.cleaner.begin([desk.candidate(log)]) == 0
 
-    for wait_ms in DEATHS_RETRY_MS:
+    for wait_ms in PROCESS_DEATH_RETRY_MS:
         die()
         assert desk.cleaner.uncleanable == {}
         desk.advance(wait_ms)
@@ -372,7 +379,7 @@ def test_a_commit_can_be_taken_back() -> None:
     log = filled(storage)
     before = read_records(log)
     group = compact(log).groups[0]
-    swap.commit(storage, "t-0", group)
+    swap_files.commit(storage, "t-0", group)
     withdraw(storage, "t-0", group)
     left = [entry.name for entry in storage.list("t-0") if entry.name.startswith(f"{group.cleaned.base:020d}")]
     assert sorted(left) == [f"{group.cleaned.base:020d}{suffix}" for suffix in (".index", ".log", ".timeindex")]
@@ -386,7 +393,7 @@ def test_a_power_cut_leaves_all_old_or_all_new_when_a_commit_is_taken_back(cut: 
     log = filled(storage)
     before = state(log)
     group = compact(log).groups[0]
-    swap.commit(storage, "t-0", group)
+    swap_files.commit(storage, "t-0", group)
     storage.cut_at = len(storage.steps) + cut
     try:
         withdraw(storage, "t-0", group)

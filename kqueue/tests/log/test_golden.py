@@ -19,7 +19,7 @@ from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.log.producers import Producers
-from kqueue.log.recovery.replay import replay
+from kqueue.log.recovery.producer_replay import replay
 from kqueue.records.any_format import iter_any_records
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.storage import LocalStorage

@@ -15,7 +15,7 @@ from kqueue.base.errors import CorruptIndex, TooManyOpenFiles
 from kqueue.log.formats.filenames import INDEX, TIMEINDEX, TXNINDEX
 from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.log import Log
-from kqueue.log.recovery.mending import mend
+from kqueue.log.recovery.index_rebuild_job import start_index_rebuild
 from kqueue.storage import LocalStorage, Storage
 from kqueue.storage.descriptor_cache import DescriptorCache
 from kqueue.testing.jobs import SteppedJobs
@@ -62,7 +62,7 @@ def use(log: Log) -> None:
 
 def rebuild(log: Log) -> None:
     jobs = SteppedJobs()
-    while mend(log, jobs):
+    while start_index_rebuild(log, jobs):
         jobs.run_all()
     check_log(log)
 
@@ -152,7 +152,7 @@ def test_a_rebuild_that_can_not_be_written_is_reported(caplog: pytest.LogCapture
     storage.fail("read", is_index)
     use(log)
     storage.fail("append", is_index)
-    assert mend(log, jobs)
+    assert start_index_rebuild(log, jobs)
     jobs.run_all()
     assert log.offline is None
     assert "its index could not be written" in caplog.text

@@ -17,9 +17,9 @@ import pytest
 from kqueue.base.errors import TooManyOpenFiles
 from kqueue.base.jobs import IoJob
 from kqueue.log.config import LogConfig
-from kqueue.log.formats.scan import scan
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
+from kqueue.log.scanner.batch_scanner import scan
 from kqueue.records.batch import ABORT, read_header
 from kqueue.storage import LocalStorage
 from kqueue.storage.descriptor_cache import DescriptorCache, OpenFiles

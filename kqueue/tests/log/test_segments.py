@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kqueue.base.errors import StorageFailed
-from kqueue.log.compaction import swap
-from kqueue.log.compaction.parts import CompactConfig, Compacted, Source
-from kqueue.log.compaction.task import CompactTask
+from kqueue.log.compaction import swap_files
+from kqueue.log.compaction.compaction_task import CompactionTask
+from kqueue.log.compaction.model import CompactionConfig, CompactionResult, SegmentSource
 from kqueue.log.log import Log
 from kqueue.records.batch import iter_batches, iter_records, read_header
 from kqueue.records.builder import BatchBuilder
@@ -38,21 +38,21 @@ def filled(storage: Storage | None = None, count: int = 30, **facts: object) -> 
     return log
 
 
-def compact(log: Log, upto: int | None = None, segment_bytes: int = 1000) -> Compacted:
+def compact(log: Log, upto: int | None = None, segment_bytes: int = 1000) -> CompactionResult:
     """Write the cleaned segments, of which several of the log's fit into one."""
     views = log.segment_views()
     sealed = log.sealed_below(log.end_offset if upto is None else upto)
-    sources = tuple(Source(view.base_offset, view.end_offset, view.size) for view in views[: len(sealed)])
-    config = CompactConfig(segment_bytes, 1 << 20, 0, 1000, 1 << 16)
-    return CompactTask(lambda: log.storage, log.folder, sources, 0, config, log.start_offset, START_MS)()
+    sources = tuple(SegmentSource(view.base_offset, view.end_offset, view.size) for view in views[: len(sealed)])
+    config = CompactionConfig(segment_bytes, 1 << 20, 0, 1000, 1 << 16)
+    return CompactionTask(lambda: log.storage, log.folder, sources, 0, config, log.start_offset, START_MS)()
 
 
-def swap_in(log: Log, compacted: Compacted) -> list[str]:
+def swap_in(log: Log, compacted: CompactionResult) -> list[str]:
     """All steps of the swap; returns the paths of the old files."""
     by_base = {segment.base: segment for segment in log.sealed_below(log.end_offset)}
     paths: list[str] = []
     for group in compacted.groups:
-        swap.commit(log.storage, log.folder, group)
+        swap_files.commit(log.storage, log.folder, group)
         replaced = log.replace([by_base[base] for base in group.sources], group)
         assert replaced is not None
         paths += replaced
@@ -210,7 +210,7 @@ def test_a_swap_that_fails_takes_the_log_offline() -> None:
     storage = FaultyStorage()
     log = filled(storage)
     group = compact(log).groups[0]
-    swap.commit(storage, "t-0", group)
+    swap_files.commit(storage, "t-0", group)
     storage.fail("rename", lambda path: path.endswith(".log"))
     with pytest.raises(StorageFailed):
         log.replace(log.sealed_below(30)[: len(group.sources)], group)

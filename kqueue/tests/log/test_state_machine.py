@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kqueue.base.errors import OffsetOutOfRange
-from kqueue.log.compaction import swap
-from kqueue.log.compaction.parts import Source
-from kqueue.log.compaction.task import CompactTask
-from kqueue.log.formats.scan import scan
+from kqueue.log.compaction import swap_files
+from kqueue.log.compaction.compaction_task import CompactionTask
+from kqueue.log.compaction.model import SegmentSource
 from kqueue.log.log import Log
+from kqueue.log.scanner.batch_scanner import scan
 from kqueue.records.batch import ABORT, COMMIT, BatchHeader, Record, iter_batches, iter_records
 from kqueue.testing.clock import ManualClock
 from kqueue.testing.storage import FaultyStorage, Remains
@@ -252,10 +252,10 @@ class LogMachine(RuleBasedStateMachine):
             return
         upto = views[-1].end_offset
         keep = KeepSome(divisor)
-        task = CompactTask(
+        task = CompactionTask(
             opener=lambda: self.storage,
             folder="t-0",
-            sources=tuple(Source(view.base_offset, view.end_offset, view.size, False) for view in views),
+            sources=tuple(SegmentSource(view.base_offset, view.end_offset, view.size, False) for view in views),
             first_dirty=0,
             config=compaction_config(
                 segment_bytes=segment_bytes, index_interval_bytes=self.log.config.index_interval_bytes
@@ -268,7 +268,7 @@ class LogMachine(RuleBasedStateMachine):
             keep=keep,
         )
         for group in task().groups:
-            swap.commit(self.storage, "t-0", group)
+            swap_files.commit(self.storage, "t-0", group)
             paths = self.log.replace([segment for segment in segments if segment.base in group.sources], group)
             assert paths is not None
             self.storage.sync_folder("t-0")

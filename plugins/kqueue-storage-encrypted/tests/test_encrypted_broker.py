@@ -122,7 +122,7 @@ def test_compaction_runs_in_a_process_of_its_own(folder: Path, monkeypatch: pyte
         produce(broker.bootstrap, "orders", 300, keys=7)
         broker.clock.advance(minutes=10)
         found = consume(broker.bootstrap, "orders")
-        assert "CompactTask" in ran
+        assert "CompactionTask" in ran
         assert len(found) < 150
         assert {number % 7: number for number in found} == {number % 7: number for number in range(293, 300)}
         broker.restart()

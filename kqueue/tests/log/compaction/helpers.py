@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from kqueue.log.compaction import swap
-from kqueue.log.compaction.parts import CompactConfig, Compacted, Source
-from kqueue.log.compaction.task import CompactTask
+from kqueue.log.compaction import swap_files
+from kqueue.log.compaction.compaction_task import CompactionTask
+from kqueue.log.compaction.model import CompactionConfig, CompactionResult, SegmentSource
 from kqueue.log.formats.filenames import LOG, TXNINDEX, file_name, parse_file_name
-from kqueue.log.formats.scan import Unit, scan
 from kqueue.log.log import Log
+from kqueue.log.scanner.batch_scanner import Unit, scan
 from kqueue.records.any_format import check_entry, entry_records, iter_any_batches
 from kqueue.records.batch import BatchHeader, Record, check_crc, iter_records, read_header
 from kqueue.records.builder import build_batch
@@ -23,7 +23,7 @@ DAY_MS = 86_400_000
 LIMIT = 1 << 24
 
 
-def config(**settings: Any) -> CompactConfig:
+def config(**settings: Any) -> CompactionConfig:
     """Small segments and buffers, so that tests meet their ends."""
     defaults: dict[str, Any] = {
         "segment_bytes": 1 << 20,
@@ -33,7 +33,7 @@ def config(**settings: Any) -> CompactConfig:
         "dedupe_bytes": 1 << 16,
         "io_buffer_bytes": 300,
     }
-    return CompactConfig(**{**defaults, **settings})
+    return CompactionConfig(**{**defaults, **settings})
 
 
 def open_compacted(storage: Storage, **settings: Any) -> Log:
@@ -48,20 +48,20 @@ def put(log: Log, *pairs: tuple[bytes | None, bytes | None], time_ms: int = STAR
     return log.append(batch, read_header(batch), leader_epoch=0).base_offset
 
 
-def sources_of(storage: Storage, upto: int | None = None, folder: str = FOLDER) -> tuple[Source, ...]:
+def sources_of(storage: Storage, upto: int | None = None, folder: str = FOLDER) -> tuple[SegmentSource, ...]:
     """The segments of a folder below `upto` (None: all but the last)."""
     sizes = {entry.name: entry.size for entry in storage.list(folder)}
     bases = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == LOG)
     found = [
-        Source(base, after, sizes[file_name(base, LOG)], file_name(base, TXNINDEX) in sizes)
+        SegmentSource(base, after, sizes[file_name(base, LOG)], file_name(base, TXNINDEX) in sizes)
         for base, after in pairwise(bases)
     ]
     return tuple(source for source in found if upto is None or source.end_offset <= upto)
 
 
-def task(storage: Storage, *, sources: tuple[Source, ...] | None = None, **settings: Any) -> CompactTask:
+def task(storage: Storage, *, sources: tuple[SegmentSource, ...] | None = None, **settings: Any) -> CompactionTask:
     """A task for all segments but the last; `settings`: of the task, or of its config."""
-    known = CompactTask.__dataclass_fields__
+    known = CompactionTask.__dataclass_fields__
     own = {name: settings.pop(name) for name in list(settings) if name in known}
     defaults: dict[str, Any] = {
         "first_dirty": 0,
@@ -71,20 +71,20 @@ def task(storage: Storage, *, sources: tuple[Source, ...] | None = None, **setti
         "config": config(**settings),
     }
     chosen = sources_of(storage) if sources is None else sources
-    return CompactTask(**{**defaults, "opener": lambda: storage, "folder": FOLDER, "sources": chosen, **own})
+    return CompactionTask(**{**defaults, "opener": lambda: storage, "folder": FOLDER, "sources": chosen, **own})
 
 
-def swap_in(storage: Storage, done: Compacted, folder: str = FOLDER) -> None:
+def swap_in(storage: Storage, done: CompactionResult, folder: str = FOLDER) -> None:
     """All that follows a task."""
     for group in done.groups:
-        swap.commit(storage, folder, group)
-        deleted = swap.install(storage, folder, group)
+        swap_files.commit(storage, folder, group)
+        deleted = swap_files.install(storage, folder, group)
         storage.sync_folder(folder)
         for path in deleted:
             storage.remove(path)
 
 
-def compact(storage: Storage, **settings: Any) -> Compacted:
+def compact(storage: Storage, **settings: Any) -> CompactionResult:
     """Run a task and swap its result in."""
     done = task(storage, **settings)()
     swap_in(storage, done)

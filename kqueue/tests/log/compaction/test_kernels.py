@@ -19,21 +19,21 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.compaction import engine as engines
-from kqueue.log.compaction import scanning
-from kqueue.log.compaction.engine import PYTHON, Engine
+from kqueue.log.compaction import python_engine
+from kqueue.log.compaction.engine import PYTHON, CompactionEngine
 from kqueue.log.compaction.offset_map import OffsetMap
 from kqueue.log.formats.filenames import CLEANED, LOG, file_name
 from kqueue.records.batch import BATCH_OVERHEAD, HEADER, BatchHeader, read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.record import decode_records
 from kqueue.records.varints import encode
-from kqueue.tests.log.compaction import test_model
+from kqueue.tests.log.compaction import test_compaction_machine
 from kqueue.tests.log.compaction.helpers import DAY_MS, FOLDER, new_log, put, task
 from kqueue.tests.log.helpers import START_MS
 
 np: Any = pytest.importorskip("numpy", reason="kqueue[fast] is not installed")
 pytest.importorskip("numba", reason="kqueue[fast] is not installed")
-from kqueue.log.compaction import fast, kernels  # noqa: E402
+from kqueue.log.compaction import compiled_engine, kernels  # noqa: E402
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles
 
@@ -70,7 +70,9 @@ def build_all(batches: list[list[Row]], start: int) -> list[tuple[bytes, BatchHe
     return found
 
 
-def fill(engine: Engine, batches: list[tuple[bytes, BatchHeader]], first_offset: int, memory_bytes: int) -> OffsetMap:
+def fill(
+    engine: CompactionEngine, batches: list[tuple[bytes, BatchHeader]], first_offset: int, memory_bytes: int
+) -> OffsetMap:
     """A map of the batches from `first_offset` on, up to where it was full."""
     offset_map = engine.make_map(memory_bytes, 0.9, start_offset=first_offset)
     for data, header in batches:
@@ -96,13 +98,13 @@ def test_both_engines_keep_the_same(
     built = build_all(batches, start)
     length = built[-1][1].next_offset - start
     first_offset, start_offset = start + int(dirty * length), start + int(log_start * length)
-    plain, compiled = (fill(engine, built, first_offset, slots * 24) for engine in (PYTHON, fast.ENGINE))
+    plain, compiled = (fill(engine, built, first_offset, slots * 24) for engine in (PYTHON, compiled_engine.ENGINE))
     assert (plain.count, plain.records, plain.end_offset) == (compiled.count, compiled.records, compiled.end_offset)
     assert plain.is_full == compiled.is_full
     for data, header in built:
         for keep in (keep_tombstones, not keep_tombstones):
             expected = PYTHON.kept(plain, data, header, start_offset, keep)
-            assert fast.ENGINE.kept(compiled, data, header, start_offset, keep) == expected
+            assert compiled_engine.ENGINE.kept(compiled, data, header, start_offset, keep) == expected
 
 
 def test_many_records_in_one_batch() -> None:
@@ -110,23 +112,23 @@ def test_many_records_in_one_batch() -> None:
     count = 3 * kernels.STAGED + 7
     rows: list[Row] = [(b"%d" % (number % 700), b"x", number, 0) for number in range(count)]
     data, header = build(rows, 5)
-    offset_map = fill(fast.ENGINE, [(data, header)], 5, 1 << 20)
+    offset_map = fill(compiled_engine.ENGINE, [(data, header)], 5, 1 << 20)
     assert (offset_map.count, offset_map.records, offset_map.end_offset) == (700, count, 5 + count)
     assert offset_map.get_all([b"0", b"699", b"700", None]) == [5 + 2_800, 5 + 2_799, -1, -1]
-    by_marks = fast.kept(offset_map, data, header, 0, True)
+    by_marks = compiled_engine.kept(offset_map, data, header, 0, True)
     assert by_marks.records == 700
     assert by_marks == PYTHON.kept(fill(PYTHON, [(data, header)], 5, 1 << 20), data, header, 0, True)
     offset_map.start_offset = header.next_offset  # so that each key has to be asked for
-    assert fast.kept(offset_map, data, header, 0, True) == by_marks
+    assert compiled_engine.kept(offset_map, data, header, 0, True) == by_marks
 
 
 def test_full_in_the_middle_of_what_is_staged() -> None:
     rows: list[Row] = [(b"%d" % (number // 2), b"x", number, 0) for number in range(2_500)]
     data, header = build(rows, 0)
-    offset_map = fast.ENGINE.make_map(24 * 2_003, 0.5)
+    offset_map = compiled_engine.ENGINE.make_map(24 * 2_003, 0.5)
     assert offset_map.capacity == 1_001
     offset_map.capacity = 1_000
-    assert fast.index_records(offset_map, data, header, 0) == 2_000  # a thousand keys, two records each
+    assert compiled_engine.index_records(offset_map, data, header, 0) == 2_000  # a thousand keys, two records each
     assert (offset_map.count, offset_map.records, offset_map.is_full) == (1_000, 2_000, True)
     assert offset_map.put(b"0", 7_000)
     assert not offset_map.put(b"1000", 7_001)
@@ -134,7 +136,7 @@ def test_full_in_the_middle_of_what_is_staged() -> None:
 
 
 def test_map_against_a_dictionary() -> None:
-    offset_map = fast.ENGINE.make_map(24 * 1_200, 0.9)
+    offset_map = compiled_engine.ENGINE.make_map(24 * 1_200, 0.9)
     model: dict[bytes, int] = {}
     for offset in range(3_000):
         key = (offset * 7_919 % 1_000).to_bytes(offset % 3 + 2, "big")
@@ -146,7 +148,7 @@ def test_map_against_a_dictionary() -> None:
 
 
 def test_each_map_hashes_in_its_own_way() -> None:
-    one, other = (fast.ENGINE.make_map(MEMORY, 0.9) for _ in range(2))
+    one, other = (compiled_engine.ENGINE.make_map(MEMORY, 0.9) for _ in range(2))
     assert one.seed.tobytes() != other.seed.tobytes()
 
 
@@ -228,9 +230,10 @@ def _cleaned(storage: Any, **asked: Any) -> tuple[Any, ...]:
 
 def test_any_life_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `test_model` shows for the plain loops."""
-    monkeypatch.setattr("kqueue.log.compaction.task.engine", lambda *_: fast.ENGINE)
+    monkeypatch.setattr("kqueue.log.compaction.compaction_task.engine", lambda *_: compiled_engine.ENGINE)
     run_state_machine_as_test(
-        test_model.CompactionMachine, settings=settings(max_examples=15, stateful_step_count=25, deadline=None)
+        test_compaction_machine.CompactionMachine,
+        settings=settings(max_examples=15, stateful_step_count=25, deadline=None),
     )
 
 
@@ -245,18 +248,18 @@ def test_many_small_batches_are_gone_through_at_once() -> None:
 
     def counted(*arguments: Any) -> Any:
         calls.append(1)
-        return fast.kept(*arguments)
+        return compiled_engine.kept(*arguments)
 
     asked = task(storage, engine="fast", io_buffer_bytes=1 << 20)
-    engine = dataclasses.replace(fast.ENGINE, kept=counted)
+    engine = dataclasses.replace(compiled_engine.ENGINE, kept=counted)
     done = _run(asked, engine)
     assert (done.stats.records_read, done.stats.records_kept) == (3_001, 50)
     assert len(calls) == 1
 
 
-def _run(asked: Any, engine: Engine) -> Any:
+def _run(asked: Any, engine: CompactionEngine) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kqueue.log.compaction.task.engine", lambda *_: engine)
+        patch.setattr("kqueue.log.compaction.compaction_task.engine", lambda *_: engine)
         return asked()
 
 
@@ -285,7 +288,7 @@ def test_damage_among_small_batches_is_named(damage: int) -> None:
 # --- hostile bytes
 
 
-def answers(engine: Engine, data: bytes, header: BatchHeader) -> list[object]:
+def answers(engine: CompactionEngine, data: bytes, header: BatchHeader) -> list[object]:
     """What the engine says of these bytes: in a fresh map, in a map that knows them, and in one
     that has to be asked key by key.
     """
@@ -342,7 +345,7 @@ def test_bytes_that_are_no_records(rows: list[Row], at: float, cut: int, junk: b
     data = data[:place] + junk + data[place + cut :]
     count = max(header.record_count + claimed, 0)
     header = header._replace(record_count=count, last_offset_delta=max(header.last_offset_delta, count - 1))
-    plain, compiled = answers(PYTHON, data, header), answers(fast.ENGINE, data, header)
+    plain, compiled = answers(PYTHON, data, header), answers(compiled_engine.ENGINE, data, header)
     for expected, found in zip(plain, compiled, strict=False):
         if expected is CorruptBatch or found is CorruptBatch:
             assert found is CorruptBatch
@@ -471,10 +474,10 @@ def test_no_index_leaves_its_array(pytestconfig: pytest.Config, tmp_path: Path) 
 
 def test_offsets_out_of_range_are_refused() -> None:
     data, header = build([(b"k", b"v", 1, 0)])
-    offset_map = fast.ENGINE.make_map(MEMORY, 0.9)
+    offset_map = compiled_engine.ENGINE.make_map(MEMORY, 0.9)
     for base_offset in (-1, -(2**63), LONG_MAX):
         with pytest.raises(CorruptBatch, match="base offset"):
-            fast.index_records(offset_map, data, header._replace(base_offset=base_offset), 0)
+            compiled_engine.index_records(offset_map, data, header._replace(base_offset=base_offset), 0)
     assert offset_map.count == 0
 
 
@@ -482,24 +485,26 @@ def test_claimed_counts_cost_no_memory() -> None:
     """A header that names two thousand million records has no bytes set aside for them."""
     data, header = build([(b"k", b"v", 1, 0)])
     claimed = header._replace(record_count=2**31 - 1, last_offset_delta=2**31 - 2)
-    offset_map = fast.ENGINE.make_map(MEMORY, 0.9)
+    offset_map = compiled_engine.ENGINE.make_map(MEMORY, 0.9)
     with pytest.raises(CorruptBatch, match="2147483647 whole records"):
-        fast.kept(offset_map, data, claimed, 0, True)
+        compiled_engine.kept(offset_map, data, claimed, 0, True)
 
 
 # --- choosing
 
 
 def test_fast_is_what_auto_means_where_it_is_installed() -> None:
-    assert engines.engine("auto") is engines.engine("fast") is fast.ENGINE
-    assert engines.engine("auto", engines.FAST_BYTES_MIN) is engines.engine("fast", 1) is fast.ENGINE
+    assert engines.engine("auto") is engines.engine("fast") is compiled_engine.ENGINE
+    assert engines.engine("auto", engines.FAST_BYTES_MIN) is engines.engine("fast", 1) is compiled_engine.ENGINE
     assert engines.engine("auto", engines.FAST_BYTES_MIN - 1) is PYTHON
-    assert isinstance(fast.ENGINE.make_map(MEMORY, 0.9), fast.FastMap)
-    assert fast.ENGINE.name == "fast"
-    assert engines.engine("python").kept is scanning.kept
+    assert isinstance(compiled_engine.ENGINE.make_map(MEMORY, 0.9), compiled_engine.CompiledOffsetMap)
+    assert compiled_engine.ENGINE.name == "fast"
+    assert engines.engine("python").kept is python_engine.kept
 
 
 def test_importing_the_task_does_not_import_numba() -> None:
     """The broker's process never pays for it; whoever runs a compaction does."""
-    code = "import sys, kqueue.log.compaction.task; sys.exit('numba' in sys.modules or 'numpy' in sys.modules)"
+    code = (
+        "import sys, kqueue.log.compaction.compaction_task; sys.exit('numba' in sys.modules or 'numpy' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.log.policies import Compact, LogView
-from kqueue.log.policies.compact import CompactPolicy, dirt_of
+from kqueue.log.policies.compact import CompactPolicy, find_log_to_clean
 from kqueue.tests.log.policies.views import NOW_MS, Committed, settings, view
 
 
@@ -22,25 +22,30 @@ def test_a_log_is_compacted_once_enough_of_it_is_dirty(first_dirty: int, ratio: 
 
 
 def test_a_segment_that_is_dirty_in_part_is_dirty() -> None:
-    dirt = dirt_of(view([100, 100, 100], first_dirty=15), settings(), NOW_MS)
-    assert (dirt.clean_bytes, dirt.dirty_bytes, dirt.upto, dirt.ratio) == (100, 100, 20, 0.5)
+    log_to_clean = find_log_to_clean(view([100, 100, 100], first_dirty=15), settings(), NOW_MS)
+    assert (log_to_clean.clean_bytes, log_to_clean.dirty_bytes, log_to_clean.upto, log_to_clean.ratio) == (
+        100,
+        100,
+        20,
+        0.5,
+    )
 
 
 def test_young_segments_wait() -> None:
     """S5.2"""
     log = view([100, 100, 100, 100], [5000, 900, 5000, 0])
-    assert dirt_of(log, settings(min_compaction_lag_ms="1000"), NOW_MS).upto == 10
-    assert dirt_of(log, settings(min_compaction_lag_ms="900"), NOW_MS).upto == 30
-    assert dirt_of(log, settings(), NOW_MS).upto == 30
+    assert find_log_to_clean(log, settings(min_compaction_lag_ms="1000"), NOW_MS).upto == 10
+    assert find_log_to_clean(log, settings(min_compaction_lag_ms="900"), NOW_MS).upto == 30
+    assert find_log_to_clean(log, settings(), NOW_MS).upto == 30
 
 
 def test_records_from_the_future_are_no_reason_to_wait() -> None:
-    assert dirt_of(view([100, 100], [-5000, 0]), settings(), NOW_MS).upto == 10
+    assert find_log_to_clean(view([100, 100], [-5000, 0]), settings(), NOW_MS).upto == 10
 
 
 def test_what_is_clean_is_not_held_up_by_its_age() -> None:
     assert (
-        dirt_of(
+        find_log_to_clean(
             view([100, 100, 100], [0, 5000, 0], first_dirty=10), settings(min_compaction_lag_ms="1000"), NOW_MS
         ).upto
         == 20
@@ -52,7 +57,7 @@ def test_what_is_clean_is_not_held_up_by_its_age() -> None:
 )
 def test_what_is_not_stable_waits(facts: dict[str, int], upto: int) -> None:
     """S5.2: open transactions, and what lies above the high watermark"""
-    assert dirt_of(view([100, 100, 100, 100], **facts), settings(), NOW_MS).upto == upto
+    assert find_log_to_clean(view([100, 100, 100, 100], **facts), settings(), NOW_MS).upto == upto
 
 
 def test_after_the_greatest_lag_no_ratio_counts() -> None:

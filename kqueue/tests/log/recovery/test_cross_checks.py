@@ -5,7 +5,7 @@ import pytest
 from kqueue.log.formats.epochs import LeaderEpochs
 from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.log import Log
-from kqueue.log.recovery.cross_checks import epochs_contradict, has_epochs, transactions_contradict
+from kqueue.log.recovery.cross_checks import epoch_contradiction, has_epochs, transaction_contradiction
 from kqueue.records.batch import ABORT
 from kqueue.storage import MemoryStorage
 from kqueue.tests.log.helpers import append, end_transaction, open_log
@@ -33,12 +33,14 @@ def test_epochs_that_the_batches_bear_out_are_right() -> None:
     """S5.3"""
     log = filled()
     assert has_epochs(log._segments)
-    assert epochs_contradict(log.epochs, log._segments) is None
-    assert epochs_contradict(epochs((0, 1), (2, 4), (3, 8)), log._segments) is None, "the log's start may have moved on"
-    assert epochs_contradict(epochs((0, 0), (2, 4), (3, 8), (7, 11)), log._segments) is None, (
+    assert epoch_contradiction(log.epochs, log._segments) is None
+    assert epoch_contradiction(epochs((0, 1), (2, 4), (3, 8)), log._segments) is None, (
+        "the log's start may have moved on"
+    )
+    assert epoch_contradiction(epochs((0, 0), (2, 4), (3, 8), (7, 11)), log._segments) is None, (
         "a leader that wrote nothing yet"
     )
-    assert epochs_contradict(LeaderEpochs(), log._segments) is None
+    assert epoch_contradiction(LeaderEpochs(), log._segments) is None
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def test_epochs_that_the_batches_bear_out_are_right() -> None:
     ],
 )  # fmt: skip
 def test_epochs_that_the_batches_contradict_are_told(rows: tuple[tuple[int, int], ...]) -> None:
-    wrong = epochs_contradict(epochs(*rows), filled()._segments)
+    wrong = epoch_contradiction(epochs(*rows), filled()._segments)
     assert wrong is not None
     assert wrong.startswith("epoch ")
 
@@ -65,14 +67,14 @@ def contradiction(*rows: AbortedTransaction) -> str | None:
     index.clear()
     for row in rows:
         index.append(row)
-    return transactions_contradict(number, log._segments, log.end_offset)
+    return transaction_contradiction(number, log._segments, log.end_offset)
 
 
 def test_transactions_that_stand_in_the_log_are_right() -> None:
     assert contradiction(RIGHT) is None
     assert contradiction() is None
     log = open_log()
-    assert transactions_contradict(0, log._segments, 0) is None, "without an index there is nothing to contradict"
+    assert transaction_contradiction(0, log._segments, 0) is None, "without an index there is nothing to contradict"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import kqueue
 from kqueue.base.errors import NotALogFolder
 from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.recovery.walking import walk
+from kqueue.log.scanner.header_validation import validated_batches
 from kqueue.log_tools.findings import NOTE
 from kqueue.log_tools.verify import find_target, verify
 from kqueue.storage import LocalStorage
@@ -289,7 +289,7 @@ def test_a_file_that_is_wrong_everywhere_does_not_fill_the_screen(tmp_path: Path
     folder = some_of("2.8", tmp_path, "v0-none-0")
     path = folder / V0
     storage = LocalStorage(path.parent)
-    messages = [one.position for one in walk(storage.open(path.name), path.stat().st_size, 0)]
+    messages = [one.position for one in validated_batches(storage.open(path.name), path.stat().st_size, 0)]
     for position in messages[::2]:
         flip(path, position + 20)
     errors = [finding for finding in verify(folder).errors if finding.file.endswith("0.log")]

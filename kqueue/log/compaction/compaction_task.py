@@ -1,0 +1,150 @@
+"""A compaction as a job: picklable, runs anywhere where the files are, touches sealed segments
+only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kqueue.log.compaction.engine import engine
+from kqueue.log.compaction.model import (
+    CleanerStats,
+    CompactionConfig,
+    CompactionResult,
+    RecordFilter,
+    SegmentGroup,
+    SegmentSource,
+)
+from kqueue.log.compaction.offset_map_builder import build_map, read_aborted
+from kqueue.log.compaction.retention import RetentionRules, TransactionTracker
+from kqueue.log.compaction.segment_groups import group_sources
+from kqueue.log.compaction.segment_rewriter import SegmentRewriter
+from kqueue.log.compaction.swap_files import discard
+from kqueue.log.compaction.throttle import Throttle
+from kqueue.log.formats.filenames import CLEANED, TXNINDEX, file_name
+from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.storage import Storage
+
+
+@dataclass(frozen=True)
+class CompactionTask:
+    """Compact the sealed segments of one log.
+
+    Args:
+        opener: gives the storage that holds the log's folder; picklable where that is shared with other processes.
+        sources: all sealed segments from the log's first up to (not including) the first that may not be cleaned, in order.
+        first_dirty: all below was cleaned before; between the first source's base and the last one's end.
+        start_offset: the log start; records below it go.
+        now_ms: wall clock, for tombstones and end markers.
+        last_batches: producer id -> last offset of its last batch, of producers that are still known: these stay, empty if they must.
+        marked_epochs: producer id -> epoch, of known producers of which an end marker alone tells: the markers of this epoch stay.
+        keep: decides in the place of keys and tombstones, over all sources; `first_dirty` then means nothing.
+        engine: see `engine.engine`.
+        sleep, monotonic: for the throttle, in seconds.
+    """
+
+    opener: Callable[[], Storage]
+    folder: str
+    sources: tuple[SegmentSource, ...]
+    first_dirty: int
+    config: CompactionConfig
+    start_offset: int
+    now_ms: int
+    last_batches: Mapping[int, int] = field(default_factory=dict)
+    marked_epochs: Mapping[int, int] = field(default_factory=dict)
+    keep: RecordFilter | None = None
+    engine: str = "auto"
+    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __call__(self) -> CompactionResult:
+        """Write the cleaned segments beside the old ones, as `<base>.<suffix>.cleaned`, all synced,
+        their folder too.
+
+        Crash: the log is as it was; `.cleaned` files are removed at the next start. Raises:
+        CorruptBatch: names file and position; UnsupportedCodec, CorruptIndex, StorageFailed,
+        FileNotFoundError; what was written is removed again.
+        """
+        return _Cleaning(self, self.opener()).run()
+
+
+class _Cleaning:
+    """One run of a task."""
+
+    def __init__(self, task: CompactionTask, storage: Storage) -> None:
+        self.task = task
+        self.storage = storage
+        self.stats = CleanerStats()
+        self.throttle = Throttle(task.config.io_bytes_per_second, task.sleep, task.monotonic)
+        self.upto = task.sources[-1].end_offset if task.sources else task.first_dirty
+
+    def run(self) -> CompactionResult:
+        started = self.task.monotonic()
+        sizes = self._list()
+        aborted = read_aborted(self.storage, self.task.folder, self.task.sources, sizes)
+        retention = self._retention(aborted)
+        groups = self._rewrite(retention, sizes)
+        self.stats.seconds = self.task.monotonic() - started
+        return CompactionResult(groups, retention.clean_to, self.stats)
+
+    def _list(self) -> dict[str, int]:
+        """Sizes by name, after what an earlier job left was removed."""
+        sizes = {}
+        for entry in self.storage.list(self.task.folder):
+            if entry.name.endswith(CLEANED):
+                self.storage.remove(f"{self.task.folder}/{entry.name}")
+            else:
+                sizes[entry.name] = entry.size
+        return sizes
+
+    def _retention(self, aborted: list[AbortedTransaction]) -> RetentionRules:
+        task = self.task
+        loops = engine(task.engine, sum(source.size for source in task.sources))
+        offset_map = None
+        clean_to = self.upto
+        if task.keep is None:
+            offset_map = build_map(
+                self.storage,
+                task.folder,
+                task.sources,
+                task.first_dirty,
+                task.config,
+                aborted,
+                loops,
+                self.throttle,
+                self.stats,
+            )
+            clean_to = offset_map.end_offset
+        return RetentionRules(
+            engine=loops,
+            offset_map=offset_map,
+            keep=task.keep,
+            transactions=TransactionTracker(aborted),
+            last_batches=task.last_batches,
+            marked_epochs=task.marked_epochs,
+            first_dirty=task.first_dirty,
+            clean_to=clean_to,
+            start_offset=task.start_offset,
+            now_ms=task.now_ms,
+            delete_retention_ms=task.config.delete_retention_ms,
+        )
+
+    def _rewrite(self, retention: RetentionRules, sizes: dict[str, int]) -> tuple[SegmentGroup, ...]:
+        task = self.task
+        sources = [source for source in task.sources if source.base < retention.clean_to]
+        rewriter = SegmentRewriter(self.storage, task.folder, task.config, retention, self.throttle, self.stats)
+        groups: list[SegmentGroup] = []
+        try:
+            for members in group_sources(sources, sizes, task.config):
+                with_txnindex = any(file_name(source.base, TXNINDEX) in sizes for source in members)
+                cleaned = rewriter.rewrite(members, with_txnindex=with_txnindex)
+                if cleaned is not None:
+                    groups.append(SegmentGroup(tuple(source.base for source in members), cleaned))
+            if groups:
+                self.storage.sync_folder(task.folder)
+        except Exception:
+            discard(self.storage, task.folder, groups)
+            raise
+        return tuple(groups)

@@ -1,0 +1,363 @@
+"""Writes what stays of a group of segments into one new segment, with its indexes, under `.cleaned`
+names.
+
+A batch that loses nothing is copied byte for byte. One that loses records keeps its header but for
+count, greatest time, length and checksum, and the bytes of the records that stay. Offsets never
+change. The last batch of a group stays in any case, if need be without records, so that the new
+segment reaches as far as the ones it replaces: that is how a start after a crash knows them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from kqueue.base.errors import CorruptBatch, StorageFailed, UnsupportedCodec
+from kqueue.log.compaction.model import CleanedSegment, CleanerStats, CompactionConfig, SegmentSource
+from kqueue.log.compaction.python_engine import RetainedRecords
+from kqueue.log.compaction.retention import RetentionRules
+from kqueue.log.compaction.segment_reader import BatchSlice, BulkRead, SegmentReader
+from kqueue.log.compaction.throttle import Throttle
+from kqueue.log.formats.filenames import CLEANED, INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
+from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
+from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.formats.timeindex import NO_TIMESTAMP
+from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
+from kqueue.log.formats.txnindex import VERSION as TXN_VERSION
+from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.log.scanner.batch_scanner import Unit
+from kqueue.records.any_format import LegacyEntry, encode_set
+from kqueue.records.batch import (
+    BATCH_OVERHEAD,
+    CODEC_MASK,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER,
+    LENGTH_FIELD_END,
+    BatchHeader,
+)
+from kqueue.records.codecs import CODECS
+from kqueue.records.varints import VARINTS, read_raw
+from kqueue.storage import File, Storage
+
+_POSITION_MAX = 2**31 - 1
+_LONG_MAX = 2**63 - 1
+
+
+class SegmentWriter:
+    """A segment in the making. Crash: `.cleaned` files, which the next start removes."""
+
+    def __init__(self, storage: Storage, folder: str, base: int, config: CompactionConfig, throttle: Throttle) -> None:
+        """Make the log file. Raises StorageFailed."""
+        self.base = base
+        self.size = 0
+        self._storage = storage
+        self._folder = folder
+        self._config = config
+        self._throttle = throttle
+        self._made: list[str] = []
+        self._log = self._make(LOG)
+        self._buffer = bytearray()
+        self._index = bytearray()
+        self._times = bytearray()
+        self._aborted = bytearray()
+        self._unindexed = 0
+        self._end_offset = base
+        self._max_timestamp = self._indexed_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = base
+
+    def _make(self, suffix: str) -> File:
+        path = f"{self._folder}/{file_name(self.base, suffix)}{CLEANED}"
+        file = self._storage.open(path, create=True)
+        self._made.append(path)
+        if file.size:
+            file.truncate(0)
+        return file
+
+    def add(self, data: bytes | memoryview, last_offset: int, max_timestamp: int) -> None:
+        """Append one batch. Raises: StorageFailed; CorruptBatch: its offset is too far from the
+        segment's base.
+        """
+        relative = last_offset - self.base
+        if relative > RELATIVE_OFFSET_MAX:
+            raise CorruptBatch(f"offset {last_offset} is too far from its segment's first, {self.base}")
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp, self._max_timestamp_offset = max_timestamp, last_offset
+        if self._unindexed > self._config.index_interval_bytes and self.size <= _POSITION_MAX:
+            self._add_index(relative)
+        self._unindexed += len(data)
+        self.size += len(data)
+        self._end_offset = last_offset + 1
+        self._buffer += data
+        if len(self._buffer) >= self._config.io_buffer_bytes:
+            self._flush()
+
+    def _add_index(self, relative: int) -> None:
+        room = self._config.segment_index_bytes
+        if len(self._index) + INDEX_ENTRY.size > room or len(self._times) + 2 * TIME_ENTRY.size > room:
+            return  # a sparser index does as well
+        self._index += INDEX_ENTRY.pack(relative, self.size)
+        self._add_time()
+        self._unindexed = 0
+
+    def _add_time(self) -> None:
+        if self._max_timestamp > self._indexed_timestamp:
+            self._times += TIME_ENTRY.pack(self._max_timestamp, self._max_timestamp_offset - self.base)
+            self._indexed_timestamp = self._max_timestamp
+
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """An aborted transaction whose marker was added."""
+        self._aborted += TXN_ENTRY.pack(TXN_VERSION, *aborted)
+
+    def _flush(self) -> None:
+        self._throttle.spend(len(self._buffer))
+        self._log.append(self._buffer)
+        self._buffer.clear()
+
+    def finish(self, *, with_txnindex: bool) -> CleanedSegment:
+        """Write the rest and sync all files; their folder is the caller's to sync.
+
+        Args: with_txnindex: make the file even without entries, because the segment replaces one
+        that has it. Raises StorageFailed.
+        """
+        if self._buffer:
+            self._flush()
+        self._add_time()
+        files = [self._log]
+        for suffix, data in ((INDEX, self._index), (TIMEINDEX, self._times), (TXNINDEX, self._aborted)):
+            if data or suffix != TXNINDEX or with_txnindex:
+                files.append(self._make(suffix))
+                if data:
+                    files[-1].append(data)
+        for file in files:
+            file.sync()
+            file.close()
+        return CleanedSegment(
+            self.base, self.size, self._end_offset, self._max_timestamp, bool(self._aborted) or with_txnindex
+        )
+
+    def abandon(self) -> None:
+        """Remove what was written; what can't be removed is left to the next job, or the next
+        start.
+        """
+        self._log.close()
+        for path in self._made:
+            with contextlib.suppress(FileNotFoundError, StorageFailed):
+                self._storage.remove(path)
+
+
+class _Left(NamedTuple):
+    """What is left of a batch, and what indexes have to know of it."""
+
+    data: bytes | memoryview
+    last_offset: int
+    max_timestamp: int
+
+
+class SegmentRewriter:
+    """Rewrites groups of segments one after another, oldest first."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        folder: str,
+        config: CompactionConfig,
+        retention: RetentionRules,
+        throttle: Throttle,
+        stats: CleanerStats,
+    ) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._config = config
+        self._retention = retention
+        self._throttle = throttle
+        self._stats = stats
+
+    def rewrite(self, sources: Sequence[SegmentSource], *, with_txnindex: bool) -> CleanedSegment | None:
+        """Write the segment that replaces these; None: it would be the same as the only one of
+        them.
+
+        Raises: as `CompactionTask`; what was written for these segments is removed then.
+        """
+        writer = SegmentWriter(self._storage, self._folder, sources[0].base, self._config, self._throttle)
+        try:
+            full = [source for source in sources if source.size]
+            copied = [self._rewrite_source(writer, source, is_last=source is full[-1]) for source in full]
+            if len(sources) == 1 and all(copied):
+                writer.abandon()
+                return None
+            cleaned = writer.finish(with_txnindex=with_txnindex)
+        except Exception:
+            writer.abandon()
+            raise
+        self._stats.bytes_written += cleaned.size
+        return cleaned
+
+    def _rewrite_source(self, writer: SegmentWriter, source: SegmentSource, *, is_last: bool) -> bool:
+        """True: every batch was copied as it is."""
+        path = f"{self._folder}/{file_name(source.base, LOG)}"
+        file = self._storage.open(path)
+        same = [True]
+        take = self._taking(writer, same, is_last=is_last)
+        walk = SegmentReader(
+            file, path, source.size, source.base, source.end_offset, self._config.io_buffer_bytes, self._throttle, take
+        )
+        try:
+            for stretch in walk:
+                ends = is_last and walk.position + stretch.unit.size == source.size
+                same[0] &= self._rewrite_batch(writer, stretch, ends=ends)
+        except CorruptBatch as error:
+            raise walk.located(error) from error
+        finally:
+            file.close()
+        self._stats.bytes_read += source.size
+        return same[0]
+
+    def _taking(self, writer: SegmentWriter, same: list[bool], *, is_last: bool) -> BulkRead | None:
+        """Many small batches at once, where the engine can; all but the one that ends the group."""
+        retention, stats = self._retention, self._stats
+        keep_chunk, offset_map = retention.engine.keep_chunk, retention.offset_map
+        if keep_chunk is None or offset_map is None:
+            return None
+        last_offsets = array("q", sorted(retention.last_batches.values()))
+
+        def take(buf: bytes, at: int, limit: int, next_offset: int) -> tuple[int, int]:
+            chunk = keep_chunk(offset_map, buf, at, limit - is_last, next_offset, retention.start_offset, last_offsets)
+            start = 0
+            for end, last_offset, max_timestamp in chunk.batches:
+                writer.add(chunk.data[start:end], last_offset, max_timestamp)
+                start = end
+            stats.records_read += chunk.read
+            stats.records_kept += chunk.kept
+            same[0] &= chunk.is_same
+            return chunk.size, chunk.next_offset
+
+        return take
+
+    def _rewrite_batch(self, writer: SegmentWriter, stretch: BatchSlice, *, ends: bool) -> bool:
+        unit = stretch.unit
+        left = (
+            self._messages_left(stretch, unit)
+            if isinstance(unit, LegacyEntry)
+            else self._batch_left(writer, stretch, unit)
+        )
+        if left is None and ends:
+            left = _Left(empty_batch(unit), unit.last_offset, unit.max_timestamp)
+        if left is None:
+            return False
+        writer.add(*left)
+        return len(left.data) == unit.size and left.data == stretch.raw
+
+    def _messages_left(self, stretch: BatchSlice, entry: LegacyEntry) -> _Left | None:
+        records = stretch.messages(self._config.decompressed_bytes_max)
+        kept = self._retention.of_messages(records, entry.magic)
+        self._stats.records_read += len(records)
+        self._stats.records_kept += len(kept)
+        if len(kept) == len(records):
+            return _Left(stretch.raw, entry.last_offset, entry.max_timestamp)
+        if not kept:
+            return None
+        data = encode_set(kept, entry.magic, entry.codec_id, log_append_time=entry.is_log_append_time)
+        return _Left(data, kept[-1].offset, max(record.timestamp for record in kept))
+
+    def _batch_left(self, writer: SegmentWriter, stretch: BatchSlice, header: BatchHeader) -> _Left | None:
+        kept, horizon_ms, aborted = self._retention.of_batch(
+            header, lambda: stretch.records(self._config.decompressed_bytes_max)
+        )
+        self._stats.records_read += header.record_count
+        self._stats.records_kept += kept.records
+        if aborted is not None:
+            writer.add_aborted(aborted)
+        last_offset = header.last_offset
+        if (
+            kept.records == header.record_count
+            and horizon_ms is None
+            and (kept.records or self._retention.must_stay(header))
+        ):
+            return _Left(stretch.raw, last_offset, header.max_timestamp)
+        if kept.records:
+            return _Left(encode_kept(header, kept, horizon_ms), last_offset, kept.max_timestamp)
+        if self._retention.must_stay(header):
+            return _Left(empty_batch(header, keep_producer=True), last_offset, header.max_timestamp)
+        return None
+
+
+def encode_kept(header: BatchHeader, kept: RetainedRecords, horizon_ms: int | None) -> bytes:
+    """The batch with these of its records, and a new delete horizon if one is given.
+
+    Raises: CorruptBatch: a time that does not fit any more. UnsupportedCodec: nobody has registered
+    the codec.
+    """
+    data = kept.data
+    attributes, base_timestamp = header.attributes, header.base_timestamp
+    if horizon_ms is not None:
+        data = rebase_timestamps(data, kept.records, base_timestamp - horizon_ms)
+        attributes, base_timestamp = attributes | DELETE_HORIZON, horizon_ms
+    if header.codec_id:
+        codec = CODECS.by_id(header.codec_id)
+        if codec is None:
+            raise UnsupportedCodec(f"no codec has the id {header.codec_id}")
+        data = codec.compress(data)
+    changed = header._replace(
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=kept.max_timestamp,
+        record_count=kept.records,
+    )
+    return _seal(changed, data)
+
+
+def empty_batch(unit: Unit, *, keep_producer: bool = False) -> bytes:
+    """A batch without records that has the offsets of `unit`; with its producer's fields, or
+    nobody's.
+
+    Source: Kafka DefaultRecordBatch.writeEmptyHeader.
+    """
+    if isinstance(unit, LegacyEntry):
+        header = BatchHeader(unit.offset, 0, -1, 2, 0, 0, 0, -1, unit.timestamp, -1, -1, -1, 0)
+    elif keep_producer:
+        header = unit._replace(
+            attributes=unit.attributes & ~(CODEC_MASK | DELETE_HORIZON), base_timestamp=-1, record_count=0
+        )
+    else:
+        header = unit._replace(
+            attributes=0, base_timestamp=-1, producer_id=-1, producer_epoch=-1, base_sequence=-1, record_count=0
+        )
+    return _seal(header, b"")
+
+
+def _seal(header: BatchHeader, records: bytes) -> bytes:
+    out = bytearray(BATCH_OVERHEAD) + records
+    header = header._replace(batch_length=len(out) - LENGTH_FIELD_END)
+    HEADER.pack_into(out, 0, *header)
+    with memoryview(out)[CRC_START:] as covered:
+        crc = crc32c(covered)
+    HEADER.pack_into(out, 0, *header._replace(crc=crc))
+    return bytes(out)
+
+
+def rebase_timestamps(data: bytes, count: int, shift: int) -> bytes:
+    """The same records with `shift` added to the time delta of each, because the base that they
+    count from went back by as much.
+
+    Raises: CorruptBatch: a delta that leaves 64 bits.
+    """
+    out = bytearray()
+    pos = 0
+    for _ in range(count):
+        raw, pos = read_raw(data, pos, 32)
+        end = pos + (raw >> 1)
+        delta, rest = read_raw(data, pos + 1, 64)
+        moved = (delta >> 1 ^ -(delta & 1)) + shift
+        if not ~_LONG_MAX <= moved <= _LONG_MAX:
+            raise CorruptBatch(f"a time delta of {moved} does not fit in 64 bits")
+        time = VARINTS[moved]
+        out += VARINTS[1 + len(time) + end - rest]
+        out += data[pos : pos + 1] + time + data[rest:end]
+        pos = end
+    return bytes(out)

@@ -1,0 +1,453 @@
+"""Opening a log: what its folder holds, and after a crash, what of it is whole.
+
+After a clean stop the last few batches and the newest snapshot are read, no more. Otherwise every
+segment that reaches the recovery point or goes beyond it is read and its sums are checked; indexes
+of these segments, leader epochs and producer state are made anew on the way. What is found wrong
+there was either flushed before or not:
+
+    segments      sealed       sealed       sealed       last but one      last
+                  |------------|------------|------------|-----------------|------------
+                               recovery point
+    damage        kept and told, readers go on behind it | the log ends there, what follows is set aside under `.damaged`
+                  (all of it was flushed)                | (but before the recovery point: kept and told)
+
+For a third segment is not begun before the last but one was flushed. Nothing that was flushed is
+ever cut off or removed, and no offset that was flushed is given again: a log that lost its end goes
+on at the recovery point. Crash: recovery that is cut short begins again at the next start, and
+finds the same. Source: Kafka LogLoader, LogSegment.recover.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kqueue.base.errors import CorruptData, CorruptIndex, StorageFailed
+from kqueue.log.config import LogConfig
+from kqueue.log.formats.checkpoints import read_bounded
+from kqueue.log.formats.epochs import LeaderEpochs, decode_epochs, encode_epochs
+from kqueue.log.formats.filenames import (
+    EPOCHS,
+    INDEX,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    TIMEINDEX,
+    TXNINDEX,
+    file_name,
+    parse_file_name,
+)
+from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.producers import Producers
+from kqueue.log.recovery import quarantine, temp_files
+from kqueue.log.recovery.cross_checks import (
+    epoch_contradiction,
+    has_epochs,
+    missing_log_start,
+    transaction_contradiction,
+)
+from kqueue.log.recovery.damage import Damage
+from kqueue.log.recovery.index_rebuilder import IndexRebuilder
+from kqueue.log.recovery.producer_replay import load_producers, read_snapshot, replay
+from kqueue.log.scanner.batch_scanner import scan
+from kqueue.log.segment import Segment
+from kqueue.storage import Storage
+from kqueue.storage.paths import parent_of
+
+logger = logging.getLogger("kqueue.log")
+TORN_SEGMENTS_MAX = 2
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """A log as it was found. `segments` is never empty; `damage` says what flushed bytes were found
+    wrong (empty: none).
+    """
+
+    segments: list[Segment]
+    start_offset: int
+    end_offset: int = 0
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    producers: Producers = field(default_factory=Producers)
+    snapshots: list[int] = field(default_factory=list)
+    damage: list[Damage] = field(default_factory=list)
+
+
+def load(
+    storage: Storage,
+    folder: str,
+    config: LogConfig,
+    now_ms: int,
+    *,
+    recovery_point: int,
+    clean: bool,
+    start_offset: int = 0,
+    high_watermark: int | None = None,
+) -> LoadedLog:
+    """Open the log in `folder`, which is made if it is not there.
+
+    Args: recovery_point: all below it was flushed; 0 also where that is not known. clean: the last
+    stop was, so nothing needs to be checked. start_offset: the log start offset that was
+    checkpointed; 0 = none. high_watermark: the same; None = not known. Checkpoints have no sums:
+    against the log itself two that agree are believed, and one is not. Durability: what is found is
+    flushed on return. Raises StorageFailed.
+    """
+    loader = _Loader(storage, folder, config, now_ms, recovery_point, high_watermark)
+    try:
+        return loader.load(clean, start_offset)
+    except FileNotFoundError as error:
+        raise StorageFailed(f"{storage.location}: {folder}: a file was there and is gone: {error}") from error
+    except CorruptData as error:
+        raise StorageFailed(f"{storage.location}: {folder} can't be opened: {error}") from error
+
+
+class _Loader:
+    def __init__(
+        self,
+        storage: Storage,
+        folder: str,
+        config: LogConfig,
+        now_ms: int,
+        recovery_point: int,
+        high_watermark: int | None,
+    ) -> None:
+        self.storage = storage
+        self.folder = folder
+        self.config = config
+        self.now_ms = now_ms
+        self.recovery_point = recovery_point
+        self.known_end = recovery_point if high_watermark is None else min(recovery_point, high_watermark)
+        self.seen_end = max(recovery_point, high_watermark or 0)
+        self.changed = False  # names or contents, so that they must be synced
+        self.touched: list[Segment] = []  # segments that must be
+        self.damage: list[Damage] = []
+        self.epochs_error: str | None = None
+        self.has_new_epochs = False
+        self.is_whole = True  # the last segment ends in a whole batch
+        self.has_gaps = False  # offsets are missing, as compaction leaves it, though the settings may not say so
+
+    def load(self, clean: bool, start_offset: int) -> LoadedLog:
+        sizes, self.changed = temp_files.clear(self.storage, self.folder)
+        bases = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == LOG)
+        snapshots = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == SNAPSHOT)
+        self._remove_orphans(sizes, bases, start_offset)
+        loaded = LoadedLog(
+            [self._open(base, sizes) for base in bases], start_offset, snapshots=snapshots, damage=self.damage
+        )
+        self.epochs_error = self._read_epochs(loaded)
+        self._check_presence(loaded, clean)
+        if not bases:
+            self._begin_at(loaded, min(start_offset, self.seen_end))
+            self._settle_epochs(loaded, [])
+        elif not (clean and self._load_clean(loaded, sizes)):
+            self._recover(loaded, sizes)
+        self._settle_bounds(loaded)
+        self._trim(loaded)
+        if bases and (self.changed or not clean):
+            self._sync(loaded, unclean=self.has_new_epochs or not clean)
+        for damage in loaded.damage:
+            logger.error("%s: damaged: %s", self.storage.location, damage)
+        loaded.segments[-1].activate(self.config.segment_index_bytes)
+        return loaded
+
+    def _told(self, name: str, expected: str, found: str) -> None:
+        self.damage.append(Damage(f"{self.folder}/{name}" if name else self.folder, None, expected, found))
+
+    # --- the folder
+
+    def _remove_orphans(self, sizes: dict[str, int], bases: list[int], start_offset: int) -> None:
+        """Indexes without a log are left of a deletion or a truncation; but between log start and
+        recovery point there was none.
+        """
+        for name in list(sizes):
+            parsed = parse_file_name(name)
+            if parsed and parsed[1] in SEGMENT_SUFFIXES and parsed[0] not in bases:
+                if parsed[1] == INDEX and bases and max(bases[0], start_offset) < parsed[0] < self.recovery_point:
+                    self._told(file_name(parsed[0], LOG), "the batches that an index is there for", "no such file")
+                self.storage.remove(f"{self.folder}/{name}")
+                del sizes[name]
+                self.changed = True
+
+    def _open(self, base: int, sizes: dict[str, int]) -> Segment:
+        missing = any(file_name(base, suffix) not in sizes for suffix in (INDEX, TIMEINDEX))
+        self.changed |= missing
+        return Segment(self.storage, self.folder, base, self.now_ms, create=missing, sizes=sizes)
+
+    def _read_epochs(self, loaded: LoadedLog) -> str | None:
+        """Read the file; returns why it can't be read, None: it can."""
+        path = f"{self.folder}/{EPOCHS}"
+        try:
+            if self.storage.exists(path):
+                loaded.epochs = decode_epochs(read_bounded(self.storage, path))
+            elif self.recovery_point and has_epochs(
+                loaded.segments
+            ):  # else there are none, or they were not written yet
+                return "no such file"
+        except CorruptIndex as error:
+            return str(error)
+        return None
+
+    def _settle_epochs(self, loaded: LoadedLog, segments: Sequence[Segment]) -> None:
+        """Compare the epochs with these segments, whose indexes are right; take them from the
+        batches where they are wrong.
+        """
+        wrong = self.epochs_error or (epoch_contradiction(loaded.epochs, segments) if segments else None)
+        if wrong is None:
+            return
+        self._told(EPOCHS, "what the batches say", wrong)
+        loaded.epochs = LeaderEpochs()
+        for segment in segments:
+            self._read(segment, None, Producers(), loaded.epochs)
+        loaded.epochs.changed = self.changed = self.has_new_epochs = True
+
+    def _read(self, segment: Segment, limit: int | None, producers: Producers, epochs: LeaderEpochs) -> IndexRebuilder:
+        rebuild = IndexRebuilder(segment, self.folder, self.config.index_interval_bytes, producers, epochs)
+        rebuild.run(limit)
+        return rebuild
+
+    def _check_presence(self, loaded: LoadedLog, clean: bool) -> None:
+        """Report segments that must have been there and are gone, or have lost all their bytes. The
+        rest is served.
+        """
+        if not loaded.segments:
+            return
+        ends = [segment.base for segment in loaded.segments[1:]]
+        first = loaded.segments[0]
+        expected = missing_log_start(first.base, loaded.start_offset, loaded.epochs)
+        if expected is not None:
+            self._told(
+                file_name(expected, LOG),
+                f"offsets {expected} to {first.base - 1}, with which the log starts",
+                "no such file",
+            )
+        for number, (segment, end) in enumerate(zip(loaded.segments, ends, strict=False)):
+            was_flushed = clean or number < len(ends) + 1 - TORN_SEGMENTS_MAX or segment.base < self.recovery_point
+            if segment.size == 0 and was_flushed and loaded.start_offset < end and not self.config.compacted:
+                self._told(
+                    file_name(segment.base, LOG), f"batches with offsets {segment.base} to {end - 1}", "an empty file"
+                )
+
+    # --- after a clean stop
+
+    def _load_clean(self, loaded: LoadedLog, sizes: dict[str, int]) -> bool:
+        """Take the folder at its word; False: it does not keep it."""
+        last = loaded.segments[-1]
+        try:
+            if not _indexes_plausible(last, sizes):
+                return False
+            last.index.check()
+            last.timeindex.check()
+            for _ in scan(last.log, last.index.last().position, last.size, check=True):
+                pass
+            loaded.end_offset = last.read_tail()
+            self._compare_end(loaded)
+        except CorruptData as error:
+            logger.error(
+                "%s in %s was stopped cleanly, and yet: %s; recovering it", self.folder, self.storage.location, error
+            )
+            return False
+        self._mend_indexes(loaded, len(loaded.segments) - 1, sizes)
+        self._mend_transactions(loaded, len(loaded.segments))
+        self._settle_epochs(loaded, loaded.segments)
+        loaded.producers = load_producers(self.storage, self.folder, loaded.snapshots, loaded.end_offset)
+        loaded.producers.end_offset = max(loaded.producers.end_offset, loaded.segments[0].base)
+        replay(loaded.segments, loaded.producers, loaded.end_offset)
+        return True
+
+    def _compare_end(self, loaded: LoadedLog) -> None:
+        """A clean stop left the recovery point at the end of the log. Raises CorruptIndex."""
+        if self.recovery_point and loaded.end_offset != self.recovery_point:
+            raise CorruptIndex(f"it ends at {loaded.end_offset}, its recovery point is {self.recovery_point}")
+
+    # --- after a crash
+
+    def _recover(self, loaded: LoadedLog, sizes: dict[str, int]) -> None:
+        segments = loaded.segments
+        # A segment that ends just at the recovery point may have been sealed after the flush: its
+        # indexes are not to be trusted.
+        first = bisect_left([segment.base for segment in segments[1:]], self.recovery_point)
+        self._mend_indexes(loaded, first, sizes)
+        self._mend_transactions(loaded, first)
+        loaded.producers = self._producers_at(loaded, segments[first].base)
+        begin = segments[first].base
+        epochs_before, epochs_changed = loaded.epochs.entries(), loaded.epochs.changed
+        loaded.epochs.truncate_from_end(begin)  # the file may know epochs that were cut off; the batches know better
+        self._settle_epochs(loaded, segments[:first])
+        loaded.end_offset = begin
+        for number in range(first, len(segments)):
+            missing = self._hole(loaded, number)
+            if missing is not None:
+                self._set_aside(loaded, number, missing)
+                break
+            why = self._rebuild(loaded, number)
+            if why is not None:
+                self._set_aside(loaded, number + 1, why)
+                break
+        loaded.producers.end_offset = loaded.end_offset
+        loaded.epochs.changed = epochs_changed or loaded.epochs.entries() != epochs_before
+        self._check_snapshots(loaded, begin)
+
+    def _producers_at(self, loaded: LoadedLog, offset: int) -> Producers:
+        producers = load_producers(self.storage, self.folder, loaded.snapshots, offset)
+        producers.end_offset = max(producers.end_offset, loaded.segments[0].base)
+        replay(loaded.segments, producers, offset)
+        return producers
+
+    def _hole(self, loaded: LoadedLog, number: int) -> str | None:
+        """Why the last segment can't follow: offsets are missing before it that were never flushed;
+        None: it can.
+
+        Compaction may leave gaps between segments, and what lies below the log start may be half
+        gone.
+        """
+        base, end_offset = loaded.segments[number].base, loaded.end_offset
+        if number != len(loaded.segments) - 1 or base <= max(end_offset, self.recovery_point, loaded.start_offset):
+            return None
+        if self.config.compacted or self.has_gaps:
+            return None
+        return f"offsets {end_offset} to {base - 1} are missing"
+
+    def _rebuild(self, loaded: LoadedLog, number: int) -> str | None:
+        """Read the whole segment, and cut it where the log ends; returns why, None: it goes on."""
+        segments = loaded.segments
+        segment = segments[number]
+        limit = segments[number + 1].base if number + 1 < len(segments) else None
+        rebuild = IndexRebuilder(
+            segment, self.folder, self.config.index_interval_bytes, loaded.producers, loaded.epochs
+        )
+        may_be_torn = number >= len(segments) - TORN_SEGMENTS_MAX
+        gapless = limit is None and not self.config.compacted and not self.has_gaps
+        rebuild.run(limit, cut_from=self.recovery_point if may_be_torn else None, gapless=gapless)
+        why = None
+        if rebuild.cut is not None:
+            why = f"expected {rebuild.cut.expected}, found {rebuild.cut.found}"
+            quarantine.cut(self.storage, self.folder, segment, rebuild.end, rebuild.end_offset, why)
+        rebuild.write_transactions()
+        rebuild.write_indexes()
+        rebuild.tell_reads()
+        self.touched.append(segment)
+        self.changed = True
+        self.damage += rebuild.damage
+        loaded.end_offset = rebuild.end_offset
+        self.is_whole = rebuild.end == segment.log.size
+        self.has_gaps |= rebuild.has_gaps
+        return why
+
+    def _set_aside(self, loaded: LoadedLog, number: int, why: str) -> None:
+        for segment in reversed(loaded.segments[number:]):
+            self.changed = True
+            quarantine.whole(self.storage, self.folder, segment, why)
+        del loaded.segments[number:]
+
+    def _check_snapshots(self, loaded: LoadedLog, begin: int) -> None:
+        for offset in [offset for offset in loaded.snapshots if begin < offset <= loaded.end_offset]:
+            if read_snapshot(self.storage, self.folder, offset) is None:
+                loaded.snapshots.remove(offset)
+            else:
+                self.storage.open(f"{self.folder}/{file_name(offset, SNAPSHOT)}").sync()
+
+    def _mend_indexes(self, loaded: LoadedLog, count: int, sizes: Mapping[str, int]) -> None:
+        """Make the indexes of the first `count` segments anew where a file is missing or can't be
+        one; the batches were flushed.
+        """
+        for number, segment in enumerate(loaded.segments[:count]):
+            if _indexes_plausible(segment, sizes):
+                continue
+            rebuild = self._read(segment, loaded.segments[number + 1].base, Producers(), LeaderEpochs())
+            rebuild.write_indexes()
+            rebuild.tell_reads()
+            self.touched.append(segment)
+            self.changed = True
+            self.damage += rebuild.damage
+
+    def _mend_transactions(self, loaded: LoadedLog, count: int) -> None:
+        """The same for the indexes of aborted transactions that contradict their log."""
+        for number, segment in enumerate(loaded.segments[:count]):
+            wrong = transaction_contradiction(number, loaded.segments, loaded.end_offset)
+            if wrong is not None:
+                self._told(
+                    file_name(segment.base, TXNINDEX), "the transactions that were aborted in the segment", wrong
+                )
+                self._read(segment, None, self._producers_at(loaded, segment.base), LeaderEpochs()).write_transactions()
+                self.touched.append(segment)
+                self.changed = True
+
+    # --- the end of it
+
+    def _settle_bounds(self, loaded: LoadedLog) -> None:
+        """Where the log starts and ends, when it lost what was there, or when the checkpoints are
+        wrong.
+        """
+        found_end = loaded.end_offset
+        if found_end < self.known_end:
+            self._told(
+                "", f"records up to offset {self.known_end}, which were flushed", f"an end at offset {found_end}"
+            )
+        elif found_end < self.recovery_point:
+            self._told("", f"a recovery point of {found_end} at most", f"{self.recovery_point}, which is not believed")
+        start_offset = loaded.start_offset
+        if start_offset > found_end and start_offset > self.seen_end:
+            self._told("", f"a log start of {self.seen_end} at most", f"{start_offset}, which is not believed")
+            start_offset = 0
+        loaded.start_offset = max(start_offset, loaded.segments[0].base)
+        end_offset = max(found_end, self.known_end, loaded.start_offset)
+        if end_offset > found_end or not self.is_whole:
+            logger.error(
+                "%s in %s goes on at offset %d, after %d", self.folder, self.storage.location, end_offset, found_end
+            )
+            self._go_on_at(loaded, end_offset)
+
+    def _begin_at(self, loaded: LoadedLog, offset: int) -> None:
+        loaded.segments.append(Segment(self.storage, self.folder, offset, self.now_ms, create=True))
+        loaded.end_offset = loaded.producers.end_offset = offset
+        self.changed = True
+
+    def _go_on_at(self, loaded: LoadedLog, offset: int) -> None:
+        found_end = loaded.end_offset
+        last = loaded.segments[-1]
+        if last.size == 0 or last.base == offset:
+            self._set_aside(loaded, len(loaded.segments) - 1, "it holds no whole batch")
+        else:
+            last.seal()
+        self._begin_at(loaded, offset)
+        later = load_producers(self.storage, self.folder, loaded.snapshots, offset)
+        if later.end_offset > found_end:  # a snapshot knows of batches that are gone
+            loaded.producers = later
+            loaded.producers.end_offset = offset
+
+    def _trim(self, loaded: LoadedLog) -> None:
+        """Epochs and snapshots of what is gone go too."""
+        loaded.epochs.truncate_from_end(loaded.end_offset)
+        loaded.epochs.truncate_from_start(loaded.start_offset)
+        kept = [offset for offset in loaded.snapshots if offset <= loaded.end_offset]
+        bases = {segment.base for segment in loaded.segments}
+        kept = [offset for offset in kept if offset in bases or offset == kept[-1]]
+        for offset in set(loaded.snapshots) - set(kept):
+            self.storage.remove(f"{self.folder}/{file_name(offset, SNAPSHOT)}")
+            self.changed = True
+        loaded.snapshots = kept
+
+    def _sync(self, loaded: LoadedLog, *, unclean: bool) -> None:
+        # after a crash of the process alone the bytes are there, but maybe in the page cache only
+        for segment in self.touched:
+            if segment in loaded.segments:
+                for file in segment.files():
+                    file.sync()
+        if unclean and loaded.epochs.changed:
+            self.storage.write_atomic(f"{self.folder}/{EPOCHS}", encode_epochs(loaded.epochs))
+            loaded.epochs.changed = False
+        self.storage.sync_folder(self.folder)
+        if unclean:
+            self.storage.sync_folder(parent_of(self.folder))
+
+
+def _indexes_plausible(segment: Segment, sizes: Mapping[str, int]) -> bool:
+    """Whether index files of the right kind of size are there, judged by their names and sizes
+    alone.
+    """
+    index = sizes.get(file_name(segment.base, INDEX))
+    times = sizes.get(file_name(segment.base, TIMEINDEX))
+    return index is not None and times is not None and index % INDEX_ENTRY.size == 0 and times % TIME_ENTRY.size == 0

@@ -1,0 +1,79 @@
+"""Bytes that a log can't have and that may yet be worth something: they stay in its folder as
+`<name>.damaged`, which nothing reads.
+
+Crash: an end that is set aside is on disk under its new name before it is cut off; it may be set
+aside twice.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kqueue.log.formats.filenames import LOG, file_name
+from kqueue.log.scanner.resync import next_batch
+from kqueue.log.segment import Segment
+from kqueue.storage import Storage
+from kqueue.storage.paths import TEMPORARY_SUFFIX
+
+logger = logging.getLogger("kqueue.log")
+DAMAGED = ".damaged"
+COPY_BYTES = 1024 * 1024
+
+
+def cut(storage: Storage, folder: str, segment: Segment, position: int, end_offset: int, why: str) -> None:
+    """Cut a segment's log at `position`, where offset `end_offset` should be; whole batches that
+    follow are set aside first.
+
+    Blocks. Raises StorageFailed: nothing was cut.
+    """
+    size = segment.log.size
+    if next_batch(segment.log, position, size, after_offset=end_offset - 1) is None:
+        logger.warning("%r: %s; cut from %d to %d bytes", segment, why, size, position)
+    else:
+        name = _free_name(storage, folder, file_name(segment.base, LOG))
+        _copy(storage, folder, segment, position, name)
+        logger.error(
+            "%r: %s; cut from %d to %d bytes, the rest holds whole batches and is kept as %s",
+            segment,
+            why,
+            size,
+            position,
+            name,
+        )
+    segment.log.truncate(position)
+
+
+def whole(storage: Storage, folder: str, segment: Segment, why: str) -> None:
+    """Take a segment out of its log: the batches are kept, the indexes are not. Blocks. Raises
+    StorageFailed.
+    """
+    segment.close()
+    names = segment.names()
+    if segment.size:
+        name = _free_name(storage, folder, names[0])
+        storage.rename(f"{folder}/{names[0]}", f"{folder}/{name}")
+        logger.error("%r is set aside as %s: what comes before it is not whole (%s)", segment, name, why)
+        names = names[1:]
+    for name in names:
+        storage.remove(f"{folder}/{name}")
+
+
+def _free_name(storage: Storage, folder: str, name: str) -> str:
+    number = 1
+    while storage.exists(f"{folder}/{name}{DAMAGED}"):
+        number += 1
+        name = f"{name.removesuffix(f'.{number - 1}')}.{number}"
+    return name + DAMAGED
+
+
+def _copy(storage: Storage, folder: str, segment: Segment, position: int, name: str) -> None:
+    path = f"{folder}/{name}"
+    file = storage.open(path + TEMPORARY_SUFFIX, create=True)
+    file.truncate(0)
+    while data := segment.log.read_at(position, COPY_BYTES):
+        file.append(data)
+        position += len(data)
+    file.sync()
+    file.close()
+    storage.rename(path + TEMPORARY_SUFFIX, path)
+    storage.sync_folder(folder)

@@ -1,0 +1,1 @@
+"""Reading batches from segment files: framing, checksums, order, resynchronization."""

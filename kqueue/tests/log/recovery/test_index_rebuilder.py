@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kqueue.log.formats.epochs import LeaderEpochs
+from kqueue.log.producers import Producers
+from kqueue.log.recovery.index_rebuilder import IndexRebuilder
+from kqueue.log.scanner.header_validation import CorruptRange, ValidBatch, validated_batches
+from kqueue.log.segment import Segment
+from kqueue.records.batch import stamp
+from kqueue.records.message_set import encode_set
+from kqueue.records.record import Record
+from kqueue.storage import MemoryStorage
+from kqueue.storage.memory import MemoryFile
+from kqueue.tests.log.helpers import START_MS, batch
+
+
+def unit(base: int, count: int = 2, epoch: int = 0) -> bytes:
+    buf = batch(*(b"%d" % (base + number) for number in range(count)), time_ms=START_MS + base)
+    stamp(buf, 0, base, epoch)
+    return bytes(buf)
+
+
+def file_of(*parts: bytes) -> MemoryFile:
+    file = MemoryStorage().open("a.log", create=True)
+    for part in parts:
+        file.append(part)
+    return file
+
+
+def told(*parts: bytes, limit: int | None = None) -> list[tuple[int, int] | str]:
+    """Offsets of what is whole, "broken" for what is not; together they are the file."""
+    file = file_of(*parts)
+    found: list[tuple[int, int] | str] = []
+    position = 0
+    for one in validated_batches(file, file.size, 0, limit=limit, judges_epochs=False):
+        start, end = (
+            (one.position, one.position + one.unit.size) if isinstance(one, ValidBatch) else (one.position, one.end)
+        )
+        assert start == position, "each byte is in exactly one"
+        position = end
+        if isinstance(one, CorruptRange):
+            assert one.expected
+            assert one.found
+            found.append("broken")
+        else:
+            base = one.unit.base_offset if one.unit.magic == 2 else one.unit.last_offset
+            found.append((base, one.unit.last_offset))
+    assert position == file.size
+    return found
+
+
+def test_a_whole_log_is_whole_with_gaps_too() -> None:
+    """S5.2, S5.3: compaction leaves gaps."""
+    assert told(unit(0), unit(2), unit(9)) == [(0, 1), (2, 3), (9, 10)]
+    assert told() == []
+
+
+def test_a_torn_end_is_one_broken_stretch() -> None:
+    whole = unit(2)
+    for size in (1, 17, 60, len(whole) - 1):
+        assert told(unit(0), whole[:size]) == [(0, 1), "broken"]
+
+
+def test_a_wrong_checksum_costs_one_batch() -> None:
+    wrong = bytearray(unit(2))
+    wrong[-1] ^= 1
+    assert told(unit(0), bytes(wrong), unit(4)) == [(0, 1), "broken", (4, 5)]
+    assert told(unit(0), bytes(wrong)) == [(0, 1), "broken"]
+
+
+def test_a_wrong_length_costs_what_can_not_be_found_again() -> None:
+    wrong = bytearray(unit(2))
+    wrong[10] ^= 1
+    assert told(unit(0), bytes(wrong), unit(4), unit(6)) == [(0, 1), "broken", (4, 5), (6, 7)]
+
+
+@pytest.mark.parametrize("base", [3, 4, 5, 6, 7, 70, 2**31 + 1, 2**40])
+def test_a_batch_whose_offset_was_changed_upwards_is_the_wrong_one_and_not_those_after_it(base: int) -> None:
+    assert told(unit(0), unit(base), unit(4), unit(6)) in (
+        [(0, 1), "broken", (4, 5), (6, 7)],
+        [(0, 1), (base, base + 1), "broken", (6, 7)],
+    )
+    assert told(unit(0), unit(70), unit(4), unit(6)) == [(0, 1), "broken", (4, 5), (6, 7)]
+
+
+def test_a_batch_whose_offset_was_changed_downwards_is_the_wrong_one() -> None:
+    assert told(unit(0), unit(2), unit(1), unit(6)) == [(0, 1), (2, 3), "broken", (6, 7)]
+
+
+def test_nothing_reaches_into_the_next_segment() -> None:
+    assert told(unit(0), unit(2), limit=4) == [(0, 1), (2, 3)]
+    assert told(unit(0), unit(3), limit=4) == [(0, 1), "broken"]
+
+
+def test_old_formats_are_walked_too() -> None:
+    records = [Record(number, START_MS, None, b"%d" % number) for number in range(3)]
+    plain, wrapped = encode_set(records[:2], 1), encode_set(records[2:], 1, 1)
+    assert told(plain, wrapped, unit(3)) == [(0, 0), (1, 1), (2, 2), (3, 4)]
+    damaged = bytearray(plain)
+    damaged[20] ^= 4
+    assert told(bytes(damaged), wrapped)[-1] == (2, 2)
+
+
+@given(st.data())
+def test_one_flipped_bit_never_makes_a_batch_that_was_not_there(data: st.DataObject) -> None:
+    parts = [unit(base, 2) for base in range(0, 12, 2)]
+    whole = bytearray(b"".join(parts))
+    at = data.draw(st.integers(0, len(whole) - len(parts[-1]) - 1))
+    whole[at] ^= 1 << data.draw(st.integers(0, 7))
+    found = told(bytes(whole), limit=12)
+    right = [(base, base + 1) for base in range(0, 12, 2)]
+    wrong = [one for one in found if one != "broken" and one not in right]
+    assert len(wrong) <= 1, "a base offset that its neighbours allow"
+    assert sum(one in right for one in found) >= len(right) - 2
+
+
+def rebuilt(segment_parts: list[bytes], **bounds: int | bool | None) -> IndexRebuilder:
+    storage = MemoryStorage()
+    storage.make_folder("t-0")
+    segment = Segment(storage, "t-0", 0, START_MS, create=True)
+    segment.log.append(b"".join(segment_parts))
+    rebuild = IndexRebuilder(segment, "t-0", 0, Producers(), LeaderEpochs())
+    rebuild.size = segment.log.size
+    rebuild.run(None, **bounds)  # type: ignore[arg-type]
+    return rebuild
+
+
+def test_what_is_damaged_below_the_bound_is_kept_and_beyond_it_ends_the_log() -> None:
+    wrong = bytearray(unit(2))
+    wrong[-1] ^= 1
+    parts = [unit(0), bytes(wrong), unit(4)]
+    kept = rebuilt(parts, cut_from=3)
+    assert (kept.cut, kept.end_offset, len(kept.damage)) == (None, 6, 1)
+    assert kept.damage[0].position == len(parts[0])
+    cut = rebuilt(parts, cut_from=2)
+    assert cut.cut is not None
+    assert (cut.cut.position, cut.end, cut.end_offset, cut.damage) == (len(parts[0]), len(parts[0]), 2, [])
+
+
+def test_the_last_batch_of_a_log_without_gaps_has_none_before_it() -> None:
+    parts = [unit(0), unit(2), unit(9)]
+    cut = rebuilt(parts, cut_from=4, gapless=True).cut
+    assert cut is not None
+    assert cut.position == len(parts[0]) * 2
+    assert rebuilt(parts, cut_from=4).cut is None
+    assert rebuilt([unit(0), unit(5), unit(9)], cut_from=4, gapless=True).cut is None, "it has gaps: it was compacted"
+    assert rebuilt(parts, cut_from=11, gapless=True).end_offset == 11, "it was flushed so"
+
+
+def test_leader_epochs_never_fall_so_one_that_rose_alone_is_wrong() -> None:
+    found = rebuilt([unit(0, epoch=1), unit(2, epoch=9), unit(4, epoch=2), unit(6, epoch=2)])
+    assert found.epochs.entries() == [(1, 0), (2, 4)]
+    (damage,) = found.damage
+    assert "a leader epoch of 2 at most in the batch of offset 2" in damage.expected
