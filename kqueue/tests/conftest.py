@@ -6,7 +6,5 @@ from kqueue.testing.pytest_plugin import leave_assertions_alone
 
 
 def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
-    """What is tested runs as it does elsewhere: pytest would rewrite it, because the installed
-    kqueue has a plugin.
-    """
+    """Keep pytest from rewriting kqueue's own assertions, which it does to packages with a plugin."""
     leave_assertions_alone(pluginmanager)

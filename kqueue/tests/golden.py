@@ -1,9 +1,9 @@
-"""Data folders that Apache Kafka itself wrote, and what a stock client read from them; for tests,
-no JVM needed.
+"""Data folders that Apache Kafka wrote, and the records that a stock client read from them.
 
-`data_folder("4.3")` is a whole `log.dirs` folder after a clean stop (read it only, or `copy_folder`
-it first); `expected("4.3")` holds every record that a client read back, per topic. The watermarks
-and records of `txn:committed` are the read_committed view of `txn`.
+Tests of interoperability use them without a JVM. `data_folder("4.3")` is a whole `log.dirs` folder
+after a clean stop: read only, or to be copied with `copy_folder`. `expected("4.3")` holds every
+record that a client read back, per topic. The watermarks and records of `txn:committed` are the
+read_committed view of `txn`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ VERSIONS = ("2.8", "4.3")
 
 
 class ExpectedRecord(NamedTuple):
-    """One record as a client saw it; `timestamp_type` 1 is CreateTime, 2 LogAppendTime, 0 none
-    (magic 0).
+    """One record as a client returned it.
+
+    `timestamp_type`: 0 none (magic 0), 1 CreateTime, 2 LogAppendTime.
     """
 
     partition: int
@@ -38,8 +39,10 @@ class ExpectedRecord(NamedTuple):
 
 
 class ExpectedTopic(NamedTuple):
-    """`watermarks`: partition -> (low, high); `records`: in order of partition, then of offset as
-    far as the client kept it.
+    """The content of one topic.
+
+    `watermarks`: partition -> (low, high). `records`: ordered by partition, then in the order in
+    which the client returned them.
     """
 
     watermarks: dict[int, tuple[int, int]]
@@ -53,9 +56,7 @@ class ExpectedTopic(NamedTuple):
 
 @functools.cache
 def data_folder(version: str) -> Path:
-    """The unpacked data folder of this Kafka version; unpacked once per process, removed at its
-    end. Don't write into it.
-    """
+    """The data folder of this Kafka version: read only, unpacked once per process, removed at its end."""
     target = Path(tempfile.mkdtemp(prefix=f"kqueue-golden-{version}-"))
     atexit.register(shutil.rmtree, target, ignore_errors=True)
     with tarfile.open(FOLDER / f"kafka-{version}-data.tar.xz") as tar:
@@ -64,13 +65,13 @@ def data_folder(version: str) -> Path:
 
 
 def copy_folder(version: str, target: Path) -> Path:
-    """A copy of the data folder under `target` that a test may change; returns its path."""
+    """Copy the data folder below `target`, for tests that change it; return the path of the copy."""
     return Path(shutil.copytree(data_folder(version), target / f"kafka-{version}"))
 
 
 @functools.cache
 def expected(version: str) -> dict[str, ExpectedTopic]:
-    """Topic name -> what a client read of it."""
+    """The content of each topic, by name."""
     raw = json.loads(lzma.decompress((FOLDER / f"kafka-{version}-expected.json.xz").read_bytes()))
     return {name: _topic(topic) for name, topic in raw["topics"].items()}
 

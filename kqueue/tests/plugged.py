@@ -1,6 +1,4 @@
-"""Plugins as their authors write them, good and bad ones, in a module that a setting can name and
-another process can import.
-"""
+"""Valid and faulty plugins, in a module that a setting can name and another process can import."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ MARK = b"mine:"
 
 @dataclass(frozen=True)
 class MarkedCodec:
-    """zlib behind a mark, under an id that no codec of Kafka has."""
+    """zlib with a prefix, under an id that no codec of Kafka has."""
 
     name: str = "marked"
     id: int = 5
@@ -44,9 +42,7 @@ class MarkedCodec:
 
 
 class NamedGzip(GzipCodec):
-    """gzip in the place of the built-in, with a mark that gzip allows: the name of the file, in the
-    header (RFC 1952).
-    """
+    """Replaces the built-in gzip, and marks its output with a file name in the header (RFC 1952)."""
 
     name = "named-gzip"  # type: ignore[assignment]
     levels = Levels(0, 3, 2)
@@ -57,7 +53,7 @@ class NamedGzip(GzipCodec):
 
 
 class ExplodingCodec(MarkedCodec):
-    """Raises what no codec may, with words that are nobody's business."""
+    """Raises an exception that no codec may raise, with a message that must not reach clients."""
 
     def compress(self, data: Buffer, level: int | None = None) -> bytes:
         raise RuntimeError("the secret is 42")
@@ -67,7 +63,7 @@ class ExplodingCodec(MarkedCodec):
 
 
 class LastPartition:
-    """Everything goes to the last partition."""
+    """Chooses the last partition."""
 
     def __init__(self, rng: random.Random) -> None:
         pass
@@ -85,7 +81,7 @@ class LastPartition:
 
 
 class BeyondPartition(LastPartition):
-    """One too far."""
+    """Chooses a partition that does not exist."""
 
     def partition(
         self,
@@ -100,7 +96,7 @@ class BeyondPartition(LastPartition):
 
 
 class NeverPolicy:
-    """Keeps everything."""
+    """Deletes nothing."""
 
     name = "never"
 
@@ -109,7 +105,7 @@ class NeverPolicy:
 
 
 class OtherStorage(LocalStorage):
-    """Local files, but a plugin's."""
+    """Local files, as the storage of a plugin."""
 
 
 MARKED = MarkedCodec()
@@ -131,12 +127,12 @@ STORES: dict[str, MemoryStore] = {}
 
 
 def open_store(folder: str) -> MemoryStore:
-    """The same store for the same folder, as long as the process lives."""
+    """Return the same store for the same folder until the process ends."""
     return STORES.setdefault(folder, KeptStore())
 
 
 class KeptStore(MemoryStore):
-    """Outlives its broker, as a store elsewhere does."""
+    """Keeps its content after `close`, as a remote store does."""
 
     def close(self) -> None:
         pass

@@ -217,9 +217,3 @@ def test_clients_of_the_table_are_those_of_the_suite() -> None:
 def newest(versions: str) -> str:
     """The last number in a row, which is what `latest` was when the row was written."""
     return re.findall(r"\d+\.\d+(?:\.\d+)?", versions)[-1]
-
-
-@pytest.mark.parametrize("document", sorted(path.name for path in ROOT.glob("*.md")))
-def test_links_lead_somewhere(document: str) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", (ROOT / document).read_text()):
-        assert (ROOT / target).exists(), target

@@ -1,0 +1,50 @@
+"""What the documents name exists: modules, tests, functions of tests, and the targets of links."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.py)(?:::(\w+))?`")
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)[^)]*\)")
+FOLDER = re.compile(r"`((?:kqueue|compat_tests|plugins|benchmarks|examples|docs)(?:/[\w.-]+)*)/`")
+INTERNALS = (
+    "durability", "glossary", "limits", "log-format", "plugins", "recovery", "spark", "testing", "threads-and-waiting",
+)  # fmt: skip
+ids = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
+
+
+def located(name: str) -> Path | None:
+    """The file that a document names: from the root, below the package, or below its tests."""
+    paths = (base / name for base in (ROOT, ROOT / "kqueue", ROOT / "kqueue" / "tests"))
+    return next((path for path in paths if path.is_file()), None)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+def test_every_path_exists(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for name, function in PATH.findall(text):
+        path = located(name)
+        assert path is not None, name
+        assert not function or f"def {function}(" in path.read_text(encoding="utf-8"), f"{name}::{function}"
+    for name in FOLDER.findall(text):
+        assert (ROOT / name).is_dir(), name
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in LINK.findall(document.read_text(encoding="utf-8")):
+        assert (document.parent / target).exists(), target
+
+
+def test_the_documents_are_there_and_linked() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    for name in INTERNALS:
+        assert (ROOT / "docs" / "internals" / f"{name}.md").is_file()
+        assert f"(internals/{name}.md)" in index
+    for path in (ROOT / "docs").glob("*.md"):
+        assert path.name == "index.md" or f"({path.name})" in index
