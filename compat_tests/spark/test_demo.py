@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from kqueue.cli.app import kqueue
-from kqueue.cli.demo.pipeline import story
+from kqueue.cli.demo.pipeline import pipeline_demo
 
 FLIGHTS = 600
 
@@ -21,14 +21,14 @@ FLIGHTS = 600
 def test_all_is_counted_and_what_is_lost_or_doubled_is_told(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results: list[story.Result] = []
-    run = story.run
+    results: list[pipeline_demo.Result] = []
+    run = pipeline_demo.run
 
-    def seen(*args: Any, **how: Any) -> story.Result:
+    def seen(*args: Any, **how: Any) -> pipeline_demo.Result:
         results.append(run(*args, **how))
         return results[-1]
 
-    monkeypatch.setattr(story, "run", seen)
+    monkeypatch.setattr(pipeline_demo, "run", seen)
     folder, picture = tmp_path / "data", tmp_path / "made.png"
     told = CliRunner().invoke(
         kqueue, ["demo", "pipeline", "--flights", str(FLIGHTS), "--folder", str(folder), "--picture", str(picture)]
@@ -49,7 +49,7 @@ def test_all_is_counted_and_what_is_lost_or_doubled_is_told(
     assert not spark.streams.active
 
 
-def _check_folder(folder: Path, result: story.Result) -> None:
+def _check_folder(folder: Path, result: pipeline_demo.Result) -> None:
     gold = [row for file in (folder / "tables/gold").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
     assert sum(row["flights"] for row in gold) == result.truth.flights
     assert (
@@ -62,7 +62,7 @@ def _check_folder(folder: Path, result: story.Result) -> None:
     assert result.seen.watermark_ms is not None
 
 
-def _check_complaints(result: story.Result) -> None:
+def _check_complaints(result: pipeline_demo.Result) -> None:
     """Each result that is not right is told of, whatever is wrong with it."""
     gold, quarantine = result.gold, result.quarantine
     first = gold[0]

@@ -54,7 +54,7 @@ def test_archive_and_replay(spark: SparkSession, broker: kqueue.Broker, tmp_path
     broker.create_topic(first, 3, retention_ms=-1)
     broker.create_topic("second", 3, retention_ms=-1)
     for event in events(itertools.islice(Flights(), 100), seed=1):
-        broker.topics[first].produce(event.value, event.key, headers={"kind": event.kind}, timestamp=event.told_ms)
+        broker.topics[first].produce(event.value, event.key, headers={"kind": event.kind}, timestamp=event.send_ms)
     assert archive(spark, source(broker, first), folder).rows == 100
     assert archive(spark, source(broker, first), folder) == ArchiveResult(0, 0, 0, 100)
     assert [path.name for path in (tmp_path / "kept" / "records" / f"topic={first}").iterdir()] == ["date=2013-01-01"]

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 import kqueue
 from kqueue.base.errors import OptionError
 from kqueue.cli.app import kqueue as command
-from kqueue.cli.demo.events import Event, Kind, events, replay
+from kqueue.cli.demo.events import Event, EventKind, events, replay
 from kqueue.cli.demo.flights import Flights
 from kqueue.spark.event_schema import EventSchema, Field, parse
 from kqueue.spark.event_schema.sql_validation import check
@@ -71,7 +71,7 @@ def counted(
     cancelled: Counter[tuple[datetime, str]] = Counter()
     last = datetime(1970, 1, 1, tzinfo=UTC)
     for event in told:
-        if event.kind is Kind.FINE:
+        if event.kind is EventKind.VALID:
             row = json.loads(event.value)
             happened = datetime.fromisoformat(row["departed"] or row["scheduled"])
             hour = happened.replace(minute=0, second=0), row["origin"]
@@ -97,7 +97,7 @@ def check_tables(read: Callable[[str], list[dict[str, Any]]], told: list[Event])
     assert len(places["bronze"]) == len(told)
     assert set(places["bronze"].values()) == {1}
     assert places["silver"] + places["quarantine"] == places["bronze"]
-    fine = sum(event.kind is Kind.FINE for event in told)
+    fine = sum(event.kind is EventKind.VALID for event in told)
     assert len(places["silver"]) == fine
 
 

@@ -23,7 +23,7 @@ import kqueue
 from compat_tests.spark import killing, running_jobs
 from compat_tests.spark.killing import DEADLINE_S, KILLS, SEED
 from compat_tests.spark.running_jobs import SOURCE, STAGES, TARGET
-from kqueue.cli.demo.events import Event, Kind, events
+from kqueue.cli.demo.events import Event, EventKind, events
 from kqueue.cli.demo.flights import Flights
 
 PARTITIONS = 2
@@ -34,7 +34,7 @@ EVENTS = 150
 def produce(broker: kqueue.Broker, told: Iterator[Event]) -> list[Event]:
     sent = list(itertools.islice(told, EVENTS))
     for event in sent:
-        broker.topics[SOURCE].produce(event.value, event.key, headers={"kind": event.kind}, timestamp=event.told_ms)
+        broker.topics[SOURCE].produce(event.value, event.key, headers={"kind": event.kind}, timestamp=event.send_ms)
     return sent
 
 
@@ -73,7 +73,7 @@ def check(broker: kqueue.Broker, folder: Path, sent: list[Event]) -> None:
     kinds = Counter(event.kind for event in sent)
     silver, quarantine = (found(folder / "tables" / table, "partition", "offset") for table in ("silver", "quarantine"))
     assert sorted(silver + quarantine) == places
-    assert len(silver) == kinds[Kind.FINE]
+    assert len(silver) == kinds[EventKind.VALID]
     assert sum(row[0] for row in found(folder / "tables" / "gold", "flights")) == len(silver)
 
 

@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from kqueue.cli.demo.events import Kind, events
+from kqueue.cli.demo.events import EventKind, events
 from kqueue.cli.demo.flights import Flights
 from kqueue.spark import transforms
 from kqueue.spark.event_schema import FLIGHTS, EventSchema, parse
@@ -274,7 +274,7 @@ class Flown(NamedTuple):
     """
 
     folder: Path
-    counts: dict[Kind, int]
+    counts: dict[EventKind, int]
     last: datetime
 
 
@@ -282,7 +282,7 @@ class Flown(NamedTuple):
 def flown(tmp_path_factory: pytest.TempPathFactory) -> Flown:
     folder = tmp_path_factory.mktemp("flown")
     told = list(events(itertools.islice(Flights(), 1600), seed=3, late_share=0.02, broken_share=0.02))
-    times = [datetime.fromtimestamp(event.told_ms / 1000, UTC) for event in told]
+    times = [datetime.fromtimestamp(event.send_ms / 1000, UTC) for event in told]
     columns = {
         "key": pa.array([event.key for event in told]),
         "value": pa.array([event.value for event in told]),
@@ -297,14 +297,14 @@ def flown(tmp_path_factory: pytest.TempPathFactory) -> Flown:
         file = folder / f"{number}.parquet"
         pq.write_table(pa.table(columns).slice(first, 800), file)
         os.utime(file, (number, number))  # a stream takes the oldest first
-    return Flown(folder, {kind: sum(event.kind is kind for event in told) for kind in Kind}, times[firsts[-1]])
+    return Flown(folder, {kind: sum(event.kind is kind for event in told) for kind in EventKind}, times[firsts[-1]])
 
 
 def test_quarantine_has_the_late_and_broken_ones_and_nothing_else(spark: SparkSession, flown: Flown) -> None:
     checked = transforms.checked(transforms.bronze(spark.read.parquet(str(flown.folder))))
     late = F.coalesce(F.startswith("reason", F.lit("late:")), F.lit(False)).alias("late")
     rows = checked.groupBy(late, F.isnull("reason").alias("fine")).count()
-    kinds = {(True, False): Kind.LATE, (False, False): Kind.BROKEN, (False, True): Kind.FINE}
+    kinds = {(True, False): EventKind.LATE, (False, False): EventKind.MALFORMED, (False, True): EventKind.VALID}
     assert {kinds[row.late, row.fine]: row["count"] for row in rows.collect()} == flown.counts
 
 

@@ -7,7 +7,7 @@ repair.
 from __future__ import annotations
 
 from kqueue.log_tools.folder import LogFolder, open_log
-from kqueue.log_tools.segments import Batch, Gap, Segment
+from kqueue.log_tools.segments import Batch, InvalidBytes, Segment
 from kqueue.records.record import Record
 
-__all__ = ["Batch", "Gap", "LogFolder", "Record", "Segment", "open_log"]
+__all__ = ["Batch", "InvalidBytes", "LogFolder", "Record", "Segment", "open_log"]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
-from kqueue.log_tools.columns import can_take, column_batches
-from kqueue.log_tools.rows import ROW_BYTES, Partition, Row, Selection, rows, size_of
+from kqueue.log_tools.columns import column_batches, is_supported
+from kqueue.log_tools.rows import ROW_BYTES, PartitionLog, Row, Selection, rows, size_of
 from kqueue.records.arrow import contract
 from kqueue.records.arrow.contract import ChunkLimits
 
@@ -36,7 +36,7 @@ _TYPES = {
 }
 
 
-def need_pyarrow() -> None:
+def require_pyarrow() -> None:
     """Raises ExtraNeeded: pyarrow is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise ExtraNeeded(
@@ -46,7 +46,7 @@ def need_pyarrow() -> None:
 
 def schema(key_as: str = "binary", value_as: str = "binary") -> pa.Schema:
     """The columns. Raises ExtraNeeded."""
-    need_pyarrow()
+    require_pyarrow()
     import pyarrow as pa
 
     header = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
@@ -114,8 +114,8 @@ def _text(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def all_batches(
-    logs: Iterable[Partition],
+def batches_of_logs(
+    logs: Iterable[PartitionLog],
     selection: Selection,
     *,
     rows_max: int = ROWS_MAX,
@@ -129,9 +129,9 @@ def all_batches(
     there are in all, by which it is decided whether the quicker way is worth loading; None: many.
     Raises: as `rows`, and ExtraNeeded.
     """
-    need_pyarrow()
+    require_pyarrow()
     told = progress or (lambda size: None)
-    if can_take(selection, data_bytes):
+    if is_supported(selection, data_bytes):
         limits = ChunkLimits(min(rows_max, contract.DATA_MAX), min(bytes_max, contract.BYTES_LIMIT))
         return column_batches(logs, selection, schema(selection.key_as, selection.value_as), limits, told)
     found = (row for log in logs for row in rows(log, selection, told))
@@ -139,19 +139,19 @@ def all_batches(
 
 
 def arrow_batches(
-    log: Partition,
+    log: PartitionLog,
     selection: Selection,
     *,
     rows_max: int = ROWS_MAX,
     bytes_max: int = BYTES_MAX,
     data_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """A partition's records as record batches; args, raises: as `all_batches`."""
-    return all_batches([log], selection, rows_max=rows_max, bytes_max=bytes_max, data_bytes=data_bytes)
+    """A partition's records as record batches; args, raises: as `batches_of_logs`."""
+    return batches_of_logs([log], selection, rows_max=rows_max, bytes_max=bytes_max, data_bytes=data_bytes)
 
 
-def to_table(log: Partition, selection: Selection, *, data_bytes: int | None = None) -> pa.Table:
-    """A partition's records as one table. Args, raises: as `all_batches`."""
+def to_table(log: PartitionLog, selection: Selection, *, data_bytes: int | None = None) -> pa.Table:
+    """A partition's records as one table. Args, raises: as `batches_of_logs`."""
     form = schema(selection.key_as, selection.value_as)
     import pyarrow as pa
 

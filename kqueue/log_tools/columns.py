@@ -10,8 +10,16 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.log_tools.rows import Partition, Selection, chosen, damaged_records, decoder, not_decoded, timestamp_type
-from kqueue.log_tools.segments import Readable, Unit
+from kqueue.log_tools.rows import (
+    PartitionLog,
+    Selection,
+    decode_error,
+    decoder,
+    report_damaged_records,
+    selected_batches,
+    timestamp_type,
+)
+from kqueue.log_tools.segments import ReadableBatch, Unit
 from kqueue.records.arrow.contract import ChunkLimits, ColumnChunk, RecordRange
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.records.arrow.derived_columns import sequences, tag_column, timestamps
@@ -24,14 +32,14 @@ if TYPE_CHECKING:
 FORMS = ("binary", "utf8")  # others are looked at one by one
 
 
-class Source(NamedTuple):
+class RowSource(NamedTuple):
     """What a run of rows comes from."""
 
-    log: Partition
+    log: PartitionLog
     unit: Unit
 
 
-def can_take(selection: Selection, data_bytes: int | None = None) -> bool:
+def is_supported(selection: Selection, data_bytes: int | None = None) -> bool:
     """Whether keys and values are of forms that columns have, and a compiled engine is there and
     worth loading for so many bytes.
 
@@ -45,7 +53,7 @@ def can_take(selection: Selection, data_bytes: int | None = None) -> bool:
 
 
 def column_batches(
-    logs: Iterable[Partition],
+    logs: Iterable[PartitionLog],
     selection: Selection,
     form: pa.Schema,
     limits: ChunkLimits,
@@ -57,21 +65,21 @@ def column_batches(
     """
     found = ColumnDecoder(limits=limits, engine=engine)
     for log in logs:
-        batches, start, end = chosen(log, selection, progress)
+        batches, start, end = selected_batches(log, selection, progress)
         found.bounds = RecordRange(start, end, selection.since_ms, selection.until_ms)
         for batch in batches:
             try:
                 for piece in _added(found, log, batch):
                     yield _record_batch(piece, form, selection)
             except CorruptBatch as error:
-                damaged_records(batch, error, selection)
+                report_damaged_records(batch, error, selection)
     for piece in found.finish():
         yield _record_batch(piece, form, selection)
 
 
-def _added(found: ColumnDecoder, log: Partition, batch: Readable) -> Iterator[ColumnChunk]:
+def _added(found: ColumnDecoder, log: PartitionLog, batch: ReadableBatch) -> Iterator[ColumnChunk]:
     try:
-        yield from found.add(batch.data(), batch.unit, tag=Source(log, batch.unit))
+        yield from found.add(batch.data(), batch.unit, tag=RowSource(log, batch.unit))
     except CorruptBatch as error:
         raise CorruptBatch(f"{batch.place}, position {batch.position}: {error}") from error
 
@@ -128,4 +136,4 @@ def _tell_undecoded(piece: ColumnChunk, selection: Selection) -> None:
         try:
             _ = key is None or key_of(key), value is None or value_of(value)
         except ValueError as error:
-            raise not_decoded(piece.runs[bisect_right(ends, row)][1].log, offset, error) from None
+            raise decode_error(piece.runs[bisect_right(ends, row)][1].log, offset, error) from None

@@ -19,11 +19,11 @@ from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
 from kqueue.base.errors import NotALogFolder
 from kqueue.base.names import INTERNAL_TOPICS, did_you_mean, parse_partition_folder
-from kqueue.log_tools.arrow import BYTES_MAX, ROWS_MAX, all_batches, need_pyarrow, schema
+from kqueue.log_tools.arrow import BYTES_MAX, ROWS_MAX, batches_of_logs, require_pyarrow, schema
 from kqueue.log_tools.folder import LogFolder, open_log
-from kqueue.log_tools.meter import Meter, Progress
+from kqueue.log_tools.progress import ProgressCallback, ProgressMeter
 from kqueue.log_tools.rows import Row, Selection, rows
-from kqueue.log_tools.verify import find_target
+from kqueue.log_tools.verify import resolve_target
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ HIDDEN_TOPICS = INTERNAL_TOPICS | {"__cluster_metadata"}
 
 
 @dataclass(slots=True)
-class Exported:
+class ExportResult:
     """What was written. `partitions`: folders that were read."""
 
     rows: int = 0
@@ -77,7 +77,7 @@ def open_logs(folders: Sequence[str | Path], topics: Sequence[str] = ()) -> list
     """
     logs: list[LogFolder] = []
     for folder in folders:
-        target = find_target(folder)
+        target = resolve_target(folder)
         if target.partition is not None:
             logs.append(open_log(folder))
             continue
@@ -102,9 +102,9 @@ def export(
     overwrite: bool = False,
     rows_max: int = ROWS_MAX,
     bytes_max: int = BYTES_MAX,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     output: IO[bytes] | None = None,
-) -> Exported:
+) -> ExportResult:
     """Write records, partition after partition, to the file `to`.
 
     Args: format: see `format_of`. overwrite: replace a file that is there. rows_max, bytes_max: of
@@ -117,11 +117,11 @@ def export(
     selection = selection or Selection()
     kind = format_of(to, format)
     if kind != "jsonl":
-        need_pyarrow()
+        require_pyarrow()
         if str(to) == STANDARD_OUTPUT:
             raise ValueError("only JSON lines can go to standard output")
-    result = Exported()
-    meter = Meter(progress, sum(log.size for log in logs))
+    result = ExportResult()
+    meter = ProgressMeter(progress, sum(log.size for log in logs))
     if output is not None and str(to) == STANDARD_OUTPUT:
         _write_lines(_all_rows(logs, selection, result, meter), output)
         return result
@@ -136,7 +136,9 @@ def export(
     return result
 
 
-def _all_rows(logs: Sequence[LogFolder], selection: Selection, result: Exported, meter: Meter) -> Iterator[Row]:
+def _all_rows(
+    logs: Sequence[LogFolder], selection: Selection, result: ExportResult, meter: ProgressMeter
+) -> Iterator[Row]:
     for log in _each(logs, result):
         for row in rows(log, selection, meter.add):
             result.rows += 1
@@ -145,10 +147,15 @@ def _all_rows(logs: Sequence[LogFolder], selection: Selection, result: Exported,
 
 
 def _all_batches(
-    logs: Sequence[LogFolder], selection: Selection, result: Exported, meter: Meter, rows_max: int, bytes_max: int
+    logs: Sequence[LogFolder],
+    selection: Selection,
+    result: ExportResult,
+    meter: ProgressMeter,
+    rows_max: int,
+    bytes_max: int,
 ) -> Iterator[pa.RecordBatch]:
     size = sum(log.size for log in logs)
-    found = all_batches(
+    found = batches_of_logs(
         _each(logs, result), selection, rows_max=rows_max, bytes_max=bytes_max, progress=meter.add, data_bytes=size
     )
     for batch in found:
@@ -157,7 +164,7 @@ def _all_batches(
     meter.finish()
 
 
-def _each(logs: Sequence[LogFolder], result: Exported) -> Iterator[LogFolder]:
+def _each(logs: Sequence[LogFolder], result: ExportResult) -> Iterator[LogFolder]:
     for log in logs:
         result.partitions.append(log.place)
         yield log

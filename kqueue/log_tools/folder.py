@@ -16,11 +16,11 @@ from kqueue.log.formats.checkpoints import LOG_STARTS, decode_offsets, decode_pa
 from kqueue.log.formats.filenames import CLEANED, DELETED, LOG, PARTITION_METADATA, SWAP, parse_file_name
 from kqueue.log.recovery.damage import Damage
 from kqueue.log_tools import arrow
-from kqueue.log_tools.lookup import end_of
+from kqueue.log_tools.index_lookup import log_end_of
 from kqueue.log_tools.rows import Selection, SelectionArgs
 from kqueue.log_tools.segments import Batch, Segment
-from kqueue.log_tools.sound import OnDamage, reporter, sound_batches
-from kqueue.log_tools.transactions import Transactions
+from kqueue.log_tools.transaction_outcomes import TransactionOutcomes
+from kqueue.log_tools.valid_batches import OnDamage, damage_reporter, valid_batches
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX
 from kqueue.records.record import Record
 from kqueue.storage import FolderEntry, LocalStorage, Storage
@@ -127,7 +127,7 @@ class LogFolder:
         """The offset after the last whole batch; a batch that is being appended does not count.
         Raises StorageFailed.
         """
-        return end_of(self.segments[-1])
+        return log_end_of(self.segments[-1])
 
     def batches(
         self,
@@ -176,9 +176,9 @@ class LogFolder:
         end = end_offset
         aborted = None
         if isolation == "read_committed":
-            aborted = Transactions(self._batches(start, None, False, on_damage))
-            if aborted.stable_end is not None:
-                end = aborted.stable_end if end is None else min(end, aborted.stable_end)
+            aborted = TransactionOutcomes(self._batches(start, None, False, on_damage))
+            if aborted.first_unstable_offset is not None:
+                end = aborted.first_unstable_offset if end is None else min(end, aborted.first_unstable_offset)
         return self._records(self._batches(start, end, check, on_damage), start, end, aborted, on_damage, limit_bytes)
 
     def arrow_batches(
@@ -208,7 +208,7 @@ class LogFolder:
         return start_offset
 
     def _batches(self, start: int, end_offset: int | None, check: bool, on_damage: OnDamage) -> Iterator[Batch]:
-        report = reporter(on_damage)
+        report = damage_reporter(on_damage)
         for segment, following in pairwise((*self.segments, None)):
             assert segment is not None
             if (following is not None and following.base_offset <= start) or (
@@ -216,7 +216,7 @@ class LogFolder:
             ):
                 continue
             next_base = following.base_offset if following is not None else None
-            for batch in sound_batches(segment, start, next_base, check=check, report=report):
+            for batch in valid_batches(segment, start, next_base, check=check, report=report):
                 if (
                     end_offset is not None
                     and batch.base_offset >= end_offset
@@ -230,7 +230,7 @@ class LogFolder:
         batches: Iterable[Batch],
         start: int,
         end: int | None,
-        aborted: Transactions | None,
+        aborted: TransactionOutcomes | None,
         on_damage: OnDamage,
         limit_bytes: int,
     ) -> Iterator[Record]:
@@ -248,7 +248,7 @@ class LogFolder:
             except CorruptBatch as error:
                 if on_damage == "raise":
                     raise
-                reporter(on_damage)(
+                damage_reporter(on_damage)(
                     Damage(batch.place, batch.position, "records as its header counts them", str(error))
                 )
 
@@ -321,7 +321,7 @@ def _segments_of(storage: Storage, folder: str, listed: Iterable[FolderEntry]) -
         if state != SWAP:
             found[offset] = segment
     for segment in swapped:
-        end = end_of(segment)
+        end = log_end_of(segment)
         found = {offset: old for offset, old in found.items() if not segment.base_offset < offset < end} | {
             segment.base_offset: segment
         }

@@ -11,9 +11,9 @@ from kqueue.base.errors import CorruptBatch
 from kqueue.base.names import did_you_mean
 from kqueue.log.recovery.damage import Damage
 from kqueue.log_tools.decoders import VALUE_DECODERS, DecodeError
-from kqueue.log_tools.segments import Readable, Unit
-from kqueue.log_tools.sound import OnDamage, reporter
-from kqueue.log_tools.transactions import Transactions
+from kqueue.log_tools.segments import ReadableBatch, Unit
+from kqueue.log_tools.transaction_outcomes import TransactionOutcomes
+from kqueue.log_tools.valid_batches import OnDamage, damage_reporter
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader
 from kqueue.records.record import Headers
 
@@ -115,7 +115,7 @@ def decoder(name: str) -> Callable[[bytes], Any]:
 # --- rows
 
 
-class Partition(Protocol):
+class PartitionLog(Protocol):
     """What rows are made of, such as a `LogFolder`, which says what each of these is."""
 
     topic: str | None
@@ -134,10 +134,10 @@ class Partition(Protocol):
         end_offset: int | None = None,
         check: bool = True,
         on_damage: OnDamage = "raise",
-    ) -> Iterator[Readable]: ...
+    ) -> Iterator[ReadableBatch]: ...
 
 
-def rows(log: Partition, selection: Selection, progress: Callable[[int], None] | None = None) -> Iterator[Row]:
+def rows(log: PartitionLog, selection: Selection, progress: Callable[[int], None] | None = None) -> Iterator[Row]:
     """The rows of a partition, in order of offset.
 
     Args: progress: told the bytes of log that were read since the last call. Raises: CorruptBatch:
@@ -150,24 +150,24 @@ def rows(log: Partition, selection: Selection, progress: Callable[[int], None] |
 
 
 def _rows(
-    log: Partition,
+    log: PartitionLog,
     selection: Selection,
     key_of: Callable[[bytes], Any],
     value_of: Callable[[bytes], Any],
     progress: Callable[[int], None],
 ) -> Iterator[Row]:
-    batches, start, end = chosen(log, selection, progress)
+    batches, start, end = selected_batches(log, selection, progress)
     since, until = selection.since_ms, selection.until_ms
     for batch in batches:
         try:
             yield from _of_batch(log, batch, start, end, since, until, key_of, value_of)
         except CorruptBatch as error:
-            damaged_records(batch, error, selection)
+            report_damaged_records(batch, error, selection)
 
 
-def chosen(
-    log: Partition, selection: Selection, progress: Callable[[int], None]
-) -> tuple[Iterator[Readable], int, int | None]:
+def selected_batches(
+    log: PartitionLog, selection: Selection, progress: Callable[[int], None]
+) -> tuple[Iterator[ReadableBatch], int, int | None]:
     """The batches that hold what is selected, and perhaps more; and which offsets are: from the
     first number on, below the second.
 
@@ -177,16 +177,19 @@ def chosen(
     start = max(selection.start_offset or 0, log.start_offset)
     end, transactions = selection.end_offset, None
     if selection.read_committed:
-        transactions = Transactions(log.batches(check=False, on_damage=selection.on_damage))
-        if transactions.stable_end is not None:
-            end = transactions.stable_end if end is None else min(end, transactions.stable_end)
+        transactions = TransactionOutcomes(log.batches(check=False, on_damage=selection.on_damage))
+        if transactions.first_unstable_offset is not None:
+            end = transactions.first_unstable_offset if end is None else min(end, transactions.first_unstable_offset)
     found = log.batches(start_offset=start, end_offset=end, on_damage=selection.on_damage)
     return _wanted(found, transactions, selection.since_ms, progress), start, end
 
 
 def _wanted(
-    batches: Iterator[Readable], transactions: Transactions | None, since: int | None, progress: Callable[[int], None]
-) -> Iterator[Readable]:
+    batches: Iterator[ReadableBatch],
+    transactions: TransactionOutcomes | None,
+    since: int | None,
+    progress: Callable[[int], None],
+) -> Iterator[ReadableBatch]:
     for batch in batches:
         progress(batch.size)
         if batch.is_control or (transactions is not None and transactions.is_aborted(batch)):
@@ -195,13 +198,15 @@ def _wanted(
             yield batch
 
 
-def damaged_records(batch: Readable, error: CorruptBatch, selection: Selection) -> None:
+def report_damaged_records(batch: ReadableBatch, error: CorruptBatch, selection: Selection) -> None:
     """Tell that the records of a batch whose checksum is right are wrong, as the selection says.
     Raises `error`.
     """
     if selection.on_damage == "raise":
         raise error
-    reporter(selection.on_damage)(Damage(batch.place, batch.position, "records as its header counts them", str(error)))
+    damage_reporter(selection.on_damage)(
+        Damage(batch.place, batch.position, "records as its header counts them", str(error))
+    )
 
 
 def timestamp_type(unit: Unit) -> str | None:
@@ -209,13 +214,13 @@ def timestamp_type(unit: Unit) -> str | None:
     return LOG_APPEND_TIME if unit.is_log_append_time else CREATE_TIME if unit.magic else None
 
 
-def not_decoded(log: Partition, offset: int, error: Exception) -> DecodeError:
+def decode_error(log: PartitionLog, offset: int, error: Exception) -> DecodeError:
     return DecodeError(f"{log.place}, offset {offset}: a key or value is not what it was said to be: {error}")
 
 
 def _of_batch(
-    log: Partition,
-    batch: Readable,
+    log: PartitionLog,
+    batch: ReadableBatch,
     start: int,
     end: int | None,
     since: int | None,
@@ -241,7 +246,7 @@ def _of_batch(
             key = None if key is None else key_of(key)
             value = None if value is None else value_of(value)
         except (ValueError, DecodeError) as error:
-            raise not_decoded(log, offset, error) from None
+            raise decode_error(log, offset, error) from None
         if timestamp < 0:
             timestamp = None
         if sequence < 0:

@@ -53,7 +53,7 @@ class Fault(NamedTuple):
         return f"expected {self.expected}, found {self.found}"
 
 
-class Gap(NamedTuple):
+class InvalidBytes(NamedTuple):
     """Bytes of a log file in which no batch begins: `size` of them from `position` on.
 
     `is_tail`: the file ends with them, and they look like the beginning of a batch, or are zeros
@@ -73,7 +73,7 @@ class Gap(NamedTuple):
         return Fault(self.expected, self.found)
 
 
-class Readable(Protocol):
+class ReadableBatch(Protocol):
     """What has records: a `Batch`, which says what each of these is, or one of `kqueue.log.sealed`."""
 
     @property
@@ -216,7 +216,7 @@ class Segment:
         """Name of one of its files for people."""
         return f"{self.storage.location}/{self.path(suffix)}"
 
-    def walk(self, position: int = 0, end: int | None = None, *, check: bool = True) -> Iterator[Batch | Gap]:
+    def walk(self, position: int = 0, end: int | None = None, *, check: bool = True) -> Iterator[Batch | InvalidBytes]:
         """As `walk`, over its log file. Raises StorageFailed, FileNotFoundError (the broker has
         deleted it meanwhile).
         """
@@ -227,7 +227,7 @@ class Segment:
             file.close()
 
 
-def walk(file: File, place: str, position: int, end: int, *, check: bool = True) -> Iterator[Batch | Gap]:
+def walk(file: File, place: str, position: int, end: int, *, check: bool = True) -> Iterator[Batch | InvalidBytes]:
     """What stands in a log file from `position`, where a batch begins, to `end`: batches, and after
     them perhaps one gap, to the end.
 
@@ -246,7 +246,7 @@ def walk(file: File, place: str, position: int, end: int, *, check: bool = True)
         at = position - start
         left = min(len(buf) - at, end - position)
         if left <= MAGIC_POSITION:
-            yield Gap(position, end - position, "a batch", f"the last {left} bytes of the file", True)
+            yield InvalidBytes(position, end - position, "a batch", f"the last {left} bytes of the file", True)
             return
         length = FRAME.unpack_from(buf, at)[1]
         magic = buf[at + MAGIC_POSITION]
@@ -254,10 +254,10 @@ def walk(file: File, place: str, position: int, end: int, *, check: bool = True)
         if magic > 2 or length < LENGTH_MIN[magic]:
             zeros = length == 0 and is_zero(file, position, end)
             found = f"{end - position} zero bytes" if zeros else f"length {length}, magic {magic}"
-            yield Gap(position, end - position, "a batch", found, zeros, zeros)
+            yield InvalidBytes(position, end - position, "a batch", found, zeros, zeros)
             return
         if size > end - position:
-            yield Gap(
+            yield InvalidBytes(
                 position, end - position, f"a batch of {size} bytes", f"{end - position} bytes until the end", True
             )
             return
@@ -266,7 +266,7 @@ def walk(file: File, place: str, position: int, end: int, *, check: bool = True)
         if (checked or magic < 2) and at + size > len(buf):
             buf, start, at = file.read_at(position, min(max(chunk_bytes, size), end - position)), position, 0
             if len(buf) < size:
-                yield Gap(
+                yield InvalidBytes(
                     position, end - position, f"a batch of {size} bytes", "a file that has been cut meanwhile", True
                 )
                 return

@@ -18,9 +18,9 @@ from click.testing import CliRunner
 from kqueue import Broker
 from kqueue.cli.app import kqueue
 from kqueue.cli.collect import collect
-from kqueue.cli.collect.marks import MARK_BYTES
-from kqueue.cli.collect.sending import KEYS, headers_of
-from kqueue.cli.collect.source import Line
+from kqueue.cli.collect.fingerprint import FINGERPRINT_BYTES
+from kqueue.cli.collect.line_sender import KEYS, headers_of
+from kqueue.cli.collect.tailed_file import Line
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "collect.md").read_text()
@@ -76,7 +76,7 @@ def test_options_and_defaults() -> None:
     assert f"`--max-line` ({defaults['line_bytes_max'] // 1024} KiB)" in TEXT
     assert f"`--partial` seconds ({defaults['partial_s']:g})" in TEXT
     assert f"every `--batch` lines ({defaults['lines_max']})" in TEXT
-    assert f"first {MARK_BYTES} bytes" in TEXT
+    assert f"first {FINGERPRINT_BYTES} bytes" in TEXT
 
 
 def test_headers_and_keys() -> None:

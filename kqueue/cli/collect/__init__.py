@@ -18,9 +18,9 @@ from kqueue.cli.output import Counter, counted
 from kqueue.cli.signals import ending
 
 if TYPE_CHECKING:
-    from kqueue.cli.collect.looking_back import Arrived
-    from kqueue.cli.collect.positions import State
-    from kqueue.cli.collect.sending import Sender
+    from kqueue.cli.collect.line_sender import LineSender
+    from kqueue.cli.collect.resume_dedup import DeliveredLine
+    from kqueue.cli.collect.state_file import AgentState
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LINE_BYTES_MAX = 16 * 1024 * 1024
@@ -99,12 +99,12 @@ def _run(
     bootstrap: str,
 ) -> None:
     from kqueue.cli.collect.agent import Agent, resume
-    from kqueue.cli.collect.follower import Follower
-    from kqueue.cli.collect.positions import StateFile, StateUnusable
-    from kqueue.cli.collect.sending import Refused, Sender
+    from kqueue.cli.collect.file_tailer import FileTailer
+    from kqueue.cli.collect.line_sender import LineRejected, LineSender
+    from kqueue.cli.collect.state_file import StateFile, StateUnusable
 
     kept = StateFile(state or Path(f"kqueue-collect-{topic}.json"), topic)
-    sender = Sender(
+    sender = LineSender(
         topic,
         host or socket.gethostname(),
         key,
@@ -114,7 +114,7 @@ def _run(
         tell=_tell,
         timeout_s=timeout_s,
     )
-    follower = Follower(
+    tailer = FileTailer(
         [str(Path(file).absolute()) for file in files],
         line_bytes_max=line_bytes_max,
         partial_s=partial_s,
@@ -128,10 +128,10 @@ def _run(
     with Counter("lines sent", shown=sys.stderr.isatty()) as counter:
         try:
             with kept.held():
-                before = resume(follower, kept)
+                before = resume(tailer, kept)
                 if sender.check_topic():
                     finished = Agent(
-                        follower,
+                        tailer,
                         sender,
                         kept,
                         interval_s=interval_s,
@@ -142,28 +142,28 @@ def _run(
                         show=counter.show,
                         arrived=_arrived(sender, before, bootstrap),
                     ).run()
-        except (Refused, StateUnusable) as error:
+        except (LineRejected, StateUnusable) as error:
             raise click.ClickException(str(error)) from None
         finally:
-            follower.close()
+            tailer.close()
             sender.close()
     left = "" if finished else "; what was not confirmed is sent at the next start"
     click.echo(f"Sent {counted(sender.sent, 'line')} to {topic}{left}.", err=True)
 
 
-def _arrived(sender: Sender, state: State | None, bootstrap: str) -> Collection[Arrived]:
+def _arrived(sender: LineSender, state: AgentState | None, bootstrap: str) -> Collection[DeliveredLine]:
     """The lines that a run which did not end well had sent after its position was kept. Sets where
     the topic's partitions end.
     """
     from kafka.errors import KafkaError
 
-    from kqueue.cli.collect.looking_back import look_back
+    from kqueue.cli.collect.resume_dedup import find_delivered
 
     ends = None if state is None or state.stopped else dict(state.ends)
     sources = () if state is None else {position.source for position in state.positions}
     options = {"bootstrap_servers": bootstrap.split(","), "client_id": "kqueue-collect", "metrics_enabled": False}
     try:
-        found = look_back(options, sender.topic, ends, sources)
+        found = find_delivered(options, sender.topic, ends, sources)
     except KafkaError as error:
         _tell(f"what was sent last can't be looked up ({explain(error)}); lines may come twice")
         sender.ends.update(ends or {})
@@ -175,20 +175,20 @@ def _arrived(sender: Sender, state: State | None, bootstrap: str) -> Collection[
 
 
 def _client_options(bootstrap: str, codec: str, line_bytes_max: int) -> dict[str, Any]:
-    from kqueue.cli.collect import sending
+    from kqueue.cli.collect import line_sender
 
     return {
         "bootstrap_servers": bootstrap.split(","),
         "client_id": "kqueue-collect",
-        "bootstrap_timeout_ms": sending.CONNECT_TIMEOUT_MS,
-        "max_block_ms": sending.CONNECT_TIMEOUT_MS,
-        "delivery_timeout_ms": sending.DELIVERY_TIMEOUT_MS,
-        "reconnect_backoff_max_ms": sending.RECONNECT_MS_MAX,
+        "bootstrap_timeout_ms": line_sender.CONNECT_TIMEOUT_MS,
+        "max_block_ms": line_sender.CONNECT_TIMEOUT_MS,
+        "delivery_timeout_ms": line_sender.DELIVERY_TIMEOUT_MS,
+        "reconnect_backoff_max_ms": line_sender.RECONNECT_MS_MAX,
         "compression_type": None if codec == "none" else codec,
         "acks": "all",
         "enable_idempotence": True,
         "linger_ms": 5,
-        "batch_size": sending.BATCH_BYTES,
+        "batch_size": line_sender.BATCH_BYTES,
         "max_request_size": max(1024 * KiB, line_bytes_max + 64 * KiB),
         "metrics_enabled": False,
     }

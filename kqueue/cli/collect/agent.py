@@ -5,22 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from kqueue.cli.collect.follower import Follower
-from kqueue.cli.collect.looking_back import Arrived
-from kqueue.cli.collect.positions import State, StateFile
-from kqueue.cli.collect.sending import Sender
-from kqueue.cli.collect.source import Line
+from kqueue.cli.collect.file_tailer import FileTailer
+from kqueue.cli.collect.line_sender import LineSender
+from kqueue.cli.collect.resume_dedup import DeliveredLine
+from kqueue.cli.collect.state_file import AgentState, StateFile
+from kqueue.cli.collect.tailed_file import Line
 
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 
 
-def resume(follower: Follower, file: StateFile) -> State | None:
-    """Have `follower` go on from what was kept; returns it, or None if nothing was. Raises
+def resume(tailer: FileTailer, file: StateFile) -> AgentState | None:
+    """Have `tailer` go on from what was kept; returns it, or None if nothing was. Raises
     StateUnusable.
     """
     state = file.load()
     if state is not None:
-        follower.restore(state.positions, state.patterns, file.path.stat().st_mtime_ns)
+        tailer.restore(state.positions, state.patterns, file.path.stat().st_mtime_ns)
     return state
 
 
@@ -28,14 +28,14 @@ class Agent:
     """One run of `kqueue collect`.
 
     Args: lines_max: how many lines are sent and confirmed before the position is kept. once: end as
-    soon as nothing is left to be read. stopped, wait: as of `Sender`. show: told how many lines
+    soon as nothing is left to be read. stopped, wait: as of `LineSender`. show: told how many lines
     have been sent. arrived: lines to leave out, since they are in the topic.
     """
 
     def __init__(
         self,
-        follower: Follower,
-        sender: Sender,
+        tailer: FileTailer,
+        sender: LineSender,
         file: StateFile,
         *,
         interval_s: float,
@@ -44,9 +44,9 @@ class Agent:
         stopped: Callable[[], bool],
         wait: Callable[[float], object],
         show: Callable[[int], None] = lambda sent: None,
-        arrived: Collection[Arrived] = (),
+        arrived: Collection[DeliveredLine] = (),
     ) -> None:
-        self.follower = follower
+        self.tailer = tailer
         self.sender = sender
         self.file = file
         self.interval_s = interval_s
@@ -61,16 +61,16 @@ class Agent:
         """Until it is stopped, or with `once` until all is read. Returns False if lines were left
         that the broker did not confirm.
 
-        Raises: Refused, StateUnusable. What was confirmed has been kept, however it ends.
+        Raises: LineRejected, StateUnusable. What was confirmed has been kept, however it ends.
         """
-        self.follower.scan()
-        self.follower.tell_if_nothing()
+        self.tailer.scan()
+        self.tailer.tell_if_nothing()
         while True:
-            self.follower.scan()
+            self.tailer.scan()
             self._keep()  # the names of new contents must be known before their lines are anywhere
             if not self._catch_up():
                 return False
-            if self._stopped() or (self.once and not self.follower.is_behind):
+            if self._stopped() or (self.once and not self.tailer.is_behind):
                 self._keep(stopped=True)
                 return True
             self._wait(self.interval_s)
@@ -81,10 +81,10 @@ class Agent:
         """
         until_s = time.monotonic() + self.interval_s
         while not self._stopped():
-            lines = self.follower.read(self.lines_max, BATCH_BYTES_MAX)
+            lines = self.tailer.read(self.lines_max, BATCH_BYTES_MAX)
             if not self._send(lines):
                 return False
-            self.follower.commit()
+            self.tailer.commit()
             self._keep()
             if not lines or time.monotonic() > until_s:
                 break
@@ -92,7 +92,9 @@ class Agent:
 
     def _send(self, lines: Sequence[Line]) -> bool:
         if self._arrived:
-            lines = [line for line in lines if Arrived(line.source, line.offset, len(line.value)) not in self._arrived]
+            lines = [
+                line for line in lines if DeliveredLine(line.source, line.offset, len(line.value)) not in self._arrived
+            ]
         if lines and not self.sender.send(lines):
             return False
         self._show(self.sender.sent)
@@ -100,4 +102,4 @@ class Agent:
 
     def _keep(self, *, stopped: bool = False) -> None:
         ends = tuple(sorted(self.sender.ends.items()))
-        self.file.save(State(self.follower.patterns, tuple(self.follower.positions()), ends, stopped))
+        self.file.save(AgentState(self.tailer.patterns, tuple(self.tailer.positions()), ends, stopped))

@@ -72,20 +72,20 @@ def _play(folder: Path, limit: int | None) -> None:
     from rich.console import Console
 
     from kqueue.base.errors import KqueueError
-    from kqueue.cli.demo.clients import Refused
-    from kqueue.cli.demo.screen import Screen
-    from kqueue.cli.demo.story import run
+    from kqueue.cli.demo.clients import DemoFailed
+    from kqueue.cli.demo.delivery_demo import run
+    from kqueue.cli.demo.progress_display import ProgressDisplay
 
-    screen = Screen(Console())
+    display = ProgressDisplay(Console())
     try:
-        with screen:
-            result = run(folder, screen, limit=limit)
+        with display:
+            result = run(folder, display, limit=limit)
     except KafkaError as error:
         raise click.ClickException(f"the demo failed: {explain(error)}.") from None
-    except (Refused, KqueueError, OSError) as error:
+    except (DemoFailed, KqueueError, OSError) as error:
         raise click.ClickException(f"the demo failed: {error}.") from None
-    screen.table("336,776 flights, there and back" if limit is None else "Flights, there and back", result.rows())
-    complaints = result.complaints()
-    if complaints:
-        raise click.ClickException(f"this is not what should come out: {'; '.join(complaints)}.")
-    click.echo(f"All {result.ledger.sent:,} flights came back, each once and in order.")
+    display.table("336,776 flights, there and back" if limit is None else "Flights, there and back", result.rows())
+    differences = result.differences()
+    if differences:
+        raise click.ClickException(f"this is not what should come out: {'; '.join(differences)}.")
+    click.echo(f"All {result.tracker.sent:,} flights came back, each once and in order.")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kqueue.cli.connect import flush
+from kqueue.cli.demo.delivery_tracker import DeliveryTracker
 from kqueue.cli.demo.flights import Flight
-from kqueue.cli.demo.ledger import Ledger
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer
@@ -30,7 +30,7 @@ SHOW_EVERY = 1000
 Progress = Callable[[int], None]
 
 
-class Refused(Exception):
+class DemoFailed(Exception):
     """The broker, or the client, did not do what it was asked; the message is half a sentence."""
 
 
@@ -57,8 +57,8 @@ def new_producer(bootstrap: str, *, batch_bytes: int, linger_ms: int) -> KafkaPr
     )
 
 
-def send(bootstrap: str, flights: Iterable[Flight], ledger: Ledger, progress: Progress) -> None:
-    """Send all flights with kafka-python, each exactly once and confirmed. Raises Refused: how many
+def send(bootstrap: str, flights: Iterable[Flight], tracker: DeliveryTracker, progress: Progress) -> None:
+    """Send all flights with kafka-python, each exactly once and confirmed. Raises DemoFailed: how many
     were not taken, and why.
     """
     failures: list[BaseException] = []
@@ -66,15 +66,15 @@ def send(bootstrap: str, flights: Iterable[Flight], ledger: Ledger, progress: Pr
     try:
         for flight in flights:
             producer.send(TOPIC, flight.value, flight.key).add_errback(failures.append)
-            ledger.note_sent(flight)
-            if ledger.sent % SHOW_EVERY == 0:
-                progress(ledger.sent)
+            tracker.note_sent(flight)
+            if tracker.sent % SHOW_EVERY == 0:
+                progress(tracker.sent)
         flush(producer)
     finally:
         producer.close(timeout=10)
-    progress(ledger.sent)
+    progress(tracker.sent)
     if failures:
-        raise Refused(f"the broker did not take {len(failures):,} of {ledger.sent:,} flights ({failures[0]})")
+        raise DemoFailed(f"the broker did not take {len(failures):,} of {tracker.sent:,} flights ({failures[0]})")
 
 
 def stored(bootstrap: str) -> int:
@@ -103,17 +103,17 @@ class GroupRead:
         return sum(self.counts)
 
 
-def read(bootstrap: str, ledger: Ledger, progress: Progress, *, until: int | None) -> GroupRead:
+def read(bootstrap: str, tracker: DeliveryTracker, progress: Progress, *, until: int | None) -> GroupRead:
     """Read with a group of two aiokafka consumers, from the group's committed offsets on; commit at
     the end.
 
-    Stops once the ledger counts `until` records; with None, once both have read to the end of all
-    their partitions. Raises Refused: nothing came for `SILENCE_S` seconds.
+    Stops once the tracker counts `until` records; with None, once both have read to the end of all
+    their partitions. Raises DemoFailed: nothing came for `SILENCE_S` seconds.
     """
-    return asyncio.run(_read(bootstrap, ledger, progress, until))
+    return asyncio.run(_read(bootstrap, tracker, progress, until))
 
 
-async def _read(bootstrap: str, ledger: Ledger, progress: Progress, until: int | None) -> GroupRead:
+async def _read(bootstrap: str, tracker: DeliveryTracker, progress: Progress, until: int | None) -> GroupRead:
     from aiokafka import AIOKafkaConsumer
 
     result = GroupRead()
@@ -134,7 +134,7 @@ async def _read(bootstrap: str, ledger: Ledger, progress: Progress, until: int |
         result.began_at = await _positions(consumers)
         started_s = time.monotonic()
         tasks = [
-            _read_one(consumer, number, result, ledger, progress, until) for number, consumer in enumerate(consumers)
+            _read_one(consumer, number, result, tracker, progress, until) for number, consumer in enumerate(consumers)
         ]
         await asyncio.gather(*tasks)
         await asyncio.gather(*(consumer.commit() for consumer in consumers))
@@ -152,7 +152,7 @@ async def _all_assigned(consumers: list[AIOKafkaConsumer]) -> None:
         if all(held) and sum(map(len, held)) == PARTITIONS == len(set().union(*held)):
             return
         if time.monotonic() > deadline_s:
-            raise Refused(f"the group did not come together within {SILENCE_S:.0f} s")
+            raise DemoFailed(f"the group did not come together within {SILENCE_S:.0f} s")
         await asyncio.sleep(0.02)
 
 
@@ -162,24 +162,31 @@ async def _positions(consumers: list[AIOKafkaConsumer]) -> int:
 
 
 async def _read_one(
-    consumer: AIOKafkaConsumer, number: int, result: GroupRead, ledger: Ledger, progress: Progress, until: int | None
+    consumer: AIOKafkaConsumer,
+    number: int,
+    result: GroupRead,
+    tracker: DeliveryTracker,
+    progress: Progress,
+    until: int | None,
 ) -> None:
     ends: dict[Any, int] = await consumer.end_offsets(consumer.assignment())
     heard_s = time.monotonic()
-    while not (await _at_ends(consumer, ends) if until is None else ledger.read >= until):
+    while not (await _at_ends(consumer, ends) if until is None else tracker.read >= until):
         batches = await consumer.getmany(timeout_ms=200, max_records=2000)
         for records in batches.values():
             for record in records:
-                ledger.note_read(record.key, record.value)
+                tracker.note_read(record.key, record.value)
             result.counts[number] += len(records)
         if batches:
             heard_s = time.monotonic()
-            progress(ledger.read)
+            progress(tracker.read)
             await asyncio.sleep(0)  # what has been fetched ahead comes without waiting; the other one wants its turn
         elif until is not None and await _at_ends(consumer, ends):
             return  # this one has nothing left; the other reads the rest of the half
         elif time.monotonic() - heard_s > SILENCE_S:
-            raise Refused(f"nothing more came for {SILENCE_S:.0f} s, after {ledger.read:,} of {ledger.sent:,} flights")
+            raise DemoFailed(
+                f"nothing more came for {SILENCE_S:.0f} s, after {tracker.read:,} of {tracker.sent:,} flights"
+            )
 
 
 async def _at_ends(consumer: AIOKafkaConsumer, ends: dict[Any, int]) -> bool:

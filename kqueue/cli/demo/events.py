@@ -31,15 +31,15 @@ SHOW_EVERY = 1000
 PAUSE_MIN_S = 0.001  # shorter ones are not worth going to sleep for
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """What was done to an event on purpose."""
 
-    FINE = "fine"
+    VALID = "fine"
     LATE = "late"
-    BROKEN = "broken"
+    MALFORMED = "broken"
 
 
-class Harm(StrEnum):
+class Defect(StrEnum):
     """What was done to a broken one: one of the ways in which real senders go wrong."""
 
     CUT = "cut in half"
@@ -54,17 +54,17 @@ class Harm(StrEnum):
 
 
 class Event(NamedTuple):
-    """A record to be sent at `told_ms` (since 1970), keyed by its airport: those of an airport stay
+    """A record to be sent at `send_ms` (since 1970), keyed by its airport: those of an airport stay
     in order.
 
     `harm`: what was done to it if it is broken, else None.
     """
 
-    told_ms: int
+    send_ms: int
     key: bytes
     value: bytes
-    kind: Kind
-    harm: Harm | None = None
+    kind: EventKind
+    harm: Defect | None = None
 
 
 def events(
@@ -80,7 +80,7 @@ def events(
         raise ValueError("a share is a number from 0 to 1")
     rng = random.Random(seed)
     made = [_event(flight, rng, late_share, broken_share) for flight in flights]
-    made.sort(key=lambda event: event.told_ms)
+    made.sort(key=lambda event: event.send_ms)
     return iter(made)
 
 
@@ -93,19 +93,19 @@ def replay(
     progress: Callable[[int], None] = lambda sent: None,
     sleep: Callable[[float], None] = time.sleep,
     now_s: Callable[[], float] = time.monotonic,
-) -> dict[Kind, int]:
+) -> dict[EventKind, int]:
     """Send events, each with the time at which it is told; returns how many of each kind the broker
     has confirmed.
 
     hours_per_s: how many hours of 2013 pass in a second; None: as fast as it goes. Raises
     KafkaError: one was not taken.
     """
-    counts = dict.fromkeys(Kind, 0)
+    counts = dict.fromkeys(EventKind, 0)
     pace = _Pace(hours_per_s, sleep, now_s)
     failures: list[BaseException] = []
     for number, event in enumerate(told, start=1):
-        pace.until(event.told_ms)
-        producer.send(topic, event.value, event.key, timestamp_ms=event.told_ms).add_errback(failures.append)
+        pace.until(event.send_ms)
+        producer.send(topic, event.value, event.key, timestamp_ms=event.send_ms).add_errback(failures.append)
         counts[event.kind] += 1
         if number % SHOW_EVERY == 0:
             progress(number)
@@ -127,13 +127,13 @@ class _Pace:
         self._now_s = now_s
         self._began: tuple[int, float] | None = None
 
-    def until(self, told_ms: int) -> None:
+    def until(self, send_ms: int) -> None:
         if self._ms_per_s is None:
             return
         if self._began is None:
-            self._began = told_ms, self._now_s()
+            self._began = send_ms, self._now_s()
         first_ms, began_s = self._began
-        left_s = began_s + (told_ms - first_ms) / self._ms_per_s - self._now_s()
+        left_s = began_s + (send_ms - first_ms) / self._ms_per_s - self._now_s()
         if left_s >= PAUSE_MIN_S:
             self._sleep(left_s)
 
@@ -152,14 +152,14 @@ def _event(flight: Flight, rng: random.Random, late_share: float, broken_share: 
         "departed": None if departed is None else _text(departed),
         "delay_min": delay_min,
     }
-    told_ms = round((departed or scheduled).timestamp() * 1000)
+    send_ms = round((departed or scheduled).timestamp() * 1000)
     late, broken, lag = rng.random() < late_share, rng.random() < broken_share, rng.randint(LATE_MIN_MS, LATE_MAX_MS)
     key = row["origin"].encode()
     if broken:
         harm = rng.choice(tuple(_WAYS))
-        return Event(told_ms, key, _WAYS[harm](content), Kind.BROKEN, harm)
+        return Event(send_ms, key, _WAYS[harm](content), EventKind.MALFORMED, harm)
     value = json.dumps(content, separators=(",", ":")).encode()
-    return Event(told_ms + lag, key, value, Kind.LATE) if late else Event(told_ms, key, value, Kind.FINE)
+    return Event(send_ms + lag, key, value, EventKind.LATE) if late else Event(send_ms, key, value, EventKind.VALID)
 
 
 def _cut(content: dict[str, Any]) -> bytes:
@@ -167,22 +167,22 @@ def _cut(content: dict[str, Any]) -> bytes:
     return text[: len(text) // 2]
 
 
-_WAYS: dict[Harm, Callable[[dict[str, Any]], bytes]] = {
-    Harm.CUT: _cut,
-    Harm.EMPTIED: lambda content: b"",
-    Harm.NO_UTF8: lambda content: b"\xff\xfe" + json.dumps(content).encode(),
-    Harm.LISTED: lambda content: json.dumps([content]).encode(),
-    Harm.NO_ORIGIN: lambda content: json.dumps(
+_WAYS: dict[Defect, Callable[[dict[str, Any]], bytes]] = {
+    Defect.CUT: _cut,
+    Defect.EMPTIED: lambda content: b"",
+    Defect.NO_UTF8: lambda content: b"\xff\xfe" + json.dumps(content).encode(),
+    Defect.LISTED: lambda content: json.dumps([content]).encode(),
+    Defect.NO_ORIGIN: lambda content: json.dumps(
         {name: value for name, value in content.items() if name != "origin"}
     ).encode(),
-    Harm.NO_TIME: lambda content: json.dumps({**content, "scheduled": "yesterday"}).encode(),
-    Harm.NO_DELAY: lambda content: json.dumps(
+    Defect.NO_TIME: lambda content: json.dumps({**content, "scheduled": "yesterday"}).encode(),
+    Defect.NO_DELAY: lambda content: json.dumps(
         {**content, "delay_min": "a while", "departed": content["scheduled"]}
     ).encode(),
-    Harm.HUGE_DELAY: lambda content: json.dumps(
+    Defect.HUGE_DELAY: lambda content: json.dumps(
         {**content, "delay_min": 1_000_000, "departed": content["scheduled"]}
     ).encode(),
-    Harm.ELSEWHERE: lambda content: json.dumps({**content, "origin": "Newark"}).encode(),
+    Defect.ELSEWHERE: lambda content: json.dumps({**content, "origin": "Newark"}).encode(),
 }
 
 

@@ -15,7 +15,7 @@ from kqueue.cli.signals import ending
 
 if TYPE_CHECKING:
     from kqueue.log_tools.decoders import Decoder
-    from kqueue.log_tools.dump import DumpOptions, Source
+    from kqueue.log_tools.dump import DumpFile, DumpOptions
 
 CHUNK_BYTES = 64 * 1024
 INTERRUPTED = 130  # what a shell shows after Ctrl-C
@@ -123,7 +123,7 @@ def dump(
 
 
 def _decoder(key: str | None, value: str | None, offsets: bool, transactions: bool) -> Decoder:
-    from kqueue.log_tools.decoders import both, text_decoder
+    from kqueue.log_tools.decoders import record_decoder, text_decoder
     from kqueue.log_tools.decoders import value_decoder as find
 
     if offsets or transactions:
@@ -133,25 +133,25 @@ def _decoder(key: str | None, value: str | None, offsets: bool, transactions: bo
     if not key and not value:
         return text_decoder
     try:
-        return both(find(key or "string"), find(value or "string"))
+        return record_decoder(find(key or "string"), find(value or "string"))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
 
-def _sources(names: list[str]) -> list[Source]:
+def _sources(names: list[str]) -> list[DumpFile]:
     """The files that are meant. Raises ClickException, UsageError: one is not there, or none is
     named.
     """
     from pathlib import Path
 
-    from kqueue.log_tools.dump import Source, sources_in
+    from kqueue.log_tools.dump import DumpFile, dump_files_in
 
-    found: list[Source] = []
+    found: list[DumpFile] = []
     for name in filter(None, (name.strip() for name in names)):
         path = Path(name)
         if path.is_dir():
             try:
-                inside = sources_in(name)
+                inside = dump_files_in(name)
             except StorageFailed as error:
                 raise click.ClickException(str(error)) from None
             if not inside:
@@ -160,7 +160,7 @@ def _sources(names: list[str]) -> list[Source]:
                 )
             found += inside
         elif path.exists():
-            found.append(Source(name))
+            found.append(DumpFile(name))
         else:
             raise click.ClickException(f"there is no file or folder {name}")
     if not found:
@@ -209,7 +209,7 @@ class _Printer:
         self._size = 0
 
 
-def _run(sources: list[Source], options: DumpOptions) -> bool:
+def _run(sources: list[DumpFile], options: DumpOptions) -> bool:
     """Print everything; returns whether something is wrong. Ctrl-C ends after a whole line, a
     closed pipe without a word.
     """

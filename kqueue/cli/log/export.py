@@ -16,7 +16,7 @@ FORMATS = ("parquet", "arrow", "jsonl")
 FORMS = ("binary", "utf8", "json", "short", "integer", "long", "float", "double")
 
 
-class Misused(click.ClickException):
+class InvalidArguments(click.ClickException):
     """Arguments that can't be: as if the command had been misspelt."""
 
     exit_code = 2
@@ -102,7 +102,7 @@ def _time(text: str | None, option: str) -> int | None:
 def _export(
     folders: tuple[Path, ...], to: str, form: str | None, topics: tuple[str, ...], selection: Any, overwrite: bool
 ) -> None:
-    from kqueue.cli.log.bars import bar
+    from kqueue.cli.log.progress_bar import progress_bar
     from kqueue.log_tools.export import STANDARD_OUTPUT, open_logs
     from kqueue.log_tools.export import export as write
 
@@ -110,14 +110,14 @@ def _export(
     form = form or ("jsonl" if output is not None else None)
     try:
         logs = open_logs(folders, topics)
-        with bar("Exporting") as progress:
+        with progress_bar("Exporting") as progress:
             result = write(
                 logs, to, format=form, selection=selection, overwrite=overwrite, progress=progress, output=output
             )
     except FileExistsError as error:
         raise click.ClickException(f"{error}; name another file, or add --overwrite.") from None
     except (NotALogFolder, ValueError) as error:
-        raise Misused(f"{error}.") from None
+        raise InvalidArguments(f"{error}.") from None
     except ExtraNeeded as error:
         raise click.ClickException(str(error)) from None
     except (KqueueError, OSError) as error:

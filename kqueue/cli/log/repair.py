@@ -13,7 +13,7 @@ from kqueue.cli.log.verify import DAMAGED, NoLogs, show_table
 from kqueue.cli.output import output_option, size_text
 
 if TYPE_CHECKING:
-    from kqueue.log_tools.repair import Repaired
+    from kqueue.log_tools.repair import RepairResult
 
 
 @click.command()
@@ -54,12 +54,12 @@ def repair(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_
         raise click.exceptions.Exit(DAMAGED)
 
 
-def _repaired(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_gaps: bool) -> Repaired:
-    from kqueue.cli.log.bars import bar
+def _repaired(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_gaps: bool) -> RepairResult:
+    from kqueue.cli.log.progress_bar import progress_bar
     from kqueue.log_tools.repair import repair as mend
 
     try:
-        with bar("Copying") as progress:
+        with progress_bar("Copying") as progress:
             return mend(folder, copy_to, dry_run=dry_run, deep=deep, allow_gaps=allow_gaps, progress=progress)
     except NotALogFolder as error:
         raise NoLogs(f"{error}.") from None
@@ -69,7 +69,7 @@ def _repaired(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, all
         raise click.ClickException(f"{error}.") from None
 
 
-def _show(result: Repaired, dry_run: bool) -> None:
+def _show(result: RepairResult, dry_run: bool) -> None:
     if result.before.is_sound:
         click.echo(f"Nothing is damaged in {result.folder}; nothing was copied or changed.")
         return

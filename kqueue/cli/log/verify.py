@@ -12,7 +12,7 @@ from kqueue.base.errors import KqueueError, NotALogFolder
 from kqueue.cli.output import counted, output_option, size_text
 
 if TYPE_CHECKING:
-    from kqueue.log_tools.findings import Finding, Report
+    from kqueue.log_tools.verify.report import Finding, VerificationReport
 
 DAMAGED = 1
 
@@ -53,13 +53,13 @@ def verify(folder: Path, deep: bool, allow_gaps: bool, as_json: bool, quiet: boo
         raise click.exceptions.Exit(DAMAGED)
 
 
-def checked(folder: Path, deep: bool, allow_gaps: bool) -> Report:
-    """Verify with a bar. Raises NoLogs, ClickException."""
-    from kqueue.cli.log.bars import bar
+def checked(folder: Path, deep: bool, allow_gaps: bool) -> VerificationReport:
+    """Verify with a progress_bar. Raises NoLogs, ClickException."""
+    from kqueue.cli.log.progress_bar import progress_bar
     from kqueue.log_tools.verify import verify as check
 
     try:
-        with bar("Verifying") as progress:
+        with progress_bar("Verifying") as progress:
             return check(folder, deep=deep, allow_gaps=allow_gaps, progress=progress)
     except NotALogFolder as error:
         raise NoLogs(f"{error}.") from None
@@ -67,7 +67,7 @@ def checked(folder: Path, deep: bool, allow_gaps: bool) -> Report:
         raise click.ClickException(f"{error}.") from None
 
 
-def show(report: Report, *, quiet: bool) -> None:
+def show(report: VerificationReport, *, quiet: bool) -> None:
     findings = report.errors if quiet else sorted(report.findings, key=lambda finding: finding.severity)
     if findings:
         show_table(findings)

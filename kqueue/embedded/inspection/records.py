@@ -11,7 +11,7 @@ from kqueue.base.errors import CorruptBatch, KqueueError
 from kqueue.embedded.inspection.broker_calls import RunOnBroker, appended_visible
 from kqueue.log.formats.txnindex import AbortedTransaction
 from kqueue.log.reading import Fetched
-from kqueue.log_tools.segments import Batch, Gap, walk
+from kqueue.log_tools.segments import Batch, InvalidBytes, walk
 from kqueue.records.batch import BatchHeader
 from kqueue.storage.memory import MemoryFile
 
@@ -139,7 +139,7 @@ async def _read_checked(partition: Partition, offset: int, *, read_committed: bo
 def _records(topic: str, index: int, portion: FetchedBatches, start: int, end: int) -> Iterator[Record]:
     place = f"{topic}-{index}"
     for batch in walk(MemoryFile(portion.data), place, 0, len(portion.data), check=False):
-        if isinstance(batch, Gap):
+        if isinstance(batch, InvalidBytes):
             raise CorruptBatch(f"{place} from offset {start} on: {batch.fault}")
         if batch.is_control or _is_aborted(batch, portion.aborted):
             continue

@@ -12,7 +12,7 @@ import struct
 
 from kqueue.base.errors import CorruptBatch, CorruptData, UnsupportedVersion
 from kqueue.log_tools.decoders import schemas
-from kqueue.log_tools.decoders.as_json import as_text, as_values
+from kqueue.log_tools.decoders.struct_json import json_text, struct_to_json
 from kqueue.records.record import ABORT, COMMIT, Record, decode_control
 from kqueue.schema import reader
 
@@ -47,6 +47,6 @@ def control_text(record: Record) -> str:
         if len(value) < _VERSION.size:
             raise CorruptBatch(f"a version of {_VERSION.size} bytes is missing")
         version: int = _VERSION.unpack_from(value)[0]
-        return f" {title}{as_text(as_values(reader(cls, version)(memoryview(value), 0)[0], version))}"
+        return f" {title}{json_text(struct_to_json(reader(cls, version)(memoryview(value), 0)[0], version))}"
     except (CorruptData, UnsupportedVersion) as error:
         raise CorruptBatch(f"the control record at offset {record.offset} can't be read: {error}") from error

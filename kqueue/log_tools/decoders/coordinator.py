@@ -22,8 +22,8 @@ from kqueue.groups.schemas import (
     OffsetCommitValue,
 )
 from kqueue.log_tools.decoders import schemas
-from kqueue.log_tools.decoders.as_json import as_text, as_values
 from kqueue.log_tools.decoders.contract import DecodeError
+from kqueue.log_tools.decoders.struct_json import json_text, struct_to_json
 from kqueue.records.record import Record
 from kqueue.schema import reader
 
@@ -62,8 +62,8 @@ def _decode(record: Record, types: Types) -> tuple[str | None, str | None]:
         if kind not in types:
             return f"Unknown record type {kind} at offset {record.offset}, skipping.", None
         key_class, value_class = types[kind]
-        key = {"type": str(kind), "data": as_values(_read(key_class, 0, record.key), 0)}
-        return as_text(key), DELETE if record.value is None else as_text(_value(value_class, record.value))
+        key = {"type": str(kind), "data": struct_to_json(_read(key_class, 0, record.key), 0)}
+        return json_text(key), DELETE if record.value is None else json_text(_value(value_class, record.value))
     except (CorruptData, UnsupportedVersion) as error:
         return f"Error at offset {record.offset}, skipping. {error}", None
 
@@ -71,7 +71,7 @@ def _decode(record: Record, types: Types) -> tuple[str | None, str | None]:
 def _value(cls: type[Any], data: bytes) -> dict[str, Any]:
     version = _short(data)
     made = _read(cls, version, data)
-    values = as_values(made, version)
+    values = struct_to_json(made, version)
     if isinstance(made, GroupMetadataValue) and made.protocol_type == CONSUMER_PROTOCOL:
         for member, shown in zip(made.members, values["members"], strict=True):
             _replace(shown, "subscription", ConsumerProtocolSubscription, member.subscription)
@@ -83,7 +83,7 @@ def _replace(shown: dict[str, Any], name: str, cls: type[Any], data: bytes) -> N
     """Show what a member told its group in place of the bytes; they stay where they can't be read."""
     try:
         version = _short(data)
-        shown[name] = as_values(_read(cls, version, data), version)
+        shown[name] = struct_to_json(_read(cls, version, data), version)
     except (CorruptData, UnsupportedVersion):
         pass
 

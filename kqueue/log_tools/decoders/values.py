@@ -34,7 +34,7 @@ def text_decoder(record: Record) -> tuple[str | None, str | None]:
     return None if key is None else java_text(key), None if value is None else java_text(value)
 
 
-def both(key: ValueDecoder, value: ValueDecoder) -> Decoder:
+def record_decoder(key: ValueDecoder, value: ValueDecoder) -> Decoder:
     """A decoder of records out of one for keys and one for values."""
 
     def decode(record: Record) -> tuple[str | None, str | None]:

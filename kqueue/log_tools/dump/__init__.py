@@ -4,9 +4,9 @@ the tool of older Kafkas.
 
 from __future__ import annotations
 
-from kqueue.log_tools.dump.files import dump_file
+from kqueue.log_tools.dump.file_dump import dump_file
 from kqueue.log_tools.dump.options import DumpOptions, Form
 from kqueue.log_tools.dump.problems import Problems
-from kqueue.log_tools.dump.sources import SUFFIXES, Source, sources_in
+from kqueue.log_tools.dump.source_files import SUFFIXES, DumpFile, dump_files_in
 
-__all__ = ["SUFFIXES", "DumpOptions", "Form", "Problems", "Source", "dump_file", "sources_in"]
+__all__ = ["SUFFIXES", "DumpFile", "DumpOptions", "Form", "Problems", "dump_file", "dump_files_in"]

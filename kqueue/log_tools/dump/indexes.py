@@ -12,17 +12,17 @@ from kqueue.log.formats.filenames import LOG
 from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
 from kqueue.log.formats.timeindex import NO_TIMESTAMP
-from kqueue.log_tools.dump.lines import records_of
+from kqueue.log_tools.dump.kafka_format import records_of
 from kqueue.log_tools.dump.options import DumpOptions
 from kqueue.log_tools.dump.problems import Problems
-from kqueue.log_tools.dump.sources import Source
+from kqueue.log_tools.dump.source_files import DumpFile
 from kqueue.log_tools.segments import Batch, walk
 from kqueue.storage import File
 
 CHUNK_ENTRIES = 8192
 
 
-def dump_index(source: Source, options: DumpOptions, problems: Problems) -> Iterator[str]:
+def dump_index(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:
     """An offset index: each entry names the last offset of the batch at its position."""
     base = source.base_offset()
     file = source.open()
@@ -40,7 +40,7 @@ def dump_index(source: Source, options: DumpOptions, problems: Problems) -> Iter
             yield f"offset: {base + relative} position: {position}"
 
 
-def dump_time_index(source: Source, options: DumpOptions, problems: Problems) -> Iterator[str]:
+def dump_time_index(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:
     """A time index: each entry names the last offset of a batch, and the greatest time in it."""
     base = source.base_offset()
     file = source.open()
@@ -76,7 +76,7 @@ def _entries(file: File, entry: struct.Struct) -> Iterator[tuple[int, int]]:
             yield fields
 
 
-def _log_of(source: Source, problems: Problems) -> File | None:
+def _log_of(source: DumpFile, problems: Problems) -> File | None:
     try:
         return source.open(LOG)
     except FileNotFoundError as error:
@@ -85,7 +85,7 @@ def _log_of(source: Source, problems: Problems) -> File | None:
 
 
 def _check_position(
-    source: Source, log: File, offset: int, position: int, options: DumpOptions, problems: Problems
+    source: DumpFile, log: File, offset: int, position: int, options: DumpOptions, problems: Problems
 ) -> None:
     end = min(log.size, position + options.max_message_size)
     found = next(walk(log, source.shown, position, end, check=False), None) if 0 <= position < log.size else None
@@ -101,7 +101,7 @@ def _check_position(
 
 
 def _check_time(
-    source: Source, finder: _Finder, timestamp: int, offset: int, previous: int, problems: Problems
+    source: DumpFile, finder: _Finder, timestamp: int, offset: int, previous: int, problems: Problems
 ) -> None:
     batch = finder.find(offset)
     if batch is None:
@@ -148,14 +148,14 @@ class _Finder:
         return self._batch
 
 
-def _sanity(source: Source, problems: Problems, fault: str | None) -> Iterator[str]:
+def _sanity(source: DumpFile, problems: Problems, fault: str | None) -> Iterator[str]:
     if fault is None:
         yield f"{source.shown} passed sanity check."
     else:
         problems.complain(f"{source.shown} failed its sanity check: {fault}")
 
 
-def _index_fault(source: Source, file: File, base: int) -> str | None:
+def _index_fault(source: DumpFile, file: File, base: int) -> str | None:
     """What a broker would find at its start, after which it makes the index anew; None: nothing."""
     count = file.size // INDEX_ENTRY.size
     relative, _ = INDEX_ENTRY.unpack(file.read_at((count - 1) * INDEX_ENTRY.size, INDEX_ENTRY.size))
@@ -164,7 +164,7 @@ def _index_fault(source: Source, file: File, base: int) -> str | None:
     return _size_fault(file, INDEX_ENTRY)
 
 
-def _time_index_fault(source: Source, file: File, base: int) -> str | None:
+def _time_index_fault(source: DumpFile, file: File, base: int) -> str | None:
     count = file.size // TIME_ENTRY.size
     if count:
         first, _ = TIME_ENTRY.unpack(file.read_at(0, TIME_ENTRY.size))

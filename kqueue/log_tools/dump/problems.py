@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 PAIRS_MAX = 100_000  # per list and file: a compacted log of any size takes bounded memory
 
 
-class Pairs:
-    """Pairs of numbers, the first `PAIRS_MAX`; `left_out`: how many more there were."""
+class MismatchList:
+    """MismatchList of numbers, the first `PAIRS_MAX`; `left_out`: how many more there were."""
 
     def __init__(self) -> None:
         self.found: list[tuple[int, int]] = []
@@ -33,11 +33,11 @@ class Problems:
     def __init__(self, complain: Callable[[str], object]) -> None:
         self.wrong = False
         self._complain = complain
-        self._index: dict[str, Pairs] = {}
-        self._time: dict[str, Pairs] = {}
-        self._time_order: dict[str, Pairs] = {}
-        self._time_offsets: dict[str, Pairs] = {}
-        self._gaps: dict[str, Pairs] = {}
+        self._index: dict[str, MismatchList] = {}
+        self._time: dict[str, MismatchList] = {}
+        self._time_order: dict[str, MismatchList] = {}
+        self._time_offsets: dict[str, MismatchList] = {}
+        self._gaps: dict[str, MismatchList] = {}
 
     def complain(self, sentence: str) -> None:
         """Something is damaged, in words."""
@@ -59,9 +59,9 @@ class Problems:
     def gap(self, path: str, offset: int, following: int) -> None:
         self._add(self._gaps, path, offset, following, following > offset)
 
-    def _add(self, table: dict[str, Pairs], path: str, first: int, second: int, harmless: bool) -> None:
+    def _add(self, table: dict[str, MismatchList], path: str, first: int, second: int, harmless: bool) -> None:
         self.wrong = self.wrong or not harmless
-        table.setdefault(path, Pairs()).add(first, second)
+        table.setdefault(path, MismatchList()).add(first, second)
 
     def summary(self) -> Iterator[str]:
         """The lists, as Kafka's tool prints them."""
@@ -80,7 +80,7 @@ class Problems:
         yield from _listed(self._gaps, "Non-consecutive offsets in ", "  {} is followed by {}")
 
 
-def _listed(table: dict[str, Pairs], title: str, line: str, *, newest_first: bool = False) -> Iterator[str]:
+def _listed(table: dict[str, MismatchList], title: str, line: str, *, newest_first: bool = False) -> Iterator[str]:
     for path, pairs in table.items():
         yield f"{title}{path}"
         yield from (line.format(*pair) for pair in (reversed(pairs.found) if newest_first else pairs.found))

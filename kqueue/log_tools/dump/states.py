@@ -9,13 +9,13 @@ from kqueue.log.formats.snapshots import decode_snapshot
 from kqueue.log.formats.txnindex import ENTRY, VERSION, decode_aborted
 from kqueue.log_tools.dump.options import DumpOptions
 from kqueue.log_tools.dump.problems import Problems
-from kqueue.log_tools.dump.sources import Source
+from kqueue.log_tools.dump.source_files import DumpFile
 
 CHUNK_ENTRIES = 4096
 SNAPSHOT_BYTES_MAX = 512 * 1024 * 1024  # ten million producers; a snapshot is read whole
 
 
-def dump_transactions(source: Source, options: DumpOptions, problems: Problems) -> Iterator[str]:
+def dump_transactions(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:
     """An index of aborted transactions. Raises CorruptIndex: size or version."""
     source.base_offset()
     file = source.open()
@@ -27,7 +27,7 @@ def dump_transactions(source: Source, options: DumpOptions, problems: Problems) 
             )
 
 
-def dump_snapshot(source: Source, options: DumpOptions, problems: Problems) -> Iterator[str]:
+def dump_snapshot(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:
     """The state of a log's producers. Raises CorruptIndex: size, version, checksum."""
     file = source.open()
     if file.size > SNAPSHOT_BYTES_MAX:

@@ -22,22 +22,22 @@ from kqueue.log.formats.checkpoints import (
     encode_offsets,
 )
 from kqueue.log.formats.filenames import LOG
-from kqueue.log_tools.findings import Report
 from kqueue.log_tools.folder import LogFolder
-from kqueue.log_tools.meter import Meter, Progress
-from kqueue.log_tools.repair.copying import check_room, check_target, copy_files
-from kqueue.log_tools.repair.cutting import Lost
-from kqueue.log_tools.repair.mending import Done, PartitionRepair
-from kqueue.log_tools.verify import find_target, verify_storage
-from kqueue.log_tools.verify.datafolder import CHECKPOINTS, CLEANED_TO, DataFolder, read_data_folder
+from kqueue.log_tools.progress import ProgressCallback, ProgressMeter
+from kqueue.log_tools.repair.backup import check_backup_folder, check_free_space, copy_files
+from kqueue.log_tools.repair.log_rewrite import LostRange
+from kqueue.log_tools.repair.partition_repair import PartitionRepair, RepairAction
+from kqueue.log_tools.verify import resolve_target, verify_storage
+from kqueue.log_tools.verify.data_folder import CHECKPOINTS, CLEANED_TO, DataFolderState, read_data_folder
+from kqueue.log_tools.verify.report import VerificationReport
 from kqueue.storage import LocalStorage, Lock, Storage
 
-__all__ = ["Done", "Lost", "Repaired", "repair", "repair_storage"]
+__all__ = ["LostRange", "RepairAction", "RepairResult", "repair", "repair_storage"]
 _COPIED = (*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN)
 
 
 @dataclass(slots=True)
-class Repaired:
+class RepairResult:
     """What a repair found and did. `copy`: where the copy is, None: nothing was damaged, or it was
     a trial.
 
@@ -46,12 +46,12 @@ class Repaired:
     """
 
     folder: str
-    before: Report
-    after: Report | None = None
+    before: VerificationReport
+    after: VerificationReport | None = None
     copy: str | None = None
     copied_bytes: int = 0
-    lost: list[Lost] = field(default_factory=list)
-    done: list[Done] = field(default_factory=list)
+    lost: list[LostRange] = field(default_factory=list)
+    done: list[RepairAction] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
     @property
@@ -79,8 +79,8 @@ def repair(
     dry_run: bool = False,
     deep: bool = False,
     allow_gaps: bool = False,
-    progress: Progress | None = None,
-) -> Repaired:
+    progress: ProgressCallback | None = None,
+) -> RepairResult:
     """Mend a partition's folder, or the damaged partitions of a data folder, after copying what
     will be changed to `copy_to`.
 
@@ -94,7 +94,7 @@ def repair(
     NotALogFolder. FolderInUse: a broker is at work. RepairRefused: no room, or no place for the
     copy. StorageFailed.
     """
-    target = find_target(path)
+    target = resolve_target(path)
     if dry_run:
         return repair_storage(target.storage, target.partition, None, "", deep=deep, allow_gaps=allow_gaps)
     if copy_to is None:
@@ -123,13 +123,13 @@ def repair_storage(
     *,
     deep: bool = False,
     allow_gaps: bool = False,
-    progress: Progress | None = None,
-) -> Repaired:
+    progress: ProgressCallback | None = None,
+) -> RepairResult:
     """`repair` for storages: `storage` is rooted at the data folder, the copy goes to the folder
     `name` of `target`; None: a dry run.
     """
     if target is not None:
-        check_target(target, name)
+        check_backup_folder(target, name)
     lock = _lock(storage) if target is not None else None
     try:
         return _Repair(storage, partition, deep, allow_gaps).run(target, name, progress)
@@ -152,17 +152,17 @@ class _Repair:
         self.partition = partition
         self.deep = deep
         self.allow_gaps = allow_gaps
-        self.result = Repaired("", self._verify())
+        self.result = RepairResult("", self._verify())
         self.result.folder = self.result.before.folder
 
-    def _verify(self) -> Report:
+    def _verify(self) -> VerificationReport:
         return verify_storage(self.storage, self.partition, deep=self.deep, allow_gaps=self.allow_gaps)
 
-    def run(self, target: Storage | None, name: str, progress: Progress | None) -> Repaired:
+    def run(self, target: Storage | None, name: str, progress: ProgressCallback | None) -> RepairResult:
         result = self.result
         if result.before.is_sound:
             return result
-        data = read_data_folder(self.storage, Report(""))
+        data = read_data_folder(self.storage, VerificationReport(""))
         wrong = {finding.file for finding in result.before.errors}
         folders = sorted({file.partition("/")[0] for file in wrong if "/" in file} | self._too_short(data, wrong))
         if target is None:
@@ -175,13 +175,13 @@ class _Repair:
         result.after = self._verify()
         return result
 
-    def _too_short(self, data: DataFolder, wrong: set[str]) -> set[str]:
+    def _too_short(self, data: DataFolderState, wrong: set[str]) -> set[str]:
         """Partitions that end before the checkpoints say: a broker would give offsets away twice."""
         if self.partition is not None or not wrong & set(CHECKPOINTS):
             return set()
         return {path for path in data.partitions.values() if self._partition(data, path).is_too_short()}
 
-    def _partition(self, data: DataFolder, folder: str) -> PartitionRepair:
+    def _partition(self, data: DataFolderState, folder: str) -> PartitionRepair:
         return PartitionRepair(self.storage, folder, data, deep=self.deep, allow_gaps=self.allow_gaps)
 
     def _each(self, folders: list[str], work: Callable[[str], Any]) -> None:
@@ -196,17 +196,17 @@ class _Repair:
 
     # --- the copy
 
-    def _copy(self, folders: list[str], target: Storage, name: str, progress: Progress | None) -> None:
+    def _copy(self, folders: list[str], target: Storage, name: str, progress: ProgressCallback | None) -> None:
         sizes: dict[str, int] = {entry.name: entry.size for entry in self.storage.list("") if entry.name in _COPIED}
         for folder in folders:
             sizes |= {
                 f"{folder}/{entry.name}": entry.size for entry in self.storage.list(folder) if not entry.is_folder
             }
         total = sum(sizes.values())
-        check_room(
+        check_free_space(
             self.storage, target, total, max((size for path, size in sizes.items() if path.endswith(LOG)), default=0)
         )
-        meter = Meter(progress, total)
+        meter = ProgressMeter(progress, total)
         copy_files(self.storage, list(sizes), target, name, meter.add)
         meter.finish()
         self.result.copy = f"{target.location}/{name}"
@@ -214,7 +214,7 @@ class _Repair:
 
     # --- the data folder's own files
 
-    def _mend_checkpoints(self, data: DataFolder, wrong: set[str]) -> None:
+    def _mend_checkpoints(self, data: DataFolderState, wrong: set[str]) -> None:
         for name in CHECKPOINTS:
             if name not in wrong:
                 continue
@@ -225,7 +225,7 @@ class _Repair:
                 changed = ["emptied, since it can't be read: the logs tell what they hold"]
             if changed:
                 self.storage.write_atomic(name, encode_offsets(offsets))
-                self.result.done += [Done(name, what) for what in changed]
+                self.result.done += [RepairAction(name, what) for what in changed]
 
     def _is_readable(self, name: str) -> bool:
         try:
@@ -236,7 +236,7 @@ class _Repair:
             return False
         return True
 
-    def _clamp(self, name: str, offsets: dict[tuple[str, int], int], data: DataFolder) -> list[str]:
+    def _clamp(self, name: str, offsets: dict[tuple[str, int], int], data: DataFolderState) -> list[str]:
         """No offset beyond its log's end; a log start that is beyond would have the whole log
         dropped, so it goes.
         """

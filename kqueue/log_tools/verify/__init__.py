@@ -11,16 +11,25 @@ from pathlib import Path
 from kqueue.base.errors import NotALogFolder, StorageFailed
 from kqueue.base.names import parse_partition_folder
 from kqueue.log.formats.filenames import LOG, parse_file_name
-from kqueue.log_tools.findings import ERROR, NOTE, Finding, Report
-from kqueue.log_tools.meter import Meter, Progress
-from kqueue.log_tools.verify.datafolder import DataFolder, Key, check_checkpoints, read_data_folder
-from kqueue.log_tools.verify.partition import Bounds, PartitionCheck
+from kqueue.log_tools.progress import ProgressCallback, ProgressMeter
+from kqueue.log_tools.verify.data_folder import DataFolderState, Key, check_checkpoints, read_data_folder
+from kqueue.log_tools.verify.partition import LogRange, PartitionVerifier
+from kqueue.log_tools.verify.report import ERROR, NOTE, Finding, VerificationReport
 from kqueue.storage import LocalStorage, Storage
 
-__all__ = ["ERROR", "NOTE", "Finding", "Report", "Target", "find_target", "verify", "verify_storage"]
+__all__ = [
+    "ERROR",
+    "NOTE",
+    "Finding",
+    "VerificationReport",
+    "VerificationTarget",
+    "resolve_target",
+    "verify",
+    "verify_storage",
+]
 
 
-class Target:
+class VerificationTarget:
     """What is to be looked at: `storage` is rooted at the data folder; `partition`: the one folder
     in it that counts, None: all.
     """
@@ -34,7 +43,7 @@ class Target:
         return self.storage.location if self.partition is None else f"{self.storage.location}/{self.partition}"
 
 
-def find_target(path: str | Path) -> Target:
+def resolve_target(path: str | Path) -> VerificationTarget:
     """Tell what a path is: a partition's folder, which holds logs, or a data folder, which holds
     such folders.
 
@@ -46,19 +55,19 @@ def find_target(path: str | Path) -> Target:
     storage = LocalStorage(folder)
     entries = storage.list("")
     if any(entry.is_folder and parse_partition_folder(entry.name) for entry in entries):
-        return Target(storage, None)
+        return VerificationTarget(storage, None)
     if any((parsed := parse_file_name(entry.name)) and parsed[1] == LOG for entry in entries) or parse_partition_folder(
         folder.name
     ):
-        return Target(LocalStorage(folder.parent), folder.name)
+        return VerificationTarget(LocalStorage(folder.parent), folder.name)
     if any(entry.name == "meta.properties" for entry in entries):
-        return Target(storage, None)
+        return VerificationTarget(storage, None)
     raise NotALogFolder(f"{folder} is no data folder of Kafka or kqueue, and no partition's folder: it holds no logs")
 
 
 def verify(
-    path: str | Path, *, deep: bool = False, allow_gaps: bool = False, progress: Progress | None = None
-) -> Report:
+    path: str | Path, *, deep: bool = False, allow_gaps: bool = False, progress: ProgressCallback | None = None
+) -> VerificationReport:
     """Check a partition's folder, or a data folder with all partitions in it.
 
     Args: deep: also decompress and decode every record, and compare what it says with its batch's
@@ -68,7 +77,7 @@ def verify(
     writes, never locks. Raises NotALogFolder: there are no logs. StorageFailed: the folder can't be
     listed (of single files that is a finding).
     """
-    target = find_target(path)
+    target = resolve_target(path)
     return verify_storage(target.storage, target.partition, deep=deep, allow_gaps=allow_gaps, progress=progress)
 
 
@@ -78,24 +87,24 @@ def verify_storage(
     *,
     deep: bool = False,
     allow_gaps: bool = False,
-    progress: Progress | None = None,
-) -> Report:
+    progress: ProgressCallback | None = None,
+) -> VerificationReport:
     """`verify` for any storage that is rooted at a data folder. `partition`: path of the one folder
     to check; None: all of them.
     """
-    report = Report(storage.location if partition is None else f"{storage.location}/{partition}")
+    report = VerificationReport(storage.location if partition is None else f"{storage.location}/{partition}")
     if partition is None:
         folder = read_data_folder(storage, report)
         folders = dict(sorted(folder.partitions.items(), key=lambda item: item[1]))
     else:
         folder = _around(storage)
         folders = {parse_partition_folder(partition) or (partition, 0): partition}
-    meter = Meter(progress, sum(_log_bytes(storage, path) for path in folders.values()))
-    bounds: dict[Key, Bounds | None] = {}
+    meter = ProgressMeter(progress, sum(_log_bytes(storage, path) for path in folders.values()))
+    bounds: dict[Key, LogRange | None] = {}
     for key, path in folders.items():
         try:
             known = folder.known(path, allow_gaps=allow_gaps)
-            bounds[key] = PartitionCheck(storage, path, report, known, deep=deep, progress=meter.add).run()
+            bounds[key] = PartitionVerifier(storage, path, report, known, deep=deep, progress=meter.add).run()
         except (StorageFailed, FileNotFoundError) as error:
             report.add(Finding(path, None, "a folder that can be read", str(error)))
     if partition is None and folder.is_one:
@@ -105,12 +114,12 @@ def verify_storage(
     return report
 
 
-def _around(storage: Storage) -> DataFolder:
+def _around(storage: Storage) -> DataFolderState:
     """What the data folder around a partition says; what is wrong there was not asked for."""
     try:
-        return read_data_folder(storage, Report(""))
+        return read_data_folder(storage, VerificationReport(""))
     except (StorageFailed, FileNotFoundError):
-        return DataFolder()
+        return DataFolderState()
 
 
 def _log_bytes(storage: Storage, path: str) -> int:

@@ -15,7 +15,7 @@ from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
 from kqueue.log.formats.timeindex import NO_TIMESTAMP
 
-Found = Callable[[int | None, str, str], None]
+ReportMismatch = Callable[[int | None, str, str], None]
 """Called with position, expected, found."""
 
 
@@ -64,12 +64,12 @@ def _without_zeros(data: memoryview, size: int) -> int:
     return count
 
 
-class IndexCheck:
+class OffsetIndexVerifier:
     """`.index`: each entry is the last offset of a batch and where that begins. `found` takes what
     is wrong, `loose` what may be.
     """
 
-    def __init__(self, data: memoryview, base: int, found: Found, loose: Found) -> None:
+    def __init__(self, data: memoryview, base: int, found: ReportMismatch, loose: ReportMismatch) -> None:
         self._entries = _Entries(data, INDEX_ENTRY)
         self.padded = self._entries.padded
         self._base = base
@@ -138,10 +138,10 @@ class IndexCheck:
         self.next_position = -1
 
 
-class TimeCheck:
+class TimeIndexVerifier:
     """`.timeindex`: each entry is the greatest timestamp up to an offset."""
 
-    def __init__(self, data: memoryview, base: int, found: Found) -> None:
+    def __init__(self, data: memoryview, base: int, found: ReportMismatch) -> None:
         self._entries = _Entries(data, TIME_ENTRY)
         self.padded = self._entries.padded
         self._base = base

@@ -35,10 +35,10 @@ from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
 from kqueue.log.producers import Producers
 from kqueue.log.recovery.producer_replay import apply_batch
 from kqueue.log.scanner.header_validation import CorruptRange, ValidBatch, validated_batches
-from kqueue.log_tools.findings import ERROR, NOTE, Finding, Report
-from kqueue.log_tools.gaps import GAPS, decode_gaps
+from kqueue.log_tools.repaired_gaps import GAPS, decode_gaps
 from kqueue.log_tools.segments import is_zero
-from kqueue.log_tools.verify.indexes import IndexCheck, TimeCheck
+from kqueue.log_tools.verify.indexes import OffsetIndexVerifier, TimeIndexVerifier
+from kqueue.log_tools.verify.report import ERROR, NOTE, Finding, VerificationReport
 from kqueue.log_tools.verify.state import producer_differences, transaction_differences
 from kqueue.records.batch import DELETE_HORIZON, BatchHeader
 from kqueue.storage import File, Storage
@@ -58,7 +58,7 @@ _KAFKAS_SUFFIX = ".checkpoint"  # snapshots of Kafka's own metadata log
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CheckpointedState:
     """What the data folder says of a partition.
 
     `clean`: the last stop was; otherwise only what lies below `recovery_point` was flushed for
@@ -72,7 +72,7 @@ class Known:
     cleaned: bool = False
 
 
-class Bounds(NamedTuple):
+class LogRange(NamedTuple):
     """What was found of a log: its first offset, and where it ends (exclusive)."""
 
     first_offset: int
@@ -89,7 +89,7 @@ class _Folder:
     swapping: bool = False
 
 
-class PartitionCheck:
+class PartitionVerifier:
     """`run` once. Findings go to `report`; `progress` is told the bytes of log that were read.
     Reads only.
     """
@@ -98,8 +98,8 @@ class PartitionCheck:
         self,
         storage: Storage,
         folder: str,
-        report: Report,
-        known: Known,
+        report: VerificationReport,
+        known: CheckpointedState,
         *,
         deep: bool = False,
         progress: Callable[[int], None] | None = None,
@@ -121,7 +121,7 @@ class PartitionCheck:
         self._snapshots: dict[int, Producers] = {}
         self._aborted: list[AbortedTransaction] = []
 
-    def run(self) -> Bounds | None:
+    def run(self) -> LogRange | None:
         """None: there is no log. Raises StorageFailed: the folder can't be listed."""
         found = self._list()
         self.report.partitions += 1
@@ -142,7 +142,7 @@ class PartitionCheck:
         if not self.compacted:
             for finding in self._if_not_compacted:
                 self.report.add(finding)
-        return Bounds(bases[0], end_offset)
+        return LogRange(bases[0], end_offset)
 
     # --- what there is
 
@@ -399,7 +399,7 @@ class _SegmentPass:
     """One segment's log file with its two indexes, from the first byte to the last."""
 
     def __init__(
-        self, partition: PartitionCheck, base: int, following: int | None, files: dict[str, int], found: _Folder
+        self, partition: PartitionVerifier, base: int, following: int | None, files: dict[str, int], found: _Folder
     ) -> None:
         self.partition = partition
         self.base = base
@@ -415,10 +415,10 @@ class _SegmentPass:
         FileNotFoundError.
         """
         partition = self.partition
-        index = IndexCheck(
+        index = OffsetIndexVerifier(
             self._entries(INDEX), self.base, self._finder(INDEX), partition._loose(file_name(self.base, INDEX))
         )
-        times = TimeCheck(self._entries(TIMEINDEX), self.base, self._finder(TIMEINDEX))
+        times = TimeIndexVerifier(self._entries(TIMEINDEX), self.base, self._finder(TIMEINDEX))
         self._padding(INDEX, index.padded)
         self._padding(TIMEINDEX, times.padded)
         file = partition.storage.open(

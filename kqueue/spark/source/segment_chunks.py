@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kqueue.log_tools.folder import LogFolder
-from kqueue.log_tools.lookup import position_of
+from kqueue.log_tools.index_lookup import position_of
 from kqueue.log_tools.segments import Segment
 
 FIRST_BYTES = 256 * 1024

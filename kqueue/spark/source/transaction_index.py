@@ -20,7 +20,7 @@ from kqueue.log.formats.snapshots import decode_snapshot
 from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
 from kqueue.log_tools.folder import LogFolder
 from kqueue.log_tools.segments import Batch, Segment
-from kqueue.log_tools.transactions import AbortedSpans
+from kqueue.log_tools.transaction_outcomes import AbortedRanges
 from kqueue.records.batch import BatchHeader
 from kqueue.records.record import ABORT, COMMIT, decode_control
 
@@ -46,7 +46,7 @@ class AbortedTransactions:
     def __init__(self, found: Iterable[Aborted]) -> None:
         self._coming = sorted(found, key=lambda one: -one.first)  # the earliest last
         self._here: list[Aborted] = []
-        self._spans = AbortedSpans()
+        self._spans = AbortedRanges()
         for one in sorted(self._coming, key=lambda one: one.last):
             self._spans.add(*one)
 

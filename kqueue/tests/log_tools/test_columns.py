@@ -13,7 +13,7 @@ import pytest
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log_tools import arrow
-from kqueue.log_tools.columns import can_take, column_batches
+from kqueue.log_tools.columns import column_batches, is_supported
 from kqueue.log_tools.decoders import DecodeError
 from kqueue.log_tools.export import export, open_logs
 from kqueue.log_tools.folder import LogFolder, open_log
@@ -138,8 +138,8 @@ def test_where_it_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     """Not for forms that are decoded one by one, and, as long as numba is not loaded, not for
     little data.
     """
-    assert can_take(Selection(key_as="utf8"))
-    assert not can_take(Selection(key_as="json"))
+    assert is_supported(Selection(key_as="utf8"))
+    assert not is_supported(Selection(key_as="json"))
     used: list[int] = []
     monkeypatch.setattr(arrow, "column_batches", lambda *given: used.append(1) or column_batches(*given))
     log = open_log(data_folder("4.3") / "v2-none-0")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.log_tools.segments import CHUNK_BYTES, Batch, Fault, Gap, walk
+from kqueue.log_tools.segments import CHUNK_BYTES, Batch, Fault, InvalidBytes, walk
 from kqueue.records.any_format import LegacyEntry
 from kqueue.records.batch import BATCH_OVERHEAD, BatchHeader, stamp
 from kqueue.records.message_set import encode_entry
@@ -17,7 +17,7 @@ def file_of(data: bytes) -> File:
     return file
 
 
-def walked(data: bytes, *, check: bool = True) -> list[Batch | Gap]:
+def walked(data: bytes, *, check: bool = True) -> list[Batch | InvalidBytes]:
     return list(walk(file_of(data), "log", 0, len(data), check=check))
 
 
@@ -95,7 +95,7 @@ def test_gaps(tail: bytes, expected: str, found: str, kind: tuple[bool, bool]) -
     for check in (True, False):
         whole, gap = walked(first + tail, check=check)
         assert isinstance(whole, Batch)
-        assert gap == Gap(len(first), len(tail), expected, found, *kind)
+        assert gap == InvalidBytes(len(first), len(tail), expected, found, *kind)
 
 
 def test_a_file_that_is_cut_meanwhile() -> None:
@@ -111,7 +111,7 @@ def test_a_file_that_is_cut_meanwhile() -> None:
     next(walking)
     next(walking)
     gap = next(walking)
-    assert isinstance(gap, Gap)
+    assert isinstance(gap, InvalidBytes)
     assert gap.is_tail
 
 

@@ -21,8 +21,8 @@ from kqueue.base.errors import KqueueError
 from kqueue.log.sealed import SealedSegments
 from kqueue.log_tools.arrow import BYTES_MAX, ROWS_MAX, record_batches
 from kqueue.log_tools.rows import Row, Selection, rows, size_of
-from kqueue.log_tools.segments import Readable
-from kqueue.log_tools.sound import OnDamage
+from kqueue.log_tools.segments import ReadableBatch
+from kqueue.log_tools.valid_batches import OnDamage
 from kqueue_cleanup_archive.days import Day, Days
 
 if TYPE_CHECKING:
@@ -160,5 +160,5 @@ class _Handed:
         end_offset: int | None = None,
         check: bool = True,
         on_damage: OnDamage = "raise",
-    ) -> Iterator[Readable]:
+    ) -> Iterator[ReadableBatch]:
         return (batch for batch in self._segments.batches() if not batch.is_aborted)

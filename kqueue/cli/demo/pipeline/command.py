@@ -86,28 +86,28 @@ def _play(folder: Path, file: Path, take_signals: Callable[[], None], **how: Any
     from kafka.errors import KafkaError
     from rich.console import Console
 
-    from kqueue.cli.demo.clients import Refused
-    from kqueue.cli.demo.pipeline.screen import StreamScreen
-    from kqueue.cli.demo.pipeline.story import run
+    from kqueue.cli.demo.clients import DemoFailed
+    from kqueue.cli.demo.pipeline.pipeline_demo import run
+    from kqueue.cli.demo.pipeline.stream_display import StreamDisplay
     from kqueue.spark.jobs.delay_charts import draw
 
-    screen = StreamScreen(Console())
+    display = StreamDisplay(Console())
     try:
-        with screen:
-            result = run(folder, screen, take_signals=take_signals, **how)
-            with screen.step("Drawing the picture"):
+        with display:
+            result = run(folder, display, take_signals=take_signals, **how)
+            with display.step("Drawing the picture"):
                 draw(file, result.gold, result.seen.quarantined)
     except ExtraNeeded:
         raise
     except KafkaError as error:
         raise click.ClickException(f"the demo failed: {explain(error).rstrip('.')}.") from None
-    except (Refused, KqueueError, OSError) as error:
+    except (DemoFailed, KqueueError, OSError) as error:
         raise click.ClickException(f"the demo failed: {str(error).rstrip('.')}.") from None
-    screen.table("The departures of 2013, by airport and hour", result.rows())
+    display.table("The departures of 2013, by airport and hour", result.rows())
     click.echo(f"The picture is {file.absolute()}")
-    complaints = result.complaints()
-    if complaints:
-        raise click.ClickException(f"this is not what should come out: {'; '.join(complaints)}.")
+    differences = result.differences()
+    if differences:
+        raise click.ClickException(f"this is not what should come out: {'; '.join(differences)}.")
     aside = len(result.quarantine)
     click.echo(
         f"All {result.truth.flights:,} flights were counted once, and the {aside:,} late and broken ones put aside."

@@ -16,11 +16,11 @@ import pytest
 from click.testing import Result
 
 from kqueue import Broker
-from kqueue.cli.collect import sending
-from kqueue.cli.collect.positions import State, StateFile, StateUnusable
+from kqueue.cli.collect import line_sender
+from kqueue.cli.collect.state_file import AgentState, StateFile, StateUnusable
 from kqueue.embedded.inspection.records import Record
 from kqueue.testing import faults
-from kqueue.tests.cli.collect.following import copy_and_truncate, rotate, write
+from kqueue.tests.cli.collect.tailer_harness import copy_and_truncate, rotate, write
 
 Done = Callable[..., str]
 Kq = Callable[..., Result]
@@ -178,7 +178,7 @@ def test_killed_between_the_topic_and_the_position(
     saves = itertools.count()
     save = StateFile.save
 
-    def die(file: StateFile, state: State) -> None:
+    def die(file: StateFile, state: AgentState) -> None:
         if next(saves):
             raise StateUnusable("as if it had been killed")
         save(file, state)
@@ -220,7 +220,7 @@ def test_an_agent_without_a_broker_waits_and_ends_when_it_is_told(log: Path) -> 
 
 
 def test_a_topic_that_is_not_there(kq: Kq, fresh: str, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "CONNECT_TIMEOUT_MS", 500)
+    monkeypatch.setattr(line_sender, "CONNECT_TIMEOUT_MS", 500)
     result = kq("collect", "app.log", "-t", fresh, "--once")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1].startswith(f"Error: there is no topic '{fresh}', and the broker makes none")

@@ -6,9 +6,9 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from kqueue.cli.demo import clients
-from kqueue.cli.demo.clients import PARTITIONS, TOPIC, Refused
+from kqueue.cli.demo.clients import PARTITIONS, TOPIC, DemoFailed
+from kqueue.cli.demo.delivery_tracker import DeliveryTracker
 from kqueue.cli.demo.flights import Flight
-from kqueue.cli.demo.ledger import Ledger
 
 COUNT = 3000
 
@@ -33,42 +33,42 @@ def demo_topic(bootstrap: str) -> Iterator[str]:
 
 
 def test_send_read_half_and_read_on(demo_topic: str) -> None:
-    ledger = Ledger()
+    tracker = DeliveryTracker()
     seen: list[int] = []
-    clients.send(demo_topic, flights(), ledger, seen.append)
-    assert (ledger.sent, seen[-1]) == (COUNT, COUNT)
+    clients.send(demo_topic, flights(), tracker, seen.append)
+    assert (tracker.sent, seen[-1]) == (COUNT, COUNT)
     assert clients.stored(demo_topic) == COUNT
-    before = clients.read(demo_topic, ledger, quiet, until=COUNT // 2)
-    assert COUNT // 2 <= before.count == ledger.read <= COUNT
-    after = clients.read(demo_topic, ledger, quiet, until=None)
+    before = clients.read(demo_topic, tracker, quiet, until=COUNT // 2)
+    assert COUNT // 2 <= before.count == tracker.read <= COUNT
+    after = clients.read(demo_topic, tracker, quiet, until=None)
     assert after.began_at == before.count
     assert before.count + after.count == COUNT
-    assert ledger.complaints() == []
-    assert ledger.keys == 50
+    assert tracker.differences() == []
+    assert tracker.keys == 50
 
 
 def test_records_that_were_never_sent_are_found(demo_topic: str) -> None:
-    ledger = Ledger()
-    clients.send(demo_topic, flights(), ledger, quiet)
+    tracker = DeliveryTracker()
+    clients.send(demo_topic, flights(), tracker, quiet)
     producer = KafkaProducer(bootstrap_servers=demo_topic)
     producer.send(TOPIC, b'{"row":7,', b"k7")
     producer.flush()
     producer.close()
-    clients.read(demo_topic, ledger, quiet, until=None)
+    clients.read(demo_topic, tracker, quiet, until=None)
     assert clients.stored(demo_topic) == COUNT + 1
-    assert "1 flights were read more than once" in ledger.complaints()
+    assert "1 flights were read more than once" in tracker.differences()
 
 
 def test_what_the_broker_does_not_take_is_refused(bootstrap: str, fresh: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "TOPIC", fresh)
     with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
         admin.create_topics({fresh: {"num_partitions": PARTITIONS, "configs": {"max.message.bytes": "100"}}})
-    with pytest.raises(Refused, match=r"the broker did not take [\d,]+ of 3,000 flights"):
-        clients.send(bootstrap, flights(), Ledger(), quiet)
+    with pytest.raises(DemoFailed, match=r"the broker did not take [\d,]+ of 3,000 flights"):
+        clients.send(bootstrap, flights(), DeliveryTracker(), quiet)
 
 
 def test_silence_is_not_waited_out_for_ever(demo_topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "PARTITIONS", 5)  # one more than there are: the group never has them all
     monkeypatch.setattr(clients, "SILENCE_S", 1.0)
-    with pytest.raises(Refused, match="did not come together"):
-        clients.read(demo_topic, Ledger(), quiet, until=None)
+    with pytest.raises(DemoFailed, match="did not come together"):
+        clients.read(demo_topic, DeliveryTracker(), quiet, until=None)

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kqueue.cli.app import kqueue
-from kqueue.cli.demo import clients, story
-from kqueue.cli.demo.ledger import Ledger
+from kqueue.cli.demo import clients, delivery_demo
+from kqueue.cli.demo.delivery_tracker import DeliveryTracker
 
 
 def run(*args: str) -> Result:
@@ -37,7 +37,9 @@ def test_keep_says_where(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 
 def test_a_difference_is_one_sentence_and_exit_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Ledger, "complaints", lambda self: ["1 flights were not read", "2 records are no flights"])
+    monkeypatch.setattr(
+        DeliveryTracker, "differences", lambda self: ["1 flights were not read", "2 records are no flights"]
+    )
     result = run("--flights", "100")
     assert result.exit_code == 1
     assert result.output.splitlines()[-1] == (
@@ -45,12 +47,12 @@ def test_a_difference_is_one_sentence_and_exit_status_1(monkeypatch: pytest.Monk
     )
 
 
-@pytest.mark.parametrize("error", [clients.Refused("nothing came"), OSError(28, "No space left on device")])
+@pytest.mark.parametrize("error", [clients.DemoFailed("nothing came"), OSError(28, "No space left on device")])
 def test_a_failure_is_one_sentence_and_exit_status_1(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fail(*args: object, **kwargs: object) -> None:
         raise error
 
-    monkeypatch.setattr(story, "run", fail)
+    monkeypatch.setattr(delivery_demo, "run", fail)
     result = run()
     assert result.exit_code == 1
     assert result.output == f"Error: the demo failed: {error}.\n"

@@ -10,7 +10,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from kqueue import Broker
-from kqueue.cli.demo.events import LATE_MAX_MS, LATE_MIN_MS, Event, Harm, Kind, events, replay
+from kqueue.cli.demo.events import LATE_MAX_MS, LATE_MIN_MS, Defect, Event, EventKind, events, replay
 from kqueue.cli.demo.flights import Flight, Flights
 
 
@@ -29,37 +29,38 @@ def test_an_event_is_told_when_the_flight_leaves() -> None:
     (early, left, cancelled) = events(
         [flight(0), flight(1, delay=None), flight(2, hour=9, minute=58, delay=-5)], **fine
     )  # type: ignore[arg-type]
-    assert (early.key, early.told_ms, early.kind) == (b"EWR", ms("2013-01-01T09:53:00Z"), Kind.FINE)
+    assert (early.key, early.send_ms, early.kind) == (b"EWR", ms("2013-01-01T09:53:00Z"), EventKind.VALID)
     assert json.loads(cancelled.value) == {
         "id": 0, "flight": "UA1545", "origin": "EWR", "dest": "IAH", "scheduled": "2013-01-01T10:15:00Z",
         "departed": "2013-01-01T10:17:00Z", "delay_min": 2,
     }  # fmt: skip
-    assert (json.loads(left.value)["departed"], left.told_ms) == (None, ms("2013-01-01T10:15:00Z"))
+    assert (json.loads(left.value)["departed"], left.send_ms) == (None, ms("2013-01-01T10:15:00Z"))
 
 
 def test_late_ones_and_broken_ones_come_as_seeded() -> None:
     first = list(events(itertools.islice(Flights(), 5000), seed=1, late_share=0.1, broken_share=0.05))
     assert first == list(events(itertools.islice(Flights(), 5000), seed=1, late_share=0.1, broken_share=0.05))
     assert first != list(events(itertools.islice(Flights(), 5000), seed=2, late_share=0.1, broken_share=0.05))
-    assert [event.told_ms for event in first] == sorted(event.told_ms for event in first)
+    assert [event.send_ms for event in first] == sorted(event.send_ms for event in first)
     counts = Counter(event.kind for event in first)
-    assert 400 < counts[Kind.LATE] < 600
-    assert 180 < counts[Kind.BROKEN] < 320
-    assert {event.harm for event in first if event.kind is Kind.BROKEN} == set(Harm)
+    assert 400 < counts[EventKind.LATE] < 600
+    assert 180 < counts[EventKind.MALFORMED] < 320
+    assert {event.harm for event in first if event.kind is EventKind.MALFORMED} == set(Defect)
     for event in first:
-        if event.kind is not Kind.BROKEN:
+        if event.kind is not EventKind.MALFORMED:
             assert event.harm is None
             content = json.loads(event.value)
-            lag_ms = event.told_ms - ms(content["departed"] or content["scheduled"])
-            assert LATE_MIN_MS <= lag_ms <= LATE_MAX_MS if event.kind is Kind.LATE else lag_ms == 0
+            lag_ms = event.send_ms - ms(content["departed"] or content["scheduled"])
+            assert LATE_MIN_MS <= lag_ms <= LATE_MAX_MS if event.kind is EventKind.LATE else lag_ms == 0
 
 
 def test_all_of_them_in_order() -> None:
     assert [event.kind for event in events([flight(row) for row in range(3)], late_share=0, broken_share=0)] == [
-        Kind.FINE
+        EventKind.VALID
     ] * 3
     assert all(
-        event.kind is Kind.BROKEN for event in events([flight(row) for row in range(50)], late_share=1, broken_share=1)
+        event.kind is EventKind.MALFORMED
+        for event in events([flight(row) for row in range(50)], late_share=1, broken_share=1)
     )
 
 
@@ -80,7 +81,7 @@ class Clock:
 def test_replayed_in_step_and_counted() -> None:
     told = [
         Event(hour * 3_600_000, b"EWR", b"%d" % hour, kind)
-        for hour, kind in enumerate([Kind.FINE, Kind.LATE, Kind.FINE])
+        for hour, kind in enumerate([EventKind.VALID, EventKind.LATE, EventKind.VALID])
     ]
     clock, seen = Clock(), []
     with Broker() as broker:
@@ -96,7 +97,7 @@ def test_replayed_in_step_and_counted() -> None:
         )
         records = broker.topics["events"].records()
         producer.close()
-    assert counts == {Kind.FINE: 2, Kind.LATE: 1, Kind.BROKEN: 0}
+    assert counts == {EventKind.VALID: 2, EventKind.LATE: 1, EventKind.MALFORMED: 0}
     assert clock.now_s == pytest.approx(104)
     assert seen == [3]
     assert [(record.timestamp, record.value) for record in records] == [(0, b"0"), (3_600_000, b"1"), (7_200_000, b"2")]
@@ -107,5 +108,5 @@ def test_what_is_not_taken_is_raised() -> None:
         broker.create_topic("events", max_message_bytes=100)
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks="all")
         with pytest.raises(KafkaError):
-            replay(producer, "events", [Event(0, b"EWR", b"x" * 200, Kind.FINE)])
+            replay(producer, "events", [Event(0, b"EWR", b"x" * 200, EventKind.VALID)])
         producer.close()

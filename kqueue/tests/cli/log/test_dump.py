@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.tests.cli.log.dumping import SUFFIXES, ZERO, dump, told
+from kqueue.tests.cli.log.dump_command import SUFFIXES, ZERO, dump, told
 from kqueue.tests.golden import data_folder
 
 SINGLE = {  # the name of the golden dump -> version, file, options

@@ -8,7 +8,7 @@ from struct import pack
 
 import pytest
 
-from kqueue.tests.cli.log.dumping import ZERO, dump, told
+from kqueue.tests.cli.log.dump_command import ZERO, dump, told
 from kqueue.tests.golden import data_folder
 
 

@@ -17,7 +17,7 @@ from kqueue.cli.app import kqueue
 from kqueue.cli.log.dump import MAX_BYTES, MAX_MESSAGE_SIZE
 from kqueue.log_tools.dump import DumpOptions, Problems, Source, dump_file
 from kqueue.log_tools.dump import options as dump_options
-from kqueue.tests.cli.log.dumping import SUFFIXES, ZERO, dump
+from kqueue.tests.cli.log.dump_command import SUFFIXES, ZERO, dump
 from kqueue.tests.golden import data_folder
 from kqueue.tests.golden import expected as expected_of
 

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from kqueue.log_tools.decoders import VALUE_DECODERS, DecodeError, both, text_decoder, value_decoder
+from kqueue.log_tools.decoders import VALUE_DECODERS, DecodeError, record_decoder, text_decoder, value_decoder
 from kqueue.log_tools.decoders.values import java_text
 from kqueue.records.record import Record
 
@@ -29,7 +29,7 @@ def test_text_is_what_java_shows(data: str, shown: str) -> None:
 
 def test_null_is_none() -> None:
     assert text_decoder(Record(0, 0, None, None)) == (None, None)
-    assert both(VALUE_DECODERS["long"], VALUE_DECODERS["hex"])(Record(0, 0, None, b"")) == (None, "")
+    assert record_decoder(VALUE_DECODERS["long"], VALUE_DECODERS["hex"])(Record(0, 0, None, b"")) == (None, "")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_null_is_none() -> None:
     ],
 )
 def test_by_name(name: str, data: bytes, shown: str) -> None:
-    decode = both(value_decoder(name), value_decoder(name))
+    decode = record_decoder(value_decoder(name), value_decoder(name))
     assert decode(Record(0, 0, data, data)) == (shown, shown)
 
 

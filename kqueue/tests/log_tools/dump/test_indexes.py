@@ -10,7 +10,7 @@ from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
 from kqueue.log_tools.dump import DumpOptions, indexes
 from kqueue.records.message_set import encode_entry
 from kqueue.tests.log_tools.damage import put
-from kqueue.tests.log_tools.dump.making import ZERO, dumped, made
+from kqueue.tests.log_tools.dump.sample_logs import ZERO, dumped, made
 
 
 def changed(path: Path, entry: struct.Struct, number: int, *fields: int) -> None:

@@ -8,10 +8,10 @@ from kqueue.base.errors import CorruptIndex
 from kqueue.log.formats.snapshots import encode_snapshot
 from kqueue.log.formats.txnindex import ENTRY
 from kqueue.log.producers import Producer, Producers
-from kqueue.log_tools.dump import DumpOptions, Problems, Source, states
+from kqueue.log_tools.dump import DumpFile, DumpOptions, Problems, states
 from kqueue.log_tools.dump.states import dump_snapshot, dump_transactions
 from kqueue.tests.log_tools.damage import flip
-from kqueue.tests.log_tools.dump.making import ZERO, dumped, made_with_transactions
+from kqueue.tests.log_tools.dump.sample_logs import ZERO, dumped, made_with_transactions
 
 SNAPSHOT = "00000000000000000004.snapshot"
 
@@ -59,9 +59,9 @@ def test_damage_is_raised_and_what_came_before_it_shown(tmp_path: Path) -> None:
     index, snapshot = folder / f"{ZERO}.txnindex", folder / SNAPSHOT
     flip(snapshot, 20)
     with pytest.raises(CorruptIndex, match="checksum"):
-        list(dump_snapshot(Source(str(snapshot)), DumpOptions(), Problems(print)))
+        list(dump_snapshot(DumpFile(str(snapshot)), DumpOptions(), Problems(print)))
     index.write_bytes(index.read_bytes() + ENTRY.pack(6, 1, 2, 3, 4))
-    lines = dump_transactions(Source(str(index)), DumpOptions(), Problems(print))
+    lines = dump_transactions(DumpFile(str(index)), DumpOptions(), Problems(print))
     assert next(lines).startswith("version: 0 producerId: 7 ")
     with pytest.raises(CorruptIndex, match="expected version 0 of aborted transactions, found 6"):
         next(lines)

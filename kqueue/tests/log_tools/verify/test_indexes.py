@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log_tools.verify.indexes import IndexCheck, TimeCheck
+from kqueue.log_tools.verify.indexes import OffsetIndexVerifier, TimeIndexVerifier
 
 BATCHES = [
     (0, 100, 109, 1000),
@@ -20,7 +20,7 @@ def index_findings(
     hard: list[str] = []
     loose: list[str] = []
     data = b"".join(INDEX_ENTRY.pack(*entry) for entry in entries) + tail
-    check = IndexCheck(
+    check = OffsetIndexVerifier(
         memoryview(data),
         100,
         lambda at, expected, found: hard.append(found),
@@ -66,7 +66,7 @@ def test_what_leads_to_damaged_bytes_is_not_judged() -> None:
 def test_zeros_at_the_end_are_padding() -> None:
     found: list[str] = []
     data = INDEX_ENTRY.pack(19, 50) + bytes(8 * 5000)
-    check = IndexCheck(
+    check = OffsetIndexVerifier(
         memoryview(data), 100, lambda at, expected, what: found.append(what), lambda at, expected, what: None
     )
     assert (check.padded, found) == (5000, [])
@@ -75,7 +75,7 @@ def test_zeros_at_the_end_are_padding() -> None:
 def time_findings(*entries: tuple[int, int], sealed: bool = True, skip: int | None = None) -> list[str]:
     hard: list[str] = []
     data = b"".join(TIME_ENTRY.pack(*entry) for entry in entries)
-    check = TimeCheck(memoryview(data), 100, lambda at, expected, found: hard.append(found))
+    check = TimeIndexVerifier(memoryview(data), 100, lambda at, expected, found: hard.append(found))
     for number, (_, first, last, timestamp) in enumerate(BATCHES):
         if number == skip:
             check.skip()

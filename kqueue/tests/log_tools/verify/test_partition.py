@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kqueue.log.formats.filenames import DELETED, INDEX, LOG, SNAPSHOT, file_name
-from kqueue.log_tools.findings import ERROR, NOTE, Finding, Report
-from kqueue.log_tools.gaps import GAPS, encode_gaps
-from kqueue.log_tools.verify.partition import Bounds, Known, PartitionCheck
+from kqueue.log_tools.repaired_gaps import GAPS, encode_gaps
+from kqueue.log_tools.verify.partition import CheckpointedState, LogRange, PartitionVerifier
+from kqueue.log_tools.verify.report import ERROR, NOTE, Finding, VerificationReport
 from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.storage import FaultyStorage
 from kqueue.tests.log_tools.logs import FOLDER, content, made, names, replace
@@ -19,15 +19,15 @@ from kqueue.tests.log_tools.logs import FOLDER, content, made, names, replace
 
 def checked(
     storage: Storage,
-    known: Known = Known(),  # noqa: B008
+    known: CheckpointedState = CheckpointedState(),  # noqa: B008
     folder: str = FOLDER,
     **settings: Any,
-) -> tuple[Bounds | None, Report]:
-    report = Report(folder)
-    return PartitionCheck(storage, folder, report, known, **settings).run(), report
+) -> tuple[LogRange | None, VerificationReport]:
+    report = VerificationReport(folder)
+    return PartitionVerifier(storage, folder, report, known, **settings).run(), report
 
 
-def told(report: Report) -> list[tuple[str, str]]:
+def told(report: VerificationReport) -> list[tuple[str, str]]:
     return [(finding.severity, finding.file.rpartition("/")[2]) for finding in report.findings]
 
 
@@ -84,13 +84,15 @@ def test_the_storage_itself_may_be_the_partition() -> None:
 @pytest.mark.parametrize(
     ("known", "noted", "expected"),
     [
-        (Known(), [], [(ERROR, file_name(18, LOG))]),
-        (Known(cleaned=True), [], []),
-        (Known(), [(9, 18)], [(NOTE, file_name(18, LOG))]),
-        (Known(), [(9, 17)], [(ERROR, file_name(18, LOG))]),
+        (CheckpointedState(), [], [(ERROR, file_name(18, LOG))]),
+        (CheckpointedState(cleaned=True), [], []),
+        (CheckpointedState(), [(9, 18)], [(NOTE, file_name(18, LOG))]),
+        (CheckpointedState(), [(9, 17)], [(ERROR, file_name(18, LOG))]),
     ],
 )
-def test_missing_offsets(known: Known, noted: list[tuple[int, int]], expected: list[tuple[str, str]]) -> None:
+def test_missing_offsets(
+    known: CheckpointedState, noted: list[tuple[int, int]], expected: list[tuple[str, str]]
+) -> None:
     """S5.2: damage, unless compaction was there, or a repair wrote down that they are lost."""
     storage = without_second_segment()
     if noted:
@@ -106,7 +108,7 @@ def test_an_end_that_is_cut_off_is_damage_only_after_a_clean_stop(clean: bool, s
     last = names(storage)[-1]
     size = len(content(storage, last))
     replace(storage, last, content(storage, last)[:-5])
-    _, report = checked(storage, Known(clean=clean))
+    _, report = checked(storage, CheckpointedState(clean=clean))
     assert {(finding.severity, finding.file) for finding in report.findings if finding.position is not None} == {
         (severity, f"{FOLDER}/{last}")
     }
@@ -115,9 +117,13 @@ def test_an_end_that_is_cut_off_is_damage_only_after_a_clean_stop(clean: bool, s
 
 @pytest.mark.parametrize(
     ("known", "severity"),
-    [(Known(), ERROR), (Known(False, recovery_point=19), ERROR), (Known(False, recovery_point=18), NOTE)],
+    [
+        (CheckpointedState(), ERROR),
+        (CheckpointedState(False, recovery_point=19), ERROR),
+        (CheckpointedState(False, recovery_point=18), NOTE),
+    ],
 )
-def test_what_was_flushed_for_sure_must_be_whole(known: Known, severity: str) -> None:
+def test_what_was_flushed_for_sure_must_be_whole(known: CheckpointedState, severity: str) -> None:
     storage, _ = made()
     replace(storage, file_name(18, SNAPSHOT), b"half of")
     _, report = checked(storage, known)

@@ -16,8 +16,8 @@ from kqueue.base.errors import NotALogFolder
 from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
 from kqueue.log.scanner.header_validation import validated_batches
-from kqueue.log_tools.findings import NOTE
-from kqueue.log_tools.verify import find_target, verify
+from kqueue.log_tools.verify import resolve_target, verify
+from kqueue.log_tools.verify.report import NOTE
 from kqueue.storage import LocalStorage
 from kqueue.tests.golden import VERSIONS, data_folder, expected
 from kqueue.tests.log_tools.damage import NONE, TXN, cut, flip, put, replace, some_of
@@ -310,7 +310,7 @@ def test_what_is_no_log_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path, tmp_path / "nothing", tmp_path / "file"):
         with pytest.raises(NotALogFolder):
-            find_target(path)
+            resolve_target(path)
 
 
 def test_notes_alone_leave_a_folder_sound(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, enco
 from kqueue.log.formats.filenames import INDEX, SNAPSHOT, TXNINDEX
 from kqueue.log.formats.txnindex import ENTRY
 from kqueue.log_tools import LogFolder
-from kqueue.log_tools.transactions import Transactions
+from kqueue.log_tools.transaction_outcomes import Transactions
 from kqueue.spark.source.transaction_index import LastStableOffset, aborted_transactions
 from kqueue.storage import MemoryStorage
 from kqueue.tests.log_tools.logs import (

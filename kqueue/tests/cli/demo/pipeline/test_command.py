@@ -11,11 +11,11 @@ from click.testing import CliRunner, Result
 
 from kqueue.base.errors import ExtraNeeded, PipelineFailed
 from kqueue.cli.app import kqueue
-from kqueue.cli.demo.clients import Refused
+from kqueue.cli.demo.clients import DemoFailed
 from kqueue.cli.demo.events import Event
 from kqueue.cli.demo.flights import Flight
-from kqueue.cli.demo.pipeline import command, story
-from kqueue.cli.demo.pipeline.truth import truth_of
+from kqueue.cli.demo.pipeline import command, pipeline_demo
+from kqueue.cli.demo.pipeline.expected_results import expected_results
 from kqueue.spark import java
 from kqueue.spark.jobs.delay_results import DelayProgress
 
@@ -81,13 +81,13 @@ def test_what_can_not_work_is_told_before_anything_is_begun(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("all_there")
 @pytest.mark.parametrize(
-    "error", [Refused("nothing has moved"), OSError(28, "No space left on device"), PipelineFailed("Spark fell")]
+    "error", [DemoFailed("nothing has moved"), OSError(28, "No space left on device"), PipelineFailed("Spark fell")]
 )
 def test_a_failure_is_one_sentence(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fail(*args: object, **how: object) -> None:
         raise error
 
-    monkeypatch.setattr(story, "run", fail)
+    monkeypatch.setattr(pipeline_demo, "run", fail)
     result = run("--folder", "data")
     assert (result.exit_code, result.output) == (1, f"Error: the demo failed: {error}.\n")
 
@@ -99,17 +99,17 @@ def test_ctrl_c_is_no_failure_and_no_success(monkeypatch: pytest.MonkeyPatch, tm
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(story, "run", interrupted)
+    monkeypatch.setattr(pipeline_demo, "run", interrupted)
     result = run()
     assert (result.exit_code, result.output) == (130, "Ended before all was done.\n")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
-def result(monkeypatch: pytest.MonkeyPatch, flights: list[Flight], told: list[Event]) -> story.Result:
+def result(monkeypatch: pytest.MonkeyPatch, flights: list[Flight], told: list[Event]) -> pipeline_demo.Result:
     """What the story gives when all is well; the picture is not drawn."""
-    truth = truth_of(flights, told)
-    made = story.Result(
+    truth = expected_results(flights, told)
+    made = pipeline_demo.Result(
         6,
         6,
         truth,
@@ -120,14 +120,14 @@ def result(monkeypatch: pytest.MonkeyPatch, flights: list[Flight], told: list[Ev
         total_s=3.0,
         disk_bytes=1000,
     )
-    monkeypatch.setattr(story, "run", lambda folder, screen, **how: made)
+    monkeypatch.setattr(pipeline_demo, "run", lambda folder, display, **how: made)
     drawing: Any = importlib.import_module("kqueue.spark.jobs.delay_charts")
     monkeypatch.setattr(drawing, "draw", lambda file, gold, quarantined: file.touch())
     return made
 
 
 @pytest.mark.usefixtures("all_there")
-def test_what_came_out_is_told(result: story.Result, tmp_path: Path) -> None:
+def test_what_came_out_is_told(result: pipeline_demo.Result, tmp_path: Path) -> None:
     told = run("--picture", "made.png", "--folder", "data")
     assert told.exit_code == 0, told.output
     assert f"The picture is {tmp_path / 'made.png'}" in told.output.replace("\n", "")
@@ -153,7 +153,7 @@ def test_what_came_out_is_told(result: story.Result, tmp_path: Path) -> None:
     ],
 )
 def test_a_difference_is_one_sentence_and_exit_status_1(
-    result: story.Result, change: dict[str, Any], words: str
+    result: pipeline_demo.Result, change: dict[str, Any], words: str
 ) -> None:
     for name, value in change.items():
         setattr(result, name, value)
@@ -167,12 +167,12 @@ def test_a_difference_is_one_sentence_and_exit_status_1(
 def test_what_spark_said_last(tmp_path: Path) -> None:
     log = tmp_path / "spark.log"
     log.write_bytes(b"WARNING: this\n  no bash here \xff\n\tat some.place\n\n")
-    assert story._last_words(log) == "no bash here \N{REPLACEMENT CHARACTER}"
+    assert pipeline_demo._last_words(log) == "no bash here \N{REPLACEMENT CHARACTER}"
     log.write_bytes(b"")
-    assert story._last_words(log) == ""
+    assert pipeline_demo._last_words(log) == ""
 
 
 def test_a_rate_is_that_of_the_last_seconds() -> None:
     times = iter((0.0, 1.0, 3.0, 10.0))
-    rate = story.Rate(lambda: next(times))
+    rate = pipeline_demo.Rate(lambda: next(times))
     assert [rate.of(count) for count in (0, 10, 60, 60)] == [0.0, 10.0, 20.0, 0.0]

@@ -1,0 +1,82 @@
+"""What the demo shows: a bar per step while it runs, one table at the end; plain lines where there
+is no terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+
+class Step:
+    """One step under way: `show(done)` moves its bar; `seconds` is right once the step is over."""
+
+    def __init__(self, show: Callable[[int], None]) -> None:
+        self.show = show
+        self.seconds = 0.0
+
+
+class ProgressDisplay:
+    """Use as a context manager: the bars live inside."""
+
+    TITLE_WIDTH = 42
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._bars = Progress(
+            SpinnerColumn(finished_text="✓"),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[count]}", markup=False),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+
+    def __enter__(self) -> ProgressDisplay:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._bars.stop()
+
+    def say(self, text: str) -> None:
+        """A line of plain text, above the bars."""
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    @contextlib.contextmanager
+    def step(self, title: str, total: int = 1) -> Iterator[Step]:
+        """Show one step; its bar is full when the block ends well."""
+        task = self._bars.add_task(title.ljust(self.TITLE_WIDTH), total=total, count="")
+        step = Step(lambda done: self._show(task, min(done, total), total))
+        started_s = time.monotonic()
+        try:
+            yield step
+        finally:
+            step.seconds = time.monotonic() - started_s
+        self._finish(task, title, total, step.seconds)
+
+    def _finish(self, task: TaskID, title: str, total: int, seconds: float) -> None:
+        self._show(task, total, total)
+        if not self.console.is_terminal:
+            self.say(f"{title}: done in {seconds:.1f} s")
+
+    def _show(self, task: TaskID, done: int, total: int) -> None:
+        count = f"{done:>{len(str(total))}}/{total}" if total > 1 else ""
+        self._bars.update(task, completed=done, count=count)
+
+    def table(self, title: str, rows: list[tuple[str, str, str]]) -> None:
+        """The result: what, how much, how fast or what to make of it."""
+        table = Table(title=title, title_justify="left", title_style="bold", show_header=False, pad_edge=False)
+        table.add_column(no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
+        table.add_column(style="dim")
+        for row in rows:
+            table.add_row(*map(Text, row))
+        self.console.print(table)

@@ -1,0 +1,28 @@
+"""A progress_bar on standard error while a folder is read; nothing where there is no terminal."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+
+@contextlib.contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Gives a function to call with the bytes that are done, and those that there are."""
+    console = Console(stderr=True)
+    progress = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    )
+    with progress:
+        task = progress.add_task(title, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

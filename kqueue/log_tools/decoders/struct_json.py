@@ -1,0 +1,60 @@
+"""Structs as JSON in the text that Kafka's tools print: names in camel case, bytes as base64, ids
+in 22 characters, no blanks.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from functools import lru_cache
+from typing import Any
+
+from kqueue.base.names import uuid_text
+from kqueue.schema import Kind, schema_of, uuid
+from kqueue.schema.kinds import Array, StructKind
+
+_ESCAPE = re.compile(r"\\u00[0-9a-f]{2}")
+_PLAIN: dict[str, str] = {"kraft_version": "kRaftVersion", "kraft_version_feature": "kRaftVersionFeature"}
+
+
+def struct_to_json(made: object, version: int) -> dict[str, Any]:
+    """A struct of this version as JSON values; tagged fields only where they are not at their
+    default. Source: Kafka's JsonConverters.
+    """
+    found = {}
+    for each in schema_of(type(made)).fields:
+        value = getattr(made, each.name)
+        if version not in each.versions or (
+            version in each.tagged and (value == each.default or (value == [] and each.default == ()))
+        ):
+            continue
+        found[camel_case(each.name)] = _value(each.kind, value, version)
+    return found
+
+
+def json_text(values: object) -> str:
+    """JSON in one line, as Jackson writes it."""
+    text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    return _ESCAPE.sub(lambda match: f"\\u00{match[0][-2:].upper()}", text) if "\\u00" in text else text
+
+
+@lru_cache(maxsize=256)
+def camel_case(name: str) -> str:
+    """``group_id`` -> ``groupId``."""
+    first, *rest = name.split("_")
+    return _PLAIN.get(name) or first + "".join(map(str.capitalize, rest))
+
+
+def _value(kind: Kind[Any], value: Any, version: int) -> Any:
+    if value is None:
+        return None
+    if isinstance(kind, Array):
+        return [_value(kind.of, each, version) for each in value]
+    if isinstance(kind, StructKind):
+        return struct_to_json(value, version)
+    if kind is uuid:
+        return uuid_text(value)
+    if isinstance(value, (bytes, memoryview)):
+        return base64.b64encode(value).decode()
+    return value

@@ -1,0 +1,86 @@
+"""How each file is dumped: by the end of its name, as Kafka's tool does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kqueue.base.errors import CorruptBatch, CorruptIndex, StorageFailed, UnsupportedCodec
+from kqueue.log.formats import filenames
+from kqueue.log_tools.decoders import DecodeError
+from kqueue.log_tools.dump.indexes import dump_index, dump_time_index
+from kqueue.log_tools.dump.kafka_format import batch_line, record_lines
+from kqueue.log_tools.dump.legacy_format import legacy_lines
+from kqueue.log_tools.dump.options import DumpOptions
+from kqueue.log_tools.dump.problems import Problems
+from kqueue.log_tools.dump.source_files import DumpFile
+from kqueue.log_tools.dump.states import dump_snapshot, dump_transactions
+from kqueue.log_tools.segments import InvalidBytes, walk
+
+CHECKPOINT = ".checkpoint"  # a snapshot of Kafka's cluster metadata: a log by itself
+BOOTSTRAP = "bootstrap.checkpoint"
+
+
+def dump_file(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:
+    """The lines of one file. What is wrong goes to `problems`: nothing is raised for what a file
+    holds, or that it can't be read.
+    """
+    dumps: dict[str, Callable[[DumpFile, DumpOptions, Problems], Iterator[str]]] = {
+        filenames.LOG: dump_log,
+        CHECKPOINT: dump_log,
+        filenames.INDEX: dump_index,
+        filenames.TIMEINDEX: dump_time_index,
+        filenames.TXNINDEX: dump_transactions,
+        filenames.SNAPSHOT: dump_snapshot,
+    }
+    yield f"Dumping {source.shown}"
+    dump = dumps.get(source.suffix)
+    if dump is None:
+        problems.complain(f"Ignoring unknown file {source.shown}")
+        return
+    try:
+        yield from dump(source, options, problems)
+    except (CorruptIndex, StorageFailed, FileNotFoundError) as error:
+        problems.complain(str(error))
+
+
+def dump_log(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:
+    """A log file, batch by batch; in constant memory."""
+    yield _title(source, options)
+    file = source.open()
+    last = -1
+    lines = legacy_lines if options.form == "legacy" else record_lines
+    end = file.size if options.whole_log else min(file.size, options.max_bytes)
+    for found in walk(file, source.shown, 0, end):
+        if isinstance(found, InvalidBytes):
+            if options.whole_log:
+                yield f"Found {found.size} invalid bytes at the end of {source.name}"
+            if options.whole_log or not found.is_tail:
+                problems.complain(f"{source.shown}, position {found.position}: {found.fault}")
+            return
+        if found.problem is not None:
+            problems.complain(f"{found.where}: {found.problem}")
+        if options.form == "kafka":
+            yield batch_line(found)
+        if not options.records and options.form == "kafka":
+            continue
+        try:
+            for offset, line in lines(found, options):
+                if offset != last + 1:
+                    problems.gap(source.path, last, offset)
+                last = offset
+                yield line
+        except (CorruptBatch, UnsupportedCodec) as error:
+            problems.complain(f"{found.where}: {error}")
+        except DecodeError as error:
+            problems.complain(str(error))
+
+
+def _title(source: DumpFile, options: DumpOptions) -> str:
+    if source.suffix == filenames.LOG:
+        return f"{'Starting offset' if options.form == 'legacy' else 'Log starting offset'}: {source.base_offset()}"
+    if source.name == BOOTSTRAP:
+        return "KRaft bootstrap snapshot"
+    offset, _, epoch = source.name.removesuffix(CHECKPOINT).partition("-")
+    if not (offset.isdecimal() and epoch.isdecimal()):
+        raise StorageFailed(f"{source.shown}: expected a name such as 00000000000000000000-0000000000{CHECKPOINT}")
+    return f"Snapshot end offset: {int(offset)}, epoch: {int(epoch)}"

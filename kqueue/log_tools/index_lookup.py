@@ -1,0 +1,67 @@
+"""Where in a segment to begin reading: the offset index as a hint, believed only where the log
+agrees.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from kqueue.log.formats.filenames import INDEX
+from kqueue.log.formats.index import ENTRY
+from kqueue.log_tools.segments import Batch, Segment
+from kqueue.storage import File
+
+
+def position_of(segment: Segment, offset: int | None) -> int:
+    """Position of a batch at or before the one that holds `offset` (None: the last), 0 where the
+    index does not help.
+
+    The file may be damaged, missing, or (of a running broker) padded with zeros: an entry counts
+    only if a sound header stands there that says the same. Raises StorageFailed.
+    """
+    if offset is not None and offset <= segment.base_offset:
+        return 0
+    try:
+        file = segment.storage.open(segment.path(INDEX))
+    except FileNotFoundError:
+        return 0
+    try:
+        count = _count(file)
+        if offset is not None:
+            relative = offset - segment.base_offset
+            count = bisect_right(range(count), relative, key=lambda number: _entry(file, number)[0])
+        if not count:
+            return 0
+        last, position = _entry(file, count - 1)
+    finally:
+        file.close()
+    return position if 0 < position < segment.size and _agrees(segment, segment.base_offset + last, position) else 0
+
+
+def log_end_of(segment: Segment) -> int:
+    """The offset after the segment's last whole batch; its base if there is none. Reads from the
+    last indexed batch on.
+    """
+    end = segment.base_offset
+    for found in segment.walk(position_of(segment, None), check=False):
+        if isinstance(found, Batch):
+            end = max(end, found.next_offset)
+    return end
+
+
+def _count(file: File) -> int:
+    """How many entries stand before the zeros at the end."""
+    return bisect_right(
+        range(file.size // ENTRY.size), False, key=lambda number: number > 0 and _entry(file, number) == (0, 0)
+    )
+
+
+def _entry(file: File, number: int) -> tuple[int, int]:
+    data = file.read_at(number * ENTRY.size, ENTRY.size)
+    relative, position = ENTRY.unpack(data) if len(data) == ENTRY.size else (0, 0)
+    return relative, position
+
+
+def _agrees(segment: Segment, last_offset: int, position: int) -> bool:
+    found = next(iter(segment.walk(position)), None)
+    return isinstance(found, Batch) and found.is_valid and found.last_offset == last_offset

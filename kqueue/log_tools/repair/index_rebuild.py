@@ -1,0 +1,147 @@
+"""What follows from a partition's batches, made anew: indexes, aborted transactions, snapshots,
+leader epochs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from itertools import pairwise
+
+from kqueue.base.errors import CorruptBatch, CorruptIndex
+from kqueue.log.formats.epochs import LeaderEpochs, encode_epochs
+from kqueue.log.formats.filenames import EPOCHS, INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, file_name
+from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.snapshots import decode_snapshot, encode_snapshot
+from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.formats.timeindex import NO_TIMESTAMP
+from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
+from kqueue.log.formats.txnindex import VERSION as TXN_VERSION
+from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.log.producers import Producers
+from kqueue.log.recovery.producer_replay import apply_batch
+from kqueue.log.scanner.header_validation import CorruptRange, ValidBatch, validated_batches
+from kqueue.records.batch import BatchHeader
+from kqueue.storage import File, Storage
+
+INTERVAL_BYTES = 4096  # index.interval.bytes is the topic's, which the files don't tell: this is its default
+
+
+class IndexRebuild:
+    """Reads a partition once, and gives the files that are `wanted` (their names) with what must
+    stand in them.
+
+    `end_offset`: where the log ends. A snapshot that can't be made, because it lies beyond the end,
+    is left out.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        folder: str,
+        bases: list[int],
+        wanted: Iterable[str],
+        log_start: int,
+        *,
+        interval_bytes: int = INTERVAL_BYTES,
+    ) -> None:
+        self.storage = storage
+        self.folder = folder
+        self.bases = bases
+        self.wanted = set(wanted)
+        self.log_start = log_start
+        self.interval_bytes = interval_bytes
+        self.files: dict[str, bytes] = {}
+        self.end_offset = bases[0] if bases else 0
+        self._producers = Producers()
+        self._epochs = LeaderEpochs()
+        self._offsets = sorted(int(name[:20]) for name in self.wanted if name.endswith(SNAPSHOT))
+
+    def run(self) -> None:
+        """Raises StorageFailed, FileNotFoundError."""
+        if self.bases:
+            self._begin(self.bases[0])
+        for base, limit in pairwise((*self.bases, None)):
+            assert base is not None
+            self._segment(base, limit)
+        self._snapshots_up_to(self.end_offset)
+        if EPOCHS in self.wanted:
+            self._epochs.truncate_from_start(self.log_start)
+            self.files[EPOCHS] = encode_epochs(self._epochs)
+
+    def _begin(self, base: int) -> None:
+        name = file_name(base, SNAPSHOT)
+        if name not in self.wanted:
+            with contextlib.suppress(FileNotFoundError, CorruptIndex):
+                self._producers = decode_snapshot(self.storage.read(f"{self.folder}/{name}"), base)
+        self._producers.end_offset = base
+
+    def _segment(self, base: int, limit: int | None) -> None:
+        file = self.storage.open(f"{self.folder}/{file_name(base, LOG)}")
+        entries = _Entries(base, self.interval_bytes)
+        aborted: list[AbortedTransaction] = []
+        for one in validated_batches(file, file.size, base, limit=limit, first=max(base, self.end_offset)):
+            if isinstance(one, CorruptRange):
+                continue  # the check that follows tells of it
+            self._snapshots_up_to(one.unit.last_offset)
+            entries.add(one)
+            ended = self._count(file, one)
+            if ended is not None:
+                aborted.append(ended)
+            self.end_offset = one.unit.last_offset + 1
+        file.close()
+        self.end_offset = max(self.end_offset, base)
+        made = {INDEX: bytes(entries.index), TIMEINDEX: entries.finish(), TXNINDEX: _transactions(aborted)}
+        for suffix, data in made.items():
+            if file_name(base, suffix) in self.wanted:
+                self.files[file_name(base, suffix)] = data
+
+    def _count(self, file: File, one: ValidBatch) -> AbortedTransaction | None:
+        unit = one.unit
+        if not isinstance(unit, BatchHeader):
+            return None
+        if unit.leader_epoch > self._epochs.latest:
+            self._epochs.assign(unit.leader_epoch, unit.base_offset)
+        with contextlib.suppress(CorruptBatch):  # a marker that nobody can read ends nothing
+            return apply_batch(self._producers, file, one.position, unit)
+        return None
+
+    def _snapshots_up_to(self, last_offset: int) -> None:
+        while self._offsets and self._offsets[0] <= last_offset:
+            self.files[file_name(self._offsets.pop(0), SNAPSHOT)] = encode_snapshot(self._producers)
+
+
+class _Entries:
+    """The two indexes of one segment."""
+
+    def __init__(self, base: int, interval_bytes: int) -> None:
+        self.base = base
+        self.interval_bytes = interval_bytes
+        self.index = bytearray()
+        self._times = bytearray()
+        self._last_entry = 0
+        self._greatest = self._indexed = NO_TIMESTAMP
+        self._greatest_offset = base
+
+    def add(self, one: ValidBatch) -> None:
+        unit = one.unit
+        if unit.max_timestamp > self._greatest:
+            self._greatest, self._greatest_offset = unit.max_timestamp, unit.last_offset
+        if one.position - self._last_entry > self.interval_bytes:
+            self.index += INDEX_ENTRY.pack(unit.last_offset - self.base, one.position)
+            self._add_time()
+            self._last_entry = one.position
+
+    def finish(self) -> bytes:
+        """The time index, with the entry that ends it."""
+        self._add_time()
+        return bytes(self._times)
+
+    def _add_time(self) -> None:
+        if self._greatest > self._indexed:
+            self._times += TIME_ENTRY.pack(self._greatest, self._greatest_offset - self.base)
+            self._indexed = self._greatest
+
+
+def _transactions(aborted: list[AbortedTransaction]) -> bytes:
+    return b"".join(TXN_ENTRY.pack(TXN_VERSION, *one) for one in aborted)

@@ -1,0 +1,165 @@
+"""Log files without the bytes that are no batches: what stays, what is lost, and the new file in
+place of the old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kqueue.base.errors import StorageFailed
+from kqueue.log.formats.epochs import LeaderEpochs
+from kqueue.log.formats.filenames import INDEX, LOG, TIMEINDEX, file_name
+from kqueue.log.scanner.header_validation import CorruptRange, HeaderFix, ValidBatch, validated_batches
+from kqueue.records.batch import stamp
+from kqueue.storage import File, Storage
+from kqueue.storage.paths import TEMPORARY_SUFFIX
+
+CHUNK_BYTES = 4 * 1024 * 1024
+
+
+class LostRange(NamedTuple):
+    """Bytes that were cut out of a log file. `first_offset`, `end_offset`: the offsets that went
+    with them at most, the end exclusive.
+
+    `end_offset` None: nobody knows how far they reached, since nothing comes after; equal to the
+    first: no offset went.
+    """
+
+    file: str
+    position: int
+    size: int
+    first_offset: int
+    end_offset: int | None
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        if self.end_offset is None:
+            what = f"what followed offset {self.first_offset - 1}"
+        elif self.end_offset <= self.first_offset:
+            what = "no offsets"
+        elif self.end_offset == self.first_offset + 1:
+            what = f"offset {self.first_offset}"
+        else:
+            what = f"offsets {self.first_offset} to {self.end_offset - 1}"
+        return f"{self.file} at position {self.position}: {what}, {self.size} bytes (expected {self.expected}, found {self.found})"
+
+
+@dataclass(slots=True)
+class LogRewrite:
+    """How a log file has to change. `kept`: (position, end) of what stays, in order; `stamped`:
+    what is put right in place, by position.
+    """
+
+    base: int
+    kept: list[tuple[int, int]] = field(default_factory=list)
+    stamped: dict[int, HeaderFix] = field(default_factory=dict)
+    lost: list[LostRange] = field(default_factory=list)
+    end_offset: int = 0
+
+    @property
+    def is_needed(self) -> bool:
+        return bool(self.lost or self.stamped)
+
+
+def plan_rewrite(
+    storage: Storage,
+    folder: str,
+    base: int,
+    limit: int | None,
+    first: int,
+    *,
+    epochs: LeaderEpochs | None = None,
+    deep: bool = False,
+) -> LogRewrite:
+    """Read a segment's log file, and say what has to go. Args: as those of `validated_batches`.
+
+    Raises StorageFailed: also where several whole batches in a row don't fit the file's name, so
+    that it is the name that must be wrong. FileNotFoundError.
+    """
+    name = f"{folder}/{file_name(base, LOG)}"
+    file = storage.open(name)
+    cut = LogRewrite(base, end_offset=first)
+    broken: list[CorruptRange] = []
+    for one in validated_batches(file, file.size, base, limit=limit, first=first, epochs=epochs, deep=deep):
+        if isinstance(one, CorruptRange) and one.stamp is None:
+            broken.append(one)
+            _check_misplaced(name, broken)
+            continue
+        if isinstance(one, ValidBatch):
+            begins = one.unit.last_offset if one.first_offset is None else one.first_offset
+            position, end, next_offset = one.position, one.position + one.unit.size, one.unit.last_offset + 1
+        else:
+            assert one.stamp is not None
+            assert one.next_offset is not None
+            begins = one.stamp.base_offset
+            cut.stamped[one.position] = one.stamp
+            position, end, next_offset = one.position, one.end, one.next_offset
+        cut.lost += _lost(name, broken, cut.end_offset, begins)
+        broken.clear()
+        _keep(cut.kept, position, end)
+        cut.end_offset = next_offset
+    cut.lost += _lost(name, broken, cut.end_offset, limit)
+    file.close()
+    return cut
+
+
+def _check_misplaced(name: str, broken: list[CorruptRange]) -> None:
+    """One batch may be damaged in its base offset; several in a row are in the wrong file, and too
+    much to throw away unasked.
+    """
+    if [one.misplaced for one in broken[-2:]] == [True, True]:
+        where, there, expected = broken[-2].position, broken[-2].found, broken[-2].expected
+        raise StorageFailed(
+            f"{name} holds offsets {there} at position {where}, where {expected} can be; rename it, or take it away"
+        )
+
+
+def _lost(name: str, broken: list[CorruptRange], first: int, end: int | None) -> Iterator[LostRange]:
+    """Several stretches in a row share the offsets that are missing; the first is told with them."""
+    for number, one in enumerate(broken):
+        start = first if number == 0 or end is None else end
+        yield LostRange(name, one.position, one.end - one.position, start, end, one.expected, one.found)
+
+
+def _keep(kept: list[tuple[int, int]], position: int, end: int) -> None:
+    if kept and kept[-1][1] == position:
+        kept[-1] = kept[-1][0], end
+    else:
+        kept.append((position, end))
+
+
+def apply_rewrite(storage: Storage, folder: str, cut: LogRewrite) -> None:
+    """Put a log file with what stays in place of the old one; its indexes are gone then.
+
+    Crash: the old file or the new one, whole; never the new one with the old one's indexes. Durable
+    on return. Raises StorageFailed.
+    """
+    name = f"{folder}/{file_name(cut.base, LOG)}"
+    old, new = storage.open(name), storage.open(name + TEMPORARY_SUFFIX, create=True)
+    new.truncate(0)
+    for position, end in cut.kept:
+        _append(old, position, end, new, cut.stamped)
+    new.sync()
+    old.close()
+    new.close()
+    for suffix in (INDEX, TIMEINDEX):
+        path = f"{folder}/{file_name(cut.base, suffix)}"
+        if storage.exists(path):
+            storage.remove(path)
+    storage.sync_folder(folder)
+    storage.rename(name + TEMPORARY_SUFFIX, name)
+    storage.sync_folder(folder)
+
+
+def _append(old: File, position: int, end: int, new: File, stamped: dict[int, HeaderFix]) -> None:
+    """Copy a stretch; where a batch is stamped anew, it begins a chunk of its own."""
+    while position < end:
+        stop = min((at for at in stamped if position < at < end), default=end)
+        data = bytearray(old.read_at(position, min(CHUNK_BYTES, stop - position)))
+        if position in stamped:
+            stamp(data, 0, *stamped[position])
+        new.append(data)
+        position += len(data)

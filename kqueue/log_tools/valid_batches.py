@@ -1,0 +1,105 @@
+"""The sound batches of a segment in order, damage told and passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from kqueue.base.errors import CorruptBatch
+from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
+from kqueue.log.recovery.damage import Damage
+from kqueue.log.scanner.resync import batch_at, next_batch
+from kqueue.log_tools.index_lookup import position_of
+from kqueue.log_tools.segments import Batch, InvalidBytes, Segment
+from kqueue.storage import File
+
+DamageReporter = Callable[[Damage], None]
+OnDamage = Literal["raise", "skip"] | Callable[[Damage], object]
+
+
+def damage_reporter(on_damage: OnDamage) -> DamageReporter:
+    """What `valid_batches` needs in order to raise CorruptBatch, to say nothing, or to tell a
+    function.
+    """
+
+    def report(damage: Damage) -> None:
+        if on_damage == "raise":
+            raise CorruptBatch(str(damage))
+        if callable(on_damage):
+            on_damage(damage)
+
+    return report
+
+
+def valid_batches(
+    segment: Segment, start_offset: int, next_base: int | None, *, check: bool, report: DamageReporter
+) -> Iterator[Batch]:
+    """The batches from the one that holds `start_offset` on.
+
+    Args:
+        next_base: where the next segment begins; None: this is the last, at whose end a broker may be writing.
+        check: compare checksums, else only headers are read.
+        report: told of each damage as it is met; if it returns, reading goes on with the next sound batch that can be found.
+    Raises: StorageFailed, FileNotFoundError; what `report` raises.
+    """
+    reader = _Reader(segment, next_base)
+    position: int | None = position_of(segment, start_offset)
+    while position is not None:
+        for found in segment.walk(position, check=check):
+            damage = reader.damage_of(found)
+            if damage is not None:
+                report(damage)
+                position = reader.resume_after(found)
+                break
+            if isinstance(found, InvalidBytes):
+                return
+            reader.expected = found.next_offset
+            if found.last_offset >= start_offset:
+                yield found
+        else:
+            return
+
+
+class _Reader:
+    """`expected`: the first offset that may come next."""
+
+    def __init__(self, segment: Segment, next_base: int | None) -> None:
+        self.segment = segment
+        self.is_last = next_base is None
+        self.limit = segment.base_offset + RELATIVE_OFFSET_MAX + 1 if next_base is None else next_base
+        self.expected = segment.base_offset
+
+    def damage_of(self, found: Batch | InvalidBytes) -> Damage | None:
+        place = self.segment.place()
+        if isinstance(found, InvalidBytes):
+            if found.is_tail and self.is_last and not self._hides_more(found):
+                return None
+            return Damage(place, found.position, found.expected, found.found)
+        if found.problem is not None:
+            return Damage(place, found.position, found.problem.expected, found.problem.found)
+        if found.base_offset < self.expected or found.last_offset >= self.limit:
+            room = self.expected < self.limit
+            within = f"offsets from {self.expected} to {self.limit - 1}" if room else f"no offset from {self.limit} on"
+            return Damage(place, found.position, within, f"{found.base_offset} to {found.last_offset}")
+        return None
+
+    def resume_after(self, found: Batch | InvalidBytes) -> int | None:
+        """Where to go on; None: nothing sound follows."""
+        file = self._open()
+        size = self.segment.size
+        if isinstance(found, Batch) and (found.end == size or batch_at(file, found.end, size) is not None):
+            return found.end
+        return next_batch(file, found.position + 1, size, after_offset=self.expected - 1)
+
+    def _hides_more(self, gap: InvalidBytes) -> bool:
+        """Whether what looks like the beginning of a batch, at the end of a file, has batches
+        behind it: then its length is damaged.
+        """
+        return (
+            not gap.is_zero
+            and next_batch(self._open(), gap.position + 1, self.segment.size, after_offset=self.expected - 1)
+            is not None
+        )
+
+    def _open(self) -> File:
+        return self.segment.storage.open(self.segment.path(), size=self.segment.size)

@@ -1,0 +1,90 @@
+"""What is wrong in a folder of log files, and what was looked at: the results of `verify`, for
+people and for programs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+ERROR = "error"
+NOTE = "note"
+PER_FILE_MAX = 20  # a file that is wrong everywhere need not fill the screen
+
+
+class Finding(NamedTuple):
+    """One thing that is not as it should be.
+
+    `file`: path below the data folder; `position`: in bytes, None: the file as a whole. `severity`:
+    ERROR: a broker would read something wrong, or could not read it. NOTE: worth knowing, and
+    harmless.
+    """
+
+    file: str
+    position: int | None
+    expected: str
+    found: str
+    severity: str = ERROR
+
+    def __str__(self) -> str:
+        where = self.file if self.position is None else f"{self.file} at position {self.position}"
+        return f"{where}: expected {self.expected}, found {self.found}"
+
+
+@dataclass(slots=True)
+class VerificationReport:
+    """What `verify` found. `folder`: where; `batches`, `records`, `bytes`: how much of log was read
+    (records as the batches count them).
+    """
+
+    folder: str
+    findings: list[Finding] = field(default_factory=list)
+    partitions: int = 0
+    segments: int = 0
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    _per_file: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity == ERROR]
+
+    @property
+    def notes(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity == NOTE]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is damaged; notes don't count."""
+        return not any(finding.severity == ERROR for finding in self.findings)
+
+    def add(self, finding: Finding) -> None:
+        """Keep a finding; of one file at most PER_FILE_MAX of a kind, the others are counted."""
+        key = finding.file, finding.severity
+        self._per_file[key] += 1
+        if self._per_file[key] <= PER_FILE_MAX:
+            self.findings.append(finding)
+
+    def close(self) -> None:
+        """Say for which files there was more to find."""
+        for (file, severity), count in sorted(self._per_file.items()):
+            if count > PER_FILE_MAX:
+                self.findings.append(
+                    Finding(file, None, "nothing else", f"{count - PER_FILE_MAX} more like these", severity)
+                )
+        self._per_file.clear()
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {
+            "folder": self.folder,
+            "sound": self.is_sound,
+            "partitions": self.partitions,
+            "segments": self.segments,
+            "batches": self.batches,
+            "records": self.records,
+            "bytes": self.bytes,
+            "findings": [finding._asdict() for finding in self.findings],
+        }
