@@ -22,11 +22,11 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from kqueue.log.formats.epochs import LeaderEpochs, encode_epochs
 from kqueue.log.formats.filenames import EPOCHS, INDEX, LOG, SNAPSHOT, TIMEINDEX, file_name
-from kqueue.log.formats.snapshots import encode_snapshot
+from kqueue.log.formats.leader_epochs import LeaderEpochCache, encode_epochs
+from kqueue.log.formats.producer_snapshot import encode_snapshot
 from kqueue.log.log import Log
-from kqueue.log.producers import Producers
+from kqueue.log.producer_state import ProducerStateManager
 from kqueue.records.batch import BATCH_OVERHEAD, CRC_START, HEADER, read_header, stamp
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
@@ -124,10 +124,10 @@ def write_log(folder: Path, shape: Shape) -> None:
                 file.seek(place * BATCH_BYTES)
                 file.write(_batch_at(template, base + place * BATCH_RECORDS, _time_of(number * shape.batches + place)))
             file.truncate(shape.segment_bytes)
-    epochs = LeaderEpochs()
+    epochs = LeaderEpochCache()
     epochs.assign(0, 0)
     (folder / EPOCHS).write_bytes(encode_epochs(epochs))
-    (folder / file_name(shape.end_offset, SNAPSHOT)).write_bytes(encode_snapshot(Producers()))
+    (folder / file_name(shape.end_offset, SNAPSHOT)).write_bytes(encode_snapshot(ProducerStateManager()))
 
 
 def _time_of(number: int) -> int:

@@ -28,7 +28,7 @@ from kqueue.broker.snapshots import Snapshot, take
 from kqueue.broker.waiting import Wait
 from kqueue.config import plugins
 from kqueue.config.listeners import ListenerConfig, parse_listeners
-from kqueue.log.manager import LogManager, Offline
+from kqueue.log.manager import LogManager, OfflineFolder
 from kqueue.metadata import MetadataStore
 from kqueue.network.advance import push
 from kqueue.network.connection_quotas import (
@@ -321,7 +321,7 @@ class Server:
             )
         return ConnectionQuotas(allowed, self.config["max.connections.per.ip"], overrides)
 
-    def _open_storages(self) -> tuple[list[Storage], list[Offline]]:
+    def _open_storages(self) -> tuple[list[Storage], list[OfflineFolder]]:
         make = plugins.storage_factory(self.config, self._objects)
         if self.config["kqueue.storage"] == "memory":
             return [make("")], []
@@ -333,7 +333,7 @@ class Server:
                     LocalStorage(folder, self._descriptors(folder)) if make is LocalStorage else make(folder)
                 )
             except StorageFailed as error:
-                offline.append(Offline(str(Path(folder).absolute()), error))
+                offline.append(OfflineFolder(str(Path(folder).absolute()), error))
         check_distinct(storages)
         warn_of_open_folders(storages)
         return storages, offline
@@ -346,7 +346,7 @@ class Server:
         )
         return descriptors
 
-    def _open_store(self, offline: Sequence[Offline], cleanup: ExitStack) -> MetadataStore:
+    def _open_store(self, offline: Sequence[OfflineFolder], cleanup: ExitStack) -> MetadataStore:
         open_store = plugins.metadata_store_factory(self.config, self._objects)
         is_sqlite = self._objects.metadata is None and plugins.metadata_store_name(self.config) == "sqlite"
         store = open_store(store_folder(self._folders(), offline) if is_sqlite else self._folders()[0])
@@ -429,7 +429,7 @@ def warn_of_open_folders(storages: Sequence[Storage]) -> None:
             )
 
 
-def store_folder(folders: Sequence[str], offline: Sequence[Offline]) -> str:
+def store_folder(folders: Sequence[str], offline: Sequence[OfflineFolder]) -> str:
     """The folder of the SQLite store: the first that has it, so that the order of `log.dirs` may
     change; else the first of all.
 

@@ -13,7 +13,7 @@ from kqueue.base.errors import KqueueError, StorageFailed
 from kqueue.base.jobs import IoJob
 from kqueue.base.tickets import Ticket
 from kqueue.broker.waiting import Wait
-from kqueue.log.folders.log_dirs import LogDir, LogDirListing
+from kqueue.log.folders.log_dirs import LogDirDescription, LogDirListing
 from kqueue.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -45,13 +45,13 @@ def _work(request: DescribeLogDirsRequest, call: Call) -> Work[DescribeLogDirsRe
     return wait_for_all(tickets, lambda: in_slices(call, _respond([ticket.result() for ticket in tickets] + offline)))
 
 
-def _list(listing: LogDirListing, call: Call) -> Ticket[LogDir]:
+def _list(listing: LogDirListing, call: Call) -> Ticket[LogDirDescription]:
     """List a data folder in a job of its own queue: there may be 100,000 folders of partitions in
     it.
     """
-    ticket: Ticket[LogDir] = Ticket()
+    ticket: Ticket[LogDirDescription] = Ticket()
 
-    def finish(found: LogDir | None, error: BaseException | None) -> None:
+    def finish(found: LogDirDescription | None, error: BaseException | None) -> None:
         if found is None:
             ticket.fail(
                 error
@@ -66,7 +66,7 @@ def _list(listing: LogDirListing, call: Call) -> Ticket[LogDir]:
     return ticket
 
 
-def _respond(folders: Iterable[LogDir]) -> Work[DescribeLogDirsResponse]:
+def _respond(folders: Iterable[LogDirDescription]) -> Work[DescribeLogDirsResponse]:
     response = DescribeLogDirsResponse()
     for folder in folders:
         result = yield from _result(folder)
@@ -82,7 +82,7 @@ def refuse(request: DescribeLogDirsRequest, version: int, error: BaseException) 
     return DescribeLogDirsResponse(results=[DescribeLogDirsResult(error_code=code_of(error))])
 
 
-def _result(folder: LogDir) -> Work[DescribeLogDirsResult]:
+def _result(folder: LogDirDescription) -> Work[DescribeLogDirsResult]:
     if folder.error is not None:
         return DescribeLogDirsResult(error_code=code_of(folder.error), log_dir=folder.place)
     return DescribeLogDirsResult(
@@ -93,7 +93,7 @@ def _result(folder: LogDir) -> Work[DescribeLogDirsResult]:
     )
 
 
-def _topics(folder: LogDir) -> Work[list[DescribeLogDirsTopic]]:
+def _topics(folder: LogDirDescription) -> Work[list[DescribeLogDirsTopic]]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for (name, index), size in sorted(folder.partitions.items()):
         yield

@@ -25,7 +25,7 @@ from kqueue.broker.partition import Partition
 from kqueue.broker.producing import intake_of
 from kqueue.broker.topics import Topic
 from kqueue.broker.waiting import Wait
-from kqueue.log.log import Appended
+from kqueue.log.log import AppendResult
 from kqueue.records.batch import BATCH_OVERHEAD
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import (
@@ -61,7 +61,7 @@ class Pending(NamedTuple):
 class Late(NamedTuple):
     """A partition whose records are still being read: nothing is appended yet."""
 
-    ticket: Ticket[Appended]
+    ticket: Ticket[AppendResult]
     partition: Partition
     answer: PartitionProduceResponse
 

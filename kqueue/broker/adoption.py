@@ -46,7 +46,7 @@ def adopt(metadata: Metadata, logs: LogManager, config: Config) -> None:
     """
     stored = metadata.get(ADOPTED_KEY)
     before = json.loads(stored) if stored is not None else {}
-    place = logs.place_of(METADATA_TOPIC, 0)
+    place = logs.location_of(METADATA_TOPIC, 0)
     mark = mark_of(*place) if place is not None else NOBODY
     if stored is not None and before.get("mark", NOBODY) == mark:
         return
@@ -84,7 +84,7 @@ def _topics_of_folders(
     taken = {}
     for topic, count in counts.items():
         id = next((found[key].topic_id for key in sorted(found) if key[0] == topic and found[key].topic_id), None)
-        taken[topic] = _record(topic, count, id or logs.new_id(), config, kafkas.get(id) if id else None)
+        taken[topic] = _record(topic, count, id or logs.new_topic_id(), config, kafkas.get(id) if id else None)
     return taken
 
 
@@ -123,7 +123,7 @@ def set_strays_aside(topics: Topics, logs: LogManager, deleted: Mapping[bytes, s
             if folder.topic_id in deleted or (folder.topic_id is None and name in deleted.values()):
                 logs.delete(name, index)
                 continue
-            aside = logs.set_aside(name, index)
+            aside = logs.rename_to_stray(name, index)
             logger.warning(
                 "folder %s belongs to no topic that the metadata store knows: set aside as %s", folder.path, aside
             )

@@ -111,7 +111,7 @@ class Broker:
             self._recover()
         self._load_groups()
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.checkpoint_recovery_points)
-        self._every("log.flush.offset.checkpoint.interval.ms", self.logs.mend_indexes)
+        self._every("log.flush.offset.checkpoint.interval.ms", self.logs.rebuild_indexes)
         self._every("producer.id.expiration.check.interval.ms", self.logs.expire_producers)
         self._every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
         self.timers.every(self.config["replica.high.watermark.checkpoint.interval.ms"], self.logs.check_locks)
@@ -125,7 +125,7 @@ class Broker:
         """
         self._stopping = True
         self._slices.finish()
-        self.logs.stop_making()
+        self.logs.stop_creating()
 
     def stop(self) -> None:
         """Flush, write the checkpoints and mark the stop as clean. No job may be under way: see
@@ -189,7 +189,7 @@ class Broker:
                 self.groups.refuse(partition.index, str(error))
 
     def _has_or_had(self, topic: str, index: int) -> bool:
-        return self.logs.has(topic, index) or self.logs.is_out_of_reach(topic, index) is not None
+        return self.logs.has(topic, index) or self.logs.unavailable_reason(topic, index) is not None
 
     def _made(self, topic: Topic, partitions: Sequence[Partition]) -> None:
         self._report_without_effect(topic)

@@ -26,7 +26,7 @@ from kqueue.broker.topics import Topic, Topics
 from kqueue.broker.waiting import Waiting
 from kqueue.groups.records import CommittedOffset
 from kqueue.log.cleaner import CompactionCandidate, LogCleaner
-from kqueue.log.dropping import Disposal
+from kqueue.log.deletion import AsyncDeleter
 from kqueue.log.log import Log, LogState
 from kqueue.log.manager import LogManager
 from kqueue.log.policies import POLICIES, Compact, Drop, LogView
@@ -46,7 +46,7 @@ def _nothing() -> None:
 
 
 class CommittedOffsets:
-    """`policies.Progress` as the group coordinator has it."""
+    """`policies.CommittedOffsets` as the group coordinator has it."""
 
     def __init__(self, offsets: Offsets) -> None:
         self._offsets = offsets
@@ -78,7 +78,7 @@ class Cleaning:
         self._waiting = waiting
         self._timers = timers
         self._clock = clock
-        self._disposal = Disposal(jobs, timers, clock, logs.save_log_starts)
+        self._disposal = AsyncDeleter(jobs, timers, clock, logs.save_log_starts)
         self._told: dict[Key, set[str]] = {}
         self._round: deque[Partition] = deque()
         self._slices = Slices(timers, clock)
@@ -135,7 +135,7 @@ class Cleaning:
                 return
             self.drop_below_start(partition, topic)
             for policy, drop in self._plans(partition, topic, Drop):
-                if drop.first is None:
+                if drop.before_delete is None:
                     self._drop(partition, topic, drop)
                 else:
                     self.handovers.begin(partition, topic, policy, drop)
@@ -155,7 +155,7 @@ class Cleaning:
         key, log, high = (topic.name, partition.index), partition.log, partition.readable_end
         if drop.roll_active and log.offline is None and log.end_offset <= min(drop.before_offset, high):
             partition.roll()
-        start = log.start_without(min(drop.before_offset, high))
+        start = log.start_after_deletion(min(drop.before_offset, high))
         if start is None:
             done()
             return
@@ -168,7 +168,7 @@ class Cleaning:
 
         def save() -> None:
             if log.state is not LogState.OFFLINE and start <= log.readable_end:
-                log.intend_start(start)
+                log.announce_start(start)
                 self._logs.save_log_starts(key, saved)
             else:
                 done()
@@ -176,13 +176,13 @@ class Cleaning:
         partition.after_flush(start, save)
 
     def _drop_now(self, partition: Partition, topic: Topic, drop: Drop, start: int) -> None:
-        dropped = partition.log.drop_before(start, high_watermark=partition.high_watermark, why=drop.why)
+        dropped = partition.log.delete_before(start, high_watermark=partition.high_watermark, why=drop.why)
         if dropped is not None:
             logger.info(
                 "%s-%d: dropped %d segments, offsets %d to %d, %d bytes: %s",
                 topic.name, partition.index, dropped.count, dropped.base_offset, dropped.end_offset - 1, dropped.size, drop.why,
             )  # fmt: skip
-            self._disposal.dispose((topic.name, partition.index), dropped, topic.config["file.delete.delay.ms"])
+            self._disposal.delete_segments((topic.name, partition.index), dropped, topic.config["file.delete.delay.ms"])
             self._waiting.wake(partition)
 
     # --- compacting
@@ -291,5 +291,5 @@ def _check(plan: object) -> None:
         raise PluginError(f"expected Drop, Compact or None, found {plan!r}")
     if isinstance(plan, Compact) and not isinstance(plan.upto_offset, (int, type(None))):
         raise PluginError(f"expected an offset or None as upto_offset, found {plan.upto_offset!r}")
-    if isinstance(plan, Drop) and not (plan.first is None or callable(plan.first)):
-        raise PluginError(f"expected a function or None as first, found {plan.first!r}")
+    if isinstance(plan, Drop) and not (plan.before_delete is None or callable(plan.before_delete)):
+        raise PluginError(f"expected a function or None as before_delete, found {plan.before_delete!r}")

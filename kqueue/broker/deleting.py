@@ -85,7 +85,7 @@ class RecordDeletion:
             self._waiting.wake(ticket)
 
         if log.state is not LogState.OFFLINE and before <= log.readable_end:
-            log.intend_start(before)
+            log.announce_start(before)
             self._logs.save_log_starts((topic.name, partition.index), saved)
         else:
             saved(log.offline)

@@ -12,7 +12,7 @@ from kqueue.base.errors import KqueueError, OffsetOutOfRange, TooManyOpenFiles, 
 from kqueue.broker.fetch_sessions import Key, Wanted
 from kqueue.broker.partition import Partition, PartitionRead
 from kqueue.broker.topics import Topics
-from kqueue.log.log import Fetched
+from kqueue.log.log import ReadResult
 from kqueue.log.recovery.read_verification import VerificationTask
 
 REGIONS_MAX = 64
@@ -96,7 +96,7 @@ class Harvest(NamedTuple):
         """Those that are unchecked give nothing this time."""
         for one in self.unchecked:
             if one.read is not None:
-                one.read = one.read._replace(fetched=Fetched(None, one.wanted.offset, 0, 0))
+                one.read = one.read._replace(fetched=ReadResult(None, one.wanted.offset, 0, 0))
 
     def fail_unchecked(self, failed: Mapping[Key, KqueueError]) -> None:
         """Those of them that could not be checked give an error."""

@@ -1,4 +1,4 @@
-"""Work that a cleanup policy wants done before segments go (`policies.Drop.first`): begun, kept
+"""Work that a cleanup policy wants done before segments go (`policies.Drop.before_delete`): begun, kept
 apart from compaction, and followed by the drop of exactly those segments that it was given.
 
 The order: the segments are flushed, so that no power cut gives their offsets to other records; the
@@ -21,7 +21,7 @@ from kqueue.broker.partition import Partition
 from kqueue.broker.topics import Topic
 from kqueue.log.log import Log
 from kqueue.log.policies import Drop, SegmentView
-from kqueue.log.sealed import FirstTask, SealedSegments
+from kqueue.log.sealed_segments import PreDeleteTask, SealedSegments
 from kqueue.log.segment import Segment
 
 logger = logging.getLogger("kqueue.broker")
@@ -111,7 +111,7 @@ class Handovers:
             self._told = {(told, policy): what for (told, policy), what in self._told.items() if told != key}
 
     def begin(self, partition: Partition, topic: Topic, policy: str, drop: Drop) -> None:
-        """Have `drop.first` done, and then the drop; where there is no room, when there is.
+        """Have `drop.before_delete` done, and then the drop; where there is no room, when there is.
 
         Args: policy: its name, for people. Raises StorageFailed, CorruptData.
         """
@@ -138,8 +138,8 @@ class Handovers:
         if work.partition.deleted or work.log.offline is not None:
             self._end(work)
             return
-        first, storage = work.drop.first, work.log.storage
-        assert first is not None, "it was asked for"
+        before_delete, storage = work.drop.before_delete, work.log.storage
+        assert before_delete is not None, "it was asked for"
         segments = SealedSegments(
             topic=work.topic.name,
             partition=work.partition.index,
@@ -154,7 +154,7 @@ class Handovers:
         name = f"{work.policy}: {work.log.folder}, offsets {segments.start_offset} to {segments.end_offset - 1}"
         logger.info("%s works on %s-%d, offsets %d to %d, %d bytes", work.policy, segments.topic, segments.partition,
                     segments.start_offset, segments.end_offset - 1, segments.size)  # fmt: skip
-        task = FirstTask(first, segments)
+        task = PreDeleteTask(before_delete, segments)
         self._jobs.submit(
             CpuJob(name, task, lambda _, error: self._done(work, error), shared=storage.opener is not None)
         )

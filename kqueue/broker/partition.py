@@ -25,7 +25,7 @@ from kqueue.base.steps import Steps
 from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timer
 from kqueue.broker.long_work import InOrder, LongWork
-from kqueue.log.log import Appended, Fetched, Log
+from kqueue.log.log import AppendResult, Log, ReadResult
 from kqueue.log.recovery.read_verification import VerificationTask
 from kqueue.records.batch import BatchHeader
 
@@ -66,7 +66,7 @@ class PartitionRead(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    fetched: Fetched
+    fetched: ReadResult
 
 
 class Partition:
@@ -129,7 +129,7 @@ class Partition:
             log.on_flushed = self._flushed
             log.defers_rolls = self._host.flush_before_visible or self._host.flush_by_policy
             if not self._host.verify_reads:
-                log.serve_unchecked()
+                log.disable_verification()
             # what a single replica found on its disk when it opened is all there is, and it is
             # flushed
             self._high_watermark = log.end_offset
@@ -173,7 +173,7 @@ class Partition:
         found = f"{self._topic}-{self.index} is led in epoch {self.leader_epoch}, the request names {epoch}"
         raise FencedLeaderEpoch(found) if epoch < self.leader_epoch else UnknownLeaderEpoch(found)
 
-    def append(self, batch: memoryview, header: BatchHeader, *, client: bool = True) -> Appended:
+    def append(self, batch: memoryview, header: BatchHeader, *, client: bool = True) -> AppendResult:
         """Append one checked batch; offsets and leader epoch are written into `batch`.
 
         Durability: in memory and page cache on return; see the module for when it is safe,
@@ -191,7 +191,7 @@ class Partition:
                 self._flush_by_policy(log)
         return appended
 
-    def append_later(self, steps: Steps[Appended], size: int) -> Ticket[Appended]:
+    def append_later(self, steps: Steps[AppendResult], size: int) -> Ticket[AppendResult]:
         """Have an append made by `steps`, after all others that were put off; the ticket is settled
         and woken at its end.
 
@@ -245,7 +245,7 @@ class Partition:
         if job is not None:
             self._host.jobs.submit(job)
 
-    def read_now(self, offset: int, max_bytes: int) -> Fetched:
+    def read_now(self, offset: int, max_bytes: int) -> ReadResult:
         """`read` up to the high watermark, checked where that is needed. Blocks. Raises as `read`."""
         while True:
             fetched = self.read(offset, max_bytes).fetched
@@ -271,7 +271,7 @@ class Partition:
         """End the active segment, at once or after the flush that it has to wait for. Raises
         StorageFailed.
         """
-        if not self.log.roll_soon():
+        if not self.log.roll_if_ready():
             self.flush()
 
     def after_flush(self, offset: int, call: Callable[[], None]) -> None:
@@ -344,7 +344,7 @@ class Partition:
             self._flush_soon()
         if log.roll_due and log.offline is None:
             with contextlib.suppress(StorageFailed):  # the next append meets it too
-                log.roll_soon()
+                log.roll_if_ready()
         if self._after_flush:
             self._call_after_flush()
 

@@ -13,7 +13,7 @@ from kqueue.base.settings import TopicConfig
 from kqueue.base.steps import Steps, run_steps
 from kqueue.base.tickets import Ticket
 from kqueue.broker.partition import Partition
-from kqueue.log.log import Appended
+from kqueue.log.log import AppendResult
 from kqueue.records.any_format import up_convert_steps
 from kqueue.records.batch import TRANSACTIONAL, BatchHeader, decompressed, read_header
 from kqueue.records.batch_validation import (
@@ -66,7 +66,7 @@ class Intake:
 
     def append(
         self, partition: Partition, records: memoryview | None, *, now_ms: int, produce_version: int
-    ) -> Appended | Ticket[Appended]:
+    ) -> AppendResult | Ticket[AppendResult]:
         """Append what one Produce request brought for one partition; offsets are written into
         `records`.
 
@@ -101,18 +101,22 @@ class Intake:
                     raise unreadable(error) from None
         return self._append_later(partition, records, now_ms, produce_version)
 
-    def append_now(self, partition: Partition, records: memoryview, *, now_ms: int, produce_version: int) -> Appended:
+    def append_now(
+        self, partition: Partition, records: memoryview, *, now_ms: int, produce_version: int
+    ) -> AppendResult:
         """`append`, however long it takes."""
         return run_steps(self._steps(partition, records, now_ms, produce_version))
 
     def _append_later(
         self, partition: Partition, records: memoryview, now_ms: int, produce_version: int
-    ) -> Ticket[Appended]:
+    ) -> Ticket[AppendResult]:
         # the buffer is another request's once this one was handled
         copy = memoryview(bytearray(records))
         return partition.append_later(self._steps(partition, copy, now_ms, produce_version), len(copy))
 
-    def _steps(self, partition: Partition, records: memoryview, now_ms: int, produce_version: int) -> Steps[Appended]:
+    def _steps(
+        self, partition: Partition, records: memoryview, now_ms: int, produce_version: int
+    ) -> Steps[AppendResult]:
         if produce_version >= PRODUCE_VERSION_BATCHES:
             return partition.append(*(yield from self._check(records, now_ms, produce_version)))
         rules = self.rules

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from kqueue.base.clock import SystemClock
 from kqueue.base.errors import CorruptIndex, SnapshotRefused, StorageFailed
 from kqueue.base.names import parse_partition_folder
-from kqueue.log.copying import CHUNK_BYTES
 from kqueue.log.formats import checkpoints
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS
+from kqueue.log.log_copier import CHUNK_BYTES
 from kqueue.metadata.sqlite import FILE_NAME, SqliteStore
 from kqueue.metadata.store import MetadataStore
 from kqueue.storage import LocalStorage, Storage

@@ -21,7 +21,7 @@ from kqueue.base.settings import Config, TopicConfig
 from kqueue.log.compaction import swap_files
 from kqueue.log.compaction.compaction_task import CompactionTask
 from kqueue.log.compaction.model import CompactionConfig, CompactionResult, SegmentGroup, SegmentSource
-from kqueue.log.dropping import Disposal, remove_files
+from kqueue.log.deletion import AsyncDeleter, remove_files
 from kqueue.log.formats.filenames import CLEANED, LOG, SEGMENT_SUFFIXES, SWAP, file_name
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
@@ -31,7 +31,7 @@ from kqueue.log.segment import Segment
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
-Key = tuple[str, int]
+TopicPartition = tuple[str, int]
 RETRY_MS = 600_000  # after a failure that another try may not meet: a full disk
 PROCESS_DEATH_RETRY_MS = (15_000, 60_000)  # after the first deaths of the process in a row; after the next one RETRY_MS
 
@@ -45,7 +45,7 @@ class CompactionCandidate:
     afterwards.
     """
 
-    key: Key
+    key: TopicPartition
     log: Log
     upto: int
     first_dirty: int
@@ -69,20 +69,20 @@ class LogCleaner:
     damaged, else for ten minutes.
     """
 
-    def __init__(self, config: Config, logs: LogManager, jobs: Jobs, disposal: Disposal, clock: Clock) -> None:
+    def __init__(self, config: Config, logs: LogManager, jobs: Jobs, disposal: AsyncDeleter, clock: Clock) -> None:
         self._config = config
         self.logs = logs
         self.jobs = jobs
         self.disposal = disposal
         self._clock = clock
-        self._busy: dict[Key, _CompactionRun] = {}
-        self._not_before: dict[Key, float] = {}  # monotonic ms
-        self._deaths: Counter[Key] = Counter()  # of the process that compacts the log, in a row
+        self._busy: dict[TopicPartition, _CompactionRun] = {}
+        self._not_before: dict[TopicPartition, float] = {}  # monotonic ms
+        self._deaths: Counter[TopicPartition] = Counter()  # of the process that compacts the log, in a row
         self._stopped = False
-        self.uncleanable: dict[Key, str] = {}
+        self.uncleanable: dict[TopicPartition, str] = {}
         self.on_idle: Callable[[], None] | None = None
 
-    def is_busy(self, key: Key) -> bool:
+    def is_busy(self, key: TopicPartition) -> bool:
         """Whether the partition is being compacted: its segments are not to be dropped meanwhile."""
         return key in self._busy
 
@@ -91,7 +91,7 @@ class LogCleaner:
         """How many more compactions may begin now."""
         return int(self._config["log.cleaner.threads"]) - len(self._busy)
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: TopicPartition) -> None:
         """The partition is gone; another one of the same name has a start of its own."""
         self.uncleanable.pop(key, None)
         self._not_before.pop(key, None)
@@ -311,7 +311,7 @@ class _CompactionRun:
         if error is not None:
             self._end(error)
             return
-        self._cleaner.disposal.remove_later(self._storage, paths, self._log.config.file_delete_delay_ms)
+        self._cleaner.disposal.remove_files_later(self._storage, paths, self._log.config.file_delete_delay_ms)
         self._next()
 
     def _checkpoint(self) -> None:

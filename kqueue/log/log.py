@@ -33,22 +33,22 @@ from kqueue.base.jobs import IoJob
 from kqueue.base.steps import run_steps
 from kqueue.log.compaction.model import SegmentGroup
 from kqueue.log.config import LogConfig
-from kqueue.log.dropping import Dropped, remove_folder
-from kqueue.log.flushing import Flusher
-from kqueue.log.formats.epochs import EpochEnd
-from kqueue.log.formats.snapshots import SnapshotFiles
-from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.log.deletion import DeletedSegments, remove_folder
+from kqueue.log.flusher import Flusher
+from kqueue.log.formats.leader_epochs import EpochEndOffset
+from kqueue.log.formats.producer_snapshot import ProducerSnapshotFiles
+from kqueue.log.formats.transaction_index import AbortedTxn
+from kqueue.log.log_segments import LogSegments
 from kqueue.log.policies import SegmentView
 from kqueue.log.producer_limit import ProducerLimit
-from kqueue.log.producers import LastBatch, Marker
-from kqueue.log.reading import Fetched, Look, Place, Reader, TimeFound
+from kqueue.log.producer_state import BatchMetadata, EndTransactionMarker
+from kqueue.log.reader import LogPosition, LogReader, ReadResult, SteppedLookup, TimestampAndOffset
 from kqueue.log.recovery import log_loader
 from kqueue.log.recovery.damage import Damage, report_damage
 from kqueue.log.recovery.producer_replay import load_producers, replay
 from kqueue.log.recovery.read_verification import Done, VerificationResult, VerificationTask
-from kqueue.log.results import Appended, SegmentInfo
+from kqueue.log.results import AppendResult, SegmentInfo
 from kqueue.log.segment import Segment
-from kqueue.log.segments import Segments
 from kqueue.records.batch import ABORT, BatchHeader, iter_records, set_log_append_time, stamp
 from kqueue.storage import Storage
 
@@ -64,10 +64,10 @@ class LogState(enum.Enum):
     OFFLINE = "offline"
 
 
-class Space(Protocol):
+class DiskSpaceGuard(Protocol):
     """The room on the disk as a log sees it; see `folders.disk_space`."""
 
-    bytes_to_look: int
+    bytes_until_refresh: int
     refusal: DiskFull | None
 
     def check(self) -> None: ...
@@ -92,10 +92,36 @@ class Log:
     """
 
     __slots__ = (
-        "_active", "_clock", "_flusher", "_jitter_ms", "_list", "_producer_expiration_ms", "_producer_limit", "_reader", "_rng",
-        "_segments", "_snapshots", "_storage", "config", "damage", "defers_rolls", "end_offset", "epochs", "flush_refused",
-        "folder", "offline", "on_flushed", "on_offline", "on_truncate", "producers", "roll_due", "space", "start_intended",
-        "start_offset", "state", "topic_id",
+        "_active",
+        "_clock",
+        "_flusher",
+        "_jitter_ms",
+        "_list",
+        "_producer_expiration_ms",
+        "_producer_limit",
+        "_reader",
+        "_rng",
+        "_segments",
+        "_snapshots",
+        "_storage",
+        "config",
+        "damage",
+        "defers_rolls",
+        "end_offset",
+        "epochs",
+        "flush_refused",
+        "folder",
+        "offline",
+        "on_flushed",
+        "on_offline",
+        "on_truncate",
+        "pending_start_offset",
+        "producers",
+        "roll_due",
+        "space",
+        "start_offset",
+        "state",
+        "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -114,7 +140,7 @@ class Log:
         self.config = config
         self.folder = folder
         self.topic_id = topic_id
-        self.start_offset = self.start_intended = loaded.start_offset
+        self.start_offset = self.pending_start_offset = loaded.start_offset
         self.end_offset = loaded.end_offset
         self.epochs = loaded.epochs
         self.producers = loaded.producers
@@ -122,7 +148,7 @@ class Log:
         self.state = LogState.ONLINE
         self.offline: StorageFailed | None = None
         self.flush_refused = False
-        self.space: Space | None = None
+        self.space: DiskSpaceGuard | None = None
         self._producer_limit: ProducerLimit | None = None
         self.defers_rolls = self.roll_due = False
         self.on_flushed: Callable[[], None] | None = None
@@ -134,9 +160,9 @@ class Log:
         self._producer_expiration_ms = producer_expiration_ms
         self._segments = loaded.segments
         self._active = loaded.segments[-1]
-        self._snapshots = SnapshotFiles(storage, folder, loaded.snapshots)
-        self._reader = Reader(loaded.segments)
-        self._list = Segments(storage, folder, loaded.segments, self._reader, self._snapshots)
+        self._snapshots = ProducerSnapshotFiles(storage, folder, loaded.snapshots)
+        self._reader = LogReader(loaded.segments)
+        self._list = LogSegments(storage, folder, loaded.segments, self._reader, self._snapshots)
         self._flusher = Flusher(storage, folder, loaded.end_offset)
         self._jitter_ms = self._draw_jitter()
 
@@ -182,7 +208,7 @@ class Log:
             rng=rng,
         )
         if loaded.end_offset == loaded.start_offset == log._active.base:
-            log._flusher.names_changed(parent=True)
+            log._flusher.folder_changed(parent=True)
         log._flusher.add(*(storage.open(f"{folder}/{name}") for name in files_to_sync))
         return log
 
@@ -193,7 +219,7 @@ class Log:
 
     def append(
         self, buf: bytearray | memoryview, header: BatchHeader, *, leader_epoch: int, client: bool = True
-    ) -> Appended:
+    ) -> AppendResult:
         """Append one batch of magic 2; offsets, leader epoch and (where the topic stamps times) the
         time are written into `buf`.
 
@@ -213,7 +239,9 @@ class Log:
         space = self.space
         if space is not None and space.refusal is not None and client:
             space.check()
-        marker = Marker.of(next(iter_records(buf))) if header.producer_id >= 0 and header.is_control else None
+        marker = (
+            EndTransactionMarker.of(next(iter_records(buf))) if header.producer_id >= 0 and header.is_control else None
+        )
         offset = self.end_offset
         stamp(buf, 0, offset, leader_epoch)
         append_time_ms = -1
@@ -232,10 +260,10 @@ class Log:
             self._fail(error)
             raise
         if space is not None:
-            space.bytes_to_look -= len(buf)
-            if space.bytes_to_look < 0:
+            space.bytes_until_refresh -= len(buf)
+            if space.bytes_until_refresh < 0:
                 space.look()
-        return Appended(offset, last_offset, append_time_ms, self.start_offset, False, last_offset + 1)
+        return AppendResult(offset, last_offset, append_time_ms, self.start_offset, False, last_offset + 1)
 
     def _write(
         self,
@@ -243,7 +271,7 @@ class Log:
         header: BatchHeader,
         last_offset: int,
         leader_epoch: int,
-        marker: Marker | None,
+        marker: EndTransactionMarker | None,
     ) -> None:
         config = self.config
         active = self._active
@@ -267,15 +295,17 @@ class Log:
                 self._note_aborted(aborted)
         self.end_offset = last_offset + 1
 
-    def _note_aborted(self, aborted: AbortedTransaction) -> None:
+    def _note_aborted(self, aborted: AbortedTxn) -> None:
         try:
             self._active.txnindex.append(aborted)
         except DiskFull as error:  # readers would get the aborted records of the marker that is written already
             raise StorageFailed(f"an aborted transaction can't be indexed: {error}") from error
 
-    def _repeated(self, batch: LastBatch) -> Appended:
+    def _repeated(self, batch: BatchMetadata) -> AppendResult:
         append_time_ms = batch.timestamp if self.config.log_append_time else -1
-        return Appended(batch.first_offset, batch.last_offset, append_time_ms, self.start_offset, True, self.end_offset)
+        return AppendResult(
+            batch.first_offset, batch.last_offset, append_time_ms, self.start_offset, True, self.end_offset
+        )
 
     @property
     def active(self) -> Segment:
@@ -285,9 +315,9 @@ class Log:
     @property
     def _may_roll(self) -> bool:
         """Whether a segment could begin now without waiting for the disk."""
-        return not self.defers_rolls or self._flusher.may_begin_segment
+        return not self.defers_rolls or self._flusher.can_roll
 
-    def roll_soon(self) -> bool:
+    def roll_if_ready(self) -> bool:
         """`roll`; False: that has to wait for a flush, after which this is to be called again
         (`roll_due`).
         """
@@ -317,13 +347,13 @@ class Log:
 
     def _roll(self) -> None:
         old = self._active
-        self._flusher.before_new_name()
+        self._flusher.sync_sealed()
         old.seal()
         old.modified_ms(self._clock.wall_ms())
         self._take_snapshot()
         new = Segment.make(self._storage, self.folder, self.end_offset, self._clock.wall_ms())
         self._flusher.add(*old.files())
-        self._flusher.names_changed()
+        self._flusher.folder_changed()
         self._segments.append(new)
         self._active = new
         self.roll_due = False
@@ -333,7 +363,7 @@ class Log:
         file = self._snapshots.take(self.producers, self.end_offset, {segment.base for segment in self._segments})
         if file is not None:
             self._flusher.add(file)
-            self._flusher.names_changed()
+            self._flusher.folder_changed()
 
     def _draw_jitter(self) -> int:
         jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
@@ -341,7 +371,7 @@ class Log:
 
     # --- reading
 
-    def read(self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True) -> Fetched:
+    def read(self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True) -> ReadResult:
         """Whole batches from the one that holds `offset` on, as many as fit `max_bytes`, none that
         reaches `end_offset` (exclusive).
 
@@ -373,7 +403,7 @@ class Log:
             raise self.offline
         return max(self.flushed_offset, self.start_offset)
 
-    def serve_unchecked(self) -> None:
+    def disable_verification(self) -> None:
         """From now on no read says that something is to be checked before it is served."""
         self._reader.verifies = False
 
@@ -396,7 +426,7 @@ class Log:
     def _found_damaged(self, damages: list[Damage]) -> None:
         report_damage(damages, self.damage, self._storage.location, self.folder)
 
-    def offset_for_time(self, timestamp: int, end_offset: int) -> TimeFound | None:
+    def offset_for_time(self, timestamp: int, end_offset: int) -> TimestampAndOffset | None:
         """The first record (by offset) below `end_offset` whose time is `timestamp` or later; None:
         there is none.
 
@@ -404,11 +434,11 @@ class Log:
         """
         return run_steps(self.offset_for_time_steps(timestamp, end_offset))
 
-    def offset_for_time_steps(self, timestamp: int, end_offset: int) -> Look[TimeFound | None]:
+    def offset_for_time_steps(self, timestamp: int, end_offset: int) -> SteppedLookup[TimestampAndOffset | None]:
         """`offset_for_time` in steps, between which the log may change."""
         return self._reader.offset_for_time(timestamp, self.start_offset, end_offset, self.epochs)
 
-    def latest_timestamp(self, end_offset: int | None = None) -> TimeFound | None:
+    def latest_timestamp(self, end_offset: int | None = None) -> TimestampAndOffset | None:
         """The record below `end_offset` (None: the log's end) with the greatest time, the first of
         them; None: none has a time.
 
@@ -417,14 +447,14 @@ class Log:
         """
         return run_steps(self.latest_timestamp_steps(end_offset))
 
-    def latest_timestamp_steps(self, end_offset: int | None = None) -> Look[TimeFound | None]:
+    def latest_timestamp_steps(self, end_offset: int | None = None) -> SteppedLookup[TimestampAndOffset | None]:
         """`latest_timestamp` in steps, between which the log may change."""
         end = self.end_offset if end_offset is None else min(end_offset, self.end_offset)
         return self._reader.latest_timestamp(self.start_offset, end, self.epochs)
 
-    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """Where the largest epoch that is not above `epoch` ends; (-1, -1): unknown. See
-        `LeaderEpochs.end_offset_for`.
+        `LeaderEpochCache.end_offset_for`.
         """
         return self.epochs.end_offset_for(epoch, self.end_offset)
 
@@ -449,7 +479,7 @@ class Log:
         """
         return max(min(self.producers.first_unstable(high_watermark), high_watermark), self.start_offset)
 
-    def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+    def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
         """The aborted transactions that reach into the offsets from `start_offset` to `end_offset`
         (exclusive), in order of their ends.
 
@@ -537,20 +567,20 @@ class Log:
             raise OffsetOutOfRange(f"{self.folder}: the log can't start at {offset}, it ends at {self.end_offset}")
         if offset > self.start_offset:
             self.start_offset = offset
-            self.intend_start(offset)
+            self.announce_start(offset)
             self.epochs.truncate_from_start(offset)
 
-    def intend_start(self, offset: int) -> None:
+    def announce_start(self, offset: int) -> None:
         """`advance_start` is to come, to `offset`; what is checkpointed in the meantime says so
         already.
         """
-        self.start_intended = max(self.start_intended, offset)
+        self.pending_start_offset = max(self.pending_start_offset, offset)
 
-    def start_without(self, offset: int) -> int | None:
-        """Where the log would start after `drop_before(offset)`; None: that would drop nothing."""
-        return self._list.start_without(offset) if self.state is not LogState.OFFLINE else None
+    def start_after_deletion(self, offset: int) -> int | None:
+        """Where the log would start after `delete_before(offset)`; None: that would drop nothing."""
+        return self._list.start_after_deletion(offset) if self.state is not LogState.OFFLINE else None
 
-    def drop_before(self, offset: int, *, high_watermark: int, why: str) -> Dropped | None:
+    def delete_before(self, offset: int, *, high_watermark: int, why: str) -> DeletedSegments | None:
         """Let go of the sealed segments that end at or below both offsets; the log starts after
         them.
 
@@ -559,7 +589,7 @@ class Log:
         checkpoint was written since. Touches no file, and never blocks.
         """
         is_offline = self.state is LogState.OFFLINE
-        dropped = None if is_offline else self._list.drop_below(min(offset, high_watermark, self.readable_end), why)
+        dropped = None if is_offline else self._list.delete_below(min(offset, high_watermark, self.readable_end), why)
         self.advance_start(self.first_base)
         return dropped
 
@@ -632,7 +662,7 @@ class Log:
         job = self._flusher.job(self.end_offset, self._active.log, self.epochs, self._flushed)
         if job is not None:
             # the high watermark will be there next
-            self._reader.hint(self.end_offset, Place(self._active, self._active.size, self.end_offset))
+            self._reader.hint(self.end_offset, LogPosition(self._active, self._active.size, self.end_offset))
         return job
 
     def _flushed(self, error: BaseException | None) -> None:
@@ -710,4 +740,4 @@ class Log:
             segment.close()
 
 
-__all__ = ["Appended", "Fetched", "Log", "SegmentInfo", "TimeFound", "remove_folder"]
+__all__ = ["AppendResult", "Log", "ReadResult", "SegmentInfo", "TimestampAndOffset", "remove_folder"]

@@ -18,15 +18,15 @@ from kqueue.base.errors import FolderLost, StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import Jobs
 from kqueue.base.names import random_uuid, uuid_text
 from kqueue.log.config import LogConfig
-from kqueue.log.copying import Copy
+from kqueue.log.folders.checkpoint_file import Done
 from kqueue.log.folders.data_folder import DataFolder, is_meant
-from kqueue.log.folders.data_folders import DataFolders, Offline, has_batches
-from kqueue.log.folders.folder_work import Found, Key
-from kqueue.log.folders.log_dirs import LogDir, LogDirListing
-from kqueue.log.folders.saving import Done
+from kqueue.log.folders.data_folders import DataFolders, OfflineFolder, has_batches
+from kqueue.log.folders.log_dirs import LogDirDescription, LogDirListing
+from kqueue.log.folders.partition_folders import PartitionFolder, TopicPartition
 from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kqueue.log.formats.filenames import PARTITION_METADATA
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log
+from kqueue.log.log_copier import LogCopier
 from kqueue.log.producer_limit import ProducerLimit
 from kqueue.log.recovery.index_rebuild_job import start_index_rebuild
 from kqueue.storage import Storage
@@ -60,7 +60,7 @@ class LogManager:
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
         producer_ids_max: int = PRODUCER_IDS_MAX_DEFAULT,
         jobs: Jobs | None = None,
-        offline: Sequence[Offline] = (),
+        offline: Sequence[OfflineFolder] = (),
         reserve_bytes: int = 0,
     ) -> None:
         assert storages or offline, "a broker needs a data folder"
@@ -70,9 +70,9 @@ class LogManager:
         self._jobs = jobs
         self._producer_expiration_ms = producer_expiration_ms
         self._producer_limit = ProducerLimit(producer_ids_max)
-        self._logs: dict[Key, Log] = {}
+        self._logs: dict[TopicPartition, Log] = {}
         self._failed: dict[
-            DataFolder, dict[Key, Log]
+            DataFolder, dict[TopicPartition, Log]
         ] = {}  # the open logs that have gone offline; others may be in it still
         self._closed = False
         self._folders = DataFolders(
@@ -95,7 +95,7 @@ class LogManager:
         }
 
     @property
-    def offline(self) -> list[Offline]:
+    def offline(self) -> list[OfflineFolder]:
         """The data folders that can't be used, and why."""
         return self._folders.offline
 
@@ -106,11 +106,11 @@ class LogManager:
         """
         return any(not folder.clean for folder in self._folders)
 
-    def new_id(self) -> bytes:
+    def new_topic_id(self) -> bytes:
         """A random id for a topic."""
         return random_uuid(self._rng)
 
-    def found(self) -> dict[Key, Found]:
+    def found(self) -> dict[TopicPartition, PartitionFolder]:
         """Every partition that has a folder, opened or not."""
         return {key: found for folder in self._folders for key, found in folder.found.items()}
 
@@ -131,7 +131,7 @@ class LogManager:
         except (StorageFailed, FileNotFoundError):
             return True
 
-    def place_of(self, topic: str, partition: int) -> tuple[Storage, str] | None:
+    def location_of(self, topic: str, partition: int) -> tuple[Storage, str] | None:
         """Where the partition's folder is: in which storage, under which path; None: there is none."""
         folder = self._folder_of((topic, partition))
         return (folder.storage, folder.found[topic, partition].path) if folder is not None else None
@@ -141,7 +141,7 @@ class LogManager:
         partition.
         """
         return max(
-            (folder.newest_epoch(found) for folder in self._folders for found in folder.found.values()), default=-1
+            (folder.latest_epoch(found) for folder in self._folders for found in folder.found.values()), default=-1
         )
 
     def checkpointed_high_watermark(self, topic: str, partition: int) -> int | None:
@@ -163,18 +163,18 @@ class LogManager:
         if self._jobs is None:
             self._make((topic, partition), topic_id)
         else:
-            self._folders.make_soon((topic, partition), topic_id, self._is_impaired)
+            self._folders.create_later((topic, partition), topic_id, self._is_impaired)
 
-    def stop_making(self) -> None:
+    def stop_creating(self) -> None:
         """Make no more folders in jobs; each is made when its partition is first opened."""
         for folder in self._folders:
-            folder.stop_making()
+            folder.stop_creating()
 
     def expect(self, topic: str, partition: int) -> None:
         """A partition is new to the broker, and its folder will be made when it is first opened."""
         self._folders.is_new((topic, partition))
 
-    def is_out_of_reach(self, topic: str, partition: int) -> StorageFailed | None:
+    def unavailable_reason(self, topic: str, partition: int) -> StorageFailed | None:
         """Why the partition can't be opened, as far as that is known without trying; None: it can."""
         try:
             self._folders.check((topic, partition))
@@ -182,7 +182,7 @@ class LogManager:
             return error
         return None
 
-    def _make(self, key: Key, topic_id: bytes) -> DataFolder:
+    def _make(self, key: TopicPartition, topic_id: bytes) -> DataFolder:
         return self._folders.make(key, topic_id, self._is_impaired)
 
     def _is_impaired(self, folder: DataFolder) -> bool:
@@ -217,7 +217,7 @@ class LogManager:
         self._unrecovered.discard(key)
         return log
 
-    def _find_and_open(self, key: Key, topic_id: bytes, config: LogConfig) -> Log:
+    def _find_and_open(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
         folder = self._folders.of(key) or self._settled(key) or self._make(key, topic_id)
         if folder.lost is not None:
             raise folder.lost
@@ -233,11 +233,13 @@ class LogManager:
             )
         return self._open(folder, key, found, topic_id, config)
 
-    def _settled(self, key: Key) -> DataFolder | None:
+    def _settled(self, key: TopicPartition) -> DataFolder | None:
         self._folders.settle(key)
         return self._folders.of(key)
 
-    def _open(self, folder: DataFolder, key: Key, found: Found, topic_id: bytes, config: LogConfig) -> Log:
+    def _open(
+        self, folder: DataFolder, key: TopicPartition, found: PartitionFolder, topic_id: bytes, config: LogConfig
+    ) -> Log:
         log = Log.open(
             folder.storage,
             found.path,
@@ -285,7 +287,7 @@ class LogManager:
         if self.on_removed is not None:
             self.on_removed()
 
-    def set_aside(self, topic: str, partition: int) -> str:
+    def rename_to_stray(self, topic: str, partition: int) -> str:
         """Rename a folder that nobody knows to ``…-stray``, out of the way of a new one; returns
         the new path.
 
@@ -299,14 +301,14 @@ class LogManager:
             log.abandon()
         return folder.rename(key, FOLDER_STRAY, random_uuid(self._rng).hex())
 
-    def _forget(self, key: Key) -> Log | None:
+    def _forget(self, key: TopicPartition) -> Log | None:
         self._unrecovered.discard(key)
         log = self._logs.pop(key, None)
         if log is not None:
             self._producer_limit.unwatch(log.producers)
         return log
 
-    def _folder_of(self, key: Key) -> DataFolder | None:
+    def _folder_of(self, key: TopicPartition) -> DataFolder | None:
         return self._folders.of(key)
 
     # --- checkpoints
@@ -324,7 +326,7 @@ class LogManager:
             for name in (RECOVERY_POINTS, LOG_STARTS):
                 folder.save(name, self._told(folder, name))
 
-    def mend_indexes(self) -> Iterator[None]:
+    def rebuild_indexes(self) -> Iterator[None]:
         """Make the indexes anew that reads found wrong, in jobs; see `mending`. One step per open
         log.
         """
@@ -368,7 +370,7 @@ class LogManager:
         for folder in self._folders:
             folder.save(HIGH_WATERMARKS, self._told(folder, HIGH_WATERMARKS))
 
-    def save_recovery_point(self, key: Key, done: Done) -> None:
+    def save_recovery_point(self, key: TopicPartition, done: Done) -> None:
         """Write how far the partition's log is flushed, in a job.
 
         `done(error or None)` is called on the owner thread once the file has it, or could not be
@@ -381,7 +383,7 @@ class LogManager:
         else:
             folder.save(RECOVERY_POINTS, self._told(folder, RECOVERY_POINTS, done))
 
-    def save_log_starts(self, key: Key, done: Done) -> None:
+    def save_log_starts(self, key: TopicPartition, done: Done) -> None:
         """Write where the partition's log starts, in a job; `done` as in `save_recovery_point`.
 
         Crash: old or new; once `done(None)` is called the start that the log has now is never
@@ -401,14 +403,14 @@ class LogManager:
         # a log start above the recovery point would not be believed
         folder.save(RECOVERY_POINTS, self._told(folder, RECOVERY_POINTS, then))
 
-    def cleaner_offset(self, key: Key) -> int | None:
+    def cleaner_offset(self, key: TopicPartition) -> int | None:
         """The first offset of the partition that compaction has not seen, as checkpointed; None: it
         was never compacted.
         """
         folder = self._folder_of(key)
         return folder.cleaner_offsets.get(key) if folder is not None else None
 
-    def save_cleaner_offset(self, key: Key, offset: int | None, done: Done) -> None:
+    def save_cleaner_offset(self, key: TopicPartition, offset: int | None, done: Done) -> None:
         """Write how far a partition is compacted (None: not at all), in a job; `done` as in
         `save_recovery_point`.
 
@@ -442,33 +444,35 @@ class LogManager:
 
         return tell
 
-    def _note_offsets(self, key: Key) -> DataFolder | None:
+    def _note_offsets(self, key: TopicPartition) -> DataFolder | None:
         """Note what the checkpoints are to say of a partition; returns its folder."""
         folder, log = self._folder_of(key), self._logs.get(key)
         if folder is not None and log is not None:
             # what lies below the log start need not be whole any more
-            folder.recovery_points[key] = max(log.flushed_offset, log.start_intended)
-            if log.start_intended > 0:
+            folder.recovery_points[key] = max(log.flushed_offset, log.pending_start_offset)
+            if log.pending_start_offset > 0:
                 # also where the first segment begins there: the files before it may not be gone for
                 # good
-                folder.log_starts[key] = log.start_intended
+                folder.log_starts[key] = log.pending_start_offset
             else:
                 folder.log_starts.pop(key, None)
         return folder
 
-    def _lower_recovery_point(self, folder: DataFolder, key: Key, offset: int) -> None:
+    def _lower_recovery_point(self, folder: DataFolder, key: TopicPartition, offset: int) -> None:
         if folder.recovery_points.get(key, 0) > offset:
             folder.recovery_points[key] = offset
             folder.save_now(RECOVERY_POINTS)
 
-    def list_log_dirs(self, wanted: Container[Key] | None = None) -> tuple[list[LogDirListing], list[LogDir]]:
+    def list_log_dirs(
+        self, wanted: Container[TopicPartition] | None = None
+    ) -> tuple[list[LogDirListing], list[LogDirDescription]]:
         """The data folders that serve, to be listed in jobs, and those that are offline. `wanted`:
         partitions to tell of; None: all.
         """
-        offline = [LogDir(place, None, error, None, None, {}) for place, error in self._folders.offline]
+        offline = [LogDirDescription(place, None, error, None, None, {}) for place, error in self._folders.offline]
         return [LogDirListing(folder, self._logs, wanted) for folder in self._folders], offline
 
-    def log_dirs(self) -> list[LogDir]:
+    def log_dirs(self) -> list[LogDirDescription]:
         """All data folders, those that serve first. Lists the folder of every partition that is not
         open. Blocks.
         """
@@ -490,7 +494,7 @@ class LogManager:
             raise StorageFailed(
                 f"data folder {self.offline[0].place} is offline: its partitions would be missing in a copy"
             )
-        copy = Copy(target)
+        copy = LogCopier(target)
         for folder in self._folders:
             copy.add(folder, self._logs, self._unrecovered)
         copy.finish(next(iter(self._folders)).properties, self._clock, self._broker_epoch)
@@ -539,4 +543,4 @@ class LogManager:
         return clean
 
 
-__all__ = ["Found", "LogDir", "LogManager", "Offline"]
+__all__ = ["LogDirDescription", "LogManager", "OfflineFolder", "PartitionFolder"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from kqueue.log.producers import Producers
+from kqueue.log.producer_state import ProducerStateManager
 
 logger = logging.getLogger("kqueue.log")
 SHARE = 100
@@ -21,12 +21,12 @@ class ProducerLimit:
 
     def __init__(self, ids_max: int) -> None:
         self._ids_max = ids_max
-        self._watched: dict[Producers, None] = {}
+        self._watched: dict[ProducerStateManager, None] = {}
         self._forgotten = 0
         self._next_line = 1
         self.count = 0
 
-    def watch(self, producers: Producers) -> None:
+    def watch(self, producers: ProducerStateManager) -> None:
         """Count these, and what they add and forget from now on."""
         self._watched[producers] = None
         self.count += len(producers)
@@ -34,7 +34,7 @@ class ProducerLimit:
         producers.on_change = self._changed
         self._keep_within()
 
-    def unwatch(self, producers: Producers) -> None:
+    def unwatch(self, producers: ProducerStateManager) -> None:
         """The log is closed; harmless if it was not watched."""
         if producers in self._watched:
             producers.on_change = None

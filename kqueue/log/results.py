@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Appended(NamedTuple):
+class AppendResult(NamedTuple):
     """Where a batch went. `log_append_time_ms` -1 unless the topic stamps times; `next_offset` is
     the log's end after it.
 

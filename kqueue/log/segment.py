@@ -17,11 +17,11 @@ from typing import NamedTuple
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptBatch, CorruptIndex, DiskFull, StorageFailed, StorageUnavailable
 from kqueue.log.formats.filenames import INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
-from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
-from kqueue.log.formats.index import RELATIVE_OFFSET_MAX, IndexEntry, OffsetIndex
-from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.formats.timeindex import NO_TIMESTAMP, TimeEntry, TimeIndex
-from kqueue.log.formats.txnindex import TransactionIndex
+from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.offset_index import RELATIVE_OFFSET_MAX, IndexEntry, OffsetIndex
+from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
+from kqueue.log.formats.time_index import NO_TIMESTAMP, TimeEntry, TimeIndex
+from kqueue.log.formats.transaction_index import TransactionIndex
 from kqueue.log.policies import SegmentView
 from kqueue.log.recovery.read_verification import DamagedBatch, SegmentVerification, scan_undamaged
 from kqueue.log.scanner.batch_scanner import Unit, first_offset, scan
@@ -35,7 +35,7 @@ _UNREAD = -(2**63) - 1  # of a timestamp that stands in a file and was not read 
 logger = logging.getLogger("kqueue.log")
 
 
-class Found(NamedTuple):
+class LocatedBatch(NamedTuple):
     """Where a batch stands."""
 
     position: int
@@ -46,14 +46,30 @@ class Segment:
     """One segment. `base`: its first offset; `size`: bytes in its log; `created_ms`: wall clock
     when this object was made.
 
-    `found_size`: bytes up to there were in the file already, and are
+    `unverified_size`: bytes up to there were in the file already, and are
     not known to be right (see `verifying`); 0: all are.
     """
 
     __slots__ = (
-        "_checks", "_folder", "_is_astray", "_max_timestamp", "_max_timestamp_offset", "_modified_ms", "_modified_size",
-        "_rolling_timestamp", "_storage", "_unindexed", "base", "created_ms",
-        "found_size", "index", "indexes_full", "log", "size", "timeindex", "txnindex",
+        "_checks",
+        "_folder",
+        "_index_mismatch",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "_modified_ms",
+        "_modified_size",
+        "_rolling_timestamp",
+        "_storage",
+        "_unindexed",
+        "base",
+        "created_ms",
+        "index",
+        "indexes_full",
+        "log",
+        "size",
+        "timeindex",
+        "txnindex",
+        "unverified_size",
     )  # fmt: skip
 
     def __init__(
@@ -87,11 +103,11 @@ class Segment:
         self.index = OffsetIndex(storage, path(INDEX), base, create=create, size=size(INDEX))
         self.timeindex = TimeIndex(storage, path(TIMEINDEX), base, create=create, size=size(TIMEINDEX))
         self.txnindex = TransactionIndex(storage, path(TXNINDEX), exists=size(TXNINDEX) is not None)
-        self.size = self.found_size = self._modified_size = self.log.size
+        self.size = self.unverified_size = self._modified_size = self.log.size
         self._modified_ms: int | None = None  # when it had `_modified_size` bytes first; None: not asked yet
         self.indexes_full = False
         self._checks: SegmentVerification | None = None
-        self._is_astray = False
+        self._index_mismatch = False
         self._unindexed = 0
         self._max_timestamp = _UNREAD
         self._max_timestamp_offset = base
@@ -186,7 +202,7 @@ class Segment:
         wrong = [
             found for entries in (self.index.entries, self.timeindex.entries) if (found := entries.unload()) is not None
         ]
-        if wrong and not self._is_astray:
+        if wrong and not self._index_mismatch:
             logger.error("%r: %s; its indexes have been written again", self, "; ".join(wrong))
 
     def finish_timeindex(self) -> None:
@@ -196,7 +212,7 @@ class Segment:
         try:
             self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
         except CorruptIndex as error:
-            self._note_astray(error)
+            self._note_index_mismatch(error)
             self.timeindex.restart()
             self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
 
@@ -209,7 +225,7 @@ class Segment:
             self._unindexed = 0
             self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
         except CorruptIndex as error:
-            self._note_astray(error)
+            self._note_index_mismatch(error)
             self.index.entries.restart(INDEX_ENTRY.pack(last_offset - self.base, position))
             self._unindexed = 0
             self.timeindex.restart()
@@ -227,7 +243,7 @@ class Segment:
 
     # --- reading
 
-    def find(self, offset: int) -> Found | None:
+    def find(self, offset: int) -> LocatedBatch | None:
         """The batch that holds `offset`, or the first one after it; None: all batches lie before
         it.
 
@@ -242,7 +258,7 @@ class Segment:
                 return self._find_from(entry, offset)
             except CorruptIndex as error:
                 # an index may be damaged where nothing else is; the log alone decides
-                self._note_astray(error)
+                self._note_index_mismatch(error)
         raise AssertionError("the last entry is the segment's start, which no index gives")
 
     def _entries_before(self, offset: int) -> Iterator[IndexEntry]:
@@ -257,13 +273,13 @@ class Segment:
                 if 0 < entry.position < self.size:
                     yield entry
                 else:
-                    self._note_astray(_misled(entry, f"{self.size} bytes"))
+                    self._note_index_mismatch(_misled(entry, f"{self.size} bytes"))
                 offset = entry.offset - 1
         except CorruptIndex as error:
-            self._note_astray(error)
+            self._note_index_mismatch(error)
         yield IndexEntry(self.base, 0)
 
-    def _find_from(self, entry: IndexEntry, offset: int) -> Found | None:
+    def _find_from(self, entry: IndexEntry, offset: int) -> LocatedBatch | None:
         """Raises CorruptIndex: the entry does not fit the log. CorruptBatch: the log is damaged."""
         is_named = entry.position > 0
         try:
@@ -272,24 +288,24 @@ class Segment:
                     raise _misled(entry, str(unit.last_offset))
                 is_named = False
                 if unit.last_offset >= offset:
-                    return Found(position, unit)
+                    return LocatedBatch(position, unit)
         except CorruptBatch as error:
             raise _misled(entry, str(error)) if is_named else error from None
         if is_named:
             raise _misled(entry, "none")
         return None
 
-    def _note_astray(self, error: CorruptIndex) -> None:
-        if not self._is_astray:
+    def _note_index_mismatch(self, error: CorruptIndex) -> None:
+        if not self._index_mismatch:
             logger.error("%r: the index leads astray (%s), reading from further back", self, error)
-            self._is_astray = True
+            self._index_mismatch = True
 
-    def at(self, position: int) -> Found | None:
+    def at(self, position: int) -> LocatedBatch | None:
         """The batch that begins at `position`; None: the segment ends there. Raises CorruptBatch,
         StorageFailed.
         """
         for found in self._scan(position, self.size):
-            return Found(*found)
+            return LocatedBatch(*found)
         return None
 
     def _scan(self, start: int, end: int, chunk_bytes: int | None = SEARCH_CHUNK_BYTES) -> Iterator[tuple[int, Unit]]:
@@ -311,7 +327,7 @@ class Segment:
                 if entry.position > position:
                     return self._cut_from(entry, limit, end)
             except CorruptIndex as error:
-                self._note_astray(error)
+                self._note_index_mismatch(error)
         return self._cut_from(IndexEntry(self.base, position), limit, end, is_named=False)
 
     def _cut_from(self, entry: IndexEntry, limit: int, end: int, *, is_named: bool = True) -> tuple[int, int]:
@@ -373,7 +389,7 @@ class Segment:
         """Let its bytes count as written at this time."""
         self._modified_ms, self._modified_size = modified_ms, self.size
 
-    def since(self, timestamp: int, start_offset: int) -> Iterator[Found | None]:
+    def since(self, timestamp: int, start_offset: int) -> Iterator[LocatedBatch | None]:
         """The batches from the one that holds `start_offset` on that have a record at `timestamp`
         or later, in order of offset.
 
@@ -388,7 +404,7 @@ class Segment:
                 start_offset = entry.offset
         for number, (position, unit) in enumerate(self._scan(self.anchor(start_offset), self.size, None), 1):
             if unit.max_timestamp >= timestamp and unit.last_offset >= start_offset:
-                yield Found(position, unit)
+                yield LocatedBatch(position, unit)
             elif not number % STEP_BATCHES:
                 yield None
 
@@ -399,7 +415,7 @@ class Segment:
         try:
             return self.timeindex.lookup(timestamp)
         except CorruptIndex as error:
-            self._note_astray(error)
+            self._note_index_mismatch(error)
             return TimeEntry(NO_TIMESTAMP, self.base)
 
     # --- what is known of the bytes that were found
@@ -409,7 +425,7 @@ class Segment:
         """What is known of the bytes that the file had when it was opened."""
         if self._checks is None:
             self._checks = SegmentVerification(
-                f"{self._folder}/{file_name(self.base, LOG)}", self.base, self.found_size
+                f"{self._folder}/{file_name(self.base, LOG)}", self.base, self.unverified_size
             )
         return self._checks
 
@@ -424,11 +440,11 @@ class Segment:
                     return entry.position
         return 0
 
-    def trust(self) -> None:
+    def mark_verified(self) -> None:
         """All bytes are known to be right: whoever wrote the file has checked them, or they all
         were checked since.
         """
-        self.found_size = 0
+        self.unverified_size = 0
         self._checks = None
 
     # --- changing what is there
@@ -450,7 +466,7 @@ class Segment:
         self.txnindex.truncate_to(offset)
         self.log.truncate(found.position)
         self.size = found.position
-        self.found_size = min(self.found_size, self.size)
+        self.unverified_size = min(self.unverified_size, self.size)
         self._checks = None
         for file in self.files():
             file.sync()
@@ -482,13 +498,13 @@ class Segment:
         return end_offset
 
     @property
-    def is_astray(self) -> bool:
+    def index_mismatch(self) -> bool:
         """Whether a look-up found that the index does not fit the log; reads do without it then."""
-        return self._is_astray
+        return self._index_mismatch
 
-    def is_mended(self) -> None:
+    def mark_indexes_rebuilt(self) -> None:
         """The indexes were made anew."""
-        self._is_astray = False
+        self._index_mismatch = False
 
     def replace_indexes(self, index: bytes, times: bytes) -> None:
         """Take over indexes that were made by reading the whole log file, after it was cut to whole
@@ -496,7 +512,7 @@ class Segment:
         """
         self.index.entries.replace(index)
         self.timeindex.replace(times)
-        self.size = self.found_size = self.log.size
+        self.size = self.unverified_size = self.log.size
         self._rolling_timestamp = _UNREAD
         self.read_tail()
 
@@ -525,7 +541,7 @@ class Segment:
         found = self.find(entry.offset)
         if found is not None and found.unit.max_timestamp == entry.timestamp:
             return True
-        self._note_astray(
+        self._note_index_mismatch(
             CorruptIndex(f"expected a batch with offset {entry.offset} and time {entry.timestamp}, found {found}")
         )
         return False
@@ -537,7 +553,7 @@ class Segment:
         except CorruptBatch:
             is_right = True  # what it names is damaged: nothing says that the time is wrong
         except CorruptIndex as error:
-            self._note_astray(error)
+            self._note_index_mismatch(error)
             is_right = False
         if not is_right:
             last = self._greatest_time()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from kqueue.log.formats.filenames import INDEX
-from kqueue.log.formats.index import ENTRY
+from kqueue.log.formats.offset_index import ENTRY
 from kqueue.log_tools.segments import Batch, Segment
 from kqueue.storage import File
 

@@ -74,7 +74,7 @@ class InvalidBytes(NamedTuple):
 
 
 class ReadableBatch(Protocol):
-    """What has records: a `Batch`, which says what each of these is, or one of `kqueue.log.sealed`."""
+    """What has records: a `Batch`, which says what each of these is, or one of `kqueue.log.sealed_segments`."""
 
     @property
     def unit(self) -> Unit: ...

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
+from kqueue.log.formats.offset_index import RELATIVE_OFFSET_MAX
 from kqueue.log.recovery.damage import Damage
 from kqueue.log.scanner.resync import batch_at, next_batch
 from kqueue.log_tools.index_lookup import position_of

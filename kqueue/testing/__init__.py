@@ -21,22 +21,22 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from kqueue.testing.broker_faults import faults
-    from kqueue.testing.codecs import check_codec
-    from kqueue.testing.metadata_stores import check_metadata_store
-    from kqueue.testing.partitioners import check_partitioner
-    from kqueue.testing.policies import check_cleanup_policy
-    from kqueue.testing.sealed import sealed_segments
-    from kqueue.testing.storages import check_storage
+    from kqueue.testing.codec_checks import check_codec
+    from kqueue.testing.fault_injection import faults
+    from kqueue.testing.metadata_store_checks import check_metadata_store
+    from kqueue.testing.partitioner_checks import check_partitioner
+    from kqueue.testing.policy_checks import check_cleanup_policy
+    from kqueue.testing.segment_fixtures import sealed_segments
+    from kqueue.testing.storage_checks import check_storage
 
 _MODULES = {
-    "check_cleanup_policy": "policies",
-    "check_codec": "codecs",
-    "check_metadata_store": "metadata_stores",
-    "check_partitioner": "partitioners",
-    "check_storage": "storages",
-    "faults": "broker_faults",
-    "sealed_segments": "sealed",
+    "check_cleanup_policy": "policy_checks",
+    "check_codec": "codec_checks",
+    "check_metadata_store": "metadata_store_checks",
+    "check_partitioner": "partitioner_checks",
+    "check_storage": "storage_checks",
+    "faults": "fault_injection",
+    "sealed_segments": "segment_fixtures",
 }
 
 

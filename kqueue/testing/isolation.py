@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from kqueue.base.registry import import_object
-from kqueue.testing.checking import Checks, Failure, first_failure, name_in, sentence, where
+from kqueue.testing.contract_checks import Checks, ContractFailure, first_failure, name_in, sentence, where
 
 START_LIMIT_S = 60.0
 LOAD_LIMIT_S = 10.0
@@ -45,7 +45,7 @@ _FATAL = re.compile(r"^Fatal Python error: .*\n\n", re.MULTILINE)
 _HERE = str(Path(__file__).parent) + os.sep
 
 
-def hold_against(
+def check_contract(
     checks: Checks, plugin: object, options: Mapping[str, Any], *, time_limit_s: float, isolated: bool
 ) -> None:
     """Try all promises of `checks` with `plugin`, an object or the ``module:object`` path of one.
@@ -227,7 +227,7 @@ class _Journal:
 
     def __init__(self) -> None:
         self.name = self.check = self.asked = ""
-        self.failure: Failure | None = None
+        self.failure: ContractFailure | None = None
         self.ended = False
 
     @classmethod
@@ -239,7 +239,7 @@ class _Journal:
             except ValueError:  # it died while it wrote
                 break
             if kind == "failed":
-                notes.failure = Failure(*value)
+                notes.failure = ContractFailure(*value)
             elif kind == "ended":
                 notes.ended = True
             elif kind in ("name", "check", "asked"):
@@ -277,14 +277,14 @@ def main() -> None:
 
 def _load_and_try(
     checks: Checks, options: dict[str, Any], folder: Path, sent: bytes, note: Any, printed: _Printed, limit_s: float
-) -> Failure | None:
+) -> ContractFailure | None:
     try:
         plugin = pickle.loads(sent)
         if isinstance(plugin, str):
             plugin = import_object(plugin, checks.noun)
     except BaseException as error:
         cause = error.__cause__ or error
-        return Failure("it can be loaded", f"{type(error).__name__}: {error}\n{where(cause)}".rstrip())
+        return ContractFailure("it can be loaded", f"{type(error).__name__}: {error}\n{where(cause)}".rstrip())
     note("name", name_in(checks, plugin))
     printed.take()  # what a module prints while it is imported may be somebody else's
     faulthandler.dump_traceback_later(limit_s, exit=True)

@@ -18,7 +18,7 @@ import pytest
 
 if TYPE_CHECKING:
     from kqueue.embedded import Broker
-    from kqueue.testing.broker_faults import Faults
+    from kqueue.testing.fault_injection import Faults
 
 TOPIC_MARK = "kafka_topic"
 TOPIC_NAME_MAX = 100
@@ -141,7 +141,7 @@ def kafka_faults(kafka_broker: Broker) -> Iterator[Faults]:
     """Faults on `kafka_broker`, all taken back when the test ends: ``kafka_faults.fail("Produce",
     times=3)``.
     """
-    from kqueue.testing.broker_faults import faults
+    from kqueue.testing.fault_injection import faults
 
     with faults(kafka_broker) as made:
         yield made

@@ -19,8 +19,8 @@ from kqueue.log.manager import LogManager
 from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.store import MetadataStore
 from kqueue.storage import MemoryStorage, Storage
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.jobs import SteppedJobs
+from kqueue.testing.manual_clock import ManualClock
+from kqueue.testing.stepped_jobs import SteppedJobs
 
 T = TypeVar("T")
 CATALOG = Catalog(broker_config.SETTINGS)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.log.policies import Cleanup, Drop, LogView, Progress
+from kqueue.log.policies import Cleanup, CommittedOffsets, Drop, LogView
 from kqueue.metadata.memory import MemoryStore
 from kqueue.records.codecs import Buffer, Levels
 from kqueue.records.codecs.gzip import GzipCodec
@@ -100,7 +100,7 @@ class NeverPolicy:
 
     name = "never"
 
-    def plan(self, log: LogView, groups: Progress, config: object, now_ms: int) -> Cleanup | None:
+    def plan(self, log: LogView, groups: CommittedOffsets, config: object, now_ms: int) -> Cleanup | None:
         return Drop(0, "never") if log.start_offset < 0 else None
 
 

@@ -19,7 +19,7 @@ from kqueue.log.config import LogConfig
 from kqueue.log.manager import LogManager
 from kqueue.log_tools.rows import Row
 from kqueue.storage import LocalStorage
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append
 
 ROOT = Path(__file__).parents[2]

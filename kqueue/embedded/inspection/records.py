@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.base.errors import CorruptBatch, KqueueError
 from kqueue.embedded.inspection.broker_calls import RunOnBroker, appended_visible
-from kqueue.log.formats.txnindex import AbortedTransaction
-from kqueue.log.reading import Fetched
+from kqueue.log.formats.transaction_index import AbortedTxn
+from kqueue.log.reader import ReadResult
 from kqueue.log_tools.segments import Batch, InvalidBytes, walk
 from kqueue.records.batch import BatchHeader
 from kqueue.storage.memory import MemoryFile
@@ -65,7 +65,7 @@ class FetchedBatches(NamedTuple):
 
     data: bytes
     next_offset: int
-    aborted: list[AbortedTransaction]
+    aborted: list[AbortedTxn]
     limit_bytes: int
 
 
@@ -118,7 +118,7 @@ def _ask_portion(ask: RunOnBroker, topic: str, index: int, offset: int, *, read_
     return ask(read)
 
 
-async def _read_checked(partition: Partition, offset: int, *, read_committed: bool) -> Fetched:
+async def _read_checked(partition: Partition, offset: int, *, read_committed: bool) -> ReadResult:
     """Read; what was not compared with its checksums since the start is, in a job, as for a client."""
     while True:
         fetched = partition.read(offset, PORTION_BYTES, read_committed=read_committed).fetched
@@ -149,7 +149,7 @@ def _records(topic: str, index: int, portion: FetchedBatches, start: int, end: i
                 yield Record(topic, index, found.offset, timestamp, found.key, found.value, found.headers)
 
 
-def _is_aborted(batch: Batch, aborted: list[AbortedTransaction]) -> bool:
+def _is_aborted(batch: Batch, aborted: list[AbortedTxn]) -> bool:
     header = batch.unit
     if not isinstance(header, BatchHeader) or not header.is_transactional:
         return False

@@ -24,7 +24,7 @@ from kqueue.log.compaction.segment_rewriter import SegmentRewriter
 from kqueue.log.compaction.swap_files import discard
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.filenames import CLEANED, TXNINDEX, file_name
-from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.storage import Storage
 
 
@@ -99,7 +99,7 @@ class _Cleaning:
                 sizes[entry.name] = entry.size
         return sizes
 
-    def _retention(self, aborted: list[AbortedTransaction]) -> RetentionRules:
+    def _retention(self, aborted: list[AbortedTxn]) -> RetentionRules:
         task = self.task
         loops = engine(task.engine, sum(source.size for source in task.sources))
         offset_map = None

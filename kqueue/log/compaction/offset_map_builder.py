@@ -12,8 +12,8 @@ from kqueue.log.compaction.retention import TransactionTracker
 from kqueue.log.compaction.segment_reader import BatchSlice, BulkRead, SegmentReader
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.filenames import LOG, TXNINDEX, file_name, parse_file_name
-from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
-from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
+from kqueue.log.formats.transaction_index import ENTRY as TXN_ENTRY
+from kqueue.log.formats.transaction_index import AbortedTxn, decode_aborted
 from kqueue.records.batch import BatchHeader, decode_control
 from kqueue.records.record import decode_records
 from kqueue.storage import Storage
@@ -21,7 +21,7 @@ from kqueue.storage import Storage
 
 def read_aborted(
     storage: Storage, folder: str, sources: Sequence[SegmentSource], sizes: Mapping[str, int]
-) -> list[AbortedTransaction]:
+) -> list[AbortedTxn]:
     """The aborted transactions that reach into these segments: from their indexes, and from those
     of later segments.
 
@@ -32,7 +32,7 @@ def read_aborted(
     if not sources:
         return []
     upto = sources[-1].end_offset
-    found: list[AbortedTransaction] = []
+    found: list[AbortedTxn] = []
     for source in sources:
         name = file_name(source.base, TXNINDEX)
         if source.has_txnindex or name in sizes:
@@ -54,7 +54,7 @@ def build_map(
     sources: Sequence[SegmentSource],
     first_dirty: int,
     config: CompactionConfig,
-    aborted: Sequence[AbortedTransaction],
+    aborted: Sequence[AbortedTxn],
     engine: CompactionEngine,
     throttle: Throttle,
     stats: CleanerStats,

@@ -24,7 +24,7 @@ from kqueue.log.compaction.engine import CompactionEngine
 from kqueue.log.compaction.model import RecordFilter
 from kqueue.log.compaction.offset_map import OffsetMap
 from kqueue.log.compaction.python_engine import NOTHING, RetainedRecords, pick
-from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.records.batch import ABORT, COMMIT, BatchHeader, Record, decode_control
 from kqueue.records.record import decode_records
 
@@ -35,7 +35,7 @@ class EndedTransaction(NamedTuple):
     """
 
     is_needed: bool
-    aborted: AbortedTransaction | None = None
+    aborted: AbortedTxn | None = None
 
 
 class TransactionTracker:
@@ -44,9 +44,9 @@ class TransactionTracker:
     Args: aborted: all aborted transactions that reach into these batches.
     """
 
-    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+    def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
         self._waiting = deque(sorted(aborted, key=lambda one: one.first_offset))
-        self._aborted: dict[int, AbortedTransaction] = {}
+        self._aborted: dict[int, AbortedTxn] = {}
         self._met: set[int] = set()  # producer ids that have batches in the transaction under way
 
     def is_aborted(self, header: BatchHeader) -> bool:
@@ -70,7 +70,7 @@ class TransactionTracker:
         self._met.discard(header.producer_id)
         return EndedTransaction(is_needed, aborted if is_needed and kind == ABORT else None)
 
-    def _at(self, header: BatchHeader) -> AbortedTransaction | None:
+    def _at(self, header: BatchHeader) -> AbortedTxn | None:
         while self._waiting and self._waiting[0].first_offset <= header.last_offset:
             begun = self._waiting.popleft()
             self._aborted[begun.producer_id] = begun
@@ -87,7 +87,7 @@ class BatchRetentionResult(NamedTuple):
 
     kept: RetainedRecords
     horizon_ms: int | None = None
-    aborted: AbortedTransaction | None = None
+    aborted: AbortedTxn | None = None
 
 
 DROPPED = BatchRetentionResult(NOTHING)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kqueue.log.compaction.model import CompactionConfig, SegmentSource
 from kqueue.log.formats.filenames import INDEX, TIMEINDEX, file_name
-from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
+from kqueue.log.formats.offset_index import RELATIVE_OFFSET_MAX
 
 
 def group_sources(

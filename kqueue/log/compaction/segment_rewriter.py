@@ -23,13 +23,13 @@ from kqueue.log.compaction.retention import RetentionRules
 from kqueue.log.compaction.segment_reader import BatchSlice, BulkRead, SegmentReader
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.filenames import CLEANED, INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
-from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
-from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
-from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.formats.timeindex import NO_TIMESTAMP
-from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
-from kqueue.log.formats.txnindex import VERSION as TXN_VERSION
-from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.offset_index import RELATIVE_OFFSET_MAX
+from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
+from kqueue.log.formats.time_index import NO_TIMESTAMP
+from kqueue.log.formats.transaction_index import ENTRY as TXN_ENTRY
+from kqueue.log.formats.transaction_index import VERSION as TXN_VERSION
+from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.scanner.batch_scanner import Unit
 from kqueue.records.any_format import LegacyEntry, encode_set
 from kqueue.records.batch import (
@@ -110,7 +110,7 @@ class SegmentWriter:
             self._times += TIME_ENTRY.pack(self._max_timestamp, self._max_timestamp_offset - self.base)
             self._indexed_timestamp = self._max_timestamp
 
-    def add_aborted(self, aborted: AbortedTransaction) -> None:
+    def add_aborted(self, aborted: AbortedTxn) -> None:
         """An aborted transaction whose marker was added."""
         self._aborted += TXN_ENTRY.pack(TXN_VERSION, *aborted)
 

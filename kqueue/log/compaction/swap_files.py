@@ -37,10 +37,10 @@ from kqueue.log.formats.filenames import (
     file_name,
     parse_file_name,
 )
-from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
-from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
-from kqueue.log.formats.txnindex import VERSION as TXN_VERSION
-from kqueue.log.formats.txnindex import decode_aborted
+from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.transaction_index import ENTRY as TXN_ENTRY
+from kqueue.log.formats.transaction_index import VERSION as TXN_VERSION
+from kqueue.log.formats.transaction_index import decode_aborted
 from kqueue.log.scanner.batch_scanner import scan
 from kqueue.records.batch import BatchHeader
 from kqueue.storage import Storage

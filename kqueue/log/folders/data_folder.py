@@ -12,17 +12,17 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptIndex, FolderLost, StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import parse_partition_folder, parse_uuid, partition_folder, random_uuid, uuid_text
+from kqueue.log.folders.checkpoint_file import CheckpointFile, Done, all_of, run_or_submit
 from kqueue.log.folders.disk_space import DiskSpace
-from kqueue.log.folders.folder_work import (
-    FolderMaker,
-    FolderRemover,
-    Found,
-    Key,
-    Removal,
+from kqueue.log.folders.partition_folders import (
+    PartitionFolder,
+    PartitionFolderCreator,
+    PartitionFolderRemover,
+    PendingRemoval,
+    TopicPartition,
     make_partition_folder,
     write_topic_id,
 )
-from kqueue.log.folders.saving import CheckpointFile, Done, all_of, run_or_submit
 from kqueue.log.formats import checkpoints
 from kqueue.log.formats.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -35,8 +35,8 @@ from kqueue.log.formats.checkpoints import (
     RECOVERY_POINTS,
     Offsets,
 )
-from kqueue.log.formats.epochs import UNKNOWN, decode_epochs
 from kqueue.log.formats.filenames import EPOCHS, FOLDER_DELETED, PARTITION_METADATA
+from kqueue.log.formats.leader_epochs import UNKNOWN, decode_epochs
 from kqueue.log.log import Log, remove_folder
 from kqueue.storage import Storage
 
@@ -86,12 +86,12 @@ class DataFolder:
                 name: CheckpointFile(storage, name, jobs, checkpoints.encode_offsets, self.space.make_room)
                 for name in OFFSET_CHECKPOINTS
             }
-            self.found: dict[Key, Found] = {}
-            self.new: set[Key] = set()
-            self._stale: set[Key] = set()
+            self.found: dict[TopicPartition, PartitionFolder] = {}
+            self.new: set[TopicPartition] = set()
+            self._stale: set[TopicPartition] = set()
             self.on_removed: Callable[[], None] | None = None
-            self._remover = FolderRemover(storage, jobs, self._check_ours, self._not_removed, self._removed)
-            self._maker = FolderMaker(
+            self._remover = PartitionFolderRemover(storage, jobs, self._check_ours, self._not_removed, self._removed)
+            self._maker = PartitionFolderCreator(
                 storage,
                 jobs,
                 self._remover,
@@ -141,7 +141,7 @@ class DataFolder:
         if not self.storage.exists(name):
             return {}
         try:
-            data = checkpoints.read_bounded(self.storage, name)
+            data = checkpoints.read_small_file(self.storage, name)
             return checkpoints.decode_offsets(data) if data else {}  # Kafka makes them empty, and fills them later
         except CorruptIndex as error:
             # without recovery points everything is checked, and without the others logs tell what
@@ -172,7 +172,7 @@ class DataFolder:
                 continue
             key = parse_partition_folder(entry.name)
             if key is not None:
-                self.found[key] = Found(entry.name, self._topic_id(entry.name))
+                self.found[key] = PartitionFolder(entry.name, self._topic_id(entry.name))
         if removed:
             self.storage.sync_folder("")
 
@@ -193,7 +193,7 @@ class DataFolder:
     def _topic_id(self, folder: str) -> bytes | None:
         try:
             return checkpoints.decode_partition_metadata(
-                checkpoints.read_bounded(self.storage, f"{folder}/{PARTITION_METADATA}")
+                checkpoints.read_small_file(self.storage, f"{folder}/{PARTITION_METADATA}")
             )
         except FileNotFoundError:
             return None
@@ -256,11 +256,11 @@ class DataFolder:
         """How many partitions are here, or will be."""
         return len(self.found) + len(self._maker)
 
-    def being_made(self) -> list[Key]:
-        """The partitions of `make_soon` whose folders may not be there yet."""
+    def pending_creations(self) -> list[TopicPartition]:
+        """The partitions of `create_later` whose folders may not be there yet."""
         return [key for key in self._maker.pending() if key not in self.found]
 
-    def make(self, key: Key, topic_id: bytes) -> Found:
+    def make(self, key: TopicPartition, topic_id: bytes) -> PartitionFolder:
         """Make a partition's folder, with its topic's id. Blocks. Raises StorageFailed: also where
         the data folder itself is gone.
 
@@ -272,24 +272,24 @@ class DataFolder:
         make_partition_folder(self.storage, partition_folder(*key), topic_id)
         return self._made(key, topic_id)
 
-    def make_soon(self, key: Key, topic_id: bytes) -> None:
+    def create_later(self, key: TopicPartition, topic_id: bytes) -> None:
         """`make`, in a job. What can't be made is logged, and left to the first use of the
         partition. Crash: as `make`.
         """
         self._maker.add(key, topic_id)
 
-    def stop_making(self) -> None:
-        """Take back what `make_soon` has not begun."""
+    def stop_creating(self) -> None:
+        """Take back what `create_later` has not begun."""
         self._maker.cancel_waiting()
 
-    def settle(self, key: Key) -> None:
+    def settle(self, key: TopicPartition) -> None:
         """Leave nothing of the partition to jobs: afterwards it is in `found`, or `make` may be
         called. Blocks for a rename at most.
         """
         self._remover.settle(key)
         self._maker.cancel(key)
 
-    def is_removing(self, key: Key | None = None) -> bool:
+    def is_removing(self, key: TopicPartition | None = None) -> bool:
         """Whether a deleted partition of this name may still have its old name; None: whether any
         deleted folder may be there.
         """
@@ -297,14 +297,14 @@ class DataFolder:
             self._remover.is_pending(key) if key is not None else not self._remover.is_idle or self._remover.has_failed
         )
 
-    def identify(self, key: Key, path: str, topic_id: bytes) -> Found:
+    def identify(self, key: TopicPartition, path: str, topic_id: bytes) -> PartitionFolder:
         """Write a topic's id into a partition's folder. Crash: as `make`."""
         self._check_ours()
         write_topic_id(self.storage, path, topic_id)
         return self._made(key, topic_id, path)
 
-    def _made(self, key: Key, topic_id: bytes, path: str | None = None) -> Found:
-        found = self.found[key] = Found(path or partition_folder(*key), topic_id)
+    def _made(self, key: TopicPartition, topic_id: bytes, path: str | None = None) -> PartitionFolder:
+        found = self.found[key] = PartitionFolder(path or partition_folder(*key), topic_id)
         self.new.add(key)
         return found
 
@@ -313,7 +313,7 @@ class DataFolder:
             return  # the disk is well
         self.error = error if isinstance(error, StorageFailed) else StorageFailed(f"{self.storage.location}: {error}")
 
-    def remove_soon(self, key: Key, unique: str, log: Log | None) -> bool:
+    def remove_soon(self, key: TopicPartition, unique: str, log: Log | None) -> bool:
         """Take a partition away at once; its folder is renamed for deletion, and then removed, in
         jobs. False: there is none.
 
@@ -328,7 +328,7 @@ class DataFolder:
             return False
         self.new.discard(key)
         self._forget(key)
-        self._remover.add(key, Removal(found, _renamed(key, FOLDER_DELETED, unique), log))
+        self._remover.add(key, PendingRemoval(found, _renamed(key, FOLDER_DELETED, unique), log))
         return True
 
     def _removed(self) -> None:
@@ -336,12 +336,12 @@ class DataFolder:
         if self.on_removed is not None:
             self.on_removed()
 
-    def _not_removed(self, key: Key, removal: Removal, error: BaseException) -> None:
+    def _not_removed(self, key: TopicPartition, removal: PendingRemoval, error: BaseException) -> None:
         # else a new partition of the name would get the old one's files
         self._maker.cancel(key)
         self.found.setdefault(key, removal.found)
 
-    def rename(self, key: Key, suffix: str, unique: str) -> str:
+    def rename(self, key: TopicPartition, suffix: str, unique: str) -> str:
         """Take a partition out of the way under the name `<topic>-<partition>.<unique><suffix>`;
         returns the path. Raises StorageFailed.
 
@@ -355,7 +355,7 @@ class DataFolder:
         self._forget(key)
         return path
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: TopicPartition) -> None:
         """Let no checkpoint say anything of a partition that is not there. On disk they may still,
         until they are written again.
         """
@@ -363,7 +363,7 @@ class DataFolder:
             if self._table(name).pop(key, None) is not None:
                 self._stale.add(key)
 
-    def _forget_for_good(self, key: Key) -> None:
+    def _forget_for_good(self, key: TopicPartition) -> None:
         """Before a new partition of the name is made: after a crash it would be thought to have
         lost what another one had flushed.
         """
@@ -392,10 +392,10 @@ class DataFolder:
         for name in OFFSET_CHECKPOINTS:
             self.save(name, finish)
 
-    def newest_epoch(self, found: Found) -> int:
+    def latest_epoch(self, found: PartitionFolder) -> int:
         """The newest leader epoch that a partition's checkpoint names; -1: none."""
         try:
-            return decode_epochs(checkpoints.read_bounded(self.storage, f"{found.path}/{EPOCHS}")).latest
+            return decode_epochs(checkpoints.read_small_file(self.storage, f"{found.path}/{EPOCHS}")).latest
         except (FileNotFoundError, CorruptIndex):
             return UNKNOWN
 
@@ -441,7 +441,7 @@ def read_properties(storage: Storage) -> dict[str, str]:
     if not storage.exists(META_PROPERTIES):
         return {}
     try:
-        return checkpoints.decode_properties(checkpoints.read_bounded(storage, META_PROPERTIES))
+        return checkpoints.decode_properties(checkpoints.read_small_file(storage, META_PROPERTIES))
     except CorruptIndex as error:
         raise StorageFailed(f"{storage.location}: {META_PROPERTIES}: {error}") from error
 
@@ -455,7 +455,7 @@ def is_meant(found: bytes | None, topic_id: bytes) -> bool:
     return found is None or (int.from_bytes(found) ^ int.from_bytes(topic_id)).bit_count() <= FLIPPED_BITS_MAX
 
 
-def _renamed(key: Key, suffix: str, unique: str) -> str:
+def _renamed(key: TopicPartition, suffix: str, unique: str) -> str:
     tail = f"-{key[1]}.{unique}{suffix}"
     return key[0][: 255 - len(tail)] + tail  # the longest name that file systems take
 

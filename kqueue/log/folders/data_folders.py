@@ -21,14 +21,14 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import Jobs
 from kqueue.log.folders.data_folder import DataFolder, read_properties
-from kqueue.log.folders.folder_work import Found, Key
+from kqueue.log.folders.partition_folders import PartitionFolder, TopicPartition
 from kqueue.log.formats.filenames import LOG
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
 
 
-class Offline(NamedTuple):
+class OfflineFolder(NamedTuple):
     """A data folder that can't be used, and why."""
 
     place: str
@@ -46,7 +46,7 @@ class DataFolders:
     def __init__(
         self,
         storages: Sequence[Storage],
-        offline: Sequence[Offline],
+        offline: Sequence[OfflineFolder],
         *,
         node_id: int,
         cluster_id: str | None,
@@ -57,8 +57,8 @@ class DataFolders:
     ) -> None:
         self._folders: list[DataFolder] = []
         self.offline = list(offline)
-        self._blocked: dict[Key, StorageFailed] = {}
-        self._unmade: set[Key] = set()
+        self._blocked: dict[TopicPartition, StorageFailed] = {}
+        self._unmade: set[TopicPartition] = set()
         cluster_id = cluster_id or next((id for id in map(_cluster_id, storages) if id), None)
         try:
             for storage in storages:
@@ -75,7 +75,7 @@ class DataFolders:
                 except TooManyOpenFiles:
                     raise  # the folder may be in order: rather no start than one without it
                 except (StorageFailed, FileNotFoundError) as error:
-                    self.offline.append(Offline(storage.location, _as_failure(storage, error)))
+                    self.offline.append(OfflineFolder(storage.location, _as_failure(storage, error)))
                     continue
                 self._folders.append(folder)
                 cluster_id = folder.cluster_id
@@ -106,7 +106,7 @@ class DataFolders:
         """A partition must be in one folder. A copy without a batch comes of a failed attempt to
         make it; of others nobody can tell.
         """
-        homes: dict[Key, list[DataFolder]] = {}
+        homes: dict[TopicPartition, list[DataFolder]] = {}
         for folder in self._folders:
             for key in folder.found:
                 homes.setdefault(key, []).append(folder)
@@ -124,36 +124,36 @@ class DataFolders:
 
     # --- partitions
 
-    def of(self, key: Key) -> DataFolder | None:
+    def of(self, key: TopicPartition) -> DataFolder | None:
         """The folder that the partition is in; None: it is in none that serves."""
         return next((folder for folder in self._folders if key in folder.found), None)
 
-    def has_made(self, key: Key) -> bool:
+    def has_partition(self, key: TopicPartition) -> bool:
         return self.of(key) is not None
 
-    def check(self, key: Key) -> None:
+    def check(self, key: TopicPartition) -> None:
         """Refuse a guess. Raises StorageFailed: the partition may be on an offline folder, or it is
         there twice.
         """
         if key in self._blocked:
             raise self._blocked[key]
-        if self.offline and not self.has_made(key) and key not in self._unmade:
+        if self.offline and not self.has_partition(key) and key not in self._unmade:
             places = ", ".join(folder.place for folder in self.offline)
             raise StorageFailed(
                 f"partition {key[0]}-{key[1]} is in no data folder that serves; it may be on {places}, which is offline"
             )
 
-    def is_new(self, key: Key) -> None:
+    def is_new(self, key: TopicPartition) -> None:
         """The broker never had this partition before: whatever is offline does not have it either."""
         if self.offline:
             self._unmade.add(key)
 
-    def settle(self, key: Key) -> None:
+    def settle(self, key: TopicPartition) -> None:
         """Leave nothing of the partition to jobs; see `DataFolder.settle`."""
         for folder in self._folders:
             folder.settle(key)
 
-    def make_soon(self, key: Key, topic_id: bytes, is_impaired: Callable[[DataFolder], bool]) -> None:
+    def create_later(self, key: TopicPartition, topic_id: bytes, is_impaired: Callable[[DataFolder], bool]) -> None:
         """`make`, in a job; a failure is logged, and leaves the partition to its first use. Crash:
         as `DataFolder.make`.
         """
@@ -161,9 +161,9 @@ class DataFolders:
         # data folders
         removing = next((folder for folder in self._folders if folder.is_removing(key)), None)
         folder = removing or min(self._folders, key=lambda folder: (is_impaired(folder), folder.count))
-        folder.make_soon(key, topic_id)
+        folder.create_later(key, topic_id)
 
-    def make(self, key: Key, topic_id: bytes, is_impaired: Callable[[DataFolder], bool]) -> DataFolder:
+    def make(self, key: TopicPartition, topic_id: bytes, is_impaired: Callable[[DataFolder], bool]) -> DataFolder:
         """Make a folder for a partition, where the fewest are; where something has failed
         (`is_impaired`) only if it has to be.
 
@@ -198,7 +198,7 @@ def _as_failure(storage: Storage, error: Exception) -> StorageFailed:
     return error if isinstance(error, StorageFailed) else StorageFailed(f"{storage.location}: {error}")
 
 
-def has_batches(storage: Storage, found: Found) -> bool:
+def has_batches(storage: Storage, found: PartitionFolder) -> bool:
     """Whether a partition's folder holds a batch. Lists it. Raises StorageFailed,
     FileNotFoundError.
     """

@@ -42,7 +42,7 @@ class DiskSpace:
 
     Args: reserve_bytes: AUTOMATIC, or bytes; 0: no reserve and no emergency file. A storage that
     does not know its free bytes has none. `refusal`: why producers are refused; None: they are not.
-    `bytes_to_look`: appends count down, and call `look` below 0.
+    `bytes_until_refresh`: appends count down, and call `look` below 0.
     """
 
     def __init__(self, storage: Storage, reserve_bytes: int, clock: Clock) -> None:
@@ -50,7 +50,7 @@ class DiskSpace:
         self._reserve_bytes = reserve_bytes
         self._clock = clock
         self._lock = threading.Lock()  # of the emergency file
-        self.bytes_to_look = UNBOUNDED
+        self.bytes_until_refresh = UNBOUNDED
         self._look_at_ms = self._warn_at_ms = -math.inf
         self.refusal: DiskFull | None = None
 
@@ -78,7 +78,7 @@ class DiskSpace:
     def met(self, error: DiskFull) -> None:
         """An append found no room: one line in the log, then none for a while."""
         now_ms = self._clock.monotonic_ms()
-        self.bytes_to_look = -1
+        self.bytes_until_refresh = -1
         if now_ms >= self._warn_at_ms:
             self._warn_at_ms = now_ms + WARN_INTERVAL_MS
             logger.warning("%s is full, appends are refused until there is room: %s", self._storage.location, error)
@@ -96,7 +96,7 @@ class DiskSpace:
                 self._storage.remove(EMERGENCY_FILE)
             except (StorageFailed, FileNotFoundError):
                 return False
-        self.bytes_to_look = -1  # producers are refused until it is back
+        self.bytes_until_refresh = -1  # producers are refused until it is back
         logger.warning(
             "%s is full: the emergency file was removed to make room for the broker's own files", self._storage.location
         )
@@ -107,7 +107,7 @@ class DiskSpace:
         wanted = reserve
         if not self._has_file(emergency) and (free < reserve + emergency or not self._make_file(emergency)):
             wanted = max(reserve + emergency, free + 1)
-        self.bytes_to_look = max((free - wanted) // 2, LOOK_BYTES_MIN)
+        self.bytes_until_refresh = max((free - wanted) // 2, LOOK_BYTES_MIN)
         if free < wanted:
             self._refuse(free, wanted)
         elif self.refusal is not None:

@@ -33,7 +33,7 @@ FILE_BYTES_MAX = 64 * 1024 * 1024  # some 250,000 partitions with the longest of
 Offsets = dict[tuple[str, int], int]
 
 
-def read_bounded(storage: Storage, path: str) -> bytes:
+def read_small_file(storage: Storage, path: str) -> bytes:
     """A small file, whole. Raises CorruptIndex: it is larger than any such file can be.
     FileNotFoundError, StorageFailed.
     """

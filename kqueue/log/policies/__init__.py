@@ -8,10 +8,10 @@ from kqueue.log.policies.consumed import ConsumedPolicy
 from kqueue.log.policies.contract import (
     Cleanup,
     CleanupPolicy,
+    CommittedOffsets,
     Compact,
     Drop,
     LogView,
-    Progress,
     RecordFilter,
     SegmentView,
 )
@@ -22,10 +22,10 @@ __all__ = [
     "POLICIES",
     "Cleanup",
     "CleanupPolicy",
+    "CommittedOffsets",
     "Compact",
     "Drop",
     "LogView",
-    "Progress",
     "RecordFilter",
     "SegmentView",
 ]

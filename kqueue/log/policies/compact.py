@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kqueue.base.settings import LONG_MAX, TopicConfig
-from kqueue.log.policies.contract import Compact, LogView, Progress, SegmentView
+from kqueue.log.policies.contract import CommittedOffsets, Compact, LogView, SegmentView
 
 
 class LogToClean(NamedTuple):
@@ -39,7 +39,7 @@ class CompactPolicy:
 
     name = "compact"
 
-    def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Compact | None:
+    def plan(self, log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Compact | None:
         log_to_clean = find_log_to_clean(log, config, now_ms)
         if log_to_clean.dirty_bytes == 0:
             return None

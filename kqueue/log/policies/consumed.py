@@ -5,7 +5,7 @@ consumed (SPEC S5.4).
 from __future__ import annotations
 
 from kqueue.base.settings import TopicConfig
-from kqueue.log.policies.contract import Drop, LogView, Progress
+from kqueue.log.policies.contract import CommittedOffsets, Drop, LogView
 
 
 class ConsumedPolicy:
@@ -18,7 +18,7 @@ class ConsumedPolicy:
 
     name = "consumed"
 
-    def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Drop | None:
+    def plan(self, log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Drop | None:
         names: list[str] = config["kqueue.consumed.groups"]
         committed = [groups.committed(group, log.topic, log.partition) for group in names]
         consumed = min((-1 if offset is None else offset for offset in committed), default=-1)

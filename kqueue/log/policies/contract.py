@@ -18,7 +18,7 @@ from kqueue.base.settings import TopicConfig
 from kqueue.records.batch import Record
 
 if TYPE_CHECKING:
-    from kqueue.log.sealed import SealedSegments
+    from kqueue.log.sealed_segments import SealedSegments
 
 RecordFilter = Callable[[Record], bool]
 """Whether a record stays. Runs in another process: it can be pickled, and knows only what it
@@ -69,7 +69,7 @@ class LogView:
         return sum(segment.size for segment in self.segments)
 
 
-class Progress(Protocol):
+class CommittedOffsets(Protocol):
     """How far consumer groups are."""
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
@@ -87,8 +87,8 @@ class Drop:
     roll_active: where `before_offset` reaches the end of the log, begin a new segment, so that the
     active one can go too.
 
-    first: work to be done before they go, such as keeping them somewhere else; they go only once it
-    has returned. It is given them as `kqueue.log.sealed.SealedSegments`, to read
+    before_delete: work to be done before they go, such as keeping them somewhere else; they go only once it
+    has returned. It is given them as `kqueue.log.sealed_segments.SealedSegments`, to read
     (`kqueue.testing.sealed_segments` makes some for tests). None: there is none.
 
     - It can be pickled (an instance of a class, or a function, at the top of a module) and runs in a process of its own, at low priority,
@@ -105,7 +105,7 @@ class Drop:
     before_offset: int
     why: str
     roll_active: bool = False
-    first: Callable[[SealedSegments], object] | None = None
+    before_delete: Callable[[SealedSegments], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class CleanupPolicy(Protocol):
         """As it stands in `cleanup.policy`, in small letters."""
         ...
 
-    def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Cleanup | None:
+    def plan(self, log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Cleanup | None:
         """What is to be done to the log now; None: nothing.
 
         Asked often: every `log.retention.check.interval.ms` for drops, every

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kqueue.base.settings import TopicConfig
-from kqueue.log.policies.contract import Drop, LogView, Progress
+from kqueue.log.policies.contract import CommittedOffsets, Drop, LogView
 
 
 class DeletePolicy:
@@ -15,7 +15,7 @@ class DeletePolicy:
 
     name = "delete"
 
-    def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Drop | None:
+    def plan(self, log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Drop | None:
         retention_ms: int = config["retention.ms"]
         retention_bytes: int = config["retention.bytes"]
         too_old = _too_old(log, now_ms - retention_ms) if retention_ms >= 0 else 0

@@ -10,8 +10,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from kqueue.base.errors import CorruptData
-from kqueue.log.formats.epochs import LeaderEpochs
-from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.log.formats.leader_epochs import LeaderEpochCache
+from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.segment import Segment
 from kqueue.records.batch import BatchHeader
 
@@ -26,7 +26,7 @@ def has_epochs(segments: Sequence[Segment]) -> bool:
     return any(first is not None and first.leader_epoch >= 0 for first in firsts)
 
 
-def missing_log_start(first_base: int, start_offset: int, epochs: LeaderEpochs) -> int | None:
+def missing_log_start(first_base: int, start_offset: int, epochs: LeaderEpochCache) -> int | None:
     """Where the log should start, if segments before its first one are gone; None: none is known to
     be.
 
@@ -40,7 +40,7 @@ def missing_log_start(first_base: int, start_offset: int, epochs: LeaderEpochs) 
     return expected if expected < first_base and (start_offset > 0 or rows) else None
 
 
-def epoch_contradiction(epochs: LeaderEpochs, segments: Sequence[Segment]) -> str | None:
+def epoch_contradiction(epochs: LeaderEpochCache, segments: Sequence[Segment]) -> str | None:
     """What of the leader epochs the batches contradict; None: nothing. The newest are looked at.
     Raises StorageFailed.
     """
@@ -89,7 +89,7 @@ def transaction_contradiction(number: int, segments: Sequence[Segment], end_offs
     return None
 
 
-def _is_there(one: AbortedTransaction, segments: Sequence[Segment]) -> bool:
+def _is_there(one: AbortedTxn, segments: Sequence[Segment]) -> bool:
     marker = _batch_at(segments, one.last_offset)
     if (
         marker is not None
@@ -112,7 +112,7 @@ def _is_there(one: AbortedTransaction, segments: Sequence[Segment]) -> bool:
     return first.base_offset == one.first_offset and _is_of(first, one) and not has_begun
 
 
-def _is_of(batch: BatchHeader, one: AbortedTransaction) -> bool:
+def _is_of(batch: BatchHeader, one: AbortedTxn) -> bool:
     return batch.is_transactional and not batch.is_control and batch.producer_id == one.producer_id
 
 

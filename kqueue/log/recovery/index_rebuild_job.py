@@ -11,9 +11,9 @@ import logging
 
 from kqueue.base.errors import CorruptData, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
-from kqueue.log.formats.epochs import LeaderEpochs
+from kqueue.log.formats.leader_epochs import LeaderEpochCache
 from kqueue.log.log import Log
-from kqueue.log.producers import Producers
+from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.recovery.index_rebuilder import IndexRebuilder
 from kqueue.log.segment import Segment
 from kqueue.storage import File
@@ -28,12 +28,12 @@ def start_index_rebuild(log: Log, jobs: Jobs) -> bool:
     The active segment is sealed first where its index leads astray. Belongs to the owner thread. A
     segment that is gone, or was replaced, when the job ends is left alone.
     """
-    if log.offline is None and log.active.is_astray:
+    if log.offline is None and log.active.index_mismatch:
         with contextlib.suppress(StorageFailed):  # the log is offline then, and has reported it
             log.roll()
     segments = log.sealed_below(log.end_offset)
     for number, segment in enumerate(segments):
-        if segment.is_astray and log.offline is None:
+        if segment.index_mismatch and log.offline is None:
             limit = segments[number + 1].base if number + 1 < len(segments) else None
             jobs.submit(_job(log, segment, limit, jobs))
             return True
@@ -43,20 +43,22 @@ def start_index_rebuild(log: Log, jobs: Jobs) -> bool:
 def _job(log: Log, segment: Segment, limit: int | None, jobs: Jobs) -> IoJob[None]:
     # the region keeps the file open for the thread, whatever becomes of the segment
     source = segment.log.region(0, segment.size).source
-    rebuild = IndexRebuilder(segment, log.folder, log.config.index_interval_bytes, Producers(), LeaderEpochs(), source)
+    rebuild = IndexRebuilder(
+        segment, log.folder, log.config.index_interval_bytes, ProducerStateManager(), LeaderEpochCache(), source
+    )
 
     def finish(_: None, error: BaseException | None) -> None:
         if error is not None:
             logger.error("%r: its index could not be made anew: %s", segment, error)
             return
-        if log.offline is not None or not log.has_sealed([segment]) or not segment.is_astray:
+        if log.offline is not None or not log.has_sealed([segment]) or not segment.index_mismatch:
             return
         try:
             rebuild.write_indexes()
         except (StorageFailed, CorruptData, FileNotFoundError) as failed:
             logger.error("%r: its index could not be written: %s", segment, failed)
             return
-        segment.is_mended()
+        segment.mark_indexes_rebuilt()
         logger.warning("%r: its index was wrong and has been made anew", segment)
         files = segment.files()[1:]
         jobs.submit(IoJob(f"sync indexes of {log.folder}", lambda: _sync(files), _synced, log.storage.location))

@@ -7,13 +7,13 @@ from __future__ import annotations
 import contextlib
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.log.formats.epochs import LeaderEpochs
 from kqueue.log.formats.filenames import LOG, file_name
-from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
-from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.formats.timeindex import NO_TIMESTAMP
-from kqueue.log.formats.txnindex import AbortedTransaction
-from kqueue.log.producers import Producers
+from kqueue.log.formats.leader_epochs import LeaderEpochCache
+from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
+from kqueue.log.formats.time_index import NO_TIMESTAMP
+from kqueue.log.formats.transaction_index import AbortedTxn
+from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.recovery.damage import Damage
 from kqueue.log.recovery.producer_replay import apply_batch
 from kqueue.log.recovery.read_verification import DamagedRange, VerificationResult, VerifiedRange
@@ -38,8 +38,8 @@ class IndexRebuilder:
         segment: Segment,
         folder: str,
         interval_bytes: int,
-        producers: Producers,
-        epochs: LeaderEpochs,
+        producers: ProducerStateManager,
+        epochs: LeaderEpochCache,
         source: Readable | None = None,
     ) -> None:
         self.segment = segment
@@ -54,7 +54,7 @@ class IndexRebuilder:
         self.damage: list[Damage] = []
         self.cut: CorruptRange | None = None
         self.has_gaps = False
-        self.aborted: list[AbortedTransaction] = []
+        self.aborted: list[AbortedTxn] = []
         self._index = bytearray()
         self._times = bytearray()
         self._hurts: list[DamagedRange] = []  # `next_offset` -1: what follows is not known yet
@@ -113,7 +113,7 @@ class IndexRebuilder:
         they are not looked at once more.
         """
         if not self._hurts:
-            self.segment.trust()
+            self.segment.mark_verified()
         elif all(hurt.next_offset >= 0 for hurt in self._hurts):
             self.segment.checks.add(
                 VerificationResult(VerifiedRange(0, self.segment.size, self.end_offset), tuple(self._hurts))

@@ -26,8 +26,7 @@ from dataclasses import dataclass, field
 
 from kqueue.base.errors import CorruptData, CorruptIndex, StorageFailed
 from kqueue.log.config import LogConfig
-from kqueue.log.formats.checkpoints import read_bounded
-from kqueue.log.formats.epochs import LeaderEpochs, decode_epochs, encode_epochs
+from kqueue.log.formats.checkpoints import read_small_file
 from kqueue.log.formats.filenames import (
     EPOCHS,
     INDEX,
@@ -39,9 +38,10 @@ from kqueue.log.formats.filenames import (
     file_name,
     parse_file_name,
 )
-from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
-from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.producers import Producers
+from kqueue.log.formats.leader_epochs import LeaderEpochCache, decode_epochs, encode_epochs
+from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
+from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.recovery import quarantine, temp_files
 from kqueue.log.recovery.cross_checks import (
     epoch_contradiction,
@@ -70,8 +70,8 @@ class LoadedLog:
     segments: list[Segment]
     start_offset: int
     end_offset: int = 0
-    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
-    producers: Producers = field(default_factory=Producers)
+    epochs: LeaderEpochCache = field(default_factory=LeaderEpochCache)
+    producers: ProducerStateManager = field(default_factory=ProducerStateManager)
     snapshots: list[int] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
 
@@ -181,7 +181,7 @@ class _Loader:
         path = f"{self.folder}/{EPOCHS}"
         try:
             if self.storage.exists(path):
-                loaded.epochs = decode_epochs(read_bounded(self.storage, path))
+                loaded.epochs = decode_epochs(read_small_file(self.storage, path))
             elif self.recovery_point and has_epochs(
                 loaded.segments
             ):  # else there are none, or they were not written yet
@@ -198,12 +198,14 @@ class _Loader:
         if wrong is None:
             return
         self._told(EPOCHS, "what the batches say", wrong)
-        loaded.epochs = LeaderEpochs()
+        loaded.epochs = LeaderEpochCache()
         for segment in segments:
-            self._read(segment, None, Producers(), loaded.epochs)
+            self._read(segment, None, ProducerStateManager(), loaded.epochs)
         loaded.epochs.changed = self.changed = self.has_new_epochs = True
 
-    def _read(self, segment: Segment, limit: int | None, producers: Producers, epochs: LeaderEpochs) -> IndexRebuilder:
+    def _read(
+        self, segment: Segment, limit: int | None, producers: ProducerStateManager, epochs: LeaderEpochCache
+    ) -> IndexRebuilder:
         rebuild = IndexRebuilder(segment, self.folder, self.config.index_interval_bytes, producers, epochs)
         rebuild.run(limit)
         return rebuild
@@ -290,7 +292,7 @@ class _Loader:
         loaded.epochs.changed = epochs_changed or loaded.epochs.entries() != epochs_before
         self._check_snapshots(loaded, begin)
 
-    def _producers_at(self, loaded: LoadedLog, offset: int) -> Producers:
+    def _producers_at(self, loaded: LoadedLog, offset: int) -> ProducerStateManager:
         producers = load_producers(self.storage, self.folder, loaded.snapshots, offset)
         producers.end_offset = max(producers.end_offset, loaded.segments[0].base)
         replay(loaded.segments, producers, offset)
@@ -356,7 +358,7 @@ class _Loader:
         for number, segment in enumerate(loaded.segments[:count]):
             if _indexes_plausible(segment, sizes):
                 continue
-            rebuild = self._read(segment, loaded.segments[number + 1].base, Producers(), LeaderEpochs())
+            rebuild = self._read(segment, loaded.segments[number + 1].base, ProducerStateManager(), LeaderEpochCache())
             rebuild.write_indexes()
             rebuild.tell_reads()
             self.touched.append(segment)
@@ -371,7 +373,9 @@ class _Loader:
                 self._told(
                     file_name(segment.base, TXNINDEX), "the transactions that were aborted in the segment", wrong
                 )
-                self._read(segment, None, self._producers_at(loaded, segment.base), LeaderEpochs()).write_transactions()
+                self._read(
+                    segment, None, self._producers_at(loaded, segment.base), LeaderEpochCache()
+                ).write_transactions()
                 self.touched.append(segment)
                 self.changed = True
 

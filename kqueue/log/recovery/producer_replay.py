@@ -6,11 +6,11 @@ import contextlib
 import logging
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex
-from kqueue.log.formats.checkpoints import read_bounded
+from kqueue.log.formats.checkpoints import read_small_file
 from kqueue.log.formats.filenames import SNAPSHOT, file_name
-from kqueue.log.formats.snapshots import decode_snapshot
-from kqueue.log.formats.txnindex import AbortedTransaction
-from kqueue.log.producers import Marker, Producers
+from kqueue.log.formats.producer_snapshot import decode_snapshot
+from kqueue.log.formats.transaction_index import AbortedTxn
+from kqueue.log.producer_state import EndTransactionMarker, ProducerStateManager
 from kqueue.log.scanner.batch_scanner import Readable, Unit, scan
 from kqueue.log.scanner.resync import next_batch
 from kqueue.log.segment import Segment
@@ -20,7 +20,7 @@ from kqueue.storage import Storage
 logger = logging.getLogger("kqueue.log")
 
 
-def apply_batch(producers: Producers, file: Readable, position: int, unit: Unit) -> AbortedTransaction | None:
+def apply_batch(producers: ProducerStateManager, file: Readable, position: int, unit: Unit) -> AbortedTxn | None:
     """Count a batch of the log for its producer; returns the transaction that it aborts. Raises
     CorruptBatch, StorageFailed.
     """
@@ -28,14 +28,14 @@ def apply_batch(producers: Producers, file: Readable, position: int, unit: Unit)
         if not unit.is_control:
             producers.update(unit, unit.base_offset)
         elif unit.record_count:  # none are left where compaction removed the whole transaction
-            marker = Marker.of(next(iter_records(file.read_at(position, unit.size))))
+            marker = EndTransactionMarker.of(next(iter_records(file.read_at(position, unit.size))))
             if marker is not None:
                 return producers.end_transaction(unit, marker, unit.base_offset)
     producers.end_offset = unit.last_offset + 1
     return None
 
 
-def replay(segments: list[Segment], producers: Producers, end_offset: int) -> None:
+def replay(segments: list[Segment], producers: ProducerStateManager, end_offset: int) -> None:
     """Count all batches from `producers.end_offset` up to `end_offset`, without their records.
     Raises StorageFailed.
 
@@ -59,7 +59,7 @@ def _beginning(segment: Segment, offset: int) -> int:
     return found.position if found else segment.size
 
 
-def _replay_segment(segment: Segment, producers: Producers, position: int, end_offset: int) -> int | None:
+def _replay_segment(segment: Segment, producers: ProducerStateManager, position: int, end_offset: int) -> int | None:
     """Count up to damage; returns where batches begin again, None: the end was reached."""
     last_offset = segment.base - 1
     try:
@@ -80,7 +80,7 @@ def _replay_segment(segment: Segment, producers: Producers, position: int, end_o
     return next_batch(segment.log, position + 1, segment.size, after_offset=last_offset)
 
 
-def load_producers(storage: Storage, folder: str, snapshots: list[int], end_offset: int) -> Producers:
+def load_producers(storage: Storage, folder: str, snapshots: list[int], end_offset: int) -> ProducerStateManager:
     """The newest readable snapshot at or below `end_offset`, empty if there is none. Corrupt ones
     are removed, and taken off the list.
 
@@ -91,14 +91,14 @@ def load_producers(storage: Storage, folder: str, snapshots: list[int], end_offs
         if producers is not None:
             return producers
         snapshots.remove(offset)
-    return Producers()
+    return ProducerStateManager()
 
 
-def read_snapshot(storage: Storage, folder: str, offset: int) -> Producers | None:
+def read_snapshot(storage: Storage, folder: str, offset: int) -> ProducerStateManager | None:
     """What the snapshot says; a broken one is removed, and None returned. Raises StorageFailed."""
     path = f"{folder}/{file_name(offset, SNAPSHOT)}"
     try:
-        return decode_snapshot(read_bounded(storage, path), offset)
+        return decode_snapshot(read_small_file(storage, path), offset)
     except CorruptIndex as error:
         logger.warning("%s in %s: %s; an older one will do", path, storage.location, error)
         storage.remove(path)

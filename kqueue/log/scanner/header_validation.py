@@ -15,8 +15,8 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from kqueue.base.errors import CorruptBatch, PluginError, UnsupportedCodec
-from kqueue.log.formats.epochs import LeaderEpochs
-from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
+from kqueue.log.formats.leader_epochs import LeaderEpochCache
+from kqueue.log.formats.offset_index import RELATIVE_OFFSET_MAX
 from kqueue.log.scanner.batch_scanner import Readable, Unit, first_offset, scan
 from kqueue.log.scanner.resync import batch_at, next_batch
 from kqueue.records.any_format import check_entry, entry_records
@@ -87,7 +87,7 @@ def validated_batches(
     limit: int | None = None,
     first: int | None = None,
     judges_epochs: bool = True,
-    epochs: LeaderEpochs | None = None,
+    epochs: LeaderEpochCache | None = None,
     deep: bool = False,
 ) -> Iterator[ValidBatch | CorruptRange]:
     """All that stands in the first `size` bytes of a log file, in order, each byte in exactly one.
@@ -285,7 +285,7 @@ class _Order:
     """
 
     def __init__(
-        self, base: int, expected: int, limit: int | None, epochs: LeaderEpochs | None, judges_epochs: bool
+        self, base: int, expected: int, limit: int | None, epochs: LeaderEpochCache | None, judges_epochs: bool
     ) -> None:
         self.expected = expected
         self.limit = limit

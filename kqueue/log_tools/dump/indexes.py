@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from kqueue.base.errors import CorruptBatch, UnsupportedCodec
 from kqueue.log.formats.filenames import LOG
-from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
-from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.formats.timeindex import NO_TIMESTAMP
+from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
+from kqueue.log.formats.time_index import NO_TIMESTAMP
 from kqueue.log_tools.dump.kafka_format import records_of
 from kqueue.log_tools.dump.options import DumpOptions
 from kqueue.log_tools.dump.problems import Problems

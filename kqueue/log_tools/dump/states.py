@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kqueue.base.errors import CorruptIndex
-from kqueue.log.formats.snapshots import decode_snapshot
-from kqueue.log.formats.txnindex import ENTRY, VERSION, decode_aborted
+from kqueue.log.formats.producer_snapshot import decode_snapshot
+from kqueue.log.formats.transaction_index import ENTRY, VERSION, decode_aborted
 from kqueue.log_tools.dump.options import DumpOptions
 from kqueue.log_tools.dump.problems import Problems
 from kqueue.log_tools.dump.source_files import DumpFile

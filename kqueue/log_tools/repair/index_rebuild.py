@@ -9,16 +9,16 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex
-from kqueue.log.formats.epochs import LeaderEpochs, encode_epochs
 from kqueue.log.formats.filenames import EPOCHS, INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, file_name
-from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
-from kqueue.log.formats.snapshots import decode_snapshot, encode_snapshot
-from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.formats.timeindex import NO_TIMESTAMP
-from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
-from kqueue.log.formats.txnindex import VERSION as TXN_VERSION
-from kqueue.log.formats.txnindex import AbortedTransaction
-from kqueue.log.producers import Producers
+from kqueue.log.formats.leader_epochs import LeaderEpochCache, encode_epochs
+from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.producer_snapshot import decode_snapshot, encode_snapshot
+from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
+from kqueue.log.formats.time_index import NO_TIMESTAMP
+from kqueue.log.formats.transaction_index import ENTRY as TXN_ENTRY
+from kqueue.log.formats.transaction_index import VERSION as TXN_VERSION
+from kqueue.log.formats.transaction_index import AbortedTxn
+from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.recovery.producer_replay import apply_batch
 from kqueue.log.scanner.header_validation import CorruptRange, ValidBatch, validated_batches
 from kqueue.records.batch import BatchHeader
@@ -53,8 +53,8 @@ class IndexRebuild:
         self.interval_bytes = interval_bytes
         self.files: dict[str, bytes] = {}
         self.end_offset = bases[0] if bases else 0
-        self._producers = Producers()
-        self._epochs = LeaderEpochs()
+        self._producers = ProducerStateManager()
+        self._epochs = LeaderEpochCache()
         self._offsets = sorted(int(name[:20]) for name in self.wanted if name.endswith(SNAPSHOT))
 
     def run(self) -> None:
@@ -79,7 +79,7 @@ class IndexRebuild:
     def _segment(self, base: int, limit: int | None) -> None:
         file = self.storage.open(f"{self.folder}/{file_name(base, LOG)}")
         entries = _Entries(base, self.interval_bytes)
-        aborted: list[AbortedTransaction] = []
+        aborted: list[AbortedTxn] = []
         for one in validated_batches(file, file.size, base, limit=limit, first=max(base, self.end_offset)):
             if isinstance(one, CorruptRange):
                 continue  # the check that follows tells of it
@@ -96,7 +96,7 @@ class IndexRebuild:
             if file_name(base, suffix) in self.wanted:
                 self.files[file_name(base, suffix)] = data
 
-    def _count(self, file: File, one: ValidBatch) -> AbortedTransaction | None:
+    def _count(self, file: File, one: ValidBatch) -> AbortedTxn | None:
         unit = one.unit
         if not isinstance(unit, BatchHeader):
             return None
@@ -143,5 +143,5 @@ class _Entries:
             self._indexed = self._greatest
 
 
-def _transactions(aborted: list[AbortedTransaction]) -> bytes:
+def _transactions(aborted: list[AbortedTxn]) -> bytes:
     return b"".join(TXN_ENTRY.pack(TXN_VERSION, *one) for one in aborted)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kqueue.base.errors import StorageFailed
-from kqueue.log.formats.epochs import LeaderEpochs
 from kqueue.log.formats.filenames import INDEX, LOG, TIMEINDEX, file_name
+from kqueue.log.formats.leader_epochs import LeaderEpochCache
 from kqueue.log.scanner.header_validation import CorruptRange, HeaderFix, ValidBatch, validated_batches
 from kqueue.records.batch import stamp
 from kqueue.storage import File, Storage
@@ -71,7 +71,7 @@ def plan_rewrite(
     limit: int | None,
     first: int,
     *,
-    epochs: LeaderEpochs | None = None,
+    epochs: LeaderEpochCache | None = None,
     deep: bool = False,
 ) -> LogRewrite:
     """Read a segment's log file, and say what has to go. Args: as those of `validated_batches`.

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from kqueue.base.errors import CorruptIndex, StorageFailed, TooManyOpenFiles
 from kqueue.base.names import parse_partition_folder
 from kqueue.log.formats.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, decode_partition_metadata
-from kqueue.log.formats.epochs import LeaderEpochs, decode_epochs
 from kqueue.log.formats.filenames import (
     EPOCHS,
     INDEX,
@@ -28,6 +27,7 @@ from kqueue.log.formats.filenames import (
     file_name,
     parse_file_name,
 )
+from kqueue.log.formats.leader_epochs import LeaderEpochCache, decode_epochs
 from kqueue.log_tools.repair.index_rebuild import IndexRebuild
 from kqueue.log_tools.repair.log_rewrite import LogRewrite, LostRange, apply_rewrite, plan_rewrite
 from kqueue.log_tools.repaired_gaps import GAPS, decode_gaps, encode_gaps
@@ -138,7 +138,7 @@ class PartitionRepair:
             cuts[-1] = plan_rewrite(self.storage, self.folder, bases[-1], end, start, epochs=epochs, deep=self.deep)
         return cuts, end
 
-    def _epochs(self) -> LeaderEpochs | None:
+    def _epochs(self) -> LeaderEpochCache | None:
         with contextlib.suppress(FileNotFoundError, CorruptIndex):
             return decode_epochs(self.storage.read(self._path(EPOCHS)))
         return None

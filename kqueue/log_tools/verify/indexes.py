@@ -11,9 +11,9 @@ import operator
 import struct
 from collections.abc import Callable, Iterator
 
-from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
-from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
-from kqueue.log.formats.timeindex import NO_TIMESTAMP
+from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
+from kqueue.log.formats.time_index import NO_TIMESTAMP
 
 ReportMismatch = Callable[[int | None, str, str], None]
 """Called with position, expected, found."""

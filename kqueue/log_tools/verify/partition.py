@@ -13,7 +13,6 @@ from typing import NamedTuple
 from kqueue.base.errors import CorruptBatch, CorruptIndex, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS, parse_partition_folder
 from kqueue.log.formats.checkpoints import decode_partition_metadata
-from kqueue.log.formats.epochs import LeaderEpochs, decode_epochs
 from kqueue.log.formats.filenames import (
     CLEANED,
     DELETED,
@@ -29,10 +28,11 @@ from kqueue.log.formats.filenames import (
     file_name,
     parse_file_name,
 )
-from kqueue.log.formats.snapshots import decode_snapshot
-from kqueue.log.formats.txnindex import ENTRY as TXN_ENTRY
-from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
-from kqueue.log.producers import Producers
+from kqueue.log.formats.leader_epochs import LeaderEpochCache, decode_epochs
+from kqueue.log.formats.producer_snapshot import decode_snapshot
+from kqueue.log.formats.transaction_index import ENTRY as TXN_ENTRY
+from kqueue.log.formats.transaction_index import AbortedTxn, decode_aborted
+from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.recovery.producer_replay import apply_batch
 from kqueue.log.scanner.header_validation import CorruptRange, ValidBatch, validated_batches
 from kqueue.log_tools.repaired_gaps import GAPS, decode_gaps
@@ -112,14 +112,14 @@ class PartitionVerifier:
         self.progress = progress or (lambda count: None)
         named = parse_partition_folder(folder.rpartition("/")[2])
         self.compacted = known.cleaned or (named is not None and named[0] in INTERNAL_TOPICS)
-        self.producers = Producers()
+        self.producers = ProducerStateManager()
         self.whole = True  # all batches that ever were have been replayed
         self.damaged = False  # batches are missing that were there, so what follows from them can't be judged
-        self.epochs: LeaderEpochs | None = None
+        self.epochs: LeaderEpochCache | None = None
         self.gaps: list[tuple[int, int]] = []  # first offset that is missing, and the next that is there
         self._if_not_compacted: list[Finding] = []
-        self._snapshots: dict[int, Producers] = {}
-        self._aborted: list[AbortedTransaction] = []
+        self._snapshots: dict[int, ProducerStateManager] = {}
+        self._aborted: list[AbortedTxn] = []
 
     def run(self) -> LogRange | None:
         """None: there is no log. Raises StorageFailed: the folder can't be listed."""
@@ -299,7 +299,7 @@ class PartitionVerifier:
     def _transactions(self, base: int, is_there: bool) -> None:
         """A segment's index of aborted transactions against those that ended in it."""
         name, shown, self._aborted = file_name(base, TXNINDEX), self._aborted, []
-        said: list[AbortedTransaction] = []
+        said: list[AbortedTxn] = []
         if is_there:
             data = self._read(name)
             if data is None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kqueue.log.formats.txnindex import AbortedTransaction
-from kqueue.log.producers import NONE, Producer, Producers
+from kqueue.log.formats.transaction_index import AbortedTxn
+from kqueue.log.producer_state import NONE, ProducerStateEntry, ProducerStateManager
 
 Difference = tuple[str, str]
 """Expected, found."""
 
 
-def producer_differences(snapshot: Producers, replayed: Producers, *, whole: bool) -> Iterator[Difference]:
+def producer_differences(
+    snapshot: ProducerStateManager, replayed: ProducerStateManager, *, whole: bool
+) -> Iterator[Difference]:
     """What a snapshot says otherwise than the batches up to its offset.
 
     Args: whole: all batches that the log ever had were replayed. A producer that the snapshot lacks
@@ -30,12 +32,12 @@ def producer_differences(snapshot: Producers, replayed: Producers, *, whole: boo
             yield f"producer {producer_id} with {_text(shown)}", "nothing of it"
 
 
-def _facts(producer: Producer) -> tuple[object, ...]:
+def _facts(producer: ProducerStateEntry) -> tuple[object, ...]:
     last = producer.batches[-1][:3] if producer.batches else None
     return producer.epoch, last, producer.last_timestamp, producer.transaction_offset
 
 
-def _text(producer: Producer) -> str:
+def _text(producer: ProducerStateEntry) -> str:
     last = producer.batches[-1] if producer.batches else None
     sequence = f"sequence {last.last_sequence} at offset {last.last_offset}" if last else "no batch"
     begun = f", a transaction from {producer.transaction_offset} on" if producer.transaction_offset >= 0 else ""
@@ -43,7 +45,7 @@ def _text(producer: Producer) -> str:
 
 
 def transaction_differences(
-    said: list[AbortedTransaction], shown: list[AbortedTransaction], *, whole: bool, compacted: bool
+    said: list[AbortedTxn], shown: list[AbortedTxn], *, whole: bool, compacted: bool
 ) -> Iterator[tuple[int | None, str, str]]:
     """(number of the entry, expected, found) where a segment's index of aborted transactions is
     wrong.
@@ -69,5 +71,5 @@ def transaction_differences(
         yield None, _transaction_text(one), "nothing of it"
 
 
-def _transaction_text(one: AbortedTransaction) -> str:
+def _transaction_text(one: AbortedTxn) -> str:
     return f"producer {one.producer_id}, offsets {one.first_offset} to {one.last_offset}, aborted"

@@ -11,7 +11,7 @@ from kqueue.base.names import INTERNAL_TOPICS, parse_partition_folder, uuid_text
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN
 from kqueue.log.formats.filenames import LOG, TIMEINDEX
-from kqueue.log.formats.timeindex import ENTRY
+from kqueue.log.formats.time_index import ENTRY
 from kqueue.log_tools.folder import LogFolder
 from kqueue.log_tools.segments import Batch, Segment
 from kqueue.records.arrow.contract import ColumnChunk, RecordRange

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from kqueue.base.errors import CorruptIndex, StorageFailed
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, decode_offsets
 from kqueue.log.formats.filenames import INDEX, SNAPSHOT, TXNINDEX, file_name, parse_file_name
-from kqueue.log.formats.snapshots import decode_snapshot
-from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
+from kqueue.log.formats.producer_snapshot import decode_snapshot
+from kqueue.log.formats.transaction_index import AbortedTxn, decode_aborted
 from kqueue.log_tools.folder import LogFolder
 from kqueue.log_tools.segments import Batch, Segment
 from kqueue.log_tools.transaction_outcomes import AbortedRanges
@@ -121,7 +121,7 @@ def _whole_to(log: LogFolder) -> int | None:
         return 0
 
 
-def _index_of(segment: Segment, after: int | None) -> list[AbortedTransaction] | None:
+def _index_of(segment: Segment, after: int | None) -> list[AbortedTxn] | None:
     """None: it can't be right, or somebody has brought the log here without its indexes."""
     if INDEX not in segment.names:
         return None

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import StorageFailed
-from kqueue.log.manager import LogDir, LogManager
+from kqueue.log.manager import LogDirDescription, LogManager
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import Asker, batch, versions_of
 from kqueue.wire.error_codes import ErrorCode
@@ -91,8 +91,8 @@ def test_a_folder_that_is_offline_says_so_and_the_others_answer(version: int, mo
     """S3.1"""
     asker = Asker()
     told = [
-        LogDir("/a", None, StorageFailed("/a is offline"), None, None, {}),
-        LogDir("/b", "id", None, None, 7, {("t", 3): 11, ("s", 0): 5}),
+        LogDirDescription("/a", None, StorageFailed("/a is offline"), None, None, {}),
+        LogDirDescription("/b", "id", None, None, 7, {("t", 3): 11, ("s", 0): 5}),
     ]
     monkeypatch.setattr(asker.sim.broker.logs, "list_log_dirs", lambda wanted: ([], told))
     response = describe(asker, version)

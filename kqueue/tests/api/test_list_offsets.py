@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
-from kqueue.testing.storage import FaultyStorage
 from kqueue.tests.api.fetching import append, end_transaction, transaction
 from kqueue.tests.api.harness import Asker, Started, batch, produce_request, versions_of
 from kqueue.wire.error_codes import ErrorCode

@@ -15,8 +15,8 @@ from kqueue.api.slices import SLICE_ITEMS
 from kqueue.base.errors import AnswerNotExpected, NotLeader, StorageFailed
 from kqueue.broker.partition import Partition
 from kqueue.storage import MemoryStorage
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
-from kqueue.testing.storage import FaultyStorage
 from kqueue.tests.api.harness import Asker, Started, batch, produce_request, values, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

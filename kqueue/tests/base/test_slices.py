@@ -6,7 +6,7 @@ import pytest
 
 from kqueue.base.slices import SLICE_MS, STEPS_PER_LOOK, Slices
 from kqueue.base.timers import Timers
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 
 
 class Desk:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kqueue.base.stepping import steps
 from kqueue.base.timers import Timers
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 
 
 class Room:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kqueue.base.stepping import steps
 from kqueue.base.timers import Timers
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 
 
 def test_due_timers_run_in_order_of_deadline_then_creation() -> None:

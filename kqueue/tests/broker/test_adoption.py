@@ -10,10 +10,10 @@ from kqueue.broker.adoption import adopt
 from kqueue.broker.metadata import Metadata
 from kqueue.log.formats.checkpoints import encode_partition_metadata
 from kqueue.log.log import remove_folder
-from kqueue.log.manager import LogManager, Offline
+from kqueue.log.manager import LogManager, OfflineFolder
 from kqueue.metadata.memory import MemoryStore
 from kqueue.storage import LocalStorage, MemoryStorage
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.simulation import Simulation
 from kqueue.tests import golden
 from kqueue.tests.broker.test_kafka_metadata import ID, partition, removed, setting, topic, write
@@ -107,7 +107,7 @@ def test_nothing_is_adopted_while_a_data_folder_is_offline() -> None:
     sim = Simulation()
     sim.topic("orders")
     sim.stop()
-    offline = Offline("two", StorageFailed("two: Input/output error"))
+    offline = OfflineFolder("two", StorageFailed("two: Input/output error"))
     logs = LogManager([sim.storage], clock=sim.clock, rng=random.Random(1), offline=[offline])
     metadata = Metadata(MemoryStore(), sim.jobs, sim.broker.waiting)
     with pytest.raises(StorageFailed, match="as long as a data folder is offline: two: Input/output error"):

@@ -20,7 +20,7 @@ from kqueue.broker.producing import intake_of
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic
 from kqueue.groups.coordinator import Commit
 from kqueue.log.compaction.compaction_task import CompactionTask
-from kqueue.log.policies import POLICIES, Cleanup, Compact, Drop, LogView, Progress
+from kqueue.log.policies import POLICIES, Cleanup, CommittedOffsets, Compact, Drop, LogView
 from kqueue.records.batch import (
     ABORT,
     COMMIT,
@@ -34,9 +34,9 @@ from kqueue.records.batch import (
 )
 from kqueue.records.builder import build_batch
 from kqueue.storage import LocalStorage
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.simulation import Simulation
-from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 
 CHECK_MS = 10_000
 SETTINGS = {"log.retention.check.interval.ms": CHECK_MS, "log.cleaner.backoff.ms": 1000}
@@ -101,11 +101,11 @@ def commit(sim: Simulation, group: str, topic: str, offset: int) -> None:
 
 
 @contextlib.contextmanager
-def policy(name: str, plan: Callable[[LogView, Progress, TopicConfig, int], Any]) -> Iterator[None]:
+def policy(name: str, plan: Callable[[LogView, CommittedOffsets, TopicConfig, int], Any]) -> Iterator[None]:
     """A plugin's policy, as an installed distribution would register it."""
 
     class Plugin:
-        def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Cleanup | None:
+        def plan(self, log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Cleanup | None:
             result: Cleanup | None = plan(log, groups, config, now_ms)
             return result
 
@@ -638,7 +638,7 @@ def test_what_nobody_consumes_times_out_beside_delete() -> None:
 
 
 def test_a_plugins_policy_drops() -> None:
-    def keep_two(log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Drop | None:
+    def keep_two(log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Drop | None:
         return Drop(log.segments[-2].base_offset, "two are enough") if len(log.segments) > 2 else None
 
     with policy("keep-two", keep_two):
@@ -658,7 +658,7 @@ def is_not_forgotten(record: Record) -> bool:
 def test_a_plugins_policy_rewrites_with_a_filter_of_its_own() -> None:
     asked = []
 
-    def forget(log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Compact:
+    def forget(log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Compact:
         asked.append(log)
         return Compact(keep=is_not_forgotten, why="somebody asked to be forgotten")
 
@@ -721,7 +721,7 @@ def test_what_is_no_plan_is_no_plan(nonsense: object, caplog: pytest.LogCaptureF
 def test_a_policy_sees_what_groups_have_committed() -> None:
     seen = []
 
-    def look(log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> None:
+    def look(log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> None:
         seen.append(
             (
                 groups.committed("g", log.topic, log.partition),

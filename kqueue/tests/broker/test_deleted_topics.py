@@ -8,8 +8,8 @@ import pytest
 
 from kqueue.broker.deleted_topics import PREFIX, deleted_topics
 from kqueue.metadata.memory import MemoryStore
+from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
-from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 from kqueue.tests.broker.test_partition import append, values
 
 PARTITIONS = 3

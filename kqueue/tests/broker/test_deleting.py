@@ -10,8 +10,8 @@ from kqueue.broker.partition import Partition
 from kqueue.metadata.memory import MemoryStore
 from kqueue.records.batch import Record, check_crc, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
+from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
-from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 
 NOW_MS = 1_700_000_000_000
 

@@ -8,8 +8,8 @@ from kqueue.base.errors import KqueueError, NotCoordinator, StorageFailed
 from kqueue.broker.topics import OFFSETS_TOPIC
 from kqueue.groups.coordinator import Commit
 from kqueue.groups.records import partition_of
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
-from kqueue.testing.storage import FaultyStorage
 from kqueue.tests.broker.test_partition import append, values
 
 

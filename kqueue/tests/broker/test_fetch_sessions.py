@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kqueue.base.errors import FetchSessionNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 from kqueue.broker import fetch_sessions
 from kqueue.broker.fetch_sessions import EPOCH_MAX, EVICTABLE_AFTER_MS, FetchContext, FetchSessions, Wanted
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 
 
 def want(index: int, offset: int = 0, topic: str | bytes = "t") -> Wanted:

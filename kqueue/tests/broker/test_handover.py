@@ -12,12 +12,12 @@ from kqueue.base.errors import JobCancelled
 from kqueue.base.jobs import CpuJob
 from kqueue.broker import handover
 from kqueue.broker.partition import Partition
-from kqueue.log.policies import POLICIES, Drop, LogView, Progress
-from kqueue.log.sealed import SealedSegments
+from kqueue.log.policies import POLICIES, CommittedOffsets, Drop, LogView
+from kqueue.log.sealed_segments import SealedSegments
 from kqueue.records.batch import ABORT, Record, control_key_value, read_header
 from kqueue.records.builder import BatchBuilder, build_batch
+from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
-from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 from kqueue.tests.broker.test_cleaning import CHECK_MS, SEGMENT, SETTINGS, bases, fill, names, offsets
 
 Kept = dict[int, bytes | None]
@@ -36,7 +36,7 @@ class Keeping:
         self.fail: Callable[[], None] = lambda: None
         self._roll_active = roll_active
 
-    def plan(self, log: LogView, groups: Progress, config: object, now_ms: int) -> Drop | None:
+    def plan(self, log: LogView, groups: CommittedOffsets, config: object, now_ms: int) -> Drop | None:
         end = log.segments[-1].end_offset if self._roll_active else log.segments[-1].base_offset
         return Drop(end, "kept", self._roll_active, self.first) if end > log.segments[0].base_offset else None
 
@@ -247,12 +247,12 @@ def test_damage_keeps_the_segments(policy: Keeping, caplog: pytest.LogCaptureFix
     assert "t-0/00000000000000000002.log, batch at position 0: checksum" in told
 
 
-def test_a_plan_whose_first_is_no_function_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plan_whose_before_delete_is_no_function_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     class Wrong:
         name = "wrong"
 
-        def plan(self, log: LogView, groups: Progress, config: object, now_ms: int) -> Drop:
-            return Drop(log.segments[-1].base_offset, "why", first="archive")  # type: ignore[arg-type]
+        def plan(self, log: LogView, groups: CommittedOffsets, config: object, now_ms: int) -> Drop:
+            return Drop(log.segments[-1].base_offset, "why", before_delete="archive")  # type: ignore[arg-type]
 
     with POLICIES.added("wrong", Wrong(), "a test"):
         sim = sim_with()
@@ -261,7 +261,7 @@ def test_a_plan_whose_first_is_no_function_is_refused(caplog: pytest.LogCaptureF
         assert bases(partition) == [0, 2, 4]
         [told] = errors(caplog)
         assert "cleanup policy 'wrong' of a test failed" in told
-        assert "expected a function or None as first, found 'archive'" in told
+        assert "expected a function or None as before_delete, found 'archive'" in told
 
 
 # --- how many

@@ -22,14 +22,14 @@ from kqueue.base.errors import OffsetOutOfRange, PolicyViolation
 from kqueue.base.settings import TopicConfig
 from kqueue.broker import handover
 from kqueue.broker.partition import Partition
-from kqueue.log.policies import POLICIES, Drop, LogView, Progress
+from kqueue.log.policies import POLICIES, CommittedOffsets, Drop, LogView
 from kqueue.log.policies.delete import DeletePolicy
-from kqueue.log.sealed import SealedSegments
+from kqueue.log.sealed_segments import SealedSegments
 from kqueue.records.batch import Record, check_crc, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.simulation import Simulation
-from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -80,9 +80,9 @@ class Keeper:
         self.is_lucky = True
         self._delete = DeletePolicy()
 
-    def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Drop | None:
+    def plan(self, log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Drop | None:
         drop = self._delete.plan(log, groups, config, now_ms)
-        return drop and replace(drop, first=self.keep)
+        return drop and replace(drop, before_delete=self.keep)
 
     def keep(self, segments: SealedSegments) -> None:
         offsets = set()

@@ -13,7 +13,7 @@ from kqueue.broker import long_work
 from kqueue.broker.long_work import SLICE_MS, InOrder
 from kqueue.broker.producing import RECORDS_AT_ONCE_MAX, intake_of
 from kqueue.broker.topics import Topic
-from kqueue.log.log import Appended
+from kqueue.log.log import AppendResult
 from kqueue.records.any_format import encode_set
 from kqueue.records.batch import Record, iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
@@ -102,7 +102,7 @@ def batch(count: int, **settings: Any) -> memoryview:
     return memoryview(builder.build())
 
 
-def append(topic: Topic, records: memoryview, version: int = 9) -> Appended | Ticket[Appended]:
+def append(topic: Topic, records: memoryview, version: int = 9) -> AppendResult | Ticket[AppendResult]:
     return intake_of(topic.config).append(topic.partition(0), records, now_ms=NOW_MS, produce_version=version)
 
 
@@ -153,12 +153,12 @@ def test_what_comes_later_waits_behind_a_batch_that_takes_long(sim: Simulation) 
         append(topic, memoryview(bytearray(copy))),
     ]
     long[:] = bytes(len(long))  # the buffer is another request's by then
-    assert isinstance(append(other, batch(1)), Appended), "other partitions do not wait"
+    assert isinstance(append(other, batch(1)), AppendResult), "other partitions do not wait"
     sim.settle()
     results = [ticket.result() for ticket in tickets if isinstance(ticket, Ticket)]
     assert [(one.base_offset, one.duplicate) for one in results] == [(0, False), (LONG, False), (0, True)]
     assert topic.partition(0).appends is None
-    assert isinstance(append(topic, batch(1)), Appended)
+    assert isinstance(append(topic, batch(1)), AppendResult)
     assert [record.offset for record in stored(topic)] == list(range(LONG + 2))
 
 

@@ -8,8 +8,8 @@ from kqueue.base.timers import Timers
 from kqueue.broker.metadata import Metadata
 from kqueue.broker.waiting import Waiting
 from kqueue.metadata.memory import MemoryStore
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.jobs import SteppedJobs
+from kqueue.testing.manual_clock import ManualClock
+from kqueue.testing.stepped_jobs import SteppedJobs
 
 
 class Setup:

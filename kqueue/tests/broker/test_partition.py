@@ -13,8 +13,8 @@ from kqueue.broker.partition import Partition
 from kqueue.broker.waiting import Wait
 from kqueue.records.batch import Record, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
-from kqueue.testing.storage import FaultyStorage
 
 
 def append(partition: Partition, *values: bytes) -> int:

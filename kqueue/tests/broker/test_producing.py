@@ -10,7 +10,7 @@ from kqueue.base.errors import InvalidRecord, TransactionsNotServed
 from kqueue.broker import producing
 from kqueue.broker.producing import intake_of
 from kqueue.broker.topics import Topic
-from kqueue.log.log import Appended
+from kqueue.log.log import AppendResult
 from kqueue.records.batch_validation import ValidationLevel, ValidationRules
 from kqueue.records.builder import BatchBuilder
 from kqueue.testing.simulation import Simulation
@@ -25,9 +25,9 @@ def raw(*values: bytes, **settings: object) -> memoryview:
     return memoryview(builder.build())
 
 
-def append(topic: Topic, records: memoryview | None, version: int = 9) -> Appended:
+def append(topic: Topic, records: memoryview | None, version: int = 9) -> AppendResult:
     appended = intake_of(topic.config).append(topic.partition(0), records, now_ms=NOW_MS, produce_version=version)
-    assert isinstance(appended, Appended), "what is small is appended at once"
+    assert isinstance(appended, AppendResult), "what is small is appended at once"
     return appended
 
 

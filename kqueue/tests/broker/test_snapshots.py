@@ -14,7 +14,7 @@ from kqueue.log_tools.verify import verify
 from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.sqlite import SqliteStore
 from kqueue.storage import LocalStorage, MemoryStorage
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests import golden
 
 MARK = ".kafka_cleanshutdown"

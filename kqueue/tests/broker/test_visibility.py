@@ -7,8 +7,8 @@ from kqueue.broker.partition import Partition
 from kqueue.broker.visibility import AppendedEnds
 from kqueue.records.batch import Record, read_header
 from kqueue.records.builder import build_batch
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
-from kqueue.testing.storage import FaultyStorage
 
 
 def append(partition: Partition) -> None:

@@ -16,7 +16,7 @@ from kqueue.client.deadline import Deadline
 from kqueue.records.batch import iter_batches
 from kqueue.schema import decode
 from kqueue.testing import faults
-from kqueue.testing.broker_faults import Faults
+from kqueue.testing.fault_injection import Faults
 from kqueue.tests.client.serving import ORDERS, QUICK, Impostor, answer_of, batch, read_all, values_of
 from kqueue.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,

@@ -15,7 +15,7 @@ import kqueue
 from kqueue.base.errors import MalformedMessage
 from kqueue.embedded.request_log import KEPT_BYTES_MAX, RequestLog
 from kqueue.schema import encode
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.network.harness import API
 from kqueue.tests.testing.raw import Raw, fetch, produce
 from kqueue.wire.headers import RequestHeader, request_header

@@ -19,7 +19,7 @@ from kqueue.groups.contract import Done, GroupRecords
 from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.member import Joined, Joining
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 
 PARTITIONS = 3
 CATALOG = Catalog(config.SETTINGS)

@@ -8,10 +8,10 @@ from typing import Any
 
 from kqueue.base.jobs import IoJob
 from kqueue.log.config import LogConfig
-from kqueue.log.formats.txnindex import AbortedTransaction
-from kqueue.log.log import Appended, Fetched, Log
+from kqueue.log.formats.transaction_index import AbortedTxn
+from kqueue.log.log import AppendResult, Log, ReadResult
 from kqueue.log.manager import LogManager
-from kqueue.log.producers import Producer, Producers
+from kqueue.log.producer_state import ProducerStateEntry, ProducerStateManager
 from kqueue.log.recovery.producer_replay import apply_batch
 from kqueue.log.scanner.batch_scanner import scan
 from kqueue.records.batch import (
@@ -25,7 +25,7 @@ from kqueue.records.batch import (
 )
 from kqueue.records.builder import BatchBuilder
 from kqueue.storage import MemoryStorage, Storage
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 
 START_MS = 1_700_000_000_000
 
@@ -47,12 +47,12 @@ def marker(
     return builder.build()
 
 
-def append(log: Log, *values: bytes, leader_epoch: int = 0, client: bool = True, **settings: Any) -> Appended:
+def append(log: Log, *values: bytes, leader_epoch: int = 0, client: bool = True, **settings: Any) -> AppendResult:
     buf = batch(*values, **settings)
     return log.append(buf, read_header(buf), leader_epoch=leader_epoch, client=client)
 
 
-def end_transaction(log: Log, kind: int, producer_id: int, leader_epoch: int = 0, **settings: Any) -> Appended:
+def end_transaction(log: Log, kind: int, producer_id: int, leader_epoch: int = 0, **settings: Any) -> AppendResult:
     buf = marker(kind, producer_id, **settings)
     return log.append(buf, read_header(buf), leader_epoch=leader_epoch, client=False)
 
@@ -79,7 +79,7 @@ def flush(log: Log) -> None:
         run_job(job)
 
 
-def read_checked(log: Log, offset: int, max_bytes: int, end_offset: int) -> Fetched:
+def read_checked(log: Log, offset: int, max_bytes: int, end_offset: int) -> ReadResult:
     """A read as a fetch does it: what has to be checked is, and then it is read again."""
     while (fetched := log.read(offset, max_bytes, end_offset=end_offset, min_one_batch=True)).check is not None:
         log.check_now(fetched.check)
@@ -124,8 +124,8 @@ def check_log(log: Log, *, forgotten: bool = False) -> None:
     Args: forgotten: batches were taken out of the log, so that its producers may be more, and know
     more, than those that are left tell; nothing is said of producers and transactions then.
     """
-    aborted: list[AbortedTransaction] = []
-    producers = Producers()
+    aborted: list[AbortedTxn] = []
+    producers = ProducerStateManager()
     offset = log._segments[0].base
     assert log.end_offset >= offset
     for number, segment in enumerate(log._segments):
@@ -182,9 +182,9 @@ def _check_timeindex(segment: Any, units: dict[int, Any], *, sealed: bool) -> No
         assert timeindex.last().timestamp == greatest
 
 
-def _check_producers(found: Producers, expected: Producers) -> None:
-    def facts(producers: Producers) -> dict[int, tuple[object, ...]]:
-        def of(one: Producer) -> tuple[object, ...]:
+def _check_producers(found: ProducerStateManager, expected: ProducerStateManager) -> None:
+    def facts(producers: ProducerStateManager) -> dict[int, tuple[object, ...]]:
+        def of(one: ProducerStateEntry) -> tuple[object, ...]:
             last = [batch[:3] for batch in one.batches][-1:]
             return one.epoch, last, one.last_timestamp, one.coordinator_epoch, one.transaction_offset
 

@@ -20,7 +20,7 @@ from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.records.batch import ABORT, COMMIT, Record, check_crc, iter_batches, iter_records
 from kqueue.storage import MemoryStorage
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, end_transaction, flush, note_high_watermarks
 
 TOPIC_ID = bytes(range(16))

@@ -20,18 +20,18 @@ from kqueue.log.cleaner import (
 )
 from kqueue.log.compaction import swap_files
 from kqueue.log.config import SETTINGS, LogConfig
-from kqueue.log.dropping import Disposal
+from kqueue.log.deletion import AsyncDeleter
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.log.policies.compact import LogToClean
 from kqueue.records.batch import read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.storage import Storage
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.jobs import SteppedJobs
-from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
+from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
+from kqueue.testing.manual_clock import ManualClock
+from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS, append, flush, open_log, read_records
-from kqueue.tests.log.test_segments import compact, filled, state
+from kqueue.tests.log.test_log_segments import compact, filled, state
 
 CATALOG = Catalog(SETTINGS)
 TOPIC = {
@@ -53,11 +53,11 @@ class Desk:
         self.timers = Timers()
         self.clock = ManualClock(START_MS)
         self.manager = LogManager([self.storage], clock=self.clock, rng=random.Random(1), jobs=self.jobs)
-        self.disposal = Disposal(self.jobs, self.timers, self.clock, self.manager.save_log_starts)
+        self.disposal = AsyncDeleter(self.jobs, self.timers, self.clock, self.manager.save_log_starts)
         self.cleaner = LogCleaner(self.config, self.manager, self.jobs, self.disposal, self.clock)
 
     def log(self, name: str, count: int = 20) -> Log:
-        log = self.manager.open(name, 0, self.manager.new_id(), LogConfig.from_values(self.topic))
+        log = self.manager.open(name, 0, self.manager.new_topic_id(), LogConfig.from_values(self.topic))
         for number in range(count):
             builder = BatchBuilder()
             builder.append(START_MS + number, b"key-%d" % (number % 2), b"%d" % number + b"." * 100)

@@ -17,8 +17,8 @@ from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.storage import LocalStorage, Storage
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.storage import FaultyStorage, Remains
+from kqueue.testing.faulty_storage import FaultyStorage, Remains
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, batch, check_log, flush, note_high_watermarks, read_values
 
 ID = bytes(range(16))

@@ -11,19 +11,19 @@ import pytest
 
 from kqueue.log.config import LogConfig
 from kqueue.log.formats import checkpoints
-from kqueue.log.formats.epochs import decode_epochs, encode_epochs
-from kqueue.log.formats.index import OffsetIndex
-from kqueue.log.formats.snapshots import decode_snapshot, encode_snapshot
-from kqueue.log.formats.timeindex import TimeIndex
-from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
+from kqueue.log.formats.leader_epochs import decode_epochs, encode_epochs
+from kqueue.log.formats.offset_index import OffsetIndex
+from kqueue.log.formats.producer_snapshot import decode_snapshot, encode_snapshot
+from kqueue.log.formats.time_index import TimeIndex
+from kqueue.log.formats.transaction_index import AbortedTxn, decode_aborted
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
-from kqueue.log.producers import Producers
+from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.recovery.producer_replay import replay
 from kqueue.records.any_format import iter_any_records
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.storage import LocalStorage
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.golden import VERSIONS, copy_folder, data_folder, expected
 
 NODE = {"2.8": 0, "4.3": 1}
@@ -95,13 +95,15 @@ def test_every_offset_and_time_is_found(opened: tuple[str, dict[tuple[str, int],
             fetched = log.read(record.offset, 100, end_offset=log.end_offset)
             offsets = [found.offset for found in iter_any_records(fetched.read())]
             assert record.offset in offsets
-        assert not [segment for segment in log._segments if segment.is_astray], "the indexes are right as they stand"
+        assert not [segment for segment in log._segments if segment.index_mismatch], (
+            "the indexes are right as they stand"
+        )
         for record in records[::7] if not name.startswith("v0") else ():
             found = log.offset_for_time(record.timestamp, log.end_offset)
             first = next(one for one in records if one.timestamp >= record.timestamp)
             assert found is not None
             assert (found.timestamp, found.offset) == (first.timestamp, first.offset)
-        assert not [segment for segment in log._segments if segment.is_astray]
+        assert not [segment for segment in log._segments if segment.index_mismatch]
         greatest = max(record.timestamp for record in records)
         assert log.offset_for_time(greatest + 10**12, log.end_offset) is None
 
@@ -110,10 +112,10 @@ def test_transactions_that_kafka_aborted_are_known(opened: tuple[str, dict[tuple
     _, logs = opened
     log = logs["txn", 0]
     aborted = [(26, 46, 47), (89, 109, 110), (157, 177, 178), (225, 245, 246)]
-    assert log.aborted(0, log.end_offset) == [AbortedTransaction(0, *row) for row in aborted]
+    assert log.aborted(0, log.end_offset) == [AbortedTxn(0, *row) for row in aborted]
     assert log.aborted(47, 89) == []
-    assert log.aborted(46, 90) == [AbortedTransaction(0, *row) for row in aborted[:2]]
-    assert log.aborted(100, 102) == [AbortedTransaction(0, *aborted[1])]
+    assert log.aborted(46, 90) == [AbortedTxn(0, *row) for row in aborted[:2]]
+    assert log.aborted(100, 102) == [AbortedTxn(0, *aborted[1])]
     assert log.last_stable_offset == log.stable_below(log.end_offset) == log.end_offset
 
 
@@ -201,7 +203,7 @@ def test_replaying_the_batches_gives_the_snapshots_of_kafka(version: str, tmp_pa
         for path in sorted((data_folder(version) / f"{topic}-{partition}").glob("*.snapshot")):
             if topic.startswith("v") and "v2" not in topic:
                 continue
-            producers = Producers()
+            producers = ProducerStateManager()
             replay(log._segments, producers, int(path.stem))
             assert encode_snapshot(producers) == path.read_bytes(), path
             compared += path.stat().st_size > 10

@@ -7,12 +7,12 @@ import pytest
 
 from kqueue.base.errors import CorruptBatch, DiskFull, OffsetOutOfRange, OutOfOrderSequence, StorageFailed
 from kqueue.log.config import LogConfig
-from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.log import Log, LogState, remove_folder
 from kqueue.records.batch import ABORT, COMMIT, BatchHeader, check_crc, iter_batches, read_header
 from kqueue.storage import MemoryStorage
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import (
     START_MS,
     append,
@@ -197,7 +197,7 @@ def test_open_transactions_hold_the_last_stable_offset() -> None:
     assert log.last_stable_offset == 6
     assert log.stable_below(5) == 2
     assert log.stable_below(6) == 6
-    assert log.aborted(0, 6) == [AbortedTransaction(1, 1, 4, 2)]
+    assert log.aborted(0, 6) == [AbortedTxn(1, 1, 4, 2)]
     assert log.aborted(5, 6) == []
     check_log(log)
 
@@ -210,7 +210,7 @@ def test_aborted_transactions_are_found_across_segments_and_restarts() -> None:
         first = append(log, b"x" * 50, producer_id=1, epoch=0, base_sequence=number, transactional=True).base_offset
         append(log, b"y" * 50)
         last = end_transaction(log, ABORT, 1).base_offset
-        expected.append(AbortedTransaction(1, first, last, last + 1))
+        expected.append(AbortedTxn(1, first, last, last + 1))
     for _ in range(2):
         assert log.aborted(0, log.end_offset) == expected
         for one in expected:

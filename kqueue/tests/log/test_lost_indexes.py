@@ -13,13 +13,13 @@ import pytest
 
 from kqueue.base.errors import CorruptIndex, TooManyOpenFiles
 from kqueue.log.formats.filenames import INDEX, TIMEINDEX, TXNINDEX
-from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.log import Log
 from kqueue.log.recovery.index_rebuild_job import start_index_rebuild
 from kqueue.storage import LocalStorage, Storage
 from kqueue.storage.descriptor_cache import DescriptorCache
-from kqueue.testing.jobs import SteppedJobs
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
+from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS, append, check_log, flush, open_log, read_values
 
 SETTINGS = {"segment_bytes": 3000, "index_interval_bytes": 200, "file_delete_delay_ms": 0}
@@ -178,13 +178,13 @@ def test_too_few_descriptors_say_nothing_of_an_index() -> None:
     with pytest.raises(TooManyOpenFiles):
         log._segments[0].find(15)
     storage.mend()
-    assert not log._segments[0].is_astray
+    assert not log._segments[0].index_mismatch
 
 
 def test_aborted_transactions_are_never_forgotten_with_a_cut_index(tmp_path: Path) -> None:
     log = open_log(LocalStorage(tmp_path))
     append(log, b"x")
-    log._active.txnindex.append(AbortedTransaction(1, 0, 5, 0))
+    log._active.txnindex.append(AbortedTxn(1, 0, 5, 0))
     assert len(log.aborted(0, 1)) == 1
     os.truncate(next((tmp_path / "t-0").glob(f"*{TXNINDEX}")), 0)
     with pytest.raises(CorruptIndex, match=r"txnindex was cut: expected 34 bytes, found 0"):

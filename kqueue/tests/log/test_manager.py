@@ -11,9 +11,9 @@ from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.jobs import SteppedJobs
-from kqueue.testing.storage import FaultyStorage, Remains
+from kqueue.testing.faulty_storage import FaultyStorage, Remains
+from kqueue.testing.manual_clock import ManualClock
+from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS, append, flush, note_high_watermarks, read_values, run_job, run_through
 
 ID = bytes(range(16))
@@ -186,7 +186,7 @@ def test_strays_are_set_aside_and_not_found_again() -> None:
     storage = MemoryStorage()
     manager = start(storage)
     append(log_of(manager), b"x")
-    path = manager.set_aside("t", 0)
+    path = manager.rename_to_stray("t", 0)
     assert path.endswith("-stray")
     assert storage.exists(path)
     manager.close()
@@ -389,9 +389,9 @@ def test_the_highest_epoch_of_all_partitions_is_known_without_opening_them() -> 
 
 
 def test_ids_are_random_and_from_the_given_source() -> None:
-    assert start(MemoryStorage()).new_id() == start(MemoryStorage()).new_id()
+    assert start(MemoryStorage()).new_topic_id() == start(MemoryStorage()).new_topic_id()
     manager = start(MemoryStorage())
-    assert manager.new_id() != manager.new_id()
+    assert manager.new_topic_id() != manager.new_topic_id()
 
 
 def test_silent_producers_of_all_open_logs_are_forgotten() -> None:

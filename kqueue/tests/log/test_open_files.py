@@ -23,8 +23,8 @@ from kqueue.log.scanner.batch_scanner import scan
 from kqueue.records.batch import ABORT, read_header
 from kqueue.storage import LocalStorage
 from kqueue.storage.descriptor_cache import DescriptorCache, OpenFiles
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.storage import FaultyStorage, Remains
+from kqueue.testing.faulty_storage import FaultyStorage, Remains
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, batch, end_transaction, flush, open_log, read_values
 
 T = TypeVar("T")
@@ -147,7 +147,7 @@ def check_entries(log: Log) -> None:
         batches = {(unit.last_offset, position) for position, unit in scan(segment.log, 0, segment.size)}
         entries = segment.index.entries
         assert {tuple(segment.index._at(number)) for number in range(entries.count)} <= batches
-        assert not segment.is_astray
+        assert not segment.index_mismatch
 
 
 def _append(log: Log, value: bytes, sequence: dict[str, int]) -> int:

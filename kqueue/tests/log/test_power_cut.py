@@ -14,8 +14,8 @@ from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.records.batch import ABORT, COMMIT, Record
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
+from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import (
     START_MS,
     append,
@@ -77,7 +77,7 @@ class World:
     def drop(self, offset: int) -> None:
         assert self.manager is not None
         log = self.log
-        dropped = log.drop_before(offset, high_watermark=log.flushed_offset, why="old")
+        dropped = log.delete_before(offset, high_watermark=log.flushed_offset, why="old")
         assert dropped is not None
         self.starts = (self.starts[0], log.start_offset)
         told: list[BaseException | None] = []

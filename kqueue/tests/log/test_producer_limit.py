@@ -8,9 +8,9 @@ from kqueue.base.errors import OutOfOrderSequence
 from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
-from kqueue.log.producers import REORDER_MS
+from kqueue.log.producer_state import REORDER_MS
 from kqueue.storage import MemoryStorage
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, batch
 
 ID = b"\0\1\2\3" * 4
@@ -110,11 +110,11 @@ def test_a_producer_takes_little_memory() -> None:
     """Some 400 bytes, where a deque for its last batches alone took 700."""
     import tracemalloc
 
-    from kqueue.log.producers import Producers
+    from kqueue.log.producer_state import ProducerStateManager
     from kqueue.records.batch import read_header
 
     headers = [read_header(batch(b"x", producer_id=number, epoch=0, base_sequence=0)) for number in range(1000)]
-    producers = Producers()
+    producers = ProducerStateManager()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     for number, header in enumerate(headers):

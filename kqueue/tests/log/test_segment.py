@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import CorruptIndex
-from kqueue.log.formats.index import RELATIVE_OFFSET_MAX
+from kqueue.log.formats.offset_index import RELATIVE_OFFSET_MAX
 from kqueue.log.segment import Segment
 from kqueue.records.batch import read_header, stamp
 from kqueue.storage import MemoryStorage
 from kqueue.storage.memory import MemoryFile
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, batch
 
 INDEX_BYTES = 1 << 20

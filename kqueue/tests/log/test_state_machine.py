@@ -17,8 +17,8 @@ from kqueue.log.compaction.model import SegmentSource
 from kqueue.log.log import Log
 from kqueue.log.scanner.batch_scanner import scan
 from kqueue.records.batch import ABORT, COMMIT, BatchHeader, Record, iter_batches, iter_records
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.storage import FaultyStorage, Remains
+from kqueue.testing.faulty_storage import FaultyStorage, Remains
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.compaction.helpers import config as compaction_config
 from kqueue.tests.log.helpers import START_MS, append, check_log, end_transaction, flush, open_log, read_records
 
@@ -231,7 +231,7 @@ class LogMachine(RuleBasedStateMachine):
         """S5.1: whole segments, never the active one."""
         offset = data.draw(st.integers(self.start, self.flushed))
         bases = [info.base for info in self.log.segments()]
-        dropped = self.log.drop_before(offset, high_watermark=self.flushed, why="test")
+        dropped = self.log.delete_before(offset, high_watermark=self.flushed, why="test")
         first = max((base for base in bases if base <= offset), default=bases[0])
         assert self.log.first_base == first
         assert (dropped is not None) == (first > bases[0])
@@ -336,7 +336,7 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def indexes_lead_nobody_astray(self) -> None:
         if hasattr(self, "log"):
-            assert not [segment for segment in self.log._segments if segment.is_astray]
+            assert not [segment for segment in self.log._segments if segment.index_mismatch]
             assert self.log.damage == []
 
     @invariant()

@@ -25,7 +25,7 @@ from kqueue.network.loop_driver import LoopDriver
 from kqueue.network.responses import Chunks, Connection, DeferredResponse
 from kqueue.network.session import Session
 from kqueue.schema import decode, encode
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.wire.apis import BY_KEY, Api
 from kqueue.wire.headers import read_response_header, request_header
 from kqueue.workers.executor import JobExecutor

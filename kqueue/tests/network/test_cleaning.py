@@ -12,8 +12,8 @@ import pytest
 from kqueue.app import Server
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import NewTopic
-from kqueue.log.policies import POLICIES, Cleanup, Compact, Drop, LogView, Progress
-from kqueue.log.sealed import SealedSegments
+from kqueue.log.policies import POLICIES, Cleanup, CommittedOffsets, Compact, Drop, LogView
+from kqueue.log.sealed_segments import SealedSegments
 from kqueue.records.batch import Record, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
 from kqueue.tests.network.harness import serving, until
@@ -123,7 +123,7 @@ class KeepEven:
 class EvenOnly:
     name = "even-only"
 
-    def plan(self, log: LogView, groups: Progress, config: object, now_ms: int) -> Cleanup | None:
+    def plan(self, log: LogView, groups: CommittedOffsets, config: object, now_ms: int) -> Cleanup | None:
         return Compact(keep=KeepEven()) if log.first_dirty < log.segments[-1].base_offset else None
 
 
@@ -176,8 +176,10 @@ class AllWith:
     def __init__(self, first: CopyTo | WaitForever) -> None:
         self._first = first
 
-    def plan(self, log: LogView, groups: Progress, config: object, now_ms: int) -> Cleanup | None:
-        return Drop(log.segments[-1].base_offset, "copied", first=self._first) if len(log.segments) > 1 else None
+    def plan(self, log: LogView, groups: CommittedOffsets, config: object, now_ms: int) -> Cleanup | None:
+        return (
+            Drop(log.segments[-1].base_offset, "copied", before_delete=self._first) if len(log.segments) > 1 else None
+        )
 
 
 def test_work_before_a_drop_runs_in_a_process_of_its_own_and_one_that_dies_costs_nothing(

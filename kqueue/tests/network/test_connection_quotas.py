@@ -14,7 +14,7 @@ from kqueue.network.connection_quotas import (
     RequestBudget,
     connections_max_within,
 )
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 
 
 @pytest.mark.parametrize(

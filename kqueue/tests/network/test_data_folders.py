@@ -12,7 +12,7 @@ import pytest
 from kqueue.app import Server, store_folder
 from kqueue.base.errors import StorageFailed
 from kqueue.config.properties import SourcedValue, make_config
-from kqueue.log.folders.data_folders import Offline
+from kqueue.log.folders.data_folders import OfflineFolder
 from kqueue.metadata.sqlite import FILE_NAME
 from kqueue.storage import LocalStorage
 from kqueue.storage.fault_injection import FaultInjectingStorage, InjectedFailure, StorageHooks
@@ -93,7 +93,7 @@ def test_the_store_of_a_folder_that_is_offline_is_not_used(tmp_path: Path) -> No
     (tmp_path / FILE_NAME).touch()
     error = StorageFailed("meta.properties says that this is the folder of node 7")
     with pytest.raises(StorageFailed, match="data folder with the metadata store .* can't be used: meta.properties"):
-        store_folder([str(tmp_path)], [Offline(os.fspath(tmp_path), error)])
+        store_folder([str(tmp_path)], [OfflineFolder(os.fspath(tmp_path), error)])
 
 
 def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:

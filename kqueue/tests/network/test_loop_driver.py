@@ -11,7 +11,7 @@ from kqueue.base.clock import SystemClock
 from kqueue.base.timers import Timers
 from kqueue.broker.waiting import Wait, Waiting
 from kqueue.network.loop_driver import LoopDriver
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.network.harness import until
 from kqueue.workers.loop_pass import PASS_S
 

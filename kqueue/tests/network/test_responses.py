@@ -7,7 +7,7 @@ import pytest
 from kqueue.base.timers import Timers
 from kqueue.broker.waiting import Wait, Waiting
 from kqueue.network.responses import DeferredResponse
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 
 
 class World:

@@ -16,7 +16,7 @@ from kqueue.network.region_sender import STEP_BYTES
 from kqueue.network.send_queue import JOIN_BYTES_MAX, READ_BYTES_MAX, REGIONS_MAX, SendQueue, memory_bytes
 from kqueue.schema import Chunk
 from kqueue.storage import LocalStorage, MemoryStorage, Region
-from kqueue.testing.jobs import SteppedJobs
+from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.network.harness import until
 from kqueue.workers.executor import JobExecutor
 

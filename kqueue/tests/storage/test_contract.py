@@ -7,7 +7,7 @@ import pytest
 
 from kqueue.storage import STORAGES, LocalStorage, MemoryStorage, Storage
 from kqueue.testing import check_storage
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
 
 
 def memory(folder: str) -> Storage:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kqueue.base.settings import TopicConfig
-from kqueue.log.policies import Cleanup, LogView, Progress
+from kqueue.log.policies import Cleanup, CommittedOffsets, LogView
 from kqueue.metadata import MetadataStore
 from kqueue.metadata.sqlite import SqliteStore
 from kqueue.records.codecs import CODECS, Buffer
@@ -97,7 +97,7 @@ class Policy:
     def __init__(self, harm: Callable[[], None]) -> None:
         self.harm = harm
 
-    def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Cleanup | None:
+    def plan(self, log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Cleanup | None:
         if len(log.segments) == 2:
             self.harm()
         return None

@@ -14,7 +14,7 @@ import pytest
 import kqueue
 from kqueue.base.registry import Registry, Source
 from kqueue.base.settings import TopicConfig
-from kqueue.log.policies import LogView, Progress
+from kqueue.log.policies import CommittedOffsets, LogView
 from kqueue.storage import MemoryStorage
 from kqueue.storage.contract import Entry
 from kqueue.workers.watchdog import Watchdog, blame
@@ -63,7 +63,7 @@ class Holding:
         self.held = threading.Event()
         self.released = threading.Event()
 
-    def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> None:
+    def plan(self, log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> None:
         self.held.set()
         assert self.released.wait(PATIENCE_S)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kqueue.base.errors import KqueueError
-from kqueue.log.sealed import SealedSegments
+from kqueue.log.sealed_segments import SealedSegments
 from kqueue.log_tools.arrow import BYTES_MAX, ROWS_MAX, record_batches
 from kqueue.log_tools.rows import Row, Selection, rows, size_of
 from kqueue.log_tools.segments import ReadableBatch
@@ -41,7 +41,7 @@ class ArchiveFailed(KqueueError):
 
 @dataclass(frozen=True)
 class Archive:
-    """The work that `policies.Drop.first` asks for. `uri`, `filesystem`: see `ArchivePolicy`; the
+    """The work that `policies.Drop.before_delete` asks for. `uri`, `filesystem`: see `ArchivePolicy`; the
     former may hold a password.
     """
 

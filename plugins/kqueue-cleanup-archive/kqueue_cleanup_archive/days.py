@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kqueue.log.sealed import SealedSegments
+from kqueue.log.sealed_segments import SealedSegments
 from kqueue.log_tools.arrow import schema
 from kqueue_cleanup_archive.durable import sync_file, sync_folders
 

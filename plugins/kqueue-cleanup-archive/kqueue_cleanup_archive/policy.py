@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kqueue.base.errors import SettingError
 from kqueue.base.settings import TopicConfig
-from kqueue.log.policies import Drop, LogView, Progress
+from kqueue.log.policies import CommittedOffsets, Drop, LogView
 from kqueue.log.policies.delete import DeletePolicy
 from kqueue_cleanup_archive.archive import Archive
 
@@ -39,7 +39,7 @@ class ArchivePolicy:
         self._filesystem = filesystem
         self._delete = DeletePolicy()
 
-    def plan(self, log: LogView, groups: Progress, config: TopicConfig, now_ms: int) -> Drop | None:
+    def plan(self, log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Drop | None:
         """Raises SettingError: nobody has said where the archive is; so nothing is deleted."""
         uri = self._uri or os.environ.get(VARIABLE)
         if not uri:
@@ -49,7 +49,7 @@ class ArchivePolicy:
         drop = self._delete.plan(log, groups, config, now_ms)
         if drop is None:
             return None
-        return replace(drop, why=f"{drop.why}, archived", first=Archive(uri, self._filesystem))
+        return replace(drop, why=f"{drop.why}, archived", before_delete=Archive(uri, self._filesystem))
 
 
 ARCHIVE = ArchivePolicy()

@@ -14,7 +14,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileSystemHandler, Lo
 
 from kqueue.broker.partition import Partition
 from kqueue.log.log import Log
-from kqueue.log.sealed import SealedSegments
+from kqueue.log.sealed_segments import SealedSegments
 from kqueue.records.batch import Record, read_header
 from kqueue.records.builder import build_batch
 from kqueue.storage import LocalStorage

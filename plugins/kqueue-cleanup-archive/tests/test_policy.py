@@ -48,7 +48,7 @@ def test_it_lets_go_of_what_delete_does(values: dict[str, str]) -> None:
         assert ours is not None
         assert (ours.before_offset, ours.roll_active) == (theirs.before_offset, theirs.roll_active)
         assert ours.why == f"{theirs.why}, archived"
-        assert ours.first == Archive("archive")
+        assert ours.before_delete == Archive("archive")
 
 
 class _Nobody:
@@ -61,7 +61,7 @@ def test_the_variable_says_where_unless_somebody_did(monkeypatch: pytest.MonkeyP
     for policy, uri in ((ARCHIVE, "s3://bucket/a"), (ArchivePolicy(Path("b")), "b")):
         drop = policy.plan(LOG, _Nobody(), config(retention_ms="5000"), NOW_MS)
         assert drop is not None
-        assert drop.first == Archive(uri)
+        assert drop.before_delete == Archive(uri)
 
 
 @pytest.mark.parametrize("value", [None, ""])

@@ -14,7 +14,7 @@ from kqueue_codec_isal import CODEC
 from kqueue.base.errors import CorruptBatch
 from kqueue.records.codecs import CODECS
 from kqueue.records.codecs.gzip import GzipCodec
-from kqueue.testing.codecs import check_codec
+from kqueue.testing.codec_checks import check_codec
 
 LEVELS = st.sampled_from([None, 0, 1, 2, 3])
 BUFFERS = st.binary(max_size=3000) | st.builds(

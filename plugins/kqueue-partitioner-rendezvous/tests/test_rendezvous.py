@@ -10,7 +10,7 @@ from kqueue_partitioner_rendezvous import RendezvousPartitioner, rendezvous
 from xxhash import xxh3_64_intdigest
 
 from kqueue.records.partitioners import PARTITIONERS
-from kqueue.testing.partitioners import check_partitioner
+from kqueue.testing.partitioner_checks import check_partitioner
 
 KEYS = st.binary(max_size=300)
 

@@ -18,7 +18,7 @@ from kqueue_storage_encrypted.format import BLOCK_BYTES, CHUNK_BYTES, HEADER, OV
 
 from kqueue.base.errors import StorageFailed
 from kqueue.storage import MemoryStorage, Region
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
 
 os.environ["KEY_OF_TESTS"] = "07" * 32
 SOURCE = KeySource(variable="KEY_OF_TESTS")

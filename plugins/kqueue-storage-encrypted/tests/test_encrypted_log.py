@@ -17,8 +17,8 @@ from kqueue.log.manager import LogManager
 from kqueue.log_tools.folder import LogFolder
 from kqueue.records.batch import read_header
 from kqueue.records.builder import BatchBuilder
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
+from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
+from kqueue.testing.manual_clock import ManualClock
 
 os.environ["KEY_OF_TESTS"] = "07" * 32
 SOURCE = KeySource(variable="KEY_OF_TESTS")

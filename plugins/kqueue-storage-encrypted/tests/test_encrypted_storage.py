@@ -14,7 +14,7 @@ from kqueue_storage_encrypted.keys import KEY_CHECK
 from kqueue.base.errors import StorageFailed
 from kqueue.storage import STORAGES, LocalStorage, MemoryStorage, Storage
 from kqueue.testing import check_storage
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
 
 KEY, OTHER_KEY = bytes(range(32)), bytes(32)
 SOURCE = KeySource(variable="KQUEUE_ENCRYPTION_KEY")

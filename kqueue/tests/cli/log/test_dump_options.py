@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from kqueue.cli.app import kqueue
 from kqueue.cli.log.dump import MAX_BYTES, MAX_MESSAGE_SIZE
-from kqueue.log_tools.dump import DumpOptions, Problems, Source, dump_file
+from kqueue.log_tools.dump import DumpFile, DumpOptions, Problems, dump_file
 from kqueue.log_tools.dump import options as dump_options
 from kqueue.tests.cli.log.dump_command import SUFFIXES, ZERO, dump
 from kqueue.tests.golden import data_folder
@@ -193,9 +193,9 @@ def test_the_default_of_max_bytes_means_all(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(dump_options, "MAX_BYTES", 2000)
     path = data_folder("4.3") / "v2-none-0" / f"{ZERO}.log"
     problems = Problems(lambda sentence: None)
-    assert len(list(dump_file(Source(str(path)), DumpOptions(max_bytes=2000), problems))) == 2 + 8
+    assert len(list(dump_file(DumpFile(str(path)), DumpOptions(max_bytes=2000), problems))) == 2 + 8
     assert not problems.wrong
-    assert len(list(dump_file(Source(str(path)), DumpOptions(max_bytes=1999), problems))) == 2
+    assert len(list(dump_file(DumpFile(str(path)), DumpOptions(max_bytes=1999), problems))) == 2
     assert not problems.wrong
 
 
@@ -219,7 +219,7 @@ def test_a_large_file_takes_little_memory(large: Path) -> None:
     problems = Problems(lambda sentence: None)
     tracemalloc.start()
     try:
-        count = sum(1 for _ in dump_file(Source(str(large)), DumpOptions(), problems))
+        count = sum(1 for _ in dump_file(DumpFile(str(large)), DumpOptions(), problems))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

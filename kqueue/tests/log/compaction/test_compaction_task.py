@@ -16,7 +16,7 @@ from kqueue.log.formats.filenames import CLEANED, file_name
 from kqueue.records.any_format import encode_set
 from kqueue.records.batch import ABORT, COMMIT, Record
 from kqueue.storage import LocalStorage, MemoryStorage
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests import golden
 from kqueue.tests.log.compaction.helpers import (
     DAY_MS,

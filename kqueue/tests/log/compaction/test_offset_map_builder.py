@@ -10,7 +10,7 @@ from kqueue.log.compaction.model import CleanerStats
 from kqueue.log.compaction.offset_map_builder import build_map, read_aborted
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.filenames import TXNINDEX, file_name
-from kqueue.log.formats.txnindex import ENTRY, AbortedTransaction
+from kqueue.log.formats.transaction_index import ENTRY, AbortedTxn
 from kqueue.records.batch import ABORT, COMMIT
 from kqueue.storage import MemoryStorage
 from kqueue.tests.log.compaction.helpers import FOLDER, config, new_log, put, sources_of
@@ -19,12 +19,12 @@ from kqueue.tests.log.helpers import end_transaction
 THROTTLE = Throttle(float("inf"), lambda seconds: None, lambda: 0.0)
 
 
-def aborted_of(storage: MemoryStorage, upto: int | None = None) -> list[AbortedTransaction]:
+def aborted_of(storage: MemoryStorage, upto: int | None = None) -> list[AbortedTxn]:
     sizes = {entry.name: entry.size for entry in storage.list(FOLDER)}
     return read_aborted(storage, FOLDER, sources_of(storage, upto), sizes)
 
 
-def write_txnindex(storage: MemoryStorage, base: int, *rows: AbortedTransaction, rest: bytes = b"") -> None:
+def write_txnindex(storage: MemoryStorage, base: int, *rows: AbortedTxn, rest: bytes = b"") -> None:
     storage.write_atomic(f"{FOLDER}/{file_name(base, TXNINDEX)}", b"".join(ENTRY.pack(0, *row) for row in rows) + rest)
 
 
@@ -33,7 +33,7 @@ def test_aborted_transactions_come_from_these_segments_and_from_later_ones() -> 
     for _ in range(3):
         put(log, (b"a", b"1"))
         log.roll()
-    own, begun, later = (AbortedTransaction(1, 0, 0, 0), AbortedTransaction(2, 1, 3, 3), AbortedTransaction(3, 2, 3, 3))
+    own, begun, later = (AbortedTxn(1, 0, 0, 0), AbortedTxn(2, 1, 3, 3), AbortedTxn(3, 2, 3, 3))
     write_txnindex(storage, 0, own)
     write_txnindex(storage, 3, begun, later, rest=b"half an ent")
     assert aborted_of(storage, upto=2) == [own, begun]

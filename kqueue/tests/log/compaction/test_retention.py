@@ -15,7 +15,7 @@ from kqueue.log.compaction.retention import (
     RetentionRules,
     TransactionTracker,
 )
-from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.records.batch import ABORT, BATCH_OVERHEAD, COMMIT, BatchHeader, Record, read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.tests.log.helpers import marker
@@ -33,8 +33,8 @@ def header(base: int, last: int | None = None, **settings: Any) -> BatchHeader:
     return read_header(bytes(builder.build(last_offset=base if last is None else last)))
 
 
-def aborted(first: int, last: int, producer: int = PID) -> AbortedTransaction:
-    return AbortedTransaction(producer, first, last, last)
+def aborted(first: int, last: int, producer: int = PID) -> AbortedTxn:
+    return AbortedTxn(producer, first, last, last)
 
 
 # --- transactions

@@ -15,7 +15,7 @@ from kqueue.records.any_format import encode_entry, iter_entries
 from kqueue.records.batch import BATCH_OVERHEAD, CONTROL, TRANSACTIONAL, Record, check_crc, iter_records, read_header
 from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder, build_batch
 from kqueue.storage import MemoryStorage
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests.log.compaction.helpers import config
 
 RECORDS = [

@@ -12,10 +12,10 @@ import pytest
 from kqueue.base.errors import CorruptBatch, StorageFailed
 from kqueue.log.compaction import swap_files
 from kqueue.log.formats.filenames import CLEANED, DELETED, INDEX, LOG, SWAP, TIMEINDEX, TXNINDEX, file_name
-from kqueue.log.formats.txnindex import AbortedTransaction, decode_aborted
+from kqueue.log.formats.transaction_index import AbortedTxn, decode_aborted
 from kqueue.log.log import Log
 from kqueue.records.batch import ABORT, COMMIT
-from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
+from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.tests.log.compaction.helpers import DAY_MS, FOLDER, compact, config, open_compacted, put, task, units
 from kqueue.tests.log.helpers import START_MS, end_transaction, flush
 
@@ -152,7 +152,7 @@ def test_there_are_several_groups_of_several_segments_and_each_loses_something()
     assert any(group.cleaned.has_txnindex for group in done.groups)
     sizes = [len(one) for one in STATES]
     assert sizes == sorted(set(sizes), reverse=True)
-    assert [sum(isinstance(row, AbortedTransaction) for row in one) for one in STATES] == [2, 1, 1, 1]
+    assert [sum(isinstance(row, AbortedTxn) for row in one) for one in STATES] == [2, 1, 1, 1]
     assert {"rename", "sync", "append", "create", "sync_folder", "remove"} <= {step.kind for step in storage.steps} | {
         "rename",
         "remove",
@@ -246,10 +246,10 @@ def test_a_swap_that_kafka_left_is_finished() -> None:
     rename(storage, group.cleaned.base, (LOG, INDEX, TIMEINDEX), CLEANED, SWAP)
     swap_files.discard(storage, FOLDER, done.groups[1:])
     assert swap_files.complete(storage, FOLDER, names(storage))
-    new = [row for row in STATES[1] if not isinstance(row, AbortedTransaction)]
-    assert [row for row in state(storage) if not isinstance(row, AbortedTransaction)] == new
+    new = [row for row in STATES[1] if not isinstance(row, AbortedTxn)]
+    assert [row for row in state(storage) if not isinstance(row, AbortedTxn)] == new
     markers = {row[0] for row in new}
-    assert all(row.last_offset in markers for row in state(storage) if isinstance(row, AbortedTransaction))
+    assert all(row.last_offset in markers for row in state(storage) if isinstance(row, AbortedTxn))
 
 
 def test_a_split_that_kafka_had_not_finished_is_undone() -> None:

@@ -9,9 +9,9 @@ from kqueue.base.errors import FolderInUse, FolderLost, StorageFailed
 from kqueue.log.folders.data_folder import DataFolder
 from kqueue.log.formats import checkpoints
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.jobs import SteppedJobs
-from kqueue.testing.storage import FaultyStorage, Remains
+from kqueue.testing.faulty_storage import FaultyStorage, Remains
+from kqueue.testing.manual_clock import ManualClock
+from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS
 
 ID = bytes(range(16))
@@ -157,9 +157,9 @@ def test_the_newest_epoch_is_read_from_the_checkpoint() -> None:
     storage = MemoryStorage()
     folder = open_folder(storage)
     found = folder.make(("t", 0), ID)
-    assert folder.newest_epoch(found) == -1
+    assert folder.latest_epoch(found) == -1
     storage.write_atomic("t-0/leader-epoch-checkpoint", b"0\n2\n0 0\n7 5\n")
-    assert folder.newest_epoch(found) == 7
+    assert folder.latest_epoch(found) == 7
 
 
 @pytest.mark.parametrize("restart", [True, False])

@@ -10,15 +10,15 @@ from kqueue.base.errors import FolderInUse, StorageFailed
 from kqueue.log.config import LogConfig
 from kqueue.log.formats.checkpoints import RECOVERY_POINTS
 from kqueue.log.log import Log
-from kqueue.log.manager import LogManager, Offline
+from kqueue.log.manager import LogManager, OfflineFolder
 from kqueue.storage import MemoryStorage, Storage
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, flush, note_high_watermarks, read_values, run_through
 
 ID = bytes(range(16))
 CONFIG = LogConfig.of()
-GONE = Offline("gone", StorageFailed("can't make data folder gone: Permission denied"))
+GONE = OfflineFolder("gone", StorageFailed("can't make data folder gone: Permission denied"))
 
 
 def start(*storages: Storage, **settings: object) -> LogManager:
@@ -64,8 +64,8 @@ def test_what_may_be_on_an_offline_folder_is_not_made_anew() -> None:
         StorageFailed, match=r"t-1 is in no data folder that serves; it may be on gone, which is offline"
     ):
         log_of(manager, 1)
-    assert manager.is_out_of_reach("t", 0) is None
-    assert manager.is_out_of_reach("t", 1) is not None
+    assert manager.unavailable_reason("t", 0) is None
+    assert manager.unavailable_reason("t", 1) is not None
     assert not manager.has("t", 1)
     manager.create("new", 0, ID)
     append(log_of(manager, 0, "new"), b"x")

@@ -8,8 +8,8 @@ from kqueue.base.errors import DiskFull
 from kqueue.base.settings import GiB, MiB
 from kqueue.log.folders.disk_space import AUTOMATIC, EMERGENCY_FILE, DiskSpace
 from kqueue.storage import MemoryStorage
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
+from kqueue.testing.manual_clock import ManualClock
 
 RESERVE = 10_000
 
@@ -35,8 +35,8 @@ class Disk:
 
     def wrote(self, size: int) -> None:
         """As an append counts."""
-        self.space.bytes_to_look -= size
-        if self.space.bytes_to_look < 0:
+        self.space.bytes_until_refresh -= size
+        if self.space.bytes_until_refresh < 0:
             self.space.look()
 
     def is_refused(self) -> bool:

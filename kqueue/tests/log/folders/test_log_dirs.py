@@ -11,9 +11,9 @@ from kqueue.log.folders.data_folder import DataFolder
 from kqueue.log.folders.log_dirs import log_dir
 from kqueue.log.formats.filenames import DELETED, LOG, file_name
 from kqueue.storage import FolderEntry, MemoryStorage, Storage
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.jobs import SteppedJobs
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
+from kqueue.testing.manual_clock import ManualClock
+from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS, append, batch, open_log
 
 ID = bytes(range(16))
@@ -76,7 +76,7 @@ def test_a_partition_whose_folder_a_job_is_to_make_is_listed_as_empty() -> None:
         MemoryStorage(), node_id=1, cluster_id=None, clock=ManualClock(START_MS), rng=random.Random(1), jobs=jobs
     )
     for key in KEYS:
-        folder.make_soon(key, ID)
+        folder.create_later(key, ID)
     assert log_dir(folder, {}).partitions == {KEYS[0]: 0, KEYS[1]: 0}
     jobs.run_all()
     assert log_dir(folder, {}).partitions == {KEYS[0]: 0, KEYS[1]: 0}

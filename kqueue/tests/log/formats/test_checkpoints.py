@@ -73,9 +73,9 @@ def test_a_file_larger_than_any_can_be_is_not_read(monkeypatch: pytest.MonkeyPat
     storage = MemoryStorage()
     storage.write_atomic("small", bytes(100))
     storage.write_atomic("large", bytes(101))
-    assert len(checkpoints.read_bounded(storage, "small")) == 100
+    assert len(checkpoints.read_small_file(storage, "small")) == 100
     with pytest.raises(CorruptIndex, match="large has 101 bytes, expected 100 at most"):
-        checkpoints.read_bounded(storage, "large")
+        checkpoints.read_small_file(storage, "large")
 
 
 @pytest.mark.parametrize("number", ["1_0", " 5", "+5", "\u0665", "9" * 19, "9" * 50])

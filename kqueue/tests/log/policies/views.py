@@ -34,7 +34,7 @@ def view(
 
 
 class Committed:
-    """Progress out of a table: group -> offset."""
+    """CommittedOffsets out of a table: group -> offset."""
 
     def __init__(self, **offsets: int) -> None:
         self.offsets = offsets

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.log.formats.epochs import LeaderEpochs
-from kqueue.log.formats.txnindex import AbortedTransaction
+from kqueue.log.formats.leader_epochs import LeaderEpochCache
+from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.log import Log
 from kqueue.log.recovery.cross_checks import epoch_contradiction, has_epochs, transaction_contradiction
 from kqueue.records.batch import ABORT
@@ -22,8 +22,8 @@ def filled() -> Log:
     return log
 
 
-def epochs(*rows: tuple[int, int]) -> LeaderEpochs:
-    made = LeaderEpochs()
+def epochs(*rows: tuple[int, int]) -> LeaderEpochCache:
+    made = LeaderEpochCache()
     for row in rows:
         made.assign(*row)
     return made
@@ -40,7 +40,7 @@ def test_epochs_that_the_batches_bear_out_are_right() -> None:
     assert epoch_contradiction(epochs((0, 0), (2, 4), (3, 8), (7, 11)), log._segments) is None, (
         "a leader that wrote nothing yet"
     )
-    assert epoch_contradiction(LeaderEpochs(), log._segments) is None
+    assert epoch_contradiction(LeaderEpochCache(), log._segments) is None
 
 
 @pytest.mark.parametrize(
@@ -56,10 +56,10 @@ def test_epochs_that_the_batches_contradict_are_told(rows: tuple[tuple[int, int]
     assert wrong.startswith("epoch ")
 
 
-RIGHT = AbortedTransaction(9, 8, 10, 11)
+RIGHT = AbortedTxn(9, 8, 10, 11)
 
 
-def contradiction(*rows: AbortedTransaction) -> str | None:
+def contradiction(*rows: AbortedTxn) -> str | None:
     log = filled()
     number = len(log._segments) - 1
     index = log._segments[number].txnindex
@@ -85,7 +85,7 @@ def test_transactions_that_stand_in_the_log_are_right() -> None:
         RIGHT._replace(last_stable_offset=12), RIGHT._replace(last_stable_offset=-2),
     ],
 )  # fmt: skip
-def test_transactions_that_the_log_contradicts_are_told(row: AbortedTransaction) -> None:
+def test_transactions_that_the_log_contradicts_are_told(row: AbortedTxn) -> None:
     assert contradiction(row) is not None
 
 

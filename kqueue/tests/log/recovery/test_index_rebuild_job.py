@@ -6,8 +6,8 @@ from kqueue.log.formats.filenames import file_name
 from kqueue.log.log import Log
 from kqueue.log.recovery.index_rebuild_job import start_index_rebuild
 from kqueue.storage import MemoryStorage
-from kqueue.testing.jobs import SteppedJobs
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
+from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import append, check_log, flush, open_log, read_values
 
 SETTINGS = {"segment_bytes": 2000, "index_interval_bytes": 200}
@@ -31,7 +31,7 @@ def with_a_wrong_index(storage: MemoryStorage | FaultyStorage) -> Log:
         found = segment.find(offset)
         assert found is not None
         assert found.unit.last_offset == offset, "what the index says is never trusted"
-    assert segment.is_astray
+    assert segment.index_mismatch
     return log
 
 
@@ -60,7 +60,7 @@ def test_a_segment_that_is_gone_meanwhile_is_left_alone(what: str) -> None:
     assert start_index_rebuild(log, jobs)
     before = storage.read(INDEX)
     if what == "dropped":
-        assert log.drop_before(40, high_watermark=60, why="old") is not None
+        assert log.delete_before(40, high_watermark=60, why="old") is not None
     else:
         log.abandon()
     jobs.run_all()

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.log.formats.epochs import LeaderEpochs
-from kqueue.log.producers import Producers
+from kqueue.log.formats.leader_epochs import LeaderEpochCache
+from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.recovery.index_rebuilder import IndexRebuilder
 from kqueue.log.scanner.header_validation import CorruptRange, ValidBatch, validated_batches
 from kqueue.log.segment import Segment
@@ -122,7 +122,7 @@ def rebuilt(segment_parts: list[bytes], **bounds: int | bool | None) -> IndexReb
     storage.make_folder("t-0")
     segment = Segment(storage, "t-0", 0, START_MS, create=True)
     segment.log.append(b"".join(segment_parts))
-    rebuild = IndexRebuilder(segment, "t-0", 0, Producers(), LeaderEpochs())
+    rebuild = IndexRebuilder(segment, "t-0", 0, ProducerStateManager(), LeaderEpochCache())
     rebuild.size = segment.log.size
     rebuild.run(None, **bounds)  # type: ignore[arg-type]
     return rebuild

@@ -9,7 +9,7 @@ from kqueue.log.formats.filenames import SNAPSHOT, file_name
 from kqueue.log.log import Log
 from kqueue.records.batch import ABORT, check_crc, iter_batches, iter_records
 from kqueue.storage import File, MemoryStorage
-from kqueue.testing.storage import FaultyStorage, Remains
+from kqueue.testing.faulty_storage import FaultyStorage, Remains
 from kqueue.tests.log.helpers import START_MS, append, batch, check_log, end_transaction, flush, open_log, read_values
 
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 100}

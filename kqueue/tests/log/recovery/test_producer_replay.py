@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from kqueue.log.formats.filenames import SNAPSHOT, file_name
 from kqueue.log.log import Log
-from kqueue.log.producers import Producers
+from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.recovery.producer_replay import load_producers, replay
 from kqueue.storage import MemoryStorage
 from kqueue.tests.log.helpers import append, open_log
@@ -15,7 +15,7 @@ def filled(storage: MemoryStorage) -> Log:
     return log
 
 
-def last_sequences(producers: Producers) -> dict[int, int]:
+def last_sequences(producers: ProducerStateManager) -> dict[int, int]:
     return {id: producer.batches[-1].last_sequence for id, producer in producers.items()}
 
 
@@ -33,7 +33,7 @@ def test_replaying_from_anywhere_comes_to_the_same() -> None:
 
 def test_a_bound_within_the_log_is_kept() -> None:
     log = filled(MemoryStorage())
-    producers = Producers()
+    producers = ProducerStateManager()
     replay(log._segments, producers, 7)
     assert (last_sequences(producers), producers.end_offset) == ({1: 3, 2: 2}, 7)
 
@@ -47,7 +47,7 @@ def test_damage_costs_the_batch_that_it_hit() -> None:
     data[position + 8] ^= 0x40  # its length
     file.truncate(0)
     file.append(data)
-    producers = Producers()
+    producers = ProducerStateManager()
     replay(log._segments, producers, 12)
     assert last_sequences(producers) == {1: 5, 2: 5}
     assert [batch.last_sequence for batch in producers.by_id[1].batches] == [0, 2, 3, 4, 5]

@@ -8,7 +8,7 @@ from kqueue.base.errors import StorageFailed
 from kqueue.log.recovery import quarantine
 from kqueue.log.segment import Segment
 from kqueue.storage import MemoryStorage
-from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
+from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.tests.log.helpers import START_MS, batch
 
 NAME = "00000000000000000000.log"

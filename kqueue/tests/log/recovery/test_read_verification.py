@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.errors import CorruptBatch, StorageFailed
-from kqueue.log.log import Fetched, Log
+from kqueue.log.log import Log, ReadResult
 from kqueue.log.recovery.damage import Damage
 from kqueue.log.recovery.read_verification import DamagedBatch, SegmentVerification, VerificationResult, VerifiedRange
 from kqueue.log.scanner.batch_scanner import scan
 from kqueue.records.any_format import encode_set, iter_any_records
 from kqueue.records.batch import Record, iter_batches
 from kqueue.storage import MemoryStorage
-from kqueue.testing.jobs import SteppedJobs
+from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS, append, open_log
 
 EPOCH_BYTES = range(12, 16)  # of a batch: neither checksums nor offsets say anything of its leader epoch
@@ -52,7 +52,7 @@ def logs_of(storage: MemoryStorage) -> list[str]:
     return [f"t-0/{entry.name}" for entry in storage.list("t-0") if entry.name.endswith(".log")]
 
 
-def checked(log: Log, offset: int, max_bytes: int = 1 << 20, **bounds: Any) -> Fetched:
+def checked(log: Log, offset: int, max_bytes: int = 1 << 20, **bounds: Any) -> ReadResult:
     """A read as a fetch does it: what has to be checked is, and then it is read again."""
     for _ in range(20):
         fetched = log.read(offset, max_bytes, end_offset=bounds.get("end_offset", log.end_offset))
@@ -92,7 +92,7 @@ def test_what_is_whole_is_checked_once_and_then_costs_nothing() -> None:
     assert log.read(0, 100, end_offset=log.end_offset).check is not None
     assert served(log) == (dict(enumerate(values)), [])
     assert log.damage == []
-    assert [segment.found_size for segment in log._segments] == [0] * len(log._segments)
+    assert [segment.unverified_size for segment in log._segments] == [0] * len(log._segments)
     assert log.read(0, 100, end_offset=log.end_offset).check is None
 
 
@@ -116,7 +116,7 @@ def test_reads_say_nothing_where_they_are_not_to() -> None:
     written(storage)
     flip(storage, NAME, 70, 0)
     log = reopened(storage)
-    log.serve_unchecked()
+    log.disable_verification()
     fetched = log.read(0, 100, end_offset=log.end_offset)
     assert fetched
     assert fetched.check is None
@@ -257,7 +257,7 @@ def test_a_disk_that_fails_is_told_and_asked_again(error: Exception) -> None:
 
 def test_a_check_goes_on_for_a_while_so_that_a_reader_in_order_seldom_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four times as far as it read."""
-    monkeypatch.setattr("kqueue.log.reading.CHECK_BYTES_MIN", 10)
+    monkeypatch.setattr("kqueue.log.reader.CHECK_BYTES_MIN", 10)
     storage = MemoryStorage()
     written(storage, 6)
     first = next(header.size for _, header in iter_batches(storage.read(NAME)))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from kqueue.log.recovery import temp_files
 from kqueue.storage import MemoryStorage
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
 
 
 def test_a_folder_that_is_not_there_is_made() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kqueue.log.formats.epochs import LeaderEpochs
+from kqueue.log.formats.leader_epochs import LeaderEpochCache
 from kqueue.log.scanner.header_validation import CorruptRange, HeaderFix, ValidBatch, validated_batches
 from kqueue.records.batch import BatchHeader, stamp
 from kqueue.records.message_set import encode_entry, encode_set
@@ -122,7 +122,7 @@ def test_leader_epochs_never_fall(epochs: tuple[int, ...], wrong: dict[int, int]
 
 def test_the_checkpoint_decides_which_of_two_leader_epochs_is_wrong() -> None:
     data, positions = log_of(1, 1, 1, epochs=(3, 1, 3))
-    said = LeaderEpochs()
+    said = LeaderEpochCache()
     said.assign(3, 0)
     (one,) = broken(list(validated_batches(file_of(bytes(data)), len(data), 0, epochs=said)))
     assert (one.position, one.stamp) == (positions[1], HeaderFix(1, 3))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
-from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
 from kqueue.log_tools.dump import DumpOptions, indexes
 from kqueue.records.message_set import encode_entry
 from kqueue.tests.log_tools.damage import put

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.log_tools.decoders import DecodeError
-from kqueue.log_tools.decoders.values import both, value_decoder
+from kqueue.log_tools.decoders.values import record_decoder, value_decoder
 from kqueue.log_tools.dump import DumpOptions
 from kqueue.log_tools.dump.legacy_format import legacy_lines
 from kqueue.records.builder import BatchBuilder
@@ -66,7 +66,9 @@ def test_a_wrong_checksum_is_shown() -> None:
 
 
 def test_what_can_not_be_decoded_is_raised_after_all_lines() -> None:
-    options = DumpOptions(contents=True, form="legacy", decode=both(value_decoder("string"), value_decoder("short")))
+    options = DumpOptions(
+        contents=True, form="legacy", decode=record_decoder(value_decoder("string"), value_decoder("short"))
+    )
     (batch,) = batches(
         encode_set([Record(offset, TIME, b"k", value) for offset, value in enumerate((b"", b"\0\7"))], 1, codec_id=1)
     )

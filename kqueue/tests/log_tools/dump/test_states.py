@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from kqueue.base.errors import CorruptIndex
-from kqueue.log.formats.snapshots import encode_snapshot
-from kqueue.log.formats.txnindex import ENTRY
-from kqueue.log.producers import Producer, Producers
+from kqueue.log.formats.producer_snapshot import encode_snapshot
+from kqueue.log.formats.transaction_index import ENTRY
+from kqueue.log.producer_state import ProducerStateEntry, ProducerStateManager
 from kqueue.log_tools.dump import DumpFile, DumpOptions, Problems, states
 from kqueue.log_tools.dump.states import dump_snapshot, dump_transactions
 from kqueue.tests.log_tools.damage import flip
@@ -36,8 +36,8 @@ def test_what_was_known_of_producers(tmp_path: Path) -> None:
 
 
 def test_a_producer_without_batches_has_the_shorter_line(tmp_path: Path) -> None:
-    producers = Producers()
-    producers.add(5, Producer(3))
+    producers = ProducerStateManager()
+    producers.add(5, ProducerStateEntry(3))
     path = tmp_path / SNAPSHOT
     path.write_bytes(encode_snapshot(producers))
     (line,) = dumped(path)[0]

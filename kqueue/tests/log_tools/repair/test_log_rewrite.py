@@ -13,7 +13,7 @@ from kqueue.log_tools.repair import log_rewrite
 from kqueue.log_tools.repair.log_rewrite import LogRewrite, LostRange, apply_rewrite, plan_rewrite
 from kqueue.records.batch import iter_batches
 from kqueue.storage import MemoryStorage, Storage
-from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
+from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.tests.log_tools.logs import FOLDER, content, made, names, replace
 
 FIRST = file_name(0, LOG)

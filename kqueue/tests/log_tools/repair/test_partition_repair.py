@@ -12,7 +12,7 @@ from kqueue.log_tools.verify.data_folder import read_data_folder
 from kqueue.log_tools.verify.partition import PartitionVerifier
 from kqueue.log_tools.verify.report import VerificationReport
 from kqueue.storage import MemoryStorage, Storage
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests.log.helpers import read_values
 from kqueue.tests.log_tools.logs import FOLDER, append, content, flush, made, names, open_log, replace
 

@@ -14,8 +14,8 @@ from kqueue.log.log import Log
 from kqueue.log_tools.repair import repair_storage
 from kqueue.log_tools.verify import verify_storage
 from kqueue.storage import File, FolderEntry, Lock, Storage
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.storage import FaultyStorage, PowerCut, Remains
+from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, read_records
 from kqueue.tests.log_tools.damage import NONE, TXN, flip, some_of
 

@@ -22,7 +22,7 @@ from kqueue.log_tools.repair import repair, repair_storage
 from kqueue.log_tools.verify import verify
 from kqueue.records.any_format import iter_any_records
 from kqueue.storage import LocalStorage
-from kqueue.testing.clock import ManualClock
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.golden import expected
 from kqueue.tests.log.helpers import START_MS
 from kqueue.tests.log_tools.damage import NONE, TXN, cut, flip, put, some_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kqueue.log.formats.index import ENTRY as INDEX_ENTRY
-from kqueue.log.formats.timeindex import ENTRY as TIME_ENTRY
+from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
 from kqueue.log_tools.verify.indexes import OffsetIndexVerifier, TimeIndexVerifier
 
 BATCHES = [

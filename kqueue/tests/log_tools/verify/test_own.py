@@ -13,8 +13,8 @@ from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.log_tools.verify import verify_storage
 from kqueue.storage import MemoryStorage
-from kqueue.testing.clock import ManualClock
-from kqueue.testing.storage import FaultyStorage, Remains
+from kqueue.testing.faulty_storage import FaultyStorage, Remains
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.compaction.helpers import DAY_MS, compact, open_compacted, put
 from kqueue.tests.log.helpers import START_MS, append, end_transaction, flush, run_through
 

@@ -13,7 +13,7 @@ from kqueue.log_tools.repaired_gaps import GAPS, encode_gaps
 from kqueue.log_tools.verify.partition import CheckpointedState, LogRange, PartitionVerifier
 from kqueue.log_tools.verify.report import ERROR, NOTE, Finding, VerificationReport
 from kqueue.storage import MemoryStorage, Storage
-from kqueue.testing.storage import FaultyStorage
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests.log_tools.logs import FOLDER, content, made, names, replace
 
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from kqueue.log.formats.txnindex import AbortedTransaction
-from kqueue.log.producers import LastBatch, Producer, Producers
+from kqueue.log.formats.transaction_index import AbortedTxn
+from kqueue.log.producer_state import BatchMetadata, ProducerStateEntry, ProducerStateManager
 from kqueue.log_tools.verify.state import producer_differences, transaction_differences
 
 
-def producers(*ids: int, open_from: int = -1) -> Producers:
-    found = Producers()
+def producers(*ids: int, open_from: int = -1) -> ProducerStateManager:
+    found = ProducerStateManager()
     for id in ids:
-        producer = Producer(0)
-        producer.batches = (LastBatch(9, 100 + id, 9, 1000),)
+        producer = ProducerStateEntry(0)
+        producer.batches = (BatchMetadata(9, 100 + id, 9, 1000),)
         producer.last_timestamp = 1000
         producer.transaction_offset = open_from
         found.add(id, producer)
     return found
 
 
-def differ(said: Producers, shown: Producers, *, whole: bool = True) -> list[tuple[str, str]]:
+def differ(said: ProducerStateManager, shown: ProducerStateManager, *, whole: bool = True) -> list[tuple[str, str]]:
     return list(producer_differences(said, shown, whole=whole))
 
 
@@ -38,11 +38,11 @@ def test_the_coordinator_epoch_of_a_producer_that_came_back() -> None:
     assert len(differ(said, shown)) == 1
 
 
-ONE = AbortedTransaction(7, 10, 20, 21)
-TWO = AbortedTransaction(8, 15, 30, 31)
+ONE = AbortedTxn(7, 10, 20, 21)
+TWO = AbortedTxn(8, 15, 30, 31)
 
 
-def compare(said: list[AbortedTransaction], *, whole: bool = True, compacted: bool = False) -> list[int | None]:
+def compare(said: list[AbortedTxn], *, whole: bool = True, compacted: bool = False) -> list[int | None]:
     return [number for number, _, _ in transaction_differences(said, [ONE, TWO], whole=whole, compacted=compacted)]
 
 
@@ -53,11 +53,11 @@ def test_transactions() -> None:
     assert compare([ONE, TWO._replace(producer_id=9)]) == [1]
     assert compare([ONE, TWO._replace(first_offset=14)]) == [1]
     assert compare([ONE, TWO._replace(last_stable_offset=15)]) == [1]
-    assert compare([ONE, TWO, AbortedTransaction(9, 35, 40, 41)]) == [2]
+    assert compare([ONE, TWO, AbortedTxn(9, 35, 40, 41)]) == [2]
 
 
 def test_transactions_where_the_log_does_not_show_all() -> None:
-    extra = AbortedTransaction(9, 5, 40, 41)
+    extra = AbortedTxn(9, 5, 40, 41)
     assert compare([ONE, TWO, extra], compacted=True) == []
     assert compare([ONE, TWO, extra], whole=False) == []
     assert compare([ONE._replace(first_offset=3), TWO], whole=False) == []

@@ -10,7 +10,7 @@ from kqueue.base.errors import CorruptBatch, PluginError
 from kqueue.base.registry import Entry
 from kqueue.records.codecs import CODECS, Codec, Levels
 from kqueue.records.codecs.guarded_codec import GuardedCodec
-from kqueue.testing.codecs import check_codec
+from kqueue.testing.codec_checks import check_codec
 from kqueue.tests.plugged import EXPLODING, MARKED, NAMED_GZIP, MarkedCodec
 
 ORIGIN = "some-plugin 2.1"

@@ -6,9 +6,9 @@ import pytest
 
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, encode_offsets
 from kqueue.log.formats.filenames import INDEX, SNAPSHOT, TXNINDEX
-from kqueue.log.formats.txnindex import ENTRY
+from kqueue.log.formats.transaction_index import ENTRY
 from kqueue.log_tools import LogFolder
-from kqueue.log_tools.transaction_outcomes import Transactions
+from kqueue.log_tools.transaction_outcomes import TransactionOutcomes
 from kqueue.spark.source.transaction_index import LastStableOffset, aborted_transactions
 from kqueue.storage import MemoryStorage
 from kqueue.tests.log_tools.logs import (
@@ -27,7 +27,7 @@ from kqueue.tests.log_tools.logs import (
 
 
 def made(seed: int, count: int = 60) -> MemoryStorage:
-    """Transactions of three producers, woven into each other over many segments, and batches of
+    """TransactionOutcomes of three producers, woven into each other over many segments, and batches of
     nobody; some end nowhere.
     """
     storage, rng = MemoryStorage(), random.Random(seed)
@@ -70,7 +70,7 @@ def unread(storage: MemoryStorage, suffix: str) -> None:
 
 def check(log: LogFolder, rng: random.Random) -> None:
     """Every batch of some stretches is judged as by the headers of the whole log."""
-    whole = Transactions(log.batches(check=False))
+    whole = TransactionOutcomes(log.batches(check=False))
     stable = log.end_offset if whole.stable_end is None else whole.stable_end
     for _ in range(20):
         start, end = sorted(rng.sample(range(stable + 1), 2))
@@ -151,7 +151,7 @@ def test_how_far_all_has_ended(seed: int, has_snapshots: bool) -> None:
     ends = [segment.base_offset for segment in log.segments] + [log.end_offset]
     going_on, before = LastStableOffset(), 0
     for end in ends:
-        stable = Transactions(log.batches(end_offset=end, check=False)).stable_end
+        stable = TransactionOutcomes(log.batches(end_offset=end, check=False)).stable_end
         expected = end if stable is None else min(end, stable)
         assert LastStableOffset().find(log, end, None) == expected
         assert LastStableOffset().find(log, end, before) == expected

@@ -1,0 +1,158 @@
+"""What of a log is not on disk yet, and the job that puts it there.
+
+The order matters: sealed segments with their indexes, snapshots, leader epochs and names first or
+together with the active file's data, and only when all of it is done does `flushed_offset` move. So
+everything below it is complete on disk: batches, the indexes of sealed segments, the epochs that
+the batches carry, and the names of all files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from kqueue.base.errors import StorageUnavailable
+from kqueue.base.jobs import IoJob
+from kqueue.log.formats.filenames import EPOCHS
+from kqueue.log.formats.leader_epochs import LeaderEpochCache, encode_epochs
+from kqueue.log.segment import Segment
+from kqueue.storage import File, Storage
+from kqueue.storage.paths import parent_of
+
+
+class Flusher:
+    """Keeps account for one log. One job at a time; what comes meanwhile is the next one's."""
+
+    __slots__ = (
+        "_files",
+        "_folder",
+        "_in_flight",
+        "_names",
+        "_names_in_flight",
+        "_parent",
+        "_storage",
+        "_target",
+        "flushed_offset",
+    )
+
+    def __init__(self, storage: Storage, folder: str, flushed_offset: int) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._files: list[File] = []  # besides the active segment's log
+        self._in_flight: list[File] = []  # those that the job under way syncs
+        self._names = False
+        self._names_in_flight = False
+        self._parent = False
+        self._target = -1  # what the job under way will have flushed; -1: none is
+        self.flushed_offset = flushed_offset
+
+    def add(self, *files: File) -> None:
+        """These were written and won't be any more; the next flush has to sync them."""
+        self._files += files
+
+    @property
+    def has_files(self) -> bool:
+        """Whether files or names that were added wait for a flush."""
+        return bool(self._files) or self._names
+
+    @property
+    def can_roll(self) -> bool:
+        """Whether all but the active segment is durable, names too: only then may another one begin
+        (see `sync_sealed`).
+        """
+        return not (self._files or self._in_flight or self._names or self._names_in_flight)
+
+    def folder_changed(self, *, parent: bool = False) -> None:
+        """Files were made in the folder, or (`parent`) the folder itself was."""
+        self._names = True
+        self._parent |= parent
+
+    def sync_sealed(self) -> None:
+        """Make all but the active segment durable before the name of a new one is made: so only the
+        last two of a log can be torn.
+
+        Costs nothing where `can_roll`, else blocks. Raises StorageFailed.
+        """
+        for file in [*self._in_flight, *self._files]:  # what is in flight may be on the disk later than the new name
+            file.sync()
+        self._in_flight, self._files = [], []
+        if self._names or self._names_in_flight:
+            self._storage.sync_folder(self._folder)
+            self._names = False
+
+    def truncated(self, offset: int) -> None:
+        """The log was cut to `offset`, and that is on disk."""
+        self.flushed_offset = min(self.flushed_offset, offset)
+        if self._target >= 0:
+            self._target = min(self._target, offset)
+
+    def job(
+        self, end_offset: int, active: File, epochs: LeaderEpochCache, done: Callable[[BaseException | None], None]
+    ) -> IoJob[None] | None:
+        """The work; None: nothing to do, or a job is under way. `done(error or None)` is called at
+        the end of its `finish`.
+
+        After StorageUnavailable all is due again, as if there had been no job.
+        """
+        if self._target >= 0 or (self.flushed_offset >= end_offset and not self.has_files):
+            return None
+        self._target = end_offset
+        run, put_back = self._take(active, epochs)
+
+        def finish(_: None, error: BaseException | None) -> None:
+            target, self._target = self._target, -1
+            self._names_in_flight = False
+            self._in_flight = []
+            if error is None:
+                self.flushed_offset = max(self.flushed_offset, target)
+            elif isinstance(error, StorageUnavailable):
+                put_back()
+            done(error)
+
+        return IoJob(f"flush {self._folder}", run, finish, self._storage.location)
+
+    def run_now(self, end_offset: int, active: Segment, epochs: LeaderEpochCache) -> None:
+        """Flush everything, the active segment's indexes too. Blocks. Raises StorageFailed."""
+        if self.flushed_offset < end_offset or self._files or self._names or epochs.changed:
+            self.add(*active.files()[1:])
+            run, put_back = self._take(active.log, epochs)
+            try:
+                run()
+            except StorageUnavailable:
+                put_back()
+                raise
+            self.flushed_offset = end_offset
+
+    def _take(self, active: File, epochs: LeaderEpochCache) -> tuple[Callable[[], None], Callable[[], None]]:
+        """What does the work, and what undoes the taking where the work can't be done yet: all of
+        it is then due again.
+        """
+        storage, folder = self._storage, self._folder
+        due = self._in_flight = self._files
+        names, parent = self._names, self._parent
+        files, self._files = [*self._files, active], []
+        folders = [name for name, wanted in ((folder, self._names), (parent_of(folder), self._parent)) if wanted]
+        self._names_in_flight |= self._names
+        self._names = self._parent = False
+        epochs_data = encode_epochs(epochs) if epochs.changed else None
+        epochs.changed = False
+
+        def run() -> None:
+            # what was deleted while the job waited needs no flush
+            for file in files:
+                with contextlib.suppress(FileNotFoundError):
+                    file.sync()
+            if epochs_data is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    storage.write_atomic(f"{folder}/{EPOCHS}", epochs_data)
+            for name in folders:
+                with contextlib.suppress(FileNotFoundError):
+                    storage.sync_folder(name)
+
+        def put_back() -> None:
+            self._files = [*due, *self._files]
+            self._names |= names
+            self._parent |= parent
+            epochs.changed |= epochs_data is not None
+
+        return run, put_back

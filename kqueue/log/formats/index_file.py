@@ -1,0 +1,214 @@
+"""Files of fixed-size entries, all of one `struct.Struct`: what the indexes have in common.
+
+Once something was appended the entries are in memory as well as in the file; else they are read a
+block at a time, so opening a log costs no more for long indexes. The files are not mapped: touching
+a map of a file that was cut, or that lies on a bad sector, ends the whole process with SIGBUS. An
+index is a hint. So whatever keeps it from being read is CorruptIndex, and the caller does without
+it.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from typing import Any
+
+from kqueue.base.errors import CorruptIndex, DiskFull, StorageFailed, TooManyOpenFiles
+from kqueue.storage import File, Storage
+
+BLOCK_BYTES = 1024
+GUESSES_MAX = 3  # reads that assume evenly spread values; after them each read halves what is left
+Fields = tuple[Any, ...]
+
+
+class IndexFile:
+    """One such file. Crash: entries are not synced on their own; see `Segment`."""
+
+    __slots__ = ("_ends", "_path", "_storage", "_tail", "entry", "file")
+
+    def __init__(
+        self, storage: Storage, path: str, entry: struct.Struct, *, create: bool = False, size: int | None = None
+    ) -> None:
+        self.file: File = storage.open(path, create=create, size=size)
+        self.entry = entry
+        self._storage = storage
+        self._path = path
+        self._tail: bytearray | None = bytearray() if create and self.file.size == 0 else None
+        self._ends: tuple[Fields, Fields] | None = None  # first and last entry, as they were read; None: not read yet
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._tail is not None
+
+    @property
+    def count(self) -> int:
+        """How many entries. Raises CorruptIndex: the size is no multiple of an entry's."""
+        size = self.file.size if self._tail is None else len(self._tail)
+        if size % self.entry.size:
+            raise CorruptIndex(f"{self._path} has {size} bytes, which is no multiple of {self.entry.size}")
+        return size // self.entry.size
+
+    def load(self) -> None:
+        """Take the entries into memory, to append to them. Raises CorruptIndex."""
+        if self._tail is None:
+            self._tail = bytearray(self.data())
+            self._ends = None
+
+    def unload(self) -> str | None:
+        """No more appends: let the memory go. A file that does not hold what was appended is
+        written again.
+
+        Returns: what was wrong with the file, None: nothing. Reads it, some 2 MB for each GB of
+        log. Raises StorageFailed.
+        """
+        data, self._tail = self._tail, None
+        if data is None:
+            return None
+        try:
+            if self._read(0, len(data) // self.entry.size) == data:
+                return None
+            wrong = f"{self._path} was changed: it does not hold the entries that were appended"
+        except CorruptIndex as error:
+            wrong = str(error)
+        self.replace(bytes(data))
+        return wrong
+
+    def data(self) -> bytes:
+        """All entries, one after another. Raises CorruptIndex."""
+        return bytes(self._tail) if self._tail is not None else self._read(0, self.count)
+
+    def at(self, number: int) -> Fields:
+        """The entry of this number, from 0; there must be one. Raises CorruptIndex."""
+        if self._tail is not None:
+            return self.entry.unpack_from(self._tail, number * self.entry.size)
+        return self.entry.unpack(self._read(number, number + 1))
+
+    def last(self) -> tuple[int, Fields]:
+        """The number of the last entry, and the entry; (-1, ()): there is none. Raises
+        CorruptIndex.
+        """
+        count = self.count
+        return (count - 1, self._ends_of(count)[1]) if count else (-1, ())
+
+    def first(self) -> Fields:
+        """The first entry; there must be one. Raises CorruptIndex."""
+        return self._ends_of(self.count)[0]
+
+    def search(self, field: int, value: int) -> tuple[int, Fields]:
+        """Find the last entry whose field of this number, which rises from entry to entry, is at
+        most `value`.
+
+        Returns: the entry's number and the entry; (-1, ()): there is none. Reads some blocks of the
+        file: one where the values are evenly spread. Raises CorruptIndex: the file can't be read,
+        or its entries do not rise.
+        """
+        start, data = (0, self._tail) if self._tail is not None else self._block_of(field, value)
+        size, unpack = self.entry.size, self.entry.unpack_from
+        found = bisect_right(range(len(data) // size), value, key=lambda number: unpack(data, number * size)[field]) - 1
+        if found >= 0:
+            return start + found, unpack(data, found * size)
+        if start:
+            raise CorruptIndex(f"the entries of {self._path} do not rise before entry {start}")
+        return -1, ()
+
+    def append(self, data: bytes) -> None:
+        """Add entries. Raises StorageFailed; DiskFull: the file is as before; CorruptIndex: those
+        that are there can't be read.
+        """
+        self.load()
+        assert self._tail is not None
+        try:
+            self.file.append(data)
+        except DiskFull:
+            self.file.truncate(len(self._tail))
+            raise
+        self._tail += data
+
+    def cut(self, count: int) -> None:
+        """Keep the first `count` entries. Raises StorageFailed."""
+        size = count * self.entry.size
+        if size < self.file.size:
+            self.file.truncate(size)
+        if self._tail is not None:
+            del self._tail[size:]
+        self._ends = None
+
+    def replace(self, data: bytes) -> None:
+        """Have these entries and no others; a crash in between leaves a file that has to be
+        rebuilt. Raises StorageFailed.
+
+        The file is opened again, and created if it is missing, because the one that is open may not
+        be what the name stands for.
+        """
+        self.file.close()
+        self.file = self._storage.open(self._path, create=True)
+        self.cut(0)
+        if not data:
+            return
+        self.file.append(data)
+        if self._tail is not None:
+            self._tail += data
+        else:
+            self._ends = self.entry.unpack_from(data), self.entry.unpack_from(data, len(data) - self.entry.size)
+
+    def restart(self, data: bytes) -> None:
+        """`replace` the entries, to append to them: those that were there could not be read. Raises
+        StorageFailed.
+        """
+        self._tail = bytearray()
+        self.replace(data)
+
+    # --- reading the file
+
+    def _block_of(self, field: int, value: int) -> tuple[int, bytes]:
+        """A stretch of entries that holds the one that `search` looks for: the number of the first,
+        and their bytes.
+        """
+        low, high = 0, self.count  # the entry is one of low to high - 1, unless all are greater
+        length = BLOCK_BYTES // self.entry.size
+        if high <= length:
+            return 0, self._read(0, high)
+        low_value, high_value = (entry[field] for entry in self._ends_of(high))
+        guesses = 0
+        while high - low > length:
+            middle = (low + high) // 2
+            if guesses < GUESSES_MAX and low_value <= value < high_value:
+                middle = low + (high - low) * (value - low_value) // (high_value - low_value)
+            guesses += 1
+            start = min(max(middle - length // 2, low), high - length)
+            data = self._read(start, start + length)
+            first, last = (
+                self.entry.unpack_from(data)[field],
+                self.entry.unpack_from(data, len(data) - self.entry.size)[field],
+            )
+            if value < first:
+                high, high_value = start, first
+            elif value >= last and start + length < high:
+                low, low_value = start + length - 1, last
+            else:
+                return start, data
+        return low, self._read(low, high)
+
+    def _ends_of(self, count: int) -> tuple[Fields, Fields]:
+        if self._tail is not None:
+            return self.at(0), self.at(count - 1)
+        if self._ends is None:
+            self._ends = self.at(0), self.at(count - 1)
+        return self._ends
+
+    def _read(self, start: int, end: int) -> bytes:
+        """The bytes of entries `start` to `end` - 1 out of the file. Raises CorruptIndex,
+        TooManyOpenFiles.
+        """
+        position, size = start * self.entry.size, (end - start) * self.entry.size
+        if not size:
+            return b""
+        try:
+            data = self.file.read_at(position, size)
+        except TooManyOpenFiles:
+            raise  # says nothing of this file
+        except (StorageFailed, FileNotFoundError) as error:
+            raise CorruptIndex(f"{self._path} can't be read: {error}") from error
+        if len(data) < size:
+            raise CorruptIndex(f"{self._path} was cut: expected {size} bytes at position {position}, found {len(data)}")
+        return data

@@ -1,0 +1,115 @@
+"""Which leader wrote which offsets: the epochs of a log, each with the offset at which it began.
+
+`leader-epoch-checkpoint` holds them: a line "0" (version), a line with their number, and a line
+"epoch offset" for each. Source: KIP-101, KIP-279, Kafka LeaderEpochFileCache.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from kqueue.base.errors import CorruptIndex
+
+UNKNOWN = -1
+
+
+class EpochEndOffset(NamedTuple):
+    """The end offset of an epoch, exclusive; (-1, -1): unknown."""
+
+    epoch: int
+    end_offset: int
+
+
+class LeaderEpochCache:
+    """Epochs and their first offsets, both rising. `changed`: not written to the file yet (the next
+    flush does that).
+    """
+
+    __slots__ = ("_epochs", "_starts", "changed", "latest")
+
+    def __init__(self) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        self.changed = False
+        self.latest = UNKNOWN  # the newest epoch; -1: none yet
+
+    def entries(self) -> list[tuple[int, int]]:
+        """(epoch, first offset), oldest first."""
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """A batch of `epoch` stands at `start_offset`, or a leader of it begins there. Entries that
+        contradict it go.
+        """
+        if epoch < 0 or (epoch == self.latest and start_offset >= self._starts[-1]):
+            return
+        while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start_offset):
+            self._pop()
+        self._epochs.append(epoch)
+        self.latest = epoch
+        self._starts.append(start_offset)
+        self.changed = True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
+        """Where the largest known epoch that is not above `epoch` ends.
+
+        Returns: (`epoch`, log end) for the newest; (`epoch`, first known offset) for one older than
+        all known; (-1, -1) for one that is newer than all, or where none is known.
+        """
+        if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
+            return EpochEndOffset(UNKNOWN, UNKNOWN)
+        after = bisect_right(self._epochs, epoch)
+        if after == len(self._epochs):
+            return EpochEndOffset(epoch, log_end_offset)
+        return EpochEndOffset(self._epochs[after - 1] if after else epoch, self._starts[after])
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch that wrote `offset`; -1: unknown."""
+        after = bisect_right(self._starts, offset)
+        return self._epochs[after - 1] if after else UNKNOWN
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget the epochs that begin at `end_offset` or later."""
+        while self._starts and self._starts[-1] >= end_offset:
+            self._pop()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget the epochs that end at or before `start_offset`; the one that holds it begins
+        there from now on.
+        """
+        after = bisect_right(self._starts, start_offset)
+        if (after and self._starts[after - 1] != start_offset) or after > 1:
+            del self._epochs[: after - 1], self._starts[: after - 1]
+            self._starts[0] = start_offset
+            self.changed = True
+
+    def _pop(self) -> None:
+        self._epochs.pop()
+        self.latest = self._epochs[-1] if self._epochs else UNKNOWN
+        self._starts.pop()
+        self.changed = True
+
+
+def encode_epochs(epochs: LeaderEpochCache) -> bytes:
+    """The content of `leader-epoch-checkpoint`."""
+    lines = ["0", str(len(epochs.entries())), *(f"{epoch} {start}" for epoch, start in epochs.entries())]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def decode_epochs(data: bytes) -> LeaderEpochCache:
+    """Read such a file. Raises CorruptIndex: version, count, numbers, or an order that can't be."""
+    epochs = LeaderEpochCache()
+    try:
+        version, count, *lines = data.decode("ascii").splitlines()
+        rows = [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in lines)]
+        if version != "0" or len(rows) != int(count):
+            raise ValueError(f"version {version}, {len(rows)} of {count} entries")
+    except ValueError as error:
+        raise CorruptIndex(f"the leader epochs can't be read: {error}") from None
+    for epoch, start in rows:
+        if epoch <= epochs.latest or start < 0 or (epochs._starts and start <= epochs._starts[-1]):
+            raise CorruptIndex(f"leader-epoch-checkpoint: {epoch} from {start} on can't follow {epochs.entries()[-1:]}")
+        epochs.assign(epoch, start)
+    epochs.changed = False
+    return epochs

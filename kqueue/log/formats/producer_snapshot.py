@@ -1,0 +1,134 @@
+"""Producer state in a file: `<offset>.snapshot` holds what the log knew of its producers when it
+ended at that offset.
+
+    version int16 = 1 | CRC-32C uint32 of what follows | count int32 | entries
+    entry: producer id int64 | epoch int16 | last sequence int32 | last offset int64 | offset delta int32 | timestamp int64
+         | coordinator epoch int32 | first offset of the open transaction int64        (big-endian; -1 = none)
+
+Of the remembered batches only the last is written. Source: Kafka ProducerStateManager,
+ProducerSnapshot.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection
+
+from crc32c import crc32c
+
+from kqueue.base.errors import CorruptIndex, DiskFull
+from kqueue.log.formats.filenames import SNAPSHOT, file_name
+from kqueue.log.producer_state import NONE, BatchMetadata, ProducerStateEntry, ProducerStateManager
+from kqueue.storage import File, Storage
+
+VERSION = 1
+HEADER = struct.Struct(">hIi")
+ENTRY = struct.Struct(">qhiqiqiq")
+_CRC_END = 6
+
+
+def encode_snapshot(producers: ProducerStateManager) -> bytes:
+    """The file's bytes."""
+    body = bytearray(struct.pack(">i", len(producers)))
+    for producer_id, producer in producers.items():
+        last = producer.batches[-1] if producer.batches else BatchMetadata(NONE, NONE, 0, NONE)
+        body += ENTRY.pack(
+            producer_id,
+            producer.epoch,
+            last.last_sequence,
+            last.last_offset,
+            last.offset_delta,
+            producer.last_timestamp,
+            producer.coordinator_epoch,
+            producer.transaction_offset,
+        )
+    return struct.pack(">hI", VERSION, crc32c(body)) + bytes(body)
+
+
+def decode_snapshot(data: bytes, offset: int) -> ProducerStateManager:
+    """The state that `<offset>.snapshot` holds. Raises CorruptIndex: size, version, checksum."""
+    if len(data) < HEADER.size:
+        raise CorruptIndex(f"a producer snapshot has {HEADER.size} bytes at least, found {len(data)}")
+    version, crc, count = HEADER.unpack_from(data)
+    if version != VERSION or count < 0 or len(data) != HEADER.size + count * ENTRY.size:
+        raise CorruptIndex(f"no producer snapshot: version {version}, {count} producers in {len(data)} bytes")
+    found = crc32c(memoryview(data)[_CRC_END:])
+    if found != crc:
+        raise CorruptIndex(f"checksum {crc:#010x} stands in the producer snapshot, its bytes give {found:#010x}")
+    producers = ProducerStateManager()
+    producers.end_offset = offset
+    for entry in ENTRY.iter_unpack(memoryview(data)[HEADER.size :]):
+        _add(producers, *entry)
+    return producers
+
+
+def _add(
+    producers: ProducerStateManager,
+    producer_id: int,
+    epoch: int,
+    last_sequence: int,
+    last_offset: int,
+    offset_delta: int,
+    timestamp: int,
+    coordinator_epoch: int,
+    transaction_offset: int,
+) -> None:
+    producer = ProducerStateEntry(epoch)
+    if last_offset >= 0:
+        producer.batches = (BatchMetadata(last_sequence, last_offset, offset_delta, timestamp),)
+    producer.last_timestamp = timestamp
+    producer.coordinator_epoch = coordinator_epoch
+    producer.transaction_offset = transaction_offset
+    producers.add(producer_id, producer)
+
+
+class ProducerSnapshotFiles:
+    """The snapshots of one log: one where each segment begins but the first, and one where a clean
+    stop was. `offsets` rise.
+    """
+
+    __slots__ = ("_folder", "_storage", "offsets")
+
+    def __init__(self, storage: Storage, folder: str, offsets: list[int]) -> None:
+        self._storage = storage
+        self._folder = folder
+        self.offsets = offsets
+
+    def take(self, producers: ProducerStateManager, offset: int, bases: Collection[int]) -> File | None:
+        """Write what is known of producers at the log's end `offset`; returns what is to be synced,
+        with its name; None: it is there.
+
+        `bases`: where segments begin. Crash: a torn snapshot is noticed, an older one and the
+        batches since give the same. Raises StorageFailed.
+        """
+        if offset == (self.offsets[-1] if self.offsets else 0):
+            return None
+        file = self._storage.open(self._path(offset), create=True)
+        try:
+            file.truncate(0)
+            file.append(encode_snapshot(producers))
+        except DiskFull:
+            file.close()
+            self._storage.remove(self._path(offset))
+            raise
+        if self.offsets and self.offsets[-1] not in bases:
+            # that of an earlier clean stop; those at the start of a segment stay as long as it does
+            self._storage.remove(self._path(self.offsets.pop()))
+        self.offsets.append(offset)
+        return file
+
+    def remove_above(self, offset: int) -> None:
+        """The log ends at `offset` now. Raises StorageFailed."""
+        while self.offsets and self.offsets[-1] > offset:
+            self._storage.remove(self._path(self.offsets.pop()))
+
+    def give_up(self, bases: Collection[int]) -> list[str]:
+        """No segment begins at these any more: forget their snapshots, but not the newest; returns
+        the names of the files.
+        """
+        gone = [offset for offset in self.offsets[:-1] if offset in bases]
+        self.offsets[:] = [offset for offset in self.offsets if offset not in gone]
+        return [file_name(offset, SNAPSHOT) for offset in gone]
+
+    def _path(self, offset: int) -> str:
+        return f"{self._folder}/{file_name(offset, SNAPSHOT)}"

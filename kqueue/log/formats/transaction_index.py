@@ -1,0 +1,93 @@
+"""The index of a segment's aborted transactions: those whose end marker stands in the segment, in
+order of the markers.
+
+    entry: version int16 = 0 | producer id int64 | first offset int64 | last offset int64, the marker's
+         | last stable offset int64, when the marker was written        (big-endian)
+
+The file is there only if there is an entry. Source: KIP-98, Kafka TransactionIndex and AbortedTxn.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kqueue.base.errors import CorruptIndex
+from kqueue.storage import File, Storage
+
+ENTRY = struct.Struct(">hqqqq")
+VERSION = 0
+
+
+class AbortedTxn(NamedTuple):
+    """A transaction that was aborted; `last_offset` is its end marker's."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+def decode_aborted(data: bytes | bytearray | memoryview) -> Iterator[AbortedTxn]:
+    """The entries. Raises CorruptIndex: size or version."""
+    if len(data) % ENTRY.size:
+        raise CorruptIndex(
+            f"an index of aborted transactions has {len(data)} bytes, which is no multiple of {ENTRY.size}"
+        )
+    for version, *fields in ENTRY.iter_unpack(data):
+        if version != VERSION:
+            raise CorruptIndex(f"expected version {VERSION} of aborted transactions, found {version}")
+        yield AbortedTxn(*fields)
+
+
+class TransactionIndex:
+    """The file of one segment, made with its first entry."""
+
+    __slots__ = ("_path", "_storage", "file")
+
+    def __init__(self, storage: Storage, path: str, *, exists: bool) -> None:
+        self._storage = storage
+        self._path = path
+        self.file: File | None = storage.open(path) if exists else None
+
+    def read(self) -> list[AbortedTxn]:
+        """All entries. Raises CorruptIndex: it was cut, or is no such index. StorageFailed.
+
+        Unlike the other indexes this one is no hint: a transaction that is missing from it would be
+        served as if it was committed.
+        """
+        if self.file is None:
+            return []
+        size = self.file.size
+        data = self.file.read_at(0, size)
+        if len(data) < size:
+            raise CorruptIndex(f"{self._path} was cut: expected {size} bytes, found {len(data)}")
+        return list(decode_aborted(data))
+
+    def prepare(self) -> None:
+        """Open the file, so that the next `append` needs no descriptor. Raises TooManyOpenFiles,
+        StorageFailed.
+        """
+        if self.file is None:
+            self.file = self._storage.open(self._path, create=True)
+        self.file.read_at(0, 1)
+
+    def append(self, aborted: AbortedTxn) -> None:
+        """Add an entry. Crash: lost unless the log was flushed since; recovery makes it anew.
+        Raises StorageFailed.
+        """
+        if self.file is None:
+            self.file = self._storage.open(self._path, create=True)
+        self.file.append(ENTRY.pack(VERSION, *aborted))
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the transactions that end at `offset` or later. Raises StorageFailed."""
+        if self.file is not None:
+            keep = sum(aborted.last_offset < offset for aborted in self.read())
+            self.file.truncate(keep * ENTRY.size)
+
+    def clear(self) -> None:
+        """Drop all, whatever the file holds. Raises StorageFailed."""
+        if self.file is not None:
+            self.file.truncate(0)

@@ -1,0 +1,273 @@
+"""What a log remembers of its idempotent producers and of their transactions.
+
+Per producer id: the epoch, the last five batches (a client has at most five requests under way, and
+may repeat any of them), and the first offset of an open transaction. All of it follows from the
+log's batches, so it can be replayed; snapshots only make that short. Source: KIP-98, KIP-360, Kafka
+ProducerStateManager, ProducerAppendInfo.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from kqueue.base.errors import CorruptBatch, InvalidProducerEpoch, InvalidTransactionState, OutOfOrderSequence
+from kqueue.log.formats.transaction_index import AbortedTxn
+from kqueue.records.batch import ABORT, COMMIT, BatchHeader, Record, decode_control
+
+BATCHES_KEPT = 5
+REORDER_MS = 60_000
+"""A producer moves behind the others when it was idle for longer than this, not with each batch."""
+SEQUENCE_MAX = 2**31 - 1
+NONE = -1
+_COORDINATOR_EPOCH = struct.Struct(">hi")  # value of an end marker: version, coordinator epoch
+
+
+class BatchMetadata(NamedTuple):
+    """One of a producer's last batches; `offset_delta` is that of its last record, `timestamp` its
+    greatest, in ms.
+    """
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
+
+
+class ProducerStateEntry:
+    """One producer id. `epoch` -1: not known; `transaction_offset` -1: no transaction is open.
+
+    `last_timestamp`: the time of its last batch or marker, as the batch says; `seen_ms`: the wall
+    clock when it came, if we were there.
+    """
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "seen_ms", "transaction_offset")
+
+    def __init__(self, epoch: int = NONE) -> None:
+        self.epoch = epoch
+        self.batches: tuple[BatchMetadata, ...] = ()  # oldest first; a deque would take ten times the memory
+        self.last_timestamp = NONE
+        self.seen_ms = NONE
+        self.coordinator_epoch = NONE
+        self.transaction_offset = NONE
+
+    def set_epoch(self, epoch: int) -> None:
+        """A new epoch begins its own sequence, and none of the old one's batches can be repeated."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches = ()
+
+    def expired(self, now_ms: int, expiration_ms: int) -> bool:
+        return self.transaction_offset < 0 and now_ms - max(self.last_timestamp, self.seen_ms) >= expiration_ms
+
+
+class EndTransactionMarker(NamedTuple):
+    """What the record of a control batch says; only COMMIT and ABORT end a transaction."""
+
+    kind: int
+    coordinator_epoch: int
+
+    @classmethod
+    def of(cls, record: Record) -> EndTransactionMarker | None:
+        """The end marker in a control record; None: another kind of control. Raises CorruptBatch."""
+        kind, _ = decode_control(record)
+        if kind not in (COMMIT, ABORT):
+            return None
+        if record.value is None or len(record.value) < _COORDINATOR_EPOCH.size:
+            raise CorruptBatch(f"an end marker's value has {_COORDINATOR_EPOCH.size} bytes, found {record.value!r}")
+        return cls(kind, _COORDINATOR_EPOCH.unpack_from(record.value)[1])
+
+
+class ProducerStateManager:
+    """All producers of one log, as of `end_offset` (exclusive): the offset up to which the log's
+    batches have been counted.
+    """
+
+    __slots__ = ("_decided", "_open", "by_id", "end_offset", "on_change")
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, ProducerStateEntry] = {}
+        self.on_change: Callable[[int], None] | None = None  # called with how many more there are
+        self.end_offset = 0
+        self._open: dict[int, int] = {}  # first offset -> producer id, in order
+        self._decided: list[
+            tuple[int, int]
+        ] = []  # first and last offset of ended transactions that may lie above the high watermark
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def check(self, header: BatchHeader) -> BatchMetadata | None:
+        """Whether a client's batch may follow.
+
+        Returns: the earlier batch that this one repeats; None: it is new. Raises:
+        InvalidProducerEpoch: the epoch is older than the last seen. OutOfOrderSequence: a gap, or a
+        repetition of something older than five batches. InvalidTransactionState: a batch outside of
+        its producer's open transaction. A producer that is not known (any more) may begin with any
+        sequence, as in Kafka since KIP-360.
+        """
+        producer = self.by_id.get(header.producer_id)
+        if producer is None or producer.epoch < 0:
+            return None
+        if header.producer_epoch != producer.epoch:
+            self._check_new_epoch(header, producer)
+        else:
+            found = _repeated(header, producer)
+            if found is not None:
+                return found
+            expected = (producer.batches[-1].last_sequence + 1) & SEQUENCE_MAX if producer.batches else 0
+            if header.base_sequence != expected:
+                raise OutOfOrderSequence(
+                    f"producer {header.producer_id} (epoch {producer.epoch}): expected sequence {expected}, found {header.base_sequence}"
+                )
+        if producer.transaction_offset >= 0 and not header.is_transactional:
+            raise InvalidTransactionState(
+                f"producer {header.producer_id} has an open transaction, the batch is none of it"
+            )
+        return None
+
+    def _check_new_epoch(self, header: BatchHeader, producer: ProducerStateEntry) -> None:
+        if header.producer_epoch < producer.epoch:
+            raise InvalidProducerEpoch(
+                f"producer {header.producer_id} wrote with epoch {producer.epoch} before, now with {header.producer_epoch}"
+            )
+        if header.base_sequence != 0:
+            raise OutOfOrderSequence(
+                f"producer {header.producer_id}: epoch {header.producer_epoch} has to begin with sequence 0, found {header.base_sequence}"
+            )
+
+    def count(
+        self, header: BatchHeader, marker: EndTransactionMarker | None, offset: int, seen_ms: int = NONE
+    ) -> AbortedTxn | None:
+        """Count a batch of a producer that stands in the log from `offset` on; `marker`: that of a
+        control batch, if it ends a transaction.
+
+        Returns: the transaction that it aborted.
+        """
+        if marker is not None:
+            return self.end_transaction(header, marker, offset, seen_ms)
+        if not header.is_control:
+            self.update(header, offset, seen_ms)
+        return None
+
+    def update(self, header: BatchHeader, base_offset: int, seen_ms: int = NONE) -> None:
+        """Count a batch of records that stands in the log from `base_offset` on; checked, or
+        replayed.
+        """
+        producer = self.by_id.get(header.producer_id)
+        is_new = producer is None
+        if producer is None:
+            producer = self.by_id[header.producer_id] = ProducerStateEntry(header.producer_epoch)
+        elif seen_ms - producer.seen_ms > REORDER_MS:
+            self.by_id[header.producer_id] = self.by_id.pop(header.producer_id)
+        producer.set_epoch(header.producer_epoch)
+        delta = header.last_offset_delta
+        batch = BatchMetadata(header.last_sequence, base_offset + delta, delta, header.max_timestamp)
+        producer.batches = (*producer.batches[1 - BATCHES_KEPT :], batch)
+        producer.last_timestamp = header.max_timestamp
+        producer.seen_ms = seen_ms
+        if producer.transaction_offset < 0 and header.is_transactional:
+            producer.transaction_offset = base_offset
+            self._open[base_offset] = header.producer_id
+        self.end_offset = base_offset + delta + 1
+        if is_new and self.on_change is not None:
+            self.on_change(1)  # now that an open transaction keeps it
+
+    def end_transaction(
+        self, header: BatchHeader, marker: EndTransactionMarker, offset: int, seen_ms: int = NONE
+    ) -> AbortedTxn | None:
+        """Count an end marker that stands in the log at `offset`.
+
+        Returns: the transaction that it aborted, with the last stable offset of the moment; None:
+        it committed, or ended nothing.
+        """
+        producer = self.by_id.get(header.producer_id)
+        if producer is None:
+            producer = self.by_id[header.producer_id] = ProducerStateEntry(header.producer_epoch)
+            if self.on_change is not None:
+                self.on_change(1)
+        first = producer.transaction_offset
+        producer.set_epoch(header.producer_epoch)
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_timestamp = header.max_timestamp
+        producer.seen_ms = seen_ms
+        producer.transaction_offset = NONE
+        self.end_offset = offset + 1
+        if first < 0:
+            return None
+        self._open.pop(first, None)
+        self._decided.append((first, offset))
+        if marker.kind == COMMIT:
+            return None
+        return AbortedTxn(header.producer_id, first, offset, min(self.first_open(), offset + 1))
+
+    def first_open(self) -> int:
+        """First offset of the oldest open transaction; beyond all offsets if there is none."""
+        return next(iter(self._open), 2**63 - 1)
+
+    def first_unstable(self, high_watermark: int) -> int:
+        """First offset that read_committed consumers must not see as far as transactions go; beyond
+        all offsets if there is none.
+
+        A transaction counts as open until its end marker lies below the high watermark, which never
+        goes back.
+        """
+        if self._decided:
+            self._decided = [transaction for transaction in self._decided if transaction[1] >= high_watermark]
+        return min([self.first_open(), *(first for first, _ in self._decided)])
+
+    def add(self, producer_id: int, producer: ProducerStateEntry) -> None:
+        """Put in what a snapshot holds."""
+        self.by_id[producer_id] = producer
+        if producer.transaction_offset >= 0:
+            self._open[producer.transaction_offset] = producer_id
+            self._open = dict(sorted(self._open.items()))
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget the producers without a sign of life for `expiration_ms`; those with an open
+        transaction stay. Returns how many went.
+        """
+        gone = [producer_id for producer_id, producer in self.by_id.items() if producer.expired(now_ms, expiration_ms)]
+        return self._forget(gone)
+
+    def forget_idle(self, count: int) -> int:
+        """Forget the `count` producers that have been idle for the longest; those with an open
+        transaction stay. Returns how many went.
+        """
+        return self._forget(
+            list(islice((id for id, producer in self.by_id.items() if producer.transaction_offset < 0), count))
+        )
+
+    def _forget(self, gone: list[int]) -> int:
+        for producer_id in gone:
+            del self.by_id[producer_id]
+        if gone and self.on_change is not None:
+            self.on_change(-len(gone))
+        return len(gone)
+
+    def sort_by_idleness(self) -> None:
+        """Put those that have been idle for the longest first; `update` keeps it so, to
+        `REORDER_MS`.
+        """
+        self.by_id = dict(sorted(self.by_id.items(), key=lambda item: max(item[1].last_timestamp, item[1].seen_ms)))
+
+    def items(self) -> Iterator[tuple[int, ProducerStateEntry]]:
+        return iter(self.by_id.items())
+
+
+def _repeated(header: BatchHeader, producer: ProducerStateEntry) -> BatchMetadata | None:
+    last_sequence = header.last_sequence
+    for batch in producer.batches:
+        if batch.last_sequence == last_sequence and batch.first_sequence == header.base_sequence:
+            return batch
+    return None

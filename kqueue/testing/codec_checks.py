@@ -1,0 +1,219 @@
+"""The public checker of compression codecs: whoever writes one runs it in his tests."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from kqueue.base.errors import CorruptBatch
+from kqueue.records.codecs.contract import Buffer, Codec, Levels
+from kqueue.testing.contract_checks import Check, Checks, ContractTrial
+from kqueue.testing.isolation import check_contract
+
+_BOMB_BYTES = 8 * 1024 * 1024
+_BOMB_LIMIT = 64 * 1024
+_SLACK_BYTES = 2 * 1024 * 1024  # what a library may take for itself
+_MEBIBYTE = 1 << 20
+_CodecTrial = ContractTrial[Codec]
+
+
+def check_codec(codec: Codec | str, *, seed: int = 1, time_limit_s: float = 60, isolated: bool = True) -> None:
+    """Check that a codec keeps the contract in `kqueue.records.codecs.contract`; takes well under a
+    second for a fast one.
+
+    Round trips at every end of its levels and over all kinds of buffers, the limit to the byte, a bomb, data that is
+    cut off, damaged or noise, several threads at once. All of it in a process of its own, so that a codec that hangs or dies is named.
+    Args: codec: the object, as it is registered, or its ``module:object`` path. seed: gives the noise. time_limit_s: for all of it.
+        isolated: False checks in this process, without a time limit: for objects that can't be pickled.
+    Raises: AssertionError: says which promise was broken, and with what. TypeError: the codec can't be sent to another process.
+    """
+    check_contract(CODEC_CHECKS, codec, {"seed": seed}, time_limit_s=time_limit_s, isolated=isolated)
+
+
+def _check_names(trial: _CodecTrial) -> None:
+    codec = trial.plugin
+    assert isinstance(codec.id, int), f"id must be a number from 0 to 7, found {codec.id!r}"
+    assert 0 <= codec.id <= 7, f"id must be from 0 to 7, for it has three bits in a batch: {codec.id}"
+    assert isinstance(codec.name, str), f"a name is text, found {codec.name!r}"
+    assert codec.name, "a name must not be empty"
+    assert codec.name == codec.name.strip().lower(), f"a name is written in small letters: {codec.name!r}"
+    if codec.levels is not None:
+        assert isinstance(codec.levels, Levels), f"levels are None or of kqueue's Levels, found {codec.levels!r}"
+        assert codec.levels.lowest <= codec.levels.highest, f"levels {codec.levels} have no order"
+
+
+def _check_round_trips(trial: _CodecTrial) -> None:
+    for data, level in _inputs(trial):
+        about = f"{_size(data)} at level {level}"
+        packed = _compress(trial, data, level)
+        for buffer in (packed, bytearray(packed), memoryview(packed)):
+            unpacked = _decompress_own(trial, buffer, len(data), about)
+            kind = type(buffer).__name__
+            assert unpacked == data, (
+                f"{about}: a round trip changed the data (given as {kind}){_difference(data, unpacked)}"
+            )
+
+
+def _check_sameness(trial: _CodecTrial) -> None:
+    for data, level in _inputs(trial):
+        about = f"{_size(data)} at level {level}"
+        packed = _compress(trial, data, level)
+        assert _compress(trial, data, level) == packed, (
+            f"{about}: the same data was compressed to something else the second time"
+        )
+        assert _compress(trial, memoryview(bytearray(data)), level) == packed, (
+            f"{about}: a memoryview compresses to something else"
+        )
+
+
+def _check_limit(trial: _CodecTrial) -> None:
+    for data in _samples(trial):
+        packed = _compress(trial, data, None)
+        assert _decompress_own(trial, packed, len(data) + 1, _size(data)) == data, (
+            f"{_size(data)}: a limit above the size changed the data"
+        )
+        for limit in {len(data) - 1, len(data) // 2, 0} - {-1, len(data)}:
+            found = _decompress(trial, packed, limit, f"what was compressed of {_size(data)}")
+            assert found is None, f"{len(found or b'')} bytes came out under a limit of {limit}, expected CorruptBatch"
+
+
+def _check_bomb(trial: _CodecTrial) -> None:
+    bomb = _compress(trial, bytes(_BOMB_BYTES), None)
+    _decompress_own(trial, _compress(trial, b"", None), 0, "0 bytes")  # libraries are loaded, and not counted
+    tracemalloc.start()
+    try:
+        found = _decompress(trial, bomb, _BOMB_LIMIT, f"{_BOMB_BYTES} zeros, compressed")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found is None, f"{_BOMB_BYTES} bytes passed a limit of {_BOMB_LIMIT}"
+    allowed = _BOMB_LIMIT + _SLACK_BYTES
+    assert peak <= allowed, f"a bomb under a limit of {_BOMB_LIMIT} took {peak} bytes, more than {allowed}"
+
+
+def _check_cuts(trial: _CodecTrial) -> None:
+    packed = _packed(trial)
+    whole = _decompress_own(trial, packed, _MEBIBYTE, "a small text")
+    for end in range(len(packed)):
+        about = f"data cut off at byte {end} of {len(packed)}"
+        assert _decompress(trial, packed[:end], _MEBIBYTE, about) != whole, f"{about} came out whole"
+
+
+def _check_flips(trial: _CodecTrial) -> None:
+    packed = _packed(trial)
+    for bit in range(len(packed) * 8):
+        changed = bytearray(packed)
+        changed[bit // 8] ^= 1 << bit % 8
+        _decompress(trial, bytes(changed), _MEBIBYTE, f"data with bit {bit} turned")
+
+
+def _check_noise(trial: _CodecTrial) -> None:
+    rng = _rng(trial)
+    start = _compress(trial, b"some start", None)[:12]
+    for _ in range(200):
+        noise = rng.randbytes(rng.randrange(200))
+        _decompress(trial, noise, _MEBIBYTE, f"noise {noise.hex()}")
+        _decompress(trial, start + noise, _MEBIBYTE, f"a good start and noise {noise.hex()}")
+
+
+def _check_threads(trial: _CodecTrial) -> None:
+    codec = trial.plugin
+    samples = [bytes([number]) * 50_000 for number in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        packed = trial.ask("compress in four threads", lambda: list(pool.map(codec.compress, samples)))
+        unpacked = trial.ask(
+            "decompress in four threads", lambda: list(pool.map(lambda data: codec.decompress(data, 50_000), packed))
+        )
+    assert unpacked == samples, "threads at once mixed up their data"
+
+
+# --- asking
+
+
+def _compress(trial: _CodecTrial, data: Buffer, level: int | None) -> bytes:
+    what = f"compress({_size(data)}, level={level})"
+    packed = trial.ask(what, lambda: trial.plugin.compress(data, level))
+    assert type(packed) is bytes, f"{what}: compress must return bytes, found {type(packed).__name__}"
+    return packed
+
+
+def _decompress_own(trial: _CodecTrial, packed: Buffer, limit: int, about: str) -> bytes:
+    """What the codec makes of its own work, which it may not refuse."""
+    try:
+        found = trial.ask(f"decompress({_size(packed)}, limit={limit})", lambda: trial.plugin.decompress(packed, limit))
+    except CorruptBatch as error:
+        raise AssertionError(
+            f"{about}: decompress refused under a limit of {limit} what compress had made: {error}"
+        ) from error
+    assert type(found) is bytes, f"{about}: decompress must return bytes, found {type(found).__name__}"
+    return found
+
+
+def _decompress(trial: _CodecTrial, data: Buffer, limit: int, about: str) -> bytes | None:
+    """What came out, None where it was refused as it has to be."""
+    try:
+        found = trial.ask(f"decompress of {about}, limit={limit}", lambda: trial.plugin.decompress(data, limit))
+    except CorruptBatch:
+        return None
+    except Exception as error:
+        raise AssertionError(f"{about} raised {error!r}, expected CorruptBatch or nothing") from error
+    assert type(found) is bytes, f"{about}: decompress must return bytes, found {type(found).__name__}"
+    assert len(found) <= limit, f"{about}: {len(found)} bytes came out under a limit of {limit}, expected CorruptBatch"
+    return found
+
+
+# --- what is tried
+
+
+def _inputs(trial: _CodecTrial) -> Iterator[tuple[bytes, int | None]]:
+    levels = trial.plugin.levels
+    tried = (
+        [None, 1] if levels is None else [None, levels.lowest, levels.default, levels.highest]
+    )  # without levels it has to ignore one
+    for data in _samples(trial):
+        yield from ((data, level) for level in tried)
+
+
+def _samples(trial: _CodecTrial) -> Iterator[bytes]:
+    yield b""
+    yield b"\0"
+    yield b"a record that says the same, " * 500
+    yield _rng(trial).randbytes(70_000)
+    yield bytes(200_000)
+
+
+def _packed(trial: _CodecTrial) -> bytes:
+    return _compress(trial, b"key-1 value one key-2 value two " * 40 + _rng(trial).randbytes(100), None)
+
+
+def _rng(trial: _CodecTrial) -> random.Random:
+    return random.Random(trial.options["seed"])
+
+
+def _size(data: Buffer) -> str:
+    return f"{len(data)} bytes"
+
+
+def _difference(expected: bytes, found: bytes) -> str:
+    if len(expected) != len(found):
+        return f": {len(found)} bytes came back"
+    first = next(place for place, (one, other) in enumerate(zip(expected, found, strict=True)) if one != other)
+    return f": byte {first} is {found[first]}, was {expected[first]}"
+
+
+CODEC_CHECKS = Checks(
+    "codec",
+    (
+        Check("it has a name, a number and perhaps levels", _check_names),
+        Check("what was compressed comes back, byte for byte", _check_round_trips),
+        Check("the same data is compressed to the same bytes", _check_sameness),
+        Check("decompress holds to its limit, to the byte", _check_limit),
+        Check("a bomb takes no more memory than the limit", _check_bomb),
+        Check("data that was cut off does not come out whole", _check_cuts),
+        Check("damaged data comes out or is refused with CorruptBatch", _check_flips),
+        Check("noise comes out or is refused with CorruptBatch", _check_noise),
+        Check("several threads may use it at once", _check_threads),
+    ),
+)

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import contextlib
+import random
+from pathlib import Path
+
+import pytest
+
+from kqueue.base.errors import StorageFailed
+from kqueue.log.config import LogConfig
+from kqueue.log.folders.data_folders import OfflineFolder
+from kqueue.log.log import Log
+from kqueue.log.log_copier import CHUNK_BYTES
+from kqueue.log.manager import LogManager
+from kqueue.log_tools.verify import verify_storage
+from kqueue.records.batch import ABORT
+from kqueue.storage import LocalStorage, MemoryStorage, Storage
+from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
+from kqueue.testing.manual_clock import ManualClock
+from kqueue.tests.log.helpers import START_MS, append, check_log, end_transaction, flush, read_batches, read_values
+
+ID = bytes(range(16))
+SMALL = LogConfig.of(segment_bytes=2000, index_interval_bytes=100)
+
+
+def start(*storages: Storage) -> LogManager:
+    return LogManager(storages, clock=ManualClock(START_MS), rng=random.Random(3))
+
+
+def log_of(manager: LogManager, topic: str = "t", partition: int = 0) -> Log:
+    return manager.open(topic, partition, ID, SMALL)
+
+
+def filled(manager: LogManager) -> None:
+    """Several segments, an idempotent producer, an aborted and an open transaction, two epochs; and
+    a log without a batch.
+    """
+    log = log_of(manager)
+    for number in range(40):
+        append(
+            log, b"%d" % number + bytes(200), leader_epoch=number // 20, producer_id=7, epoch=0, base_sequence=number
+        )
+        if number == 20:
+            flush(log)
+    append(log, b"gone", leader_epoch=1, producer_id=8, epoch=0, base_sequence=0, transactional=True)
+    end_transaction(log, ABORT, 8, leader_epoch=1)
+    append(
+        log, b"open", leader_epoch=1, producer_id=9, epoch=0, base_sequence=0, transactional=True, time_ms=START_MS + 77
+    )
+    log_of(manager, "empty")
+
+
+def told(log: Log) -> object:
+    producers = {id: (one.epoch, list(one.batches)[-1:], one.transaction_offset) for id, one in log.producers.items()}
+    return (
+        log.start_offset,
+        log.end_offset,
+        read_batches(log),
+        log.epochs.entries(),
+        producers,
+        log.aborted(0, 1 << 40),
+        log.segments(),
+    )
+
+
+def copied(manager: LogManager, target: Storage | None = None) -> LogManager:
+    """A manager on a copy, which verify finds sound, and which counts as stopped cleanly."""
+    target = target or MemoryStorage()
+    manager.copy_to(target)
+    assert verify_storage(target, deep=True).findings == []
+    copy = start(target)
+    assert not copy.was_unclean
+    return copy
+
+
+@pytest.mark.parametrize("kind", ["memory", "disk"])
+def test_a_copy_holds_what_the_running_logs_hold(kind: str, tmp_path: Path) -> None:
+    manager = start(MemoryStorage() if kind == "memory" else LocalStorage(tmp_path / "a"))
+    filled(manager)
+    copy = copied(manager, None if kind == "memory" else LocalStorage(tmp_path / "b"))
+    assert copy.cluster_id == manager.cluster_id
+    assert copy.found().keys() == manager.found().keys()
+    for topic in ("t", "empty"):
+        assert told(log_of(copy, topic)) == told(log_of(manager, topic))
+        check_log(log_of(copy, topic))
+    assert log_of(copy).latest_timestamp() == log_of(manager).latest_timestamp()
+
+
+def test_a_copy_has_the_files_that_a_clean_stop_leaves() -> None:
+    storage, copy = MemoryStorage(), MemoryStorage()
+    manager = start(storage)
+    filled(manager)
+    log_of(manager).advance_start(5)
+    manager.copy_to(copy)
+    manager.note_high_watermark("t", 0, log_of(manager).end_offset)
+    manager.note_high_watermark("empty", 0, 0)
+    manager.close()
+    for folder in ("", "t-0", "empty-0"):
+        assert [entry.name for entry in copy.list(folder)] == [entry.name for entry in storage.list(folder)]
+        for entry in copy.list(folder):
+            path = f"{folder}/{entry.name}".lstrip("/")
+            if not entry.is_folder:
+                assert copy.read(path) == storage.read(path), path
+
+
+def test_each_goes_on_by_itself() -> None:
+    manager = start(MemoryStorage())
+    filled(manager)
+    copy = copied(manager)
+    end = log_of(manager).end_offset
+    append(log_of(manager), b"here", leader_epoch=1)
+    append(log_of(copy), b"there", leader_epoch=1)
+    assert (read_values(log_of(manager))[-1], read_values(log_of(copy))[-1]) == (b"here", b"there")
+    assert log_of(manager).end_offset == log_of(copy).end_offset == end + 1
+    check_log(log_of(manager))
+    manager.close()
+
+
+def test_logs_that_nobody_has_opened_are_copied_as_they_are() -> None:
+    storage = MemoryStorage()
+    manager = start(storage)
+    filled(manager)
+    log_of(manager).advance_start(12)
+    expected = told(log_of(manager))
+    manager.close()
+    manager = start(storage)
+    copy = copied(manager)
+    assert told(log_of(copy)) == expected
+    assert log_of(copy).start_offset == 12
+
+
+def test_a_log_start_goes_along_and_segments_that_were_dropped_do_not() -> None:
+    storage = MemoryStorage()
+    manager = start(storage)
+    filled(manager)
+    log = log_of(manager)
+    dropped = log.delete_before(20, high_watermark=log.end_offset, why="test")  # its files are there still
+    assert dropped is not None
+    log.advance_start(22)
+    target = MemoryStorage()
+    copy = copied(manager, target)
+    assert log_of(copy).start_offset == 22
+    assert log_of(copy).first_base == log.first_base > 0
+    assert f"{0:020}.log" in {entry.name for entry in storage.list("t-0")}
+    assert f"{0:020}.log" not in {entry.name for entry in target.list("t-0")}
+    assert told(log_of(copy)) == told(log)
+
+
+def test_what_is_in_the_making_or_on_its_way_out_is_left() -> None:
+    storage = MemoryStorage()
+    manager = start(storage)
+    filled(manager)
+    for suffix in (".cleaned", ".swap", ".deleted"):
+        for topic in ("t", "empty"):
+            storage.open(f"{topic}-0/{0:020}.log{suffix}", create=True).append(b"x")
+    target = MemoryStorage()
+    copied(manager, target)
+    names = {entry.name for folder in ("t-0", "empty-0") for entry in target.list(folder)}
+    assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
+
+
+def test_the_partitions_of_several_data_folders_end_in_one() -> None:
+    manager = start(MemoryStorage(), MemoryStorage())
+    for partition in range(4):
+        append(log_of(manager, "t", partition), b"%d" % partition)
+    manager.save_cleaner_offset(("t", 2), 1, lambda error: None)
+    copy = copied(manager)
+    assert [read_values(log_of(copy, "t", partition)) for partition in range(4)] == [[b"0"], [b"1"], [b"2"], [b"3"]]
+    assert [copy.cleaner_offset(("t", partition)) for partition in range(4)] == [None, None, 1, None]
+
+
+def test_a_large_file_is_copied_whole() -> None:
+    manager = start(MemoryStorage())
+    value = random.Random(1).randbytes(CHUNK_BYTES + 100)
+    append(log_of(manager), value)
+    assert read_values(log_of(copied(manager))) == [value]
+
+
+def test_a_log_that_is_offline_is_not_copied() -> None:
+    manager = start(MemoryStorage())
+    filled(manager)
+    log_of(manager).abandon()
+    with pytest.raises(StorageFailed, match="t-0 was deleted"):
+        manager.copy_to(MemoryStorage())
+
+
+def test_a_log_that_waits_for_its_recovery_is_not_copied() -> None:
+    storage = FaultyStorage()
+    filled(start(storage))  # and never stopped
+    unclean = start(storage.after_cut(Remains.KEPT, random.Random(1)))
+    assert unclean.was_unclean
+    with pytest.raises(StorageFailed, match="-0 could not be recovered at the start"):
+        unclean.copy_to(MemoryStorage())
+
+
+def test_a_folder_that_is_gone_is_named() -> None:
+    storage = MemoryStorage()
+    manager = start(storage)
+    filled(manager)
+    manager.close()
+    manager = start(storage)
+    storage.rename("t-0", "elsewhere")
+    with pytest.raises(StorageFailed, match="the folder t-0 was there and is gone"):
+        manager.copy_to(MemoryStorage())
+
+
+def test_it_survives_a_power_cut_at_every_step_or_is_not_marked_as_clean() -> None:
+    manager = start(MemoryStorage())
+    filled(manager)
+    expected = told(log_of(manager))
+    whole = FaultyStorage()
+    manager.copy_to(whole)
+    rng = random.Random(5)
+    marked = 0
+    for remains in Remains:
+        for number in range(1, len(whole.steps) + 1):
+            target = FaultyStorage(cut_at=number)
+            with contextlib.suppress(PowerCut):
+                manager.copy_to(target)
+            after = target.after_cut(remains, rng)
+            if after.exists(".kafka_cleanshutdown"):
+                marked += 1
+                assert told(log_of(start(after))) == expected
+    assert marked
+    after = whole.after_cut(Remains.LOST, rng)
+    copy = start(after)
+    assert not copy.was_unclean
+    assert told(log_of(copy)) == expected
+
+
+def test_an_offline_data_folder_is_named() -> None:
+    manager = LogManager(
+        [MemoryStorage()],
+        clock=ManualClock(START_MS),
+        rng=random.Random(3),
+        offline=[OfflineFolder("/disk2", StorageFailed("gone"))],
+    )
+    with pytest.raises(StorageFailed, match="/disk2 is offline"):
+        manager.copy_to(MemoryStorage())

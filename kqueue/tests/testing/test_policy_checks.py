@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kqueue.base.settings import TopicConfig
+from kqueue.log.policies import POLICIES, Cleanup, CommittedOffsets, Compact, Drop, LogView
+from kqueue.records.batch import Record
+from kqueue.testing import check_cleanup_policy
+
+
+@pytest.mark.parametrize("name", ["compact", "consumed", "delete"])
+def test_the_built_in_policies_keep_the_contract(name: str) -> None:
+    """S5.1, S5.2, S5.4"""
+    policy = POLICIES.get(name)
+    assert policy.name == name
+    check_cleanup_policy(policy)
+
+
+def has_value(record: Record) -> bool:
+    return record.value is not None
+
+
+class Policy:
+    """A policy whose plan is a function of the log."""
+
+    name = "mine"
+
+    def __init__(self, plan: Any, name: str = "mine") -> None:
+        self._plan = plan
+        self.name = name
+
+    def plan(self, log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Cleanup | None:
+        result: Cleanup | None = self._plan(log)
+        return result
+
+
+def drop_first(log: LogView) -> Drop:
+    return Drop(log.segments[0].end_offset, "one at a time", roll_active=True)
+
+
+@pytest.mark.parametrize(
+    "plan", [lambda log: None, lambda log: Compact(keep=has_value), drop_first, lambda log: Drop(10**9, "all")]
+)
+def test_other_policies_that_keep_it(plan: Any) -> None:
+    check_cleanup_policy(Policy(plan), isolated=False)
+
+
+def fail(log: LogView) -> None:
+    raise KeyError("no such thing")
+
+
+class Counting:
+    """A filter that is not the same once it was sent."""
+
+    sent = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _sent, ()
+
+    def __call__(self, record: Record) -> bool:
+        return not self.sent
+
+
+def _sent() -> Counting:
+    filter = Counting()
+    filter.sent = True
+    return filter
+
+
+def drop_all_then_fail(log: LogView) -> Drop:
+    if log.segments[0].time_ms == 1_700_000_000_000 and log.start_offset > 0:  # it was begun at this moment
+        raise LookupError("nothing is left")
+    return Drop(10**9, "all", roll_active=True)
+
+
+COUNT = iter(range(10**9))
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (fail, "plan for .* raised KeyError: .no such thing"),
+        (lambda log: 5, "as they should be.: a plan is Drop, Compact or None, found 5"),
+        (lambda log: Drop(-1, "x"), "as they should be.: an offset is not negative"),
+        (lambda log: Drop(1.5, "x"), "an offset is an int, found 1.5"),  # type: ignore[arg-type]
+        (lambda log: Drop(5, ""), "a drop says why"),
+        (lambda log: Drop(next(COUNT), "x"), "the same log brought"),
+        (lambda log: Compact(keep=lambda record: True), "can't go to another process"),
+        (lambda log: Compact(keep=len), "the filter, of .* raised TypeError|the filter says True or False"),
+        (lambda log: Compact(keep=Counting()), "the filter says True here and False elsewhere"),
+        (
+            lambda log: Drop(5, "x", before_delete=lambda segments: None),
+            "its work before a drop can't go to another process",
+        ),
+        (lambda log: Drop(5, "x", before_delete="later"), "is called with the segments, found 'later'"),  # type: ignore[arg-type]
+        (
+            drop_all_then_fail,
+            "for what its drops leave.: plan for LogView.*active=True.* raised LookupError: nothing is left",
+        ),
+        (lambda log: Compact(upto_offset="5"), "upto_offset is an int"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_breaks_the_contract_is_named(plan: Any, words: str) -> None:
+    with pytest.raises(AssertionError, match=f"^cleanup policy 'mine' .* does not keep its promise \".*({words})"):
+        check_cleanup_policy(Policy(plan), isolated=False)
+
+
+@pytest.mark.parametrize("name", ["", "Mine", " mine", "a,b"])
+def test_names_that_no_setting_can_hold(name: str) -> None:
+    with pytest.raises(AssertionError, match="name"):
+        check_cleanup_policy(Policy(lambda log: None, name), isolated=False)
+
+
+def test_settings_of_the_topic_are_seen() -> None:
+    seen = set()
+
+    class Looking:
+        name = "looking"
+
+        def plan(self, log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> None:
+            seen.add(tuple(config["kqueue.consumed.groups"]))
+
+    check_cleanup_policy(Looking(), settings={"kqueue.consumed.groups": "g3"}, isolated=False)
+    assert seen == {("g3",)}
