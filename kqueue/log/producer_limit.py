@@ -2,7 +2,7 @@
 
 Beyond it the log with the most forgets those that have been idle for the longest, as if they had
 expired: the next batch of such a producer may begin with any sequence (KIP-360), and a repetition
-of its last batch is not recognized. Producers with an open transaction stay.
+of its last batch is not recognized. ProducerStateManager with an open transaction stay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Producer state in a file: `<offset>.snapshot` holds what the log knew of its producers when it
+"""ProducerStateEntry state in a file: `<offset>.snapshot` holds what the log knew of its producers when it
 ended at that offset.
 
     version int16 = 1 | CRC-32C uint32 of what follows | count int32 | entries

@@ -30,7 +30,7 @@ class Below:
     def __init__(self, storage: FaultyStorage, folder: str) -> None:
         self.inner = storage
         self.folder = folder
-        self.place = folder
+        self.location = folder
 
     def _path(self, path: str) -> str:
         return f"{self.folder}/{path}" if path else self.folder

@@ -71,7 +71,7 @@ def unread(storage: MemoryStorage, suffix: str) -> None:
 def check(log: LogFolder, rng: random.Random) -> None:
     """Every batch of some stretches is judged as by the headers of the whole log."""
     whole = TransactionOutcomes(log.batches(check=False))
-    stable = log.end_offset if whole.stable_end is None else whole.stable_end
+    stable = log.end_offset if whole.first_unstable_offset is None else whole.first_unstable_offset
     for _ in range(20):
         start, end = sorted(rng.sample(range(stable + 1), 2))
         found = aborted_transactions(log, start, end)
@@ -151,7 +151,7 @@ def test_how_far_all_has_ended(seed: int, has_snapshots: bool) -> None:
     ends = [segment.base_offset for segment in log.segments] + [log.end_offset]
     going_on, before = LastStableOffset(), 0
     for end in ends:
-        stable = TransactionOutcomes(log.batches(end_offset=end, check=False)).stable_end
+        stable = TransactionOutcomes(log.batches(end_offset=end, check=False)).first_unstable_offset
         expected = end if stable is None else min(end, stable)
         assert LastStableOffset().find(log, end, None) == expected
         assert LastStableOffset().find(log, end, before) == expected
