@@ -18,11 +18,11 @@ from typing import TypeVar
 
 from kqueue import __version__
 from kqueue.api import personas
-from kqueue.base.clock import Clock, PushedClock, SystemClock
+from kqueue.base.clock import Clock, OffsetClock, SystemClock
 from kqueue.base.errors import SettingError, StorageFailed
 from kqueue.base.jobs import IoJob
+from kqueue.base.promise import Promise
 from kqueue.base.settings import LONG_MAX, Config
-from kqueue.base.tickets import Ticket
 from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.snapshots import Snapshot, take
 from kqueue.broker.waiting import Wait
@@ -171,21 +171,21 @@ class Server:
         """
         return {name: listener.share() for name, listener in self._listeners.items()}
 
-    async def result(self, ticket: Ticket[T]) -> T:
-        """What `ticket` comes to. Raises: the error that it fails with."""
-        if not ticket.done:
+    async def result(self, promise: Promise[T]) -> T:
+        """What `promise` comes to. Raises: the error that it fails with."""
+        if not promise.done:
             settled = asyncio.get_running_loop().create_future()
-            self.broker.waiting.add(Wait((ticket,), None, lambda expired: ticket.done or None), settled.set_result)
+            self.broker.waiting.add(Wait((promise,), None, lambda expired: promise.done or None), settled.set_result)
             await settled
-        return ticket.result()
+        return promise.result()
 
     async def push(self, ms: float) -> None:
         """Let `ms` milliseconds (0 or more) pass at once, on the loop's thread, which hears no
         client meanwhile; see `push`.
 
-        Raises: RuntimeError: the server was not given a `PushedClock`, or it is stopping.
+        Raises: RuntimeError: the server was not given a `OffsetClock`, or it is stopping.
         """
-        if not isinstance(self.clock, PushedClock):
+        if not isinstance(self.clock, OffsetClock):
             raise RuntimeError("the clock of this server can't be pushed: it is the machine's")
         if self._stopping:
             raise RuntimeError("the broker is stopping")

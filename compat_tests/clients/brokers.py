@@ -22,7 +22,7 @@ SETTINGS = {
 
 
 @dataclass
-class Running:
+class RunningBroker:
     """A broker that serves. `session_ms` is the shortest session that its members should ask for."""
 
     storage: str
@@ -39,9 +39,9 @@ class Running:
 
 
 @contextmanager
-def serving(storage: str, folder: Path, session_ms: int) -> Iterator[Running]:
+def serving(storage: str, folder: Path, session_ms: int) -> Iterator[RunningBroker]:
     """kqueue in a thread of this process, on a free port."""
     import kqueue
 
     with kqueue.Broker(folder if storage == DISK else None, settings=SETTINGS) as broker:
-        yield Running(storage, broker.bootstrap, session_ms, broker)
+        yield RunningBroker(storage, broker.bootstrap, session_ms, broker)

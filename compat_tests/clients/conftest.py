@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.clients import clients, direct
+from compat_tests.clients import clients, protocol_client
 from compat_tests.clients.adapters.contract import (
     Admin,
     Client,
@@ -27,7 +27,7 @@ from compat_tests.clients.adapters.contract import (
     Producer,
     ProducerOptions,
 )
-from compat_tests.clients.brokers import DISK, EXTERNAL, MEMORY, Running, serving
+from compat_tests.clients.brokers import DISK, EXTERNAL, MEMORY, RunningBroker, serving
 
 SESSION_MS = 2_000
 EXTERNAL_SESSION_MS = 6_000  # Kafka's own minimum
@@ -64,12 +64,14 @@ def client(pytestconfig: pytest.Config) -> Client:
     return clients.load(pytestconfig.getoption("client"))
 
 
-def _external(config: pytest.Config) -> Running:
-    return Running(EXTERNAL, config.getoption("bootstrap"), config.getoption("session_ms") or EXTERNAL_SESSION_MS)
+def _external(config: pytest.Config) -> RunningBroker:
+    return RunningBroker(EXTERNAL, config.getoption("bootstrap"), config.getoption("session_ms") or EXTERNAL_SESSION_MS)
 
 
 @pytest.fixture(scope="session")
-def broker(storage: str, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def broker(
+    storage: str, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningBroker]:
     """One broker for all tests of a storage; they keep apart by the names of their topics and
     groups.
     """
@@ -81,7 +83,7 @@ def broker(storage: str, pytestconfig: pytest.Config, tmp_path_factory: pytest.T
 
 
 @pytest.fixture
-def own_broker(storage: str, tmp_path: Path) -> Iterator[Running]:
+def own_broker(storage: str, tmp_path: Path) -> Iterator[RunningBroker]:
     """A broker for this test alone, which it may restart."""
     if storage == EXTERNAL:
         pytest.skip("restarts the broker, and the one at --bootstrap is not ours")
@@ -96,31 +98,31 @@ def name() -> Callable[[str], str]:
 
 
 @pytest.fixture
-def topic(broker: Running, name: Callable[[str], str]) -> Callable[..., str]:
+def topic(broker: RunningBroker, name: Callable[[str], str]) -> Callable[..., str]:
     """Make a topic: ``topic(partitions=1, **{"message.timestamp.type": ...})``."""
 
     def make(partitions: int = 1, **settings: str) -> str:
         chosen = name("topic")
-        direct.create_topic(broker.bootstrap, chosen, partitions, settings)
+        protocol_client.create_topic(broker.bootstrap, chosen, partitions, settings)
         return chosen
 
     return make
 
 
 @pytest.fixture
-def serves(broker: Running) -> Callable[[int], None]:
+def serves(broker: RunningBroker) -> Callable[[int], None]:
     """Skip the test where the broker does not have this API (`test_versions` says which it must
     have).
     """
 
     def check(api_key: int) -> None:
-        if api_key not in direct.served_apis(broker.bootstrap):
+        if api_key not in protocol_client.served_apis(broker.bootstrap):
             pytest.skip(f"the broker does not serve API {api_key}")
 
     return check
 
 
-class Connect:
+class ClientFactory:
     """Opens clients and closes them all at the end of the test, the last one first."""
 
     def __init__(self, client: Client, stack: ExitStack) -> None:
@@ -148,9 +150,9 @@ class Connect:
 
 
 @pytest.fixture
-def connect(client: Client) -> Iterator[Connect]:
+def connect(client: Client) -> Iterator[ClientFactory]:
     with ExitStack() as stack:
-        yield Connect(client, stack)
+        yield ClientFactory(client, stack)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from compat_tests.clients import direct
+from compat_tests.clients import protocol_client
 from compat_tests.clients.adapters.contract import (
     ADMIN_CONFIGS,
     ADMIN_DELETE_GROUPS,
@@ -24,15 +24,15 @@ from compat_tests.clients.adapters.contract import (
     POLICY_VIOLATION,
     TOPIC_ALREADY_EXISTS,
     UNKNOWN_TOPIC_OR_PARTITION,
-    GroupSeen,
+    BrokerError,
+    GroupDescription,
     Place,
-    Refused,
-    Sent,
+    RecordMetadata,
 )
-from compat_tests.clients.brokers import Running
-from compat_tests.clients.conftest import Connect
-from compat_tests.clients.members import eventually
-from compat_tests.clients.scenario import collect, nothing_more, numbered, send_all
+from compat_tests.clients.brokers import RunningBroker
+from compat_tests.clients.conftest import ClientFactory
+from compat_tests.clients.group_members import eventually
+from compat_tests.clients.scenario_helpers import collect, nothing_more, numbered, send_all
 
 Topic = Callable[..., str]
 Name = Callable[[str], str]
@@ -41,7 +41,7 @@ Serves = Callable[[int], None]
 DELETE_RECORDS, ALTER_CONFIGS, DESCRIBE_LOG_DIRS, INCREMENTAL_ALTER_CONFIGS = 21, 33, 35, 44
 
 
-def test_a_topic_from_birth_to_death(connect: Connect, broker: Running, name: Name) -> None:
+def test_a_topic_from_birth_to_death(connect: ClientFactory, broker: RunningBroker, name: Name) -> None:
     admin = connect.admin(broker.bootstrap)
     chosen = name("topic")
     assert chosen not in admin.topics()
@@ -51,13 +51,13 @@ def test_a_topic_from_birth_to_death(connect: Connect, broker: Running, name: Na
     assert set(leaders) == {0, 1, 2}
     assert len(set(leaders.values())) == 1
     producer = connect.producer(broker.bootstrap)
-    assert producer.send(chosen, b"value", partition=2).result() == Sent(2, 0)
+    assert producer.send(chosen, b"value", partition=2).result() == RecordMetadata(2, 0)
     producer.close()  # else its questions for the topic may make it again
     admin.delete_topic(chosen)
     eventually(lambda: chosen not in admin.topics(), "the deleted topic is gone")
 
 
-def test_a_name_can_be_used_again(connect: Connect, broker: Running, name: Name) -> None:
+def test_a_name_can_be_used_again(connect: ClientFactory, broker: RunningBroker, name: Name) -> None:
     admin = connect.admin(broker.bootstrap)
     chosen = name("topic")
     for round_number in range(2):
@@ -75,7 +75,7 @@ def test_a_name_can_be_used_again(connect: Connect, broker: Running, name: Name)
         eventually(lambda: chosen not in admin.topics(), "the deleted topic is gone")
 
 
-def test_what_cannot_be_created(connect: Connect, broker: Running, topic: Topic, name: Name) -> None:
+def test_what_cannot_be_created(connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
     admin = connect.admin(broker.bootstrap)
     taken = topic()
     collides = name("a.b")
@@ -91,40 +91,40 @@ def test_what_cannot_be_created(connect: Connect, broker: Running, topic: Topic,
         (name("topic"), INVALID_CONFIG, {"settings": {"no.such.setting": "1"}}),
         (name("topic"), INVALID_CONFIG, {"settings": {"retention.ms": "soon"}}),
     ):
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(BrokerError) as refusal:
             admin.create_topic(chosen, **options)
         assert refusal.value.code == code, f"{chosen} {options}: {refusal.value}"
 
 
-def test_what_cannot_be_deleted(connect: Connect, broker: Running, name: Name) -> None:
-    with pytest.raises(Refused) as refusal:
+def test_what_cannot_be_deleted(connect: ClientFactory, broker: RunningBroker, name: Name) -> None:
+    with pytest.raises(BrokerError) as refusal:
         connect.admin(broker.bootstrap).delete_topic(name("nobody"))
     assert refusal.value.code == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_the_cluster(connect: Connect, broker: Running) -> None:
+def test_the_cluster(connect: ClientFactory, broker: RunningBroker) -> None:
     host, _, port = broker.bootstrap.rpartition(":")
     assert connect.admin(broker.bootstrap).brokers() == [(host, int(port))]
 
 
-def test_more_partitions(connect: Connect, broker: Running, topic: Topic, needs: Needs) -> None:
+def test_more_partitions(connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs) -> None:
     needs(ADMIN_PARTITIONS)
     admin = connect.admin(broker.bootstrap)
     chosen = topic(partitions=2)
     producer = connect.producer(broker.bootstrap)
-    assert producer.send(chosen, b"old", partition=1).result() == Sent(1, 0)
+    assert producer.send(chosen, b"old", partition=1).result() == RecordMetadata(1, 0)
     admin.add_partitions(chosen, 4)
     eventually(lambda: set(admin.describe_topic(chosen)) == {0, 1, 2, 3}, "four partitions")
     fresh = connect.producer(broker.bootstrap)
-    assert fresh.send(chosen, b"new", partition=3).result() == Sent(3, 0)
-    assert fresh.send(chosen, b"more", partition=1).result() == Sent(1, 1)
+    assert fresh.send(chosen, b"new", partition=3).result() == RecordMetadata(3, 0)
+    assert fresh.send(chosen, b"more", partition=1).result() == RecordMetadata(1, 1)
     for count in (4, 3):
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(BrokerError) as refusal:
             admin.add_partitions(chosen, count)
         assert refusal.value.code == INVALID_PARTITIONS
 
 
-def test_the_settings_of_a_topic(connect: Connect, broker: Running, topic: Topic, needs: Needs) -> None:
+def test_the_settings_of_a_topic(connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs) -> None:
     needs(ADMIN_CONFIGS)
     settings = connect.admin(broker.bootstrap).topic_settings(
         topic(**{"retention.ms": "3600000", "cleanup.policy": "compact"})
@@ -135,7 +135,7 @@ def test_the_settings_of_a_topic(connect: Connect, broker: Running, topic: Topic
 
 
 def test_the_settings_of_a_topic_change(
-    connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves
+    connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs, serves: Serves
 ) -> None:
     needs(ADMIN_CONFIGS)
     serves(ALTER_CONFIGS)
@@ -145,16 +145,16 @@ def test_the_settings_of_a_topic_change(
     admin.alter_topic(chosen, {"retention.ms": "7200000", "max.message.bytes": "2000"})
     eventually(lambda: admin.topic_settings(chosen)["retention.ms"] == "7200000", "the new retention time")
     assert admin.topic_settings(chosen)["max.message.bytes"] == "2000"
-    with pytest.raises(Refused):
+    with pytest.raises(BrokerError):
         connect.producer(broker.bootstrap).send(chosen, bytes(3_000), key=b"key").result()
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(BrokerError) as refusal:
         admin.alter_topic(chosen, {"retention.ms": "soon"})
     assert refusal.value.code == INVALID_CONFIG
     assert admin.topic_settings(chosen)["retention.ms"] == "7200000"
 
 
 def test_groups_are_listed_described_and_deleted(
-    connect: Connect, broker: Running, topic: Topic, name: Name, needs: Needs
+    connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name, needs: Needs
 ) -> None:
     needs(ADMIN_GROUPS)
     admin = connect.admin(broker.bootstrap)
@@ -164,20 +164,22 @@ def test_groups_are_listed_described_and_deleted(
     collect(consumer, 3)
     consumer.commit()
     assert group in admin.groups()
-    assert admin.describe_group(group) == GroupSeen("Stable", 1)
+    assert admin.describe_group(group) == GroupDescription("Stable", 1)
     if ADMIN_DELETE_GROUPS in connect.client.features:
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(BrokerError) as refusal:
             admin.delete_group(group)
         assert refusal.value.code == NON_EMPTY_GROUP
     consumer.close()
-    eventually(lambda: admin.describe_group(group) == GroupSeen("Empty", 0), "the group is empty")
+    eventually(lambda: admin.describe_group(group) == GroupDescription("Empty", 0), "the group is empty")
     if ADMIN_DELETE_GROUPS in connect.client.features:
         admin.delete_group(group)
         assert group not in admin.groups()
         assert connect.consumer(broker.bootstrap, group=group).committed(Place(chosen, 0)) is None
 
 
-def test_records_are_deleted(connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves) -> None:
+def test_records_are_deleted(
+    connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs, serves: Serves
+) -> None:
     needs(ADMIN_DELETE_RECORDS)
     serves(DELETE_RECORDS)
     place = Place(topic(), 0)
@@ -190,7 +192,9 @@ def test_records_are_deleted(connect: Connect, broker: Running, topic: Topic, ne
     nothing_more(consumer)
 
 
-def test_all_records_are_deleted(connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves) -> None:
+def test_all_records_are_deleted(
+    connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs, serves: Serves
+) -> None:
     needs(ADMIN_DELETE_RECORDS)
     serves(DELETE_RECORDS)
     place = Place(topic(), 0)
@@ -204,7 +208,7 @@ def test_all_records_are_deleted(connect: Connect, broker: Running, topic: Topic
 
 
 def test_a_consumer_whose_records_were_deleted_goes_on_as_it_was_told(
-    connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves
+    connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs, serves: Serves
 ) -> None:
     needs(ADMIN_DELETE_RECORDS)
     serves(DELETE_RECORDS)
@@ -217,7 +221,7 @@ def test_a_consumer_whose_records_were_deleted_goes_on_as_it_was_told(
 
 
 def test_records_that_cannot_be_deleted(
-    connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves
+    connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs, serves: Serves
 ) -> None:
     needs(ADMIN_DELETE_RECORDS)
     serves(DELETE_RECORDS)
@@ -226,13 +230,13 @@ def test_records_that_cannot_be_deleted(
         (Place(topic(), 0), 1, OFFSET_OUT_OF_RANGE),
         (Place(topic(**{"cleanup.policy": "compact"}), 0), 0, POLICY_VIOLATION),
     ):
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(BrokerError) as refusal:
             admin.delete_records(place, offset)
         assert refusal.value.code == code, f"{place}: {refusal.value}"
 
 
 def test_what_lies_in_the_data_folders(
-    connect: Connect, broker: Running, topic: Topic, needs: Needs, serves: Serves
+    connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs, serves: Serves
 ) -> None:
     needs(ADMIN_LOG_DIRS)
     serves(DESCRIBE_LOG_DIRS)
@@ -244,10 +248,10 @@ def test_what_lies_in_the_data_folders(
     assert 1000 < sizes[Place(chosen, 1)] < 1200
 
 
-def test_produce_to_a_topic_that_cannot_be(connect: Connect, broker: Running) -> None:
+def test_produce_to_a_topic_that_cannot_be(connect: ClientFactory, broker: RunningBroker) -> None:
     """The broker says so by itself: not every client checks names, and none may wait for such a
     topic for ever.
     """
-    with pytest.raises(Refused) as refusal:
-        direct.create_topic(broker.bootstrap, "not a name")
+    with pytest.raises(BrokerError) as refusal:
+        protocol_client.create_topic(broker.bootstrap, "not a name")
     assert refusal.value.code == INVALID_TOPIC

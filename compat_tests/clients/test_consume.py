@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import pytest
 
-from compat_tests.clients import direct
+from compat_tests.clients import protocol_client
 from compat_tests.clients.adapters.contract import READ_COMMITTED, Place, Record
-from compat_tests.clients.brokers import Running
-from compat_tests.clients.conftest import Connect
-from compat_tests.clients.members import eventually
-from compat_tests.clients.scenario import collect, nothing_more, numbered, send_all
+from compat_tests.clients.brokers import RunningBroker
+from compat_tests.clients.conftest import ClientFactory
+from compat_tests.clients.group_members import eventually
+from compat_tests.clients.scenario_helpers import collect, nothing_more, numbered, send_all
 
 Topic = Callable[..., str]
 Name = Callable[[str], str]
@@ -27,14 +27,14 @@ def values(records: list[Record]) -> list[bytes | None]:
 
 
 @pytest.fixture
-def filled(connect: Connect, broker: Running, topic: Topic) -> Place:
+def filled(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> Place:
     """A partition with the values of numbered(100)."""
     place = Place(topic(), 0)
     send_all(connect.producer(broker.bootstrap, linger_ms=5), place.topic, numbered(100))
     return place
 
 
-def test_partitions_taken_by_hand(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_partitions_taken_by_hand(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(partitions=3)
     producer = connect.producer(broker.bootstrap)
     for partition in range(3):
@@ -50,7 +50,7 @@ def test_partitions_taken_by_hand(connect: Connect, broker: Running, topic: Topi
     assert values(collect(consumer, 20)) == numbered(20, "p1")
 
 
-def test_from_the_end_only_what_comes_later(connect: Connect, broker: Running, filled: Place) -> None:
+def test_from_the_end_only_what_comes_later(connect: ClientFactory, broker: RunningBroker, filled: Place) -> None:
     consumer = connect.consumer(broker.bootstrap, assign=[filled], reset="latest")
     producer = connect.producer(broker.bootstrap)
     found: list[Record] = []
@@ -62,7 +62,7 @@ def test_from_the_end_only_what_comes_later(connect: Connect, broker: Running, f
     assert values(found) == numbered(number + 1, "later")[found[0].offset - 100 :]
 
 
-def test_seek_by_offset(connect: Connect, broker: Running, filled: Place) -> None:
+def test_seek_by_offset(connect: ClientFactory, broker: RunningBroker, filled: Place) -> None:
     """S4.3: back replays, forward skips."""
     consumer = connect.consumer(broker.bootstrap, assign=[filled], fetch_wait_ms=50)
     assert values(collect(consumer, 100)) == numbered(100)
@@ -79,14 +79,14 @@ def test_seek_by_offset(connect: Connect, broker: Running, filled: Place) -> Non
     nothing_more(consumer)
 
 
-def test_an_offset_out_of_range_falls_back(connect: Connect, broker: Running, filled: Place) -> None:
+def test_an_offset_out_of_range_falls_back(connect: ClientFactory, broker: RunningBroker, filled: Place) -> None:
     consumer = connect.consumer(broker.bootstrap, assign=[filled], reset="earliest")
     collect(consumer, 100)
     consumer.seek(filled, 5_000)
     assert values(collect(consumer, 100)) == numbered(100)
 
 
-def test_beginning_and_end_offsets(connect: Connect, broker: Running, filled: Place, topic: Topic) -> None:
+def test_beginning_and_end_offsets(connect: ClientFactory, broker: RunningBroker, filled: Place, topic: Topic) -> None:
     empty = Place(topic(), 0)
     consumer = connect.consumer(broker.bootstrap)
     assert [consumer.beginning_offset(filled), consumer.end_offset(filled)] == [0, 100]
@@ -94,7 +94,7 @@ def test_beginning_and_end_offsets(connect: Connect, broker: Running, filled: Pl
 
 
 @pytest.mark.parametrize("linger_ms", [0, 100], ids=["a batch each", "in one batch"])
-def test_seek_by_time(linger_ms: int, connect: Connect, broker: Running, topic: Topic) -> None:
+def test_seek_by_time(linger_ms: int, connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     """S4.2"""
     place = Place(topic(), 0)
     start_ms = int(time.time() * 1000) - 86_400 * SECOND_MS
@@ -122,7 +122,7 @@ def test_seek_by_time(linger_ms: int, connect: Connect, broker: Running, topic: 
     assert consumer.offset_for_time(place, start_ms + 60 * SECOND_MS) is None
 
 
-def test_pause_and_resume(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_pause_and_resume(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(partitions=2)
     held, flowing = Place(name, 0), Place(name, 1)
     producer = connect.producer(broker.bootstrap)
@@ -142,7 +142,7 @@ def test_pause_and_resume(connect: Connect, broker: Running, topic: Topic) -> No
     assert {record.place for record in records} == {held}
 
 
-def test_a_fetch_waits_for_what_comes(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_a_fetch_waits_for_what_comes(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     """S4.3: fetch.max.wait.ms."""
     place = Place(topic(), 0)
     producer = connect.producer(broker.bootstrap)
@@ -157,7 +157,7 @@ def test_a_fetch_waits_for_what_comes(connect: Connect, broker: Running, topic: 
         assert time.monotonic() - started < 3, "the record came only when the fetch had waited to its end"
 
 
-def test_a_fetch_waits_for_as_much_as_it_wants(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_a_fetch_waits_for_as_much_as_it_wants(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     """S4.3: fetch.min.bytes."""
     place = Place(topic(), 0)
     producer = connect.producer(broker.bootstrap)
@@ -171,7 +171,7 @@ def test_a_fetch_waits_for_as_much_as_it_wants(connect: Connect, broker: Running
     assert time.monotonic() - started < 1.2, "the bytes were there and the fetch waited on"
 
 
-def test_bites_smaller_than_a_batch(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_bites_smaller_than_a_batch(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     """S4.3: max.partition.fetch.bytes."""
     place = Place(topic(), 0)
     source = random.Random(3)
@@ -184,7 +184,7 @@ def test_bites_smaller_than_a_batch(connect: Connect, broker: Running, topic: To
     assert values(records) == sent
 
 
-def test_many_small_records(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_many_small_records(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(partitions=4)
     producer = connect.producer(broker.bootstrap, linger_ms=20, codec="lz4")
     pending = [producer.send(name, b"%d" % number, partition=number % 4) for number in range(20_000)]
@@ -203,11 +203,11 @@ def test_many_small_records(connect: Connect, broker: Running, topic: Topic) -> 
         )
 
 
-def test_many_topics(connect: Connect, broker: Running, name: Name) -> None:
+def test_many_topics(connect: ClientFactory, broker: RunningBroker, name: Name) -> None:
     stem = name("many")
     topics = [f"{stem}.{number}" for number in range(30)]
     for each in topics:
-        direct.create_topic(broker.bootstrap, each, 2)
+        protocol_client.create_topic(broker.bootstrap, each, 2)
     producer = connect.producer(broker.bootstrap)
     pending = [producer.send(each, each.encode(), partition=partition) for each in topics for partition in (0, 1)]
     producer.flush()
@@ -220,11 +220,11 @@ def test_many_topics(connect: Connect, broker: Running, name: Name) -> None:
     }
 
 
-def test_topics_by_pattern(connect: Connect, broker: Running, name: Name) -> None:
+def test_topics_by_pattern(connect: ClientFactory, broker: RunningBroker, name: Name) -> None:
     stem = name("pattern")
     for each in ("one", "two"):
-        direct.create_topic(broker.bootstrap, f"{stem}.{each}")
-    direct.create_topic(broker.bootstrap, f"other.{stem}.three")
+        protocol_client.create_topic(broker.bootstrap, f"{stem}.{each}")
+    protocol_client.create_topic(broker.bootstrap, f"other.{stem}.three")
     consumer = connect.consumer(
         broker.bootstrap, group=name("group"), session_ms=broker.session_ms, metadata_age_ms=500
     )
@@ -234,12 +234,12 @@ def test_topics_by_pattern(connect: Connect, broker: Running, name: Name) -> Non
         producer.send(each, each.encode()).result()
     assert set(values(collect(consumer, 2))) == {f"{stem}.one".encode(), f"{stem}.two".encode()}
     consumer.commit()
-    direct.create_topic(broker.bootstrap, f"{stem}.later")
+    protocol_client.create_topic(broker.bootstrap, f"{stem}.later")
     producer.send(f"{stem}.later", b"later").result()
     assert values(collect(consumer, 1)) == [b"later"]
 
 
-def test_the_partitions_of_a_topic(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_the_partitions_of_a_topic(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(partitions=7)
     consumer = connect.consumer(broker.bootstrap, assign=[Place(name, 0)])
     eventually(
@@ -249,7 +249,7 @@ def test_the_partitions_of_a_topic(connect: Connect, broker: Running, topic: Top
 
 
 def test_read_committed_without_transactions(
-    connect: Connect, broker: Running, filled: Place, needs: Callable[[str], None]
+    connect: ClientFactory, broker: RunningBroker, filled: Place, needs: Callable[[str], None]
 ) -> None:
     needs(READ_COMMITTED)
     consumer = connect.consumer(broker.bootstrap, assign=[filled], read_committed=True)
@@ -258,6 +258,6 @@ def test_read_committed_without_transactions(
     assert values(collect(consumer, 1)) == [b"later"]
 
 
-def test_every_consumer_without_a_group_gets_all(connect: Connect, broker: Running, filled: Place) -> None:
+def test_every_consumer_without_a_group_gets_all(connect: ClientFactory, broker: RunningBroker, filled: Place) -> None:
     for _ in range(3):
         assert values(collect(connect.consumer(broker.bootstrap, assign=[filled]), 100)) == numbered(100)

@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 
 from compat_tests.clients.adapters.contract import STATIC_MEMBERS, Client, ConsumerOptions, Place, Record
-from compat_tests.clients.brokers import Running
-from compat_tests.clients.conftest import Connect
-from compat_tests.clients.members import Member, MemberProcess, eventually
-from compat_tests.clients.scenario import collect, nothing_more, numbered, send_all
+from compat_tests.clients.brokers import RunningBroker
+from compat_tests.clients.conftest import ClientFactory
+from compat_tests.clients.group_members import ConsumerProcess, ConsumerThread, eventually
+from compat_tests.clients.scenario_helpers import collect, nothing_more, numbered, send_all
 
 Topic = Callable[..., str]
 Name = Callable[[str], str]
-Join = Callable[..., Member]
+Join = Callable[..., ConsumerThread]
 
 
 def places(topic: str, count: int) -> set[Place]:
     return {Place(topic, partition) for partition in range(count)}
 
 
-def shared(members: list[Member], all_places: set[Place]) -> bool:
+def shared(members: list[ConsumerThread], all_places: set[Place]) -> bool:
     """Every partition has one holder, and no member more than its share, rounded up."""
     held = [place for member in members for place in member.held]
     share = -(-len(all_places) // len(members))
@@ -34,21 +34,21 @@ def shared(members: list[Member], all_places: set[Place]) -> bool:
 
 
 @pytest.fixture
-def join(client: Client, broker: Running) -> Iterator[Join]:
+def join(client: Client, broker: RunningBroker) -> Iterator[Join]:
     """Start a member in a thread; all have left at the end of the test."""
     with ExitStack() as stack:
 
-        def start(topics: str | list[str], group: str, *, commit: bool = False, **options: Any) -> Member:
+        def start(topics: str | list[str], group: str, *, commit: bool = False, **options: Any) -> ConsumerThread:
             chosen = ConsumerOptions(group=group, **{"session_ms": broker.session_ms, **options})
             listed = [topics] if isinstance(topics, str) else topics
-            return stack.enter_context(Member(client, broker.bootstrap, listed, chosen, commit=commit))
+            return stack.enter_context(ConsumerThread(client, broker.bootstrap, listed, chosen, commit=commit))
 
         yield start
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_members_share_the_partitions(
-    count: int, join: Join, connect: Connect, broker: Running, topic: Topic, name: Name
+    count: int, join: Join, connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
     chosen = topic(partitions=4)
     group = name("group")
@@ -65,7 +65,9 @@ def test_members_share_the_partitions(
         assert {record.place for record in member.records} == member.held
 
 
-def test_members_come_and_go(join: Join, connect: Connect, broker: Running, topic: Topic, name: Name) -> None:
+def test_members_come_and_go(
+    join: Join, connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
+) -> None:
     chosen = topic(partitions=4)
     group = name("group")
     first = join(chosen, group, commit=True)
@@ -93,13 +95,13 @@ def test_who_leaves_frees_its_partitions_at_once(join: Join, topic: Topic, name:
 
 
 def test_who_dies_is_missed_when_its_session_ends(
-    client: Client, join: Join, broker: Running, topic: Topic, name: Name
+    client: Client, join: Join, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
     chosen = topic(partitions=4)
     group = name("group")
     member = join(chosen, group)
     eventually(lambda: member.held == places(chosen, 4), "the member holds all")
-    with MemberProcess(client.name, broker.bootstrap, chosen, group, broker.session_ms) as mortal:
+    with ConsumerProcess(client.name, broker.bootstrap, chosen, group, broker.session_ms) as mortal:
         eventually(lambda: len(mortal.held) == 2 and len(member.held) == 2, "both share")
         mortal.kill()
         killed = time.monotonic()
@@ -110,7 +112,7 @@ def test_who_dies_is_missed_when_its_session_ends(
 
 
 def test_heartbeats_keep_a_member_that_does_not_poll(
-    join: Join, connect: Connect, broker: Running, topic: Topic, name: Name
+    join: Join, connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
     chosen = topic(partitions=2)
     group = name("group")
@@ -123,7 +125,7 @@ def test_heartbeats_keep_a_member_that_does_not_poll(
     assert sum(idle.committed(place) or 0 for place in places(chosen, 2)) == 20
 
 
-def test_commits_by_hand(connect: Connect, broker: Running, topic: Topic, name: Name) -> None:
+def test_commits_by_hand(connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
     chosen = topic()
     group = name("group")
     place = Place(chosen, 0)
@@ -147,7 +149,9 @@ def test_commits_by_hand(connect: Connect, broker: Running, topic: Topic, name: 
     assert third.committed(place) == 100
 
 
-def test_what_is_not_committed_comes_again(connect: Connect, broker: Running, topic: Topic, name: Name) -> None:
+def test_what_is_not_committed_comes_again(
+    connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
+) -> None:
     chosen = topic()
     group = name("group")
     send_all(connect.producer(broker.bootstrap), chosen, numbered(10))
@@ -157,7 +161,9 @@ def test_what_is_not_committed_comes_again(connect: Connect, broker: Running, to
         consumer.close()
 
 
-def test_commits_without_a_subscription(connect: Connect, broker: Running, topic: Topic, name: Name) -> None:
+def test_commits_without_a_subscription(
+    connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
+) -> None:
     chosen = topic(partitions=3)
     group = name("group")
     consumer = connect.consumer(broker.bootstrap, assign=sorted(places(chosen, 3)), group=group)
@@ -169,7 +175,7 @@ def test_commits_without_a_subscription(connect: Connect, broker: Running, topic
     assert other.committed(Place(chosen, 2)) == 22
 
 
-def test_automatic_commits(connect: Connect, broker: Running, topic: Topic, name: Name) -> None:
+def test_automatic_commits(connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
     """S4.5"""
     chosen = topic()
     group = name("group")
@@ -191,7 +197,7 @@ def test_automatic_commits(connect: Connect, broker: Running, topic: Topic, name
     assert third.committed(place) == 55
 
 
-def test_every_group_gets_everything(connect: Connect, broker: Running, topic: Topic, name: Name) -> None:
+def test_every_group_gets_everything(connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
     chosen = topic(partitions=2)
     groups = [name("group") for _ in range(3)]
     consumers = [
@@ -212,7 +218,7 @@ def test_a_member_of_several_topics(join: Join, topic: Topic, name: Name) -> Non
     eventually(lambda: shared(members, everything) or _halves(members, everything), "both topics are shared")
 
 
-def _halves(members: list[Member], everything: set[Place]) -> bool:
+def _halves(members: list[ConsumerThread], everything: set[Place]) -> bool:
     """The range assignor shares each topic by itself: one member may have one partition more of
     each.
     """
@@ -260,7 +266,7 @@ def test_a_static_member_comes_back_unnoticed(
     assert stays.history == history, "the one that stayed was rebalanced"
 
 
-def test_a_member_with_new_topics(connect: Connect, broker: Running, topic: Topic, name: Name) -> None:
+def test_a_member_with_new_topics(connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
     old, new = topic(), topic()
     consumer = connect.consumer(broker.bootstrap, old, group=name("group"), session_ms=broker.session_ms)
     producer = connect.producer(broker.bootstrap)

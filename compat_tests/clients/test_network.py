@@ -9,23 +9,23 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from compat_tests.clients.adapters.contract import IDEMPOTENCE, Place
-from compat_tests.clients.brokers import Running
-from compat_tests.clients.conftest import Connect
+from compat_tests.clients.brokers import RunningBroker
+from compat_tests.clients.conftest import ClientFactory
 from compat_tests.clients.proxy import FETCH, PRODUCE, Proxy
-from compat_tests.clients.scenario import collect, numbered, send_all
+from compat_tests.clients.scenario_helpers import collect, numbered, send_all
 
 Topic = Callable[..., str]
 Name = Callable[[str], str]
 
 
 @pytest.fixture
-def proxy(broker: Running) -> Iterator[Proxy]:
+def proxy(broker: RunningBroker) -> Iterator[Proxy]:
     with Proxy(broker.bootstrap) as proxy:
         yield proxy
 
 
 def test_a_lost_reply_does_not_write_twice(
-    proxy: Proxy, connect: Connect, broker: Running, topic: Topic, needs: Callable[[str], None]
+    proxy: Proxy, connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Callable[[str], None]
 ) -> None:
     needs(IDEMPOTENCE)
     place = Place(topic(), 0)
@@ -43,7 +43,7 @@ def test_a_lost_reply_does_not_write_twice(
 
 
 def test_lost_replies_under_load(
-    proxy: Proxy, connect: Connect, broker: Running, topic: Topic, needs: Callable[[str], None]
+    proxy: Proxy, connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Callable[[str], None]
 ) -> None:
     needs(IDEMPOTENCE)
     name = topic(partitions=2)
@@ -64,7 +64,7 @@ def test_lost_replies_under_load(
 
 
 def test_a_plain_producer_writes_again_after_a_lost_reply(
-    proxy: Proxy, connect: Connect, broker: Running, topic: Topic
+    proxy: Proxy, connect: ClientFactory, broker: RunningBroker, topic: Topic
 ) -> None:
     """At least once, as it promises; and the proof that a lost reply makes a client write again."""
     place = Place(topic(), 0)
@@ -77,7 +77,9 @@ def test_a_plain_producer_writes_again_after_a_lost_reply(
     assert [record.value for record in records] == [b"value-0", b"value-1", b"value-1"]
 
 
-def test_a_consumer_goes_on_after_lost_fetches(proxy: Proxy, connect: Connect, broker: Running, topic: Topic) -> None:
+def test_a_consumer_goes_on_after_lost_fetches(
+    proxy: Proxy, connect: ClientFactory, broker: RunningBroker, topic: Topic
+) -> None:
     place = Place(topic(), 0)
     producer = connect.producer(broker.bootstrap, batch_bytes=2_000)
     send_all(producer, place.topic, numbered(1_000))
@@ -88,7 +90,7 @@ def test_a_consumer_goes_on_after_lost_fetches(proxy: Proxy, connect: Connect, b
     assert proxy.dropped == 2
 
 
-def test_cut_connections(proxy: Proxy, connect: Connect, broker: Running, topic: Topic, name: Name) -> None:
+def test_cut_connections(proxy: Proxy, connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
     place = Place(topic(), 0)
     producer = connect.producer(proxy.bootstrap)
     consumer = connect.consumer(proxy.bootstrap, place.topic, group=name("group"), session_ms=4 * broker.session_ms)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import kqueue
-from compat_tests.clients import direct
+from compat_tests.clients import protocol_client
 from compat_tests.clients.brokers import SETTINGS
-from compat_tests.clients.scenario import collect
+from compat_tests.clients.scenario_helpers import collect
 from kqueue.api import personas
 
 
@@ -26,7 +26,7 @@ def persona(request: pytest.FixtureRequest) -> Iterator[kqueue.Broker]:
 
 def test_records_and_offsets_go_through(persona: kqueue.Broker, connect: Any, name: Callable[[str], str]) -> None:
     topic, group = name("topic"), name("group")
-    direct.create_topic(persona.bootstrap, topic, 1, {})
+    protocol_client.create_topic(persona.bootstrap, topic, 1, {})
     producer = connect.producer(persona.bootstrap)
     for number in range(5):
         producer.send(topic, b"%d" % number, key=b"k").result()

@@ -10,28 +10,28 @@ from collections.abc import Callable
 
 import pytest
 
-from compat_tests.clients import direct
+from compat_tests.clients import protocol_client
 from compat_tests.clients.adapters.contract import (
     ACKS_NONE,
     IDEMPOTENCE,
     INVALID_TIMESTAMP,
     MESSAGE_TOO_LARGE,
     NULL_HEADERS,
+    BrokerError,
     Headers,
     Place,
-    Refused,
-    Sent,
+    RecordMetadata,
 )
-from compat_tests.clients.brokers import Running
-from compat_tests.clients.conftest import Connect
-from compat_tests.clients.scenario import collect, nothing_more, numbered, send_all
+from compat_tests.clients.brokers import RunningBroker
+from compat_tests.clients.conftest import ClientFactory
+from compat_tests.clients.scenario_helpers import collect, nothing_more, numbered, send_all
 
 Topic = Callable[..., str]
 SECOND_MS = 1_000
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_codec(codec: str, connect: Connect, broker: Running, topic: Topic) -> None:
+def test_a_codec(codec: str, connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic()
     values = [f"{number} ".encode() * 40 for number in range(200)]
     producer = connect.producer(broker.bootstrap, codec=codec, linger_ms=50, batch_bytes=64_000)
@@ -41,11 +41,13 @@ def test_a_codec(codec: str, connect: Connect, broker: Running, topic: Topic) ->
     assert [record.offset for record in records] == list(range(200))
     # Some clients turn compression off by themselves when a broker's list of versions displeases
     # them.
-    assert direct.codecs_of(broker.bootstrap, Place(name, 0)) == {codec}
+    assert protocol_client.codecs_of(broker.bootstrap, Place(name, 0)) == {codec}
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_acks(acks: int, connect: Connect, broker: Running, topic: Topic, needs: Callable[[str], None]) -> None:
+def test_acks(
+    acks: int, connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Callable[[str], None]
+) -> None:
     if not acks:
         needs(ACKS_NONE)
     name = topic()
@@ -54,17 +56,19 @@ def test_acks(acks: int, connect: Connect, broker: Running, topic: Topic, needs:
     records = collect(connect.consumer(broker.bootstrap, assign=[Place(name, 0)]), 50)
     assert [record.value for record in records] == numbered(50)
     if acks:
-        assert sent == [Sent(0, offset) for offset in range(50)]
+        assert sent == [RecordMetadata(0, offset) for offset in range(50)]
 
 
-def test_one_record_at_a_time(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_one_record_at_a_time(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic()
     producer = connect.producer(broker.bootstrap)
     for number in range(30):
-        assert producer.send(name, b"%d" % number).result() == Sent(0, number)
+        assert producer.send(name, b"%d" % number).result() == RecordMetadata(0, number)
 
 
-def test_an_idempotent_producer(connect: Connect, broker: Running, topic: Topic, needs: Callable[[str], None]) -> None:
+def test_an_idempotent_producer(
+    connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Callable[[str], None]
+) -> None:
     needs(IDEMPOTENCE)
     name = topic(partitions=2)
     producer = connect.producer(broker.bootstrap, idempotent=True)
@@ -74,7 +78,7 @@ def test_an_idempotent_producer(connect: Connect, broker: Running, topic: Topic,
         assert [record.value for record in records] == numbered(300)
 
 
-def test_keys_values_headers_and_times(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_keys_values_headers_and_times(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic()
     now_ms = int(time.time() * 1000)
     headers: Headers = (("trace", b"\x00\xff"), ("trace", b"again"), ("", b""), ("größe", "größe".encode()))
@@ -96,7 +100,9 @@ def test_keys_values_headers_and_times(connect: Connect, broker: Running, topic:
     assert [(record.key, record.value, record.headers, record.timestamp_ms) for record in records] == sent
 
 
-def test_headers_without_a_value(connect: Connect, broker: Running, topic: Topic, needs: Callable[[str], None]) -> None:
+def test_headers_without_a_value(
+    connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Callable[[str], None]
+) -> None:
     needs(NULL_HEADERS)
     name = topic()
     connect.producer(broker.bootstrap).send(name, b"value", headers=(("none", None), ("empty", b""))).result()
@@ -104,7 +110,9 @@ def test_headers_without_a_value(connect: Connect, broker: Running, topic: Topic
     assert record.headers == (("none", None), ("empty", b""))
 
 
-def test_a_record_is_stamped_when_it_brings_no_time(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_a_record_is_stamped_when_it_brings_no_time(
+    connect: ClientFactory, broker: RunningBroker, topic: Topic
+) -> None:
     name = topic()
     before_ms = int(time.time() * 1000)
     connect.producer(broker.bootstrap).send(name, b"value").result()
@@ -112,7 +120,7 @@ def test_a_record_is_stamped_when_it_brings_no_time(connect: Connect, broker: Ru
     assert before_ms <= record.timestamp_ms <= int(time.time() * 1000)
 
 
-def test_the_time_of_the_append(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_the_time_of_the_append(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(**{"message.timestamp.type": "LogAppendTime"})
     before_ms = int(time.time() * 1000)
     producer = connect.producer(broker.bootstrap, linger_ms=20, codec="gzip")
@@ -124,37 +132,37 @@ def test_the_time_of_the_append(connect: Connect, broker: Running, topic: Topic)
     assert all(before_ms <= record.timestamp_ms <= after_ms for record in records)
 
 
-def test_a_time_far_ahead_is_refused(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_a_time_far_ahead_is_refused(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic()
     producer = connect.producer(broker.bootstrap)
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(BrokerError) as refusal:
         producer.send(name, b"value", timestamp_ms=int(time.time() * 1000) + 86_400 * SECOND_MS).result()
     assert refusal.value.code == INVALID_TIMESTAMP
-    assert producer.send(name, b"next").result() == Sent(0, 0)
+    assert producer.send(name, b"next").result() == RecordMetadata(0, 0)
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_records_of_one_megabyte(codec: str, connect: Connect, broker: Running, topic: Topic) -> None:
+def test_records_of_one_megabyte(codec: str, connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic()
     source = random.Random(7)
     values = [source.randbytes(1_000_000) for _ in range(5)]
     producer = connect.producer(broker.bootstrap, codec=codec)
     for number, value in enumerate(values):
-        assert producer.send(name, value).result() == Sent(0, number)
+        assert producer.send(name, value).result() == RecordMetadata(0, number)
     records = collect(connect.consumer(broker.bootstrap, assign=[Place(name, 0)]), 5)
     assert [record.value == value for record, value in zip(records, values, strict=True)] == [True] * 5
 
 
-def test_a_record_above_the_limit_is_refused(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_a_record_above_the_limit_is_refused(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(**{"max.message.bytes": "20000"})
     producer = connect.producer(broker.bootstrap)
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(BrokerError) as refusal:
         producer.send(name, random.Random(7).randbytes(30_000)).result()
     assert refusal.value.code == MESSAGE_TOO_LARGE
-    assert producer.send(name, b"small").result() == Sent(0, 0)
+    assert producer.send(name, b"small").result() == RecordMetadata(0, 0)
 
 
-def test_order_within_a_partition(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_order_within_a_partition(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(partitions=3)
     producer = connect.producer(broker.bootstrap, linger_ms=5)
     pending = [producer.send(name, b"%d" % number, partition=number % 3) for number in range(3_000)]
@@ -168,7 +176,7 @@ def test_order_within_a_partition(connect: Connect, broker: Running, topic: Topi
         assert found == list(range(partition, 3_000, 3))
 
 
-def test_equal_keys_share_a_partition(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_equal_keys_share_a_partition(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(partitions=5)
     producer = connect.producer(broker.bootstrap)
     pending = [(number % 20, producer.send(name, b"value", key=b"key-%d" % (number % 20))) for number in range(100)]
@@ -177,16 +185,16 @@ def test_equal_keys_share_a_partition(connect: Connect, broker: Running, topic: 
     assert len({partition for _key, partition in places}) > 1
 
 
-def test_a_topic_is_made_on_demand(connect: Connect, broker: Running, name: Callable[[str], str]) -> None:
+def test_a_topic_is_made_on_demand(connect: ClientFactory, broker: RunningBroker, name: Callable[[str], str]) -> None:
     chosen = name("on-demand")
     producer = connect.producer(broker.bootstrap)
-    assert producer.send(chosen, b"first").result() == Sent(0, 0)
+    assert producer.send(chosen, b"first").result() == RecordMetadata(0, 0)
     consumer = connect.consumer(broker.bootstrap, assign=[Place(chosen, 0)])
     assert collect(consumer, 1)[0].value == b"first"
     nothing_more(consumer)
 
 
-def test_two_producers_share_a_partition(connect: Connect, broker: Running, topic: Topic) -> None:
+def test_two_producers_share_a_partition(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic()
     producers = [connect.producer(broker.bootstrap, linger_ms=number) for number in range(2)]
     pending = [producers[number % 2].send(name, b"%d" % number) for number in range(400)]

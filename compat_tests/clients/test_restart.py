@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.clients import direct
-from compat_tests.clients.adapters.contract import IDEMPOTENCE, Pending, Place, Producer, Refused
-from compat_tests.clients.brokers import DISK, Running
-from compat_tests.clients.conftest import Connect
-from compat_tests.clients.members import eventually
-from compat_tests.clients.scenario import collect, nothing_more, numbered, send_all
+from compat_tests.clients import protocol_client
+from compat_tests.clients.adapters.contract import IDEMPOTENCE, BrokerError, PendingSend, Place, Producer
+from compat_tests.clients.brokers import DISK, RunningBroker
+from compat_tests.clients.conftest import ClientFactory
+from compat_tests.clients.group_members import eventually
+from compat_tests.clients.scenario_helpers import collect, nothing_more, numbered, send_all
 
 Name = Callable[[str], str]
 
 
-def test_producer_and_consumer_go_on(own_broker: Running, connect: Connect, name: Name) -> None:
+def test_producer_and_consumer_go_on(own_broker: RunningBroker, connect: ClientFactory, name: Name) -> None:
     place = Place(name("topic"), 0)
-    direct.create_topic(own_broker.bootstrap, place.topic)
+    protocol_client.create_topic(own_broker.bootstrap, place.topic)
     producer = connect.producer(own_broker.bootstrap)
     consumer = connect.consumer(own_broker.bootstrap, assign=[place])
     for round_number in range(3):
@@ -37,9 +37,9 @@ def test_producer_and_consumer_go_on(own_broker: Running, connect: Connect, name
     assert [record.offset for record in collect(fresh, 150)] == list(range(150))
 
 
-def test_a_group_goes_on(own_broker: Running, connect: Connect, name: Name) -> None:
+def test_a_group_goes_on(own_broker: RunningBroker, connect: ClientFactory, name: Name) -> None:
     chosen, group = name("topic"), name("group")
-    direct.create_topic(own_broker.bootstrap, chosen, 2)
+    protocol_client.create_topic(own_broker.bootstrap, chosen, 2)
     producer = connect.producer(own_broker.bootstrap)
     consumer = connect.consumer(own_broker.bootstrap, chosen, group=group, session_ms=6_000)
     for partition in (0, 1):
@@ -60,14 +60,14 @@ def test_a_group_goes_on(own_broker: Running, connect: Connect, name: Name) -> N
 
 
 def test_an_idempotent_producer_goes_on_through_restarts(
-    own_broker: Running, connect: Connect, name: Name, needs: Callable[[str], None]
+    own_broker: RunningBroker, connect: ClientFactory, name: Name, needs: Callable[[str], None]
 ) -> None:
     """The broker stops in the middle of a stream: what was on its way is written once, in order."""
     needs(IDEMPOTENCE)
     place = Place(name("topic"), 0)
-    direct.create_topic(own_broker.bootstrap, place.topic)
+    protocol_client.create_topic(own_broker.bootstrap, place.topic)
     producer = connect.producer(own_broker.bootstrap, idempotent=True, batch_bytes=500)
-    pending: list[Pending] = []
+    pending: list[PendingSend] = []
     stop = threading.Event()
     sender = threading.Thread(target=_stream, args=(producer, place.topic, pending, stop), daemon=True)
     sender.start()
@@ -89,14 +89,14 @@ def test_an_idempotent_producer_goes_on_through_restarts(
     assert [record.offset for record in records] == list(range(len(pending)))
 
 
-def _stream(producer: Producer, topic: str, pending: list[Pending], stop: threading.Event) -> None:
+def _stream(producer: Producer, topic: str, pending: list[PendingSend], stop: threading.Event) -> None:
     while not stop.wait(0.001):
         pending.append(producer.send(topic, b"value-%d" % len(pending)))
 
 
-def test_topics_and_settings_outlive_it(own_broker: Running, connect: Connect, name: Name) -> None:
+def test_topics_and_settings_outlive_it(own_broker: RunningBroker, connect: ClientFactory, name: Name) -> None:
     chosen = name("topic")
-    direct.create_topic(own_broker.bootstrap, chosen, 5, {"retention.ms": "123456"})
+    protocol_client.create_topic(own_broker.bootstrap, chosen, 5, {"retention.ms": "123456"})
     admin = connect.admin(own_broker.bootstrap)
     before = admin.topic_settings(chosen)
     assert before["retention.ms"] == "123456"
@@ -108,13 +108,13 @@ def test_topics_and_settings_outlive_it(own_broker: Running, connect: Connect, n
 
 
 def test_what_was_damaged_on_the_disk_is_never_handed_out(
-    own_broker: Running, storage: str, tmp_path: Path, connect: Connect, name: Name
+    own_broker: RunningBroker, storage: str, tmp_path: Path, connect: ClientFactory, name: Name
 ) -> None:
     """The client hears of it, or hears nothing; one that seeks beyond it goes on."""
     if storage != DISK:
         pytest.skip("there is no file to damage")
     place = Place(name("topic"), 0)
-    direct.create_topic(own_broker.bootstrap, place.topic)
+    protocol_client.create_topic(own_broker.bootstrap, place.topic)
     producer = connect.producer(own_broker.bootstrap)
     for value in (b"before", b"damaged", b"after"):
         producer.send(place.topic, value).result()
@@ -127,7 +127,7 @@ def test_what_was_damaged_on_the_disk_is_never_handed_out(
     assert [record.value for record in collect(consumer, 1)] == [b"before"]
     deadline = time.monotonic() + 0.5
     while time.monotonic() < deadline:
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(BrokerError):
             assert consumer.poll(0.1) == []
     consumer.seek(place, 2)
     assert [(record.offset, record.value) for record in collect(consumer, 1)] == [(2, b"after")]

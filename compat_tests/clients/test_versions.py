@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compat_tests.clients import direct
-from compat_tests.clients.brokers import EXTERNAL, Running
+from compat_tests.clients import protocol_client
+from compat_tests.clients.brokers import EXTERNAL, RunningBroker
 
 # Lowest and highest version, by API key.
 AT_LEAST = {
@@ -34,10 +34,10 @@ AT_LEAST = {
 }
 
 
-def test_the_versions_that_clients_need(broker: Running) -> None:
+def test_the_versions_that_clients_need(broker: RunningBroker) -> None:
     if broker.storage == EXTERNAL:
         pytest.skip("what another broker serves is its own affair")
-    served = direct.served_apis(broker.bootstrap)
+    served = protocol_client.served_apis(broker.bootstrap)
     missing = {
         key: (served.get(key), wanted) for key, wanted in AT_LEAST.items() if not _covers(served.get(key), wanted)
     }

@@ -11,7 +11,6 @@ import pytest
 from compat_tests.kafka import clients
 from compat_tests.kafka.clients import START_MS, Writer, sample
 from compat_tests.kafka.node import NODE_ID, Kafka
-from kqueue.base.errors import BrokerRefused, FetchOutOfRange
 from kqueue.client import (
     EARLIEST,
     LATEST,
@@ -22,6 +21,7 @@ from kqueue.client import (
     OffsetAndMetadata,
     TopicPartition,
 )
+from kqueue.client.errors import BrokerRefused, FetchOutOfRange
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record

@@ -19,9 +19,10 @@ from compat_tests.kafka.node import Kafka
 pa = pytest.importorskip("pyarrow", reason="skipped, because pyarrow is not installed")
 pytest.importorskip("numpy", reason="skipped, because NumPy is not installed")
 
-from kqueue.base.errors import BrokerRefused, RowRefused, StagingLost  # noqa: E402
 from kqueue.client import Client, TopicPartition  # noqa: E402
+from kqueue.client.errors import BrokerRefused  # noqa: E402
 from kqueue.records.partitioners.murmur2 import murmur2  # noqa: E402
+from kqueue.spark.errors import RowRefused, StagingLost  # noqa: E402
 from kqueue.spark.sink import batcher as rows_module  # noqa: E402
 from kqueue.spark.sink import producer_pipeline  # noqa: E402
 from kqueue.spark.sink.batch_commit import commit  # noqa: E402

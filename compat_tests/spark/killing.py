@@ -20,8 +20,8 @@ from typing import IO, Self
 
 from compat_tests.spark.sending import batch
 from kqueue.base.addresses import parse_addresses
-from kqueue.base.errors import ClientError
 from kqueue.client import Client, TopicPartition
+from kqueue.client.errors import ClientError
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = Path(sysconfig.get_path("purelib"))

@@ -8,8 +8,8 @@ import click
 import pytest
 from pyspark.sql import SparkSession
 
-from kqueue.base.errors import PipelineFailed
 from kqueue.cli.pipeline.spark_command import session
+from kqueue.spark.errors import PipelineFailed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

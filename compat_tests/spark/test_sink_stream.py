@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 import kqueue
 from compat_tests.spark.sending import send
 from compat_tests.spark.test_sink_batch import records
-from kqueue.base.errors import OptionError
+from kqueue.spark.errors import OptionError
 from kqueue.spark.sink.writer import stream_writer
 
 NewTopic = Callable[..., str]

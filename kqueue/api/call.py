@@ -1,4 +1,4 @@
-"""What a handler knows of a request besides its body, and how it waits for a ticket."""
+"""What a handler knows of a request besides its body, and how it waits for a promise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.base.errors import KqueueError, RequestTimedOut
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.waiting import Wait
 
 if TYPE_CHECKING:
@@ -60,24 +60,24 @@ class Call:
 
 
 def wait_for(
-    ticket: Ticket[T], respond: Callable[[Ticket[T]], R | Wait[R]], deadline_ms: float | None = None
+    promise: Promise[T], respond: Callable[[Promise[T]], R | Wait[R]], deadline_ms: float | None = None
 ) -> R | Wait[R]:
-    """The response to a ticket: at once if it is settled, else a `Wait` for it.
+    """The response to a promise: at once if it is settled, else a `Wait` for it.
 
-    `respond(ticket)` builds the response; it looks at `ticket.done` first if there is a deadline
-    (past which it is called with the ticket unsettled), then takes `ticket.result()`, which raises
-    what the ticket failed with.
+    `respond(promise)` builds the response; it looks at `promise.done` first if there is a deadline
+    (past which it is called with the promise unsettled), then takes `promise.result()`, which raises
+    what the promise failed with.
     """
-    return wait_for_all((ticket,), lambda: respond(ticket), deadline_ms)
+    return wait_for_all((promise,), lambda: respond(promise), deadline_ms)
 
 
 def wait_for_all(
-    tickets: tuple[Ticket[T], ...], respond: Callable[[], R | Wait[R]], deadline_ms: float | None = None
+    promises: tuple[Promise[T], ...], respond: Callable[[], R | Wait[R]], deadline_ms: float | None = None
 ) -> R | Wait[R]:
-    """Like `wait_for`, for several tickets: `respond()` is called when all are settled, or at the
+    """Like `wait_for`, for several promises: `respond()` is called when all are settled, or at the
     deadline.
     """
-    left = list(reversed(tickets))
+    left = list(reversed(promises))
 
     def all_done() -> bool:
         while (
@@ -88,13 +88,13 @@ def wait_for_all(
 
     if all_done():
         return respond()
-    return Wait(tickets, deadline_ms, lambda expired: respond() if expired or all_done() else None)
+    return Wait(promises, deadline_ms, lambda expired: respond() if expired or all_done() else None)
 
 
-def error_of(outcome: Ticket[Any] | KqueueError | None, late: str) -> KqueueError | None:
+def error_of(outcome: Promise[Any] | KqueueError | None, late: str) -> KqueueError | None:
     """What went wrong with one of several changes: refused at once, failed later, or (`late` says
     so in words) not stored in time.
     """
-    if not isinstance(outcome, Ticket):
+    if not isinstance(outcome, Promise):
         return outcome
     return outcome.error if outcome.done else RequestTimedOut(late)

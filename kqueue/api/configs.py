@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kqueue.base.settings import Config, Setting, Source, TopicConfig, format_value
+from kqueue.base.settings import Config, ConfigSource, Setting, TopicConfig, format_value
 
 
 class SynonymRow(NamedTuple):
@@ -12,7 +12,7 @@ class SynonymRow(NamedTuple):
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
 
 
 class ConfigRow(NamedTuple):
@@ -22,7 +22,7 @@ class ConfigRow(NamedTuple):
 
     setting: Setting
     value: str | None
-    source: Source
+    source: ConfigSource
     synonyms: list[SynonymRow]
 
     @property
@@ -56,7 +56,7 @@ def _topic_row(config: TopicConfig, setting: Setting) -> ConfigRow:
     found = config.chain(setting.name)[0]
     synonyms = []
     if setting.name in config.overrides:
-        synonyms.append(SynonymRow(setting.name, _text(setting, config.overrides[setting.name]), Source.TOPIC))
+        synonyms.append(SynonymRow(setting.name, _text(setting, config.overrides[setting.name]), ConfigSource.TOPIC))
     # broker settings are told with their own numbers: log.retention.hours in hours, though
     # retention.ms is in ms
     for synonym in setting.synonyms:
@@ -76,12 +76,14 @@ def _broker_row(config: Config, setting: Setting) -> ConfigRow:
 def _set_at_broker(config: Config, setting: Setting) -> list[SynonymRow]:
     if not config.is_set(setting.name):
         return []
-    return [SynonymRow(setting.name, _text(setting, config[setting.name]), Source.STATIC_BROKER)]
+    return [SynonymRow(setting.name, _text(setting, config[setting.name]), ConfigSource.STATIC_BROKER)]
 
 
 def _default_of(setting: Setting) -> list[SynonymRow]:
     return (
-        [] if setting.default is None else [SynonymRow(setting.name, _text(setting, setting.default), Source.DEFAULT)]
+        []
+        if setting.default is None
+        else [SynonymRow(setting.name, _text(setting, setting.default), ConfigSource.DEFAULT)]
     )
 
 

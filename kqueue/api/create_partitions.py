@@ -8,7 +8,7 @@ from kqueue.api.call import Call, error_of, wait_for_all
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.topics import Topic
 from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.create_partitions import (
@@ -21,7 +21,7 @@ from kqueue.wire.messages.create_partitions import (
 VERSIONS = (0, 3)
 LATE = "the partitions were not stored in time; they may still come to be"
 
-Outcome = Ticket[Topic] | CreatePartitionsTopicResult
+Outcome = Promise[Topic] | CreatePartitionsTopicResult
 
 
 def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse | Wait[CreatePartitionsResponse]:
@@ -46,9 +46,9 @@ def _work(
             _grow(topic, call, validate_only=request.validate_only) if counts[name] == 1 else _repeated(name)
         )
         yield
-    tickets = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Ticket))
+    promises = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Promise))
     return wait_for_all(
-        tickets, lambda: in_slices(call, _respond(outcomes)), call.change_deadline_ms(request.timeout_ms)
+        promises, lambda: in_slices(call, _respond(outcomes)), call.change_deadline_ms(request.timeout_ms)
     )
 
 
@@ -74,7 +74,7 @@ def _respond(outcomes: dict[str, Outcome]) -> Work[CreatePartitionsResponse]:
 
 def _settled(named: tuple[str, Outcome]) -> CreatePartitionsTopicResult:
     name, outcome = named
-    return _result(name, error_of(outcome, LATE)) if isinstance(outcome, Ticket) else outcome
+    return _result(name, error_of(outcome, LATE)) if isinstance(outcome, Promise) else outcome
 
 
 def _result(name: str, error: BaseException | None) -> CreatePartitionsTopicResult:

@@ -10,8 +10,8 @@ from kqueue.api.errors import code_of, message_of
 from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import InvalidReplicaAssignment, InvalidRequest, KqueueError
 from kqueue.base.names import UUID_ZERO
+from kqueue.base.promise import Promise
 from kqueue.base.settings import TopicConfig
-from kqueue.base.tickets import Ticket
 from kqueue.broker.topics import NewTopic, Topic
 from kqueue.broker.waiting import Wait
 from kqueue.wire.error_codes import ErrorCode
@@ -30,7 +30,7 @@ ROWS_MAX = 100_000
 """Settings in one answer: topics past it are answered without theirs."""
 REPLICATION_FACTOR = 1
 
-Outcome = Ticket[Topic] | CreatableTopicResult
+Outcome = Promise[Topic] | CreatableTopicResult
 
 
 def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse | Wait[CreateTopicsResponse]:
@@ -56,14 +56,14 @@ def _work(request: CreateTopicsRequest, call: Call) -> Work[CreateTopicsResponse
         else:
             outcomes[name] = _create(topic, call, configs if request.validate_only else None)
         yield
-    tickets = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Ticket))
+    promises = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Promise))
     return wait_for_all(
-        tickets, lambda: in_slices(call, _respond(outcomes, configs)), call.change_deadline_ms(request.timeout_ms)
+        promises, lambda: in_slices(call, _respond(outcomes, configs)), call.change_deadline_ms(request.timeout_ms)
     )
 
 
 def _create(asked: CreatableTopic, call: Call, validated: _Configs | None) -> Outcome:
-    """The ticket of a topic that is being created; its result, where it was refused or only
+    """The promise of a topic that is being created; its result, where it was refused or only
     `validated`.
     """
     topics = call.broker.topics
@@ -90,7 +90,7 @@ def _respond(outcomes: dict[str, Outcome], configs: _Configs) -> Work[CreateTopi
 
 
 def _result(name: str, outcome: Outcome, configs: _Configs) -> CreatableTopicResult:
-    if not isinstance(outcome, Ticket):
+    if not isinstance(outcome, Promise):
         return outcome
     error = error_of(outcome, "the topic was not stored in time; it may still come to be")
     if error is not None:

@@ -8,14 +8,14 @@ from kqueue.api.call import Call, wait_for_all
 from kqueue.api.errors import code_of
 from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import KqueueError
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.waiting import Wait
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 VERSIONS = (0, 2)
 ITEM_WEIGHT = 4
-Answer = Ticket[None] | ErrorCode
+Answer = Promise[None] | ErrorCode
 
 
 def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse | Wait[DeleteGroupsResponse]:
@@ -36,9 +36,9 @@ def _work(request: DeleteGroupsRequest, call: Call) -> Work[DeleteGroupsResponse
     for group_id in dict.fromkeys(request.groups_names):
         answers[group_id] = _delete(group_id, call)
         yield
-    tickets = tuple(answer for answer in answers.values() if isinstance(answer, Ticket))
+    promises = tuple(answer for answer in answers.values() if isinstance(answer, Promise))
     deadline_ms = call.deadline_ms(call.broker.groups.config.commit_timeout_ms)
-    return wait_for_all(tickets, lambda: in_slices(call, _respond(answers)), deadline_ms)
+    return wait_for_all(promises, lambda: in_slices(call, _respond(answers)), deadline_ms)
 
 
 def _delete(group_id: str, call: Call) -> Answer:

@@ -10,7 +10,7 @@ from kqueue.api.call import Call, error_of, wait_for_all
 from kqueue.api.errors import code_of
 from kqueue.api.slices import Work, in_slices
 from kqueue.base.errors import KqueueError
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -25,10 +25,10 @@ LATE = "the deletion was not stored in time; it may still happen"
 
 
 class Deletion(NamedTuple):
-    """A deletion that was begun: where its result goes, and the ticket of its low watermark."""
+    """A deletion that was begun: where its result goes, and the promise of its low watermark."""
 
     result: DeleteRecordsPartitionResult
-    ticket: Ticket[int]
+    promise: Promise[int]
 
 
 def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse | Wait[DeleteRecordsResponse]:
@@ -59,27 +59,27 @@ def _work(request: DeleteRecordsRequest, call: Call) -> Work[DeleteRecordsRespon
             yield
         yield
     response = DeleteRecordsResponse(topics=list(topics.values()))
-    tickets = tuple(deletion.ticket for deletion in deletions)
+    promises = tuple(deletion.promise for deletion in deletions)
     return wait_for_all(
-        tickets, lambda: in_slices(call, _respond(response, deletions)), call.change_deadline_ms(request.timeout_ms)
+        promises, lambda: in_slices(call, _respond(response, deletions)), call.change_deadline_ms(request.timeout_ms)
     )
 
 
 def _delete(name: str, index: int, offset: int, call: Call, deletions: list[Deletion]) -> DeleteRecordsPartitionResult:
     try:
-        ticket = call.broker.deletion.delete_before(call.broker.topics.get(name), index, offset)
+        promise = call.broker.deletion.delete_before(call.broker.topics.get(name), index, offset)
     except KqueueError as error:
         return _result(index, UNKNOWN, error)
     result = _result(index, UNKNOWN, None)
-    deletions.append(Deletion(result, ticket))
+    deletions.append(Deletion(result, promise))
     return result
 
 
 def _respond(response: DeleteRecordsResponse, deletions: list[Deletion]) -> Work[DeleteRecordsResponse]:
-    for result, ticket in deletions:
-        error = error_of(ticket, LATE)
+    for result, promise in deletions:
+        error = error_of(promise, LATE)
         result.error_code = code_of(error)
-        result.low_watermark = UNKNOWN if error is not None else ticket.result()
+        result.low_watermark = UNKNOWN if error is not None else promise.result()
         yield
     return response
 

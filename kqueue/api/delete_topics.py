@@ -10,7 +10,7 @@ from kqueue.api.errors import code_of, message_of
 from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, TopicDeletionDisabled
 from kqueue.base.names import UUID_ZERO
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -34,7 +34,7 @@ class Named(NamedTuple):
     id: bytes
 
 
-Outcome = tuple[Named, Ticket[None]] | DeletableTopicResult
+Outcome = tuple[Named, Promise[None]] | DeletableTopicResult
 """What was begun, or why not. Errors are not kept: each holds its traceback, and with it the frames
 of the request.
 """
@@ -54,9 +54,9 @@ def refuse(request: DeleteTopicsRequest, version: int, error: BaseException) -> 
 def _work(request: DeleteTopicsRequest, call: Call) -> Work[DeleteTopicsResponse | Wait[DeleteTopicsResponse]]:
     counts = Counter(_asked(request, call.api_version))
     outcomes = yield from collect(lambda one: _delete(one, call, once=counts[one] == 1), list(counts))
-    tickets = tuple(one[1] for one in outcomes if isinstance(one, tuple))
+    promises = tuple(one[1] for one in outcomes if isinstance(one, tuple))
     return wait_for_all(
-        tickets, lambda: in_slices(call, _respond(outcomes)), call.change_deadline_ms(request.timeout_ms)
+        promises, lambda: in_slices(call, _respond(outcomes)), call.change_deadline_ms(request.timeout_ms)
     )
 
 

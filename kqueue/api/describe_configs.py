@@ -10,7 +10,7 @@ from kqueue.api.errors import code_of, message_of
 from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, UnsupportedVersion
 from kqueue.base.names import check_topic
-from kqueue.base.settings import Source
+from kqueue.base.settings import ConfigSource
 from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -106,7 +106,7 @@ class _Describer:
             name=row.setting.name,
             value=row.value,
             read_only=read_only,
-            is_default=self.call.api_version < VERSION_SOURCES and row.source is Source.DEFAULT,
+            is_default=self.call.api_version < VERSION_SOURCES and row.source is ConfigSource.DEFAULT,
             config_source=row.source.value,
             is_sensitive=row.is_sensitive,
             synonyms=synonyms if request.include_synonyms else [],

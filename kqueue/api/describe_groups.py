@@ -8,7 +8,7 @@ from kqueue.api.operations import GROUP_OPERATIONS, NOT_ASKED
 from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import GroupIdNotFound
 from kqueue.broker.waiting import Wait
-from kqueue.groups.states import State
+from kqueue.groups.classic_state import ClassicGroupState
 from kqueue.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -42,7 +42,9 @@ def _describe(group_id: str, call: Call, operations: int) -> DescribedGroup:
         group = call.broker.groups.describe(group_id)
     except GroupIdNotFound as error:
         if call.api_version < VERSION_NOT_FOUND:  # older clients take a dead group for one that isn't there
-            return DescribedGroup(group_id=group_id, group_state=State.DEAD.value, authorized_operations=operations)
+            return DescribedGroup(
+                group_id=group_id, group_state=ClassicGroupState.DEAD.value, authorized_operations=operations
+            )
         return _refused(group_id, call.api_version, error)
     return DescribedGroup(
         group_id=group_id,
@@ -67,5 +69,5 @@ def _describe(group_id: str, call: Call, operations: int) -> DescribedGroup:
 def _refused(group_id: str, version: int, error: BaseException) -> DescribedGroup:
     words = message_of(error) if version >= VERSION_NOT_FOUND else None
     return DescribedGroup(
-        error_code=code_of(error), error_message=words, group_id=group_id, group_state=State.DEAD.value
+        error_code=code_of(error), error_message=words, group_id=group_id, group_state=ClassicGroupState.DEAD.value
     )

@@ -11,7 +11,7 @@ from kqueue.api.errors import code_of
 from kqueue.api.slices import Work, in_slices
 from kqueue.base.errors import KqueueError, StorageFailed
 from kqueue.base.jobs import IoJob
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.waiting import Wait
 from kqueue.log.folders.log_dirs import LogDirDescription, LogDirListing
 from kqueue.wire.messages.describe_log_dirs import (
@@ -41,29 +41,31 @@ def _work(request: DescribeLogDirsRequest, call: Call) -> Work[DescribeLogDirsRe
     listings, offline = call.broker.logs.list_log_dirs(wanted)
     if call.broker.config["kqueue.storage"] == "memory":  # which is the owner thread's, and answers at once
         return (yield from _respond([listing.run() for listing in listings] + offline))
-    tickets = tuple(_list(listing, call) for listing in listings)
-    return wait_for_all(tickets, lambda: in_slices(call, _respond([ticket.result() for ticket in tickets] + offline)))
+    promises = tuple(_list(listing, call) for listing in listings)
+    return wait_for_all(
+        promises, lambda: in_slices(call, _respond([promise.result() for promise in promises] + offline))
+    )
 
 
-def _list(listing: LogDirListing, call: Call) -> Ticket[LogDirDescription]:
+def _list(listing: LogDirListing, call: Call) -> Promise[LogDirDescription]:
     """List a data folder in a job of its own queue: there may be 100,000 folders of partitions in
     it.
     """
-    ticket: Ticket[LogDirDescription] = Ticket()
+    promise: Promise[LogDirDescription] = Promise()
 
     def finish(found: LogDirDescription | None, error: BaseException | None) -> None:
         if found is None:
-            ticket.fail(
+            promise.fail(
                 error
                 if isinstance(error, KqueueError)
                 else StorageFailed(f"{listing.place} can't be listed: {error!r}")
             )
         else:
-            ticket.resolve(found)
-        call.broker.waiting.wake(ticket)
+            promise.resolve(found)
+        call.broker.waiting.wake(promise)
 
     call.broker.jobs.submit(IoJob(f"list {listing.place}", listing.run, finish, listing.place))
-    return ticket
+    return promise
 
 
 def _respond(folders: Iterable[LogDirDescription]) -> Work[DescribeLogDirsResponse]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from kqueue.api.call import Call, wait_for
 from kqueue.api.errors import code_of
 from kqueue.base.errors import InvalidRequest, KqueueError, TransactionsNotServed
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.waiting import Wait
 from kqueue.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -24,10 +24,10 @@ def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse
         raise TransactionsNotServed(request.transactional_id)
     try:
         _check(request)
-        ticket = call.broker.producer_ids.allocate()
+        promise = call.broker.producer_ids.allocate()
     except KqueueError as error:
         return _refused(error)
-    return wait_for(ticket, _respond)
+    return wait_for(promise, _respond)
 
 
 def refuse(request: InitProducerIdRequest, version: int, error: BaseException) -> InitProducerIdResponse:
@@ -43,9 +43,9 @@ def _check(request: InitProducerIdRequest) -> None:
         )
 
 
-def _respond(ticket: Ticket[int]) -> InitProducerIdResponse:
+def _respond(promise: Promise[int]) -> InitProducerIdResponse:
     try:
-        return InitProducerIdResponse(producer_id=ticket.result(), producer_epoch=FIRST_EPOCH)
+        return InitProducerIdResponse(producer_id=promise.result(), producer_epoch=FIRST_EPOCH)
     except KqueueError as error:
         return _refused(error)
 

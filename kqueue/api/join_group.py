@@ -7,9 +7,9 @@ from __future__ import annotations
 from kqueue.api.call import Call, wait_for
 from kqueue.api.errors import code_of
 from kqueue.base.errors import GroupMaxSizeReached, KqueueError, MemberIdRequired
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.waiting import Wait
-from kqueue.groups.member import Joined, Joining
+from kqueue.groups.classic_member import JoinRequest, JoinResult
 from kqueue.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
 VERSIONS = (0, 9)
@@ -23,19 +23,19 @@ VERSION_SKIP_ASSIGNMENT = 9
 def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Wait[JoinGroupResponse]:
     version = call.api_version
     try:
-        ticket = call.broker.groups.join(
+        promise = call.broker.groups.join(
             _joining(request, call),
             id_required=version >= VERSION_ID_REQUIRED,
             can_skip=version >= VERSION_SKIP_ASSIGNMENT,
         )
     except KqueueError as error:
         return _refused(request, version, error)
-    return wait_for(ticket, lambda ticket: _respond(request, version, ticket))
+    return wait_for(promise, lambda promise: _respond(request, version, promise))
 
 
-def _joining(request: JoinGroupRequest, call: Call) -> Joining:
+def _joining(request: JoinGroupRequest, call: Call) -> JoinRequest:
     has_rebalance_timeout = call.api_version >= VERSION_REBALANCE_TIMEOUT
-    return Joining(
+    return JoinRequest(
         group_id=request.group_id,
         member_id=request.member_id,
         instance_id=request.group_instance_id,
@@ -48,9 +48,9 @@ def _joining(request: JoinGroupRequest, call: Call) -> Joining:
     )
 
 
-def _respond(request: JoinGroupRequest, version: int, ticket: Ticket[Joined]) -> JoinGroupResponse:
+def _respond(request: JoinGroupRequest, version: int, promise: Promise[JoinResult]) -> JoinGroupResponse:
     try:
-        joined = ticket.result()
+        joined = promise.result()
     except KqueueError as error:
         return _refused(request, version, error)
     return JoinGroupResponse(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kqueue.api.call import Call
 from kqueue.api.errors import code_of
 from kqueue.base.errors import KqueueError
-from kqueue.groups.member import Leaving
+from kqueue.groups.classic_member import LeavingMember
 from kqueue.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 VERSIONS = (0, 5)
@@ -17,9 +17,9 @@ def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
     """Version 3 and later name several members, each with an answer of its own."""
     several = call.api_version >= VERSION_SEVERAL
     leaving = (
-        [Leaving(one.member_id, one.group_instance_id) for one in request.members]
+        [LeavingMember(one.member_id, one.group_instance_id) for one in request.members]
         if several
-        else [Leaving(request.member_id)]
+        else [LeavingMember(request.member_id)]
     )
     try:
         answers = call.broker.groups.leave(request.group_id, leaving)

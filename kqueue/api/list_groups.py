@@ -5,7 +5,7 @@ from __future__ import annotations
 from kqueue.api.call import Call
 from kqueue.api.slices import Work, collect, in_slices
 from kqueue.broker.waiting import Wait
-from kqueue.groups.coordinator import GROUP_TYPE, Listed
+from kqueue.groups.coordinator import GROUP_TYPE, GroupListing
 from kqueue.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 VERSIONS = (0, 5)
@@ -21,7 +21,7 @@ def _work(request: ListGroupsRequest, call: Call) -> Work[ListGroupsResponse]:
     return ListGroupsResponse(groups=groups)
 
 
-def _listed(group: Listed) -> ListedGroup:
+def _listed(group: GroupListing) -> ListedGroup:
     return ListedGroup(
         group_id=group.group_id, protocol_type=group.protocol_type, group_state=group.state.value, group_type=GROUP_TYPE
     )

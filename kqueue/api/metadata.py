@@ -12,7 +12,7 @@ from kqueue.api.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATION
 from kqueue.api.slices import Work, collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.names import INTERNAL_TOPICS, UUID_ZERO, check_topic
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic
 from kqueue.broker.waiting import Wait
@@ -33,7 +33,7 @@ VERSION_IDS = 12  # 10 and 11 have the field, but nobody may use it
 CREATION_WAIT_MS = 5_000
 NO_LEADER = -1
 
-Found = Topic | Ticket[Topic] | ErrorCode
+Found = Topic | Promise[Topic] | ErrorCode
 """Errors are not kept: each holds its traceback, and with it the frames of the request."""
 
 
@@ -54,11 +54,11 @@ def refuse(request: MetadataRequest, version: int, error: BaseException) -> Meta
 
 def _work(request: MetadataRequest, call: Call) -> Work[MetadataResponse | Wait[MetadataResponse]]:
     found = yield from _find_all(request, call)
-    tickets = tuple(what for _, what in found if isinstance(what, Ticket))
-    if not tickets:
+    promises = tuple(what for _, what in found if isinstance(what, Promise))
+    if not promises:
         return (yield from _respond(request, call, found))
     return wait_for_all(
-        tickets, lambda: in_slices(call, _respond(request, call, found)), call.deadline_ms(CREATION_WAIT_MS)
+        promises, lambda: in_slices(call, _respond(request, call, found)), call.deadline_ms(CREATION_WAIT_MS)
     )
 
 
@@ -114,7 +114,7 @@ def _respond(
 
 
 def _topic(asked: MetadataRequestTopic, what: Found, operations: int) -> Work[MetadataResponseTopic]:
-    if isinstance(what, Ticket):
+    if isinstance(what, Promise):
         if not what.done:
             return _without(asked, ErrorCode.LEADER_NOT_AVAILABLE)
         what = code_of(what.error) if what.error is not None else what.result()

@@ -6,10 +6,10 @@ from kqueue.api.call import Call, wait_for
 from kqueue.api.errors import code_of
 from kqueue.api.slices import Work, in_slices
 from kqueue.base.errors import GroupIdNotFound, IllegalGeneration, KqueueError, RequestRefused, UnknownTopicId
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.topics import Topic
 from kqueue.broker.waiting import Wait
-from kqueue.groups.coordinator import Commit
+from kqueue.groups.coordinator import OffsetToCommit
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -37,7 +37,7 @@ def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | W
 
 def _work(request: OffsetCommitRequest, call: Call) -> Work[OffsetCommitResponse | Wait[OffsetCommitResponse]]:
     response = OffsetCommitResponse()
-    commits: list[Commit] = []
+    commits: list[OffsetToCommit] = []
     places: list[OffsetCommitResponsePartition] = []  # where the answers to `commits` go
     for asked in request.topics:
         topic = _topic(asked, call)
@@ -62,7 +62,7 @@ def _work(request: OffsetCommitRequest, call: Call) -> Work[OffsetCommitResponse
     if not commits:
         return response
     try:
-        ticket = call.broker.groups.commit(
+        promise = call.broker.groups.commit(
             request.group_id,
             request.generation_id_or_member_epoch,
             request.member_id,
@@ -73,8 +73,8 @@ def _work(request: OffsetCommitRequest, call: Call) -> Work[OffsetCommitResponse
     except KqueueError as error:
         return _fill(response, places, _code(error, call.api_version))
     return wait_for(
-        ticket,
-        lambda ticket: _respond(response, places, ticket),
+        promise,
+        lambda promise: _respond(response, places, promise),
         call.deadline_ms(call.broker.groups.config.commit_timeout_ms),
     )
 
@@ -106,8 +106,8 @@ def _topic(asked: OffsetCommitRequestTopic, call: Call) -> Topic | None:
         return None
 
 
-def _commit(topic: Topic, asked: OffsetCommitRequestPartition) -> Commit:
-    return Commit(
+def _commit(topic: Topic, asked: OffsetCommitRequestPartition) -> OffsetToCommit:
+    return OffsetToCommit(
         topic.name,
         asked.partition_index,
         asked.committed_offset,
@@ -119,13 +119,13 @@ def _commit(topic: Topic, asked: OffsetCommitRequestPartition) -> Commit:
 
 
 def _respond(
-    response: OffsetCommitResponse, places: list[OffsetCommitResponsePartition], ticket: Ticket[Answers]
+    response: OffsetCommitResponse, places: list[OffsetCommitResponsePartition], promise: Promise[Answers]
 ) -> OffsetCommitResponse:
-    if not ticket.done:
+    if not promise.done:
         return _fill(response, places, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if ticket.error is not None:
-        return _fill(response, places, code_of(ticket.error))
-    for place, answer in zip(places, ticket.result(), strict=True):
+    if promise.error is not None:
+        return _fill(response, places, code_of(promise.error))
+    for place, answer in zip(places, promise.result(), strict=True):
         place.error_code = code_of(answer)
     return response
 

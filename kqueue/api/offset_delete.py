@@ -8,7 +8,7 @@ from kqueue.api.call import Call, wait_for
 from kqueue.api.errors import code_of
 from kqueue.api.slices import Work, in_slices
 from kqueue.base.errors import KqueueError, RequestRefused
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.waiting import Wait
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_delete import (
@@ -46,20 +46,20 @@ def _work(request: OffsetDeleteRequest, call: Call) -> Work[OffsetDeleteResponse
             yield
         yield
     try:
-        ticket = call.broker.groups.delete_offsets(request.group_id, keys)
+        promise = call.broker.groups.delete_offsets(request.group_id, keys)
     except KqueueError as error:
         return OffsetDeleteResponse(error_code=code_of(error))
     deadline_ms = call.deadline_ms(call.broker.groups.config.commit_timeout_ms)
-    return wait_for(ticket, lambda ticket: _respond(response, results, ticket), deadline_ms)
+    return wait_for(promise, lambda promise: _respond(response, results, promise), deadline_ms)
 
 
 def _respond(
-    response: OffsetDeleteResponse, results: list[OffsetDeleteResponsePartition], ticket: Ticket[Answers]
+    response: OffsetDeleteResponse, results: list[OffsetDeleteResponsePartition], promise: Promise[Answers]
 ) -> OffsetDeleteResponse:
-    if not ticket.done:
+    if not promise.done:
         return OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if ticket.error is not None:
-        return OffsetDeleteResponse(error_code=code_of(ticket.error))
-    for one, error in zip(results, ticket.result(), strict=True):
+    if promise.error is not None:
+        return OffsetDeleteResponse(error_code=code_of(promise.error))
+    for one, error in zip(results, promise.result(), strict=True):
         one.error_code = code_of(error)
     return response

@@ -20,7 +20,7 @@ from kqueue.base.errors import (
     RequestTimedOut,
     TooManyOpenFiles,
 )
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.partition import Partition
 from kqueue.broker.producing import intake_of
 from kqueue.broker.topics import Topic
@@ -61,7 +61,7 @@ class Pending(NamedTuple):
 class Late(NamedTuple):
     """A partition whose records are still being read: nothing is appended yet."""
 
-    ticket: Ticket[AppendResult]
+    promise: Promise[AppendResult]
     partition: Partition
     answer: PartitionProduceResponse
 
@@ -144,7 +144,7 @@ class Work:
             return failed(data.index, error)
         except KqueueError as error:
             return failed(data.index, error)
-        if isinstance(appended, Ticket):
+        if isinstance(appended, Promise):
             answer = PartitionProduceResponse(index=data.index)
             self.late = [*self.late, Late(appended, partition, answer)]
             return answer
@@ -178,8 +178,8 @@ class Work:
         """Wait for what is late, and from the end of that on for `timeout_ms` at most for what is
         pending.
         """
-        tickets, partitions = [one.ticket for one in self.late], [one.partition for one in self.late]
-        keys = (*tickets, *partitions, *(one.partition for one in self.pending))
+        promises, partitions = [one.promise for one in self.late], [one.partition for one in self.late]
+        keys = (*promises, *partitions, *(one.partition for one in self.pending))
         self.wait = Wait(keys, None, lambda expired: self._retry_late(expired, timeout_ms))
         return self.wait
 
@@ -195,11 +195,11 @@ class Work:
         """Fill in the answer if the outcome is there. Kafka too reads all records before the time
         of the request begins to count.
         """
-        if not late.ticket.done:
+        if not late.promise.done:
             return False
         answer = late.answer
         try:
-            appended = late.ticket.result()
+            appended = late.promise.result()
         except KqueueError as error:
             _turn_into(answer, error)
             answer.base_offset = NO_OFFSET

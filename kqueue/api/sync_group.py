@@ -7,9 +7,9 @@ from __future__ import annotations
 from kqueue.api.call import Call, wait_for
 from kqueue.api.errors import code_of
 from kqueue.base.errors import InconsistentGroupProtocol, KqueueError
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.waiting import Wait
-from kqueue.groups.member import Synced
+from kqueue.groups.classic_member import SyncResult
 from kqueue.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 VERSIONS = (0, 5)
@@ -21,7 +21,7 @@ def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Wait[Sy
     try:
         if call.api_version >= VERSION_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
             raise InconsistentGroupProtocol("the member has to say which protocol it thinks the group has chosen")
-        ticket = call.broker.groups.sync(
+        promise = call.broker.groups.sync(
             request.group_id,
             request.generation_id,
             request.member_id,
@@ -32,12 +32,12 @@ def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Wait[Sy
         )
     except KqueueError as error:
         return SyncGroupResponse(error_code=code_of(error))
-    return wait_for(ticket, _respond)
+    return wait_for(promise, _respond)
 
 
-def _respond(ticket: Ticket[Synced]) -> SyncGroupResponse:
+def _respond(promise: Promise[SyncResult]) -> SyncGroupResponse:
     try:
-        synced = ticket.result()
+        synced = promise.result()
     except KqueueError as error:
         return SyncGroupResponse(error_code=code_of(error))
     return SyncGroupResponse(

@@ -21,7 +21,7 @@ class Clock(Protocol):
         ...
 
 
-class MovableClock(Clock, Protocol):
+class VirtualClock(Clock, Protocol):
     """A clock that somebody moves (see `stepping`)."""
 
     def move_to(self, monotonic_ms: float) -> None:
@@ -41,7 +41,7 @@ class SystemClock:
         return time.monotonic_ns() / 1e6
 
 
-class PushedClock:
+class OffsetClock:
     """The machine's clocks, and ahead of them by as much as it was pushed; the distance only grows,
     until `reset`.
 

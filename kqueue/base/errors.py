@@ -8,8 +8,8 @@ one table from these classes to the protocol's codes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 
 class KqueueError(Exception):
@@ -406,16 +406,6 @@ class ProcessDied(JobFailed):
     """
 
 
-class NotALogFolder(KqueueError):
-    """A path that is neither a partition's folder nor a data folder."""
-
-
-class RepairRefused(KqueueError):
-    """A repair that would not be safe to begin: no place for the copy, too little room, or nothing
-    that can be locked.
-    """
-
-
 class ExtraNeeded(KqueueError):
     """Something needs a package that an extra of kqueue brings; the message says how to get it."""
 
@@ -429,99 +419,4 @@ class SnapshotRefused(KqueueError):
 # --- a broker that we asked
 
 
-class ClientError(KqueueError):
-    """A call of `kqueue.client` that failed; the message says which broker, request and partition
-    it was about, and what to do.
-
-    `broker`: ``host:port``, "" where it is not one broker's; `api`: the request's name in the
-    protocol; `topic`, `partition`: None where it is about none. Of a call about many partitions
-    that failed for some: `failed` has the error of each, by (topic, partition), and `done` what the
-    others gave. It can be pickled, without `done`.
-    """
-
-    def __init__(
-        self, message: str, *, broker: str = "", api: str = "", topic: str | None = None, partition: int | None = None
-    ) -> None:
-        super().__init__(message)
-        self.broker = broker
-        self.api = api
-        self.topic = topic
-        self.partition = partition
-        self.failed: Mapping[Any, ClientError] = {}
-        self.done: Mapping[Any, Any] = {}
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), self.args, {**vars(self), "done": {}}
-
-
-class BrokerUnreachable(ClientError):
-    """No connection could be made, or none was answered; nothing was asked."""
-
-
-class ConnectionLost(ClientError):
-    """A connection ended, or stayed silent, before the answer was there.
-
-    `sent`: whether the broker may have got the request, and done what it asks.
-    """
-
-    sent = True
-
-
-class DeadlinePassed(ClientError):
-    """The call's time is over; its `__cause__` is what was met last."""
-
-
-class BadAnswer(ClientError):
-    """Bytes that can't be the answer to what was asked: not a broker, a broken one, or one that
-    means harm.
-    """
-
-
-class IncompatibleBroker(ClientError):
-    """The broker and this client know no version of a request in common."""
-
-
-class BrokerRefused(ClientError):
-    """A broker answered with an error. `code`: its number in the protocol, `code_name`: its name
-    there.
-    """
-
-    code = -1
-    code_name = "UNKNOWN_SERVER_ERROR"
-
-
-class FetchOutOfRange(BrokerRefused):
-    """A fetch from before the log's start or beyond its end. No other error was among those of
-    `failed`.
-    """
-
-
 # --- the pipeline on Spark
-
-
-class OptionError(KqueueError):
-    """An option of a reader or writer on Spark that is unknown, has a value that can't be, or
-    contradicts another; names the option.
-    """
-
-
-class DataLost(KqueueError):
-    """Records that a reader on Spark was to read are gone: deleted by retention, or with their
-    topic. `failOnDataLoss=false` goes on.
-    """
-
-
-class RowRefused(KqueueError):
-    """A frame or a row that can't be written: a column is missing or has another type, no such
-    topic or partition, too large.
-    """
-
-
-class StagingLost(KqueueError):
-    """What a writer on Spark had staged, to be written exactly once, is not there as it was left;
-    the message says what to do.
-    """
-
-
-class PipelineFailed(KqueueError):
-    """A job on Spark ended before it was done; what Spark said, in one sentence."""

@@ -19,7 +19,7 @@ BUILT_IN = "kqueue"
 LOOK_AGAIN_S = 5.0
 
 
-class Entry(NamedTuple, Generic[T]):
+class RegistryEntry(NamedTuple, Generic[T]):
     """Who stands in a registry: the thing, its name and number, and who brought it.
 
     origin: `BUILT_IN`, an installed distribution with its version, or who added it while the
@@ -36,7 +36,7 @@ class Entry(NamedTuple, Generic[T]):
         return f"{noun} {self.name!r} of {self.origin}"
 
 
-class Source(NamedTuple):
+class PluginSource(NamedTuple):
     """Where a plugin is written: the module and name of its class or function. `title`: the plugin,
     for messages.
     """
@@ -47,17 +47,17 @@ class Source(NamedTuple):
 
 
 @dataclass(slots=True)
-class Guest(Generic[T]):
+class TemporaryEntry(Generic[T]):
     """What was added for a while: the thing as it was given, and the `module:object` where another
     process finds it, if that is known.
     """
 
-    entry: Entry[T]
+    entry: RegistryEntry[T]
     path: str | None
     count: int = 0
 
 
-Guard = Callable[[T, Entry[T]], T]
+PluginWrapper = Callable[[T, RegistryEntry[T]], T]
 """Looks at what is not built in, and wraps it, so that its mistakes carry its name. Raises
 PluginError: it lacks what it needs.
 """
@@ -73,7 +73,7 @@ class Registry(Generic[T]):
     registry belongs to the process: several brokers may add to it, each in its own thread.
     """
 
-    def __init__(self, group: str, noun: str, *, guard: Guard[T] | None = None) -> None:
+    def __init__(self, group: str, noun: str, *, guard: PluginWrapper[T] | None = None) -> None:
         self.group = group
         self.noun = noun
         self.failed: dict[str, str] = {}
@@ -82,14 +82,14 @@ class Registry(Generic[T]):
         self._points: list[metadata.EntryPoint] | None = None  # not loaded yet; None: not looked for
         self._now_installed: dict[str, metadata.EntryPoint] = {}
         self._looked_s: float | None = None
-        self._entries: dict[str, Entry[T]] = {}
-        self._guests: dict[str, Guest[T]] = {}
+        self._entries: dict[str, RegistryEntry[T]] = {}
+        self._guests: dict[str, TemporaryEntry[T]] = {}
         self._preferred: dict[str, int] = {}  # how often each was asked for
         self._lost: dict[int, str] = {}
-        self._sources: dict[tuple[str, str], Source] = {}
+        self._sources: dict[tuple[str, str], PluginSource] = {}
         # made from those above, and replaced as a whole, so that who reads needs no lock
-        self._by_name: dict[str, Entry[T]] = {}
-        self._by_id: dict[int, Entry[T]] = {}
+        self._by_name: dict[str, RegistryEntry[T]] = {}
+        self._by_id: dict[int, RegistryEntry[T]] = {}
 
     # --- looking up
 
@@ -100,7 +100,7 @@ class Registry(Generic[T]):
         """
         return self.entry(name).value
 
-    def entry(self, name: str) -> Entry[T]:
+    def entry(self, name: str) -> RegistryEntry[T]:
         """Who serves this name; another than its own where one is preferred. Raises: as `get`."""
         if name not in self._by_name:
             self._load(name)
@@ -139,9 +139,9 @@ class Registry(Generic[T]):
         """`value` as it would stand here if it were added, without adding it. Raises PluginError:
         it is not what it should be.
         """
-        return self._guarded(Entry(name, value, _id_of(value), origin)).value
+        return self._guarded(RegistryEntry(name, value, _id_of(value), origin)).value
 
-    def __iter__(self) -> Iterator[Entry[T]]:
+    def __iter__(self) -> Iterator[RegistryEntry[T]]:
         """All there are, each under its own name, the built-ins first."""
         self._load()
         return iter(list(self._entries.values()))
@@ -149,7 +149,7 @@ class Registry(Generic[T]):
     def names(self) -> list[str]:
         return sorted(entry.name for entry in self)
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[PluginSource]:
         """Where the plugins are written that were met so far, also those that are gone again."""
         return list(self._sources.values())
 
@@ -159,7 +159,7 @@ class Registry(Generic[T]):
         """Register `value` for good. Raises PluginError: the name or the id is taken, or it is not
         what it should be.
         """
-        self._register(Entry(name, value, id, origin))
+        self._register(RegistryEntry(name, value, id, origin))
 
     @contextmanager
     def added(self, name: str, value: T, origin: str, *, path: str | None = None) -> Iterator[None]:
@@ -174,9 +174,9 @@ class Registry(Generic[T]):
             self._load(name)
             guest = self._guests.get(name)
             if guest is None or guest.entry.value is not value:
-                entry = Entry(name, value, _id_of(value), origin)
+                entry = RegistryEntry(name, value, _id_of(value), origin)
                 self._register(entry, waits=True)
-                guest = self._guests[name] = Guest(entry, path)
+                guest = self._guests[name] = TemporaryEntry(entry, path)
             guest.count += 1
         try:
             yield
@@ -215,16 +215,16 @@ class Registry(Generic[T]):
         """Have `sources` tell of this plugin."""
         definition: Any = value if hasattr(value, "__qualname__") else type(value)
         module, qualname = str(definition.__module__), str(definition.__qualname__)
-        self._sources[module, qualname] = Source(title, module, qualname)
+        self._sources[module, qualname] = PluginSource(title, module, qualname)
 
     # --- another process
 
-    def guests(self) -> list[Guest[T]]:
+    def temporary_entries(self) -> list[TemporaryEntry[T]]:
         """What was added for a while, as it was given: another process does not find it by itself."""
         with self._lock:
             return list(self._guests.values())
 
-    def preferences(self) -> list[Entry[T]]:
+    def preferences(self) -> list[RegistryEntry[T]]:
         """Who is preferred now."""
         with self._lock:
             return [self._entries[name] for name in self._preferred]
@@ -241,7 +241,7 @@ class Registry(Generic[T]):
 
     # --- inside
 
-    def _register(self, entry: Entry[T], *, waits: bool = False) -> None:
+    def _register(self, entry: RegistryEntry[T], *, waits: bool = False) -> None:
         with self._lock:
             holder = self._entries.get(entry.name)
             if holder is None and entry.id is not None:
@@ -256,14 +256,14 @@ class Registry(Generic[T]):
             self._entries[entry.name] = self._guarded(entry)
             self._index()
 
-    def _guarded(self, entry: Entry[T]) -> Entry[T]:
+    def _guarded(self, entry: RegistryEntry[T]) -> RegistryEntry[T]:
         if entry.origin != BUILT_IN:
             self.met(entry.value, entry.title(self.noun))
         if self._guard is None or entry.origin == BUILT_IN:
             return entry
         return entry._replace(value=self._guard(entry.value, entry))
 
-    def _check_no_rival(self, entry: Entry[T]) -> None:
+    def _check_no_rival(self, entry: RegistryEntry[T]) -> None:
         if entry.id is None:
             raise PluginError(
                 f"{self.noun} {entry.name!r} of {entry.origin} can't be preferred: it has no id that it could serve"
@@ -277,7 +277,7 @@ class Registry(Generic[T]):
                 )
 
     def _index(self) -> None:
-        by_name, by_id = dict(self._entries), dict[int, Entry[T]]()
+        by_name, by_id = dict(self._entries), dict[int, RegistryEntry[T]]()
         for entry in self._entries.values():
             if entry.id is not None:
                 by_id.setdefault(entry.id, entry)

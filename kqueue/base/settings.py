@@ -24,7 +24,7 @@ LONG_MAX = 2**63 - 1
 LONG_MIN = -(2**63)
 
 
-class Kind(enum.Enum):
+class SettingType(enum.Enum):
     """Type of a setting; the value is ConfigType's number in DescribeConfigs."""
 
     BOOLEAN = 1
@@ -45,26 +45,26 @@ class Scope(enum.Enum):
     TOPIC = "topic"
 
 
-class Rule(NamedTuple):
+class Validator(NamedTuple):
     """What a value must hold, and the words for it (``at least 1``)."""
 
     words: str
     holds: Callable[[Any], bool]
 
 
-ANY = Rule("any value", lambda value: True)
+ANY = Validator("any value", lambda value: True)
 
 
-def at_least(low: float) -> Rule:
-    return Rule(f"at least {low}", lambda value: value >= low)
+def at_least(low: float) -> Validator:
+    return Validator(f"at least {low}", lambda value: value >= low)
 
 
-def between(low: float, high: float) -> Rule:
-    return Rule(f"from {low} to {high}", lambda value: low <= value <= high)
+def between(low: float, high: float) -> Validator:
+    return Validator(f"from {low} to {high}", lambda value: low <= value <= high)
 
 
-def one_of(*values: str) -> Rule:
-    return Rule(f"one of {', '.join(values)}", lambda value: value in values)
+def one_of(*values: str) -> Validator:
+    return Validator(f"one of {', '.join(values)}", lambda value: value in values)
 
 
 class Synonym(NamedTuple):
@@ -85,9 +85,9 @@ class Setting:
     """
 
     name: str
-    kind: Kind
+    kind: SettingType
     default: Any
-    valid: Rule
+    valid: Validator
     scope: Scope
     doc: str
     synonyms: tuple[Synonym, ...] = ()
@@ -96,7 +96,7 @@ class Setting:
     @property
     def is_secret(self) -> bool:
         """Whether its value is never shown."""
-        return self.kind is Kind.PASSWORD or is_secret(self.name)
+        return self.kind is SettingType.PASSWORD or is_secret(self.name)
 
     def parse(self, value: object) -> Any:
         """The typed value of a text (or of a Python value given as keyword). Raises SettingError:
@@ -176,27 +176,27 @@ def _parse_text(value: object) -> str:
     return str(value).strip()
 
 
-_PARSERS: dict[Kind, Callable[[object], Any]] = {
-    Kind.BOOLEAN: _parse_bool,
-    Kind.STRING: _parse_text,
-    Kind.SHORT: _parse_int(-(2**15), 2**15 - 1),
-    Kind.INT: _parse_int(-(2**31), INT_MAX),
-    Kind.LONG: _parse_int(LONG_MIN, LONG_MAX),
-    Kind.DOUBLE: lambda value: float(str(value)),
-    Kind.LIST: _parse_list,
-    Kind.CLASS: _parse_text,
-    Kind.PASSWORD: _parse_text,
+_PARSERS: dict[SettingType, Callable[[object], Any]] = {
+    SettingType.BOOLEAN: _parse_bool,
+    SettingType.STRING: _parse_text,
+    SettingType.SHORT: _parse_int(-(2**15), 2**15 - 1),
+    SettingType.INT: _parse_int(-(2**31), INT_MAX),
+    SettingType.LONG: _parse_int(LONG_MIN, LONG_MAX),
+    SettingType.DOUBLE: lambda value: float(str(value)),
+    SettingType.LIST: _parse_list,
+    SettingType.CLASS: _parse_text,
+    SettingType.PASSWORD: _parse_text,
 }
-_KIND_WORDS: dict[Kind, str] = {
-    Kind.BOOLEAN: "true or false",
-    Kind.STRING: "text",
-    Kind.SHORT: "a 16-bit number",
-    Kind.INT: "a 32-bit number",
-    Kind.LONG: "a 64-bit number",
-    Kind.DOUBLE: "a number",
-    Kind.LIST: "a comma-separated list",
-    Kind.CLASS: "a class name",
-    Kind.PASSWORD: "text",
+_KIND_WORDS: dict[SettingType, str] = {
+    SettingType.BOOLEAN: "true or false",
+    SettingType.STRING: "text",
+    SettingType.SHORT: "a 16-bit number",
+    SettingType.INT: "a 32-bit number",
+    SettingType.LONG: "a 64-bit number",
+    SettingType.DOUBLE: "a number",
+    SettingType.LIST: "a comma-separated list",
+    SettingType.CLASS: "a class name",
+    SettingType.PASSWORD: "text",
 }
 
 
@@ -240,13 +240,13 @@ def _broker_row(row: Setting, synonym: Synonym, *, last: bool) -> Setting:
         default = None
     elif synonym.factor != 1 and default is not None:
         default //= synonym.factor
-    valid = row.valid if synonym.factor == 1 else Rule("a whole number", lambda value: isinstance(value, int))
-    kind = row.kind if synonym.factor == 1 else Kind.INT
+    valid = row.valid if synonym.factor == 1 else Validator("a whole number", lambda value: isinstance(value, int))
+    kind = row.kind if synonym.factor == 1 else SettingType.INT
     doc = f"Default of the topics' {row.name}. {row.doc}"
     return Setting(synonym.name, kind, default, valid, Scope.BROKER, doc, without_effect=row.without_effect)
 
 
-class Source(enum.Enum):
+class ConfigSource(enum.Enum):
     """Where a value comes from; the number is ConfigSource's in DescribeConfigs."""
 
     TOPIC = 1
@@ -254,14 +254,14 @@ class Source(enum.Enum):
     DEFAULT = 5
 
 
-class Resolved(NamedTuple):
+class ResolvedValue(NamedTuple):
     """One value with where it came from; `name` is the name under which it was found (a synonym's,
     maybe).
     """
 
     name: str
     value: Any
-    source: Source
+    source: ConfigSource
 
 
 class Config:
@@ -285,9 +285,9 @@ class Config:
     def is_set(self, name: str) -> bool:
         return self._set.get(name) is not None
 
-    def resolve(self, name: str) -> Resolved:
-        source = Source.STATIC_BROKER if self.is_set(name) else Source.DEFAULT
-        return Resolved(name, self[name], source)
+    def resolve(self, name: str) -> ResolvedValue:
+        source = ConfigSource.STATIC_BROKER if self.is_set(name) else ConfigSource.DEFAULT
+        return ResolvedValue(name, self[name], source)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.catalog.broker)
@@ -317,17 +317,17 @@ class TopicConfig:
     def __iter__(self) -> Iterator[str]:
         return iter(self.broker.catalog.topic)
 
-    def chain(self, name: str) -> list[Resolved]:
+    def chain(self, name: str) -> list[ResolvedValue]:
         """All that gives this setting a value, the one in force first; the default is always last."""
         row = self.broker.catalog.topic[name]
         found = []
         if name in self.overrides:
-            found.append(Resolved(name, self.overrides[name], Source.TOPIC))
+            found.append(ResolvedValue(name, self.overrides[name], ConfigSource.TOPIC))
         for synonym in row.synonyms:
             if self.broker.is_set(synonym.name):
                 value = self.broker[synonym.name]
                 if synonym.factor != 1 and value > 0:  # a negative number means "no limit" whatever its unit
                     value *= synonym.factor
-                found.append(Resolved(synonym.name, value, Source.STATIC_BROKER))
-        found.append(Resolved(row.synonyms[-1].name if row.synonyms else name, row.default, Source.DEFAULT))
+                found.append(ResolvedValue(synonym.name, value, ConfigSource.STATIC_BROKER))
+        found.append(ResolvedValue(row.synonyms[-1].name if row.synonyms else name, row.default, ConfigSource.DEFAULT))
         return found

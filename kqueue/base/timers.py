@@ -27,7 +27,7 @@ class Timer:
         return self._run is not None
 
 
-class Series:
+class PeriodicTimer:
     """Calls that are due again and again, each `interval_ms` after the one before; `cancel()` ends
     them.
     """
@@ -80,19 +80,21 @@ class Timers:
             self.on_earlier()
         return timer
 
-    def every(self, interval_ms: float, run: Callable[[], object], *, first_after_ms: float | None = None) -> Series:
+    def every(
+        self, interval_ms: float, run: Callable[[], object], *, first_after_ms: float | None = None
+    ) -> PeriodicTimer:
         """Call `run` each `interval_ms` (more than 0) from now on, the first time after
         `first_after_ms` (None: one interval).
 
-        For upkeep that loses nothing by being late: see `leap_to`. An exception in one call goes to
+        For upkeep that loses nothing by being late: see `coalesce_until`. An exception in one call goes to
         whoever runs the timers, and the next call comes all the same.
         """
         assert interval_ms > 0, "what is due again at once would leave no time for anything else"
-        return Series(
+        return PeriodicTimer(
             self, interval_ms, run, self._now_ms() + (interval_ms if first_after_ms is None else first_after_ms)
         )
 
-    def leap_to(self, target_ms: float | None, parts: int = 1) -> None:
+    def coalesce_until(self, target_ms: float | None, parts: int = 1) -> None:
         """While much time passes at once, up to `target_ms`: let two calls of a series be apart by
         a `parts`th of what is left, at least.
 

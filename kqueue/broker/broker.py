@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptData, StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import Jobs
+from kqueue.base.promise import Promise
 from kqueue.base.settings import Config
 from kqueue.base.slices import Slices
-from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timers
 from kqueue.broker import adoption
 from kqueue.broker.cleaning import Cleaning
@@ -240,8 +240,8 @@ class Broker:
             self.logs.delete(partition.topic, partition.index)
             self.cleaning.forget(partition)
 
-    def _wake(self, ticket: Ticket[object]) -> None:
-        self.waiting.wake(ticket)
+    def _wake(self, promise: Promise[object]) -> None:
+        self.waiting.wake(promise)
 
     def _every(self, setting: str, steps: Callable[[], Iterator[object]]) -> None:
         """Do upkeep of all logs in slices. What is not over when it is due again is not begun

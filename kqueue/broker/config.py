@@ -6,13 +6,13 @@ from typing import Any
 
 from kqueue.base.errors import PluginError, SettingError
 from kqueue.base.registry import Registry
-from kqueue.base.settings import ANY, GiB, Kind, MiB, Rule, Scope, Setting, at_least, between
+from kqueue.base.settings import ANY, GiB, MiB, Scope, Setting, SettingType, Validator, at_least, between
 from kqueue.groups import config as group_config
 from kqueue.log import config as log_config
 from kqueue.metadata import METADATA_STORES
 from kqueue.storage import STORAGES
 
-NOT_EMPTY = Rule("not empty", bool)
+NOT_EMPTY = Validator("not empty", bool)
 
 
 def _is_there(setting: str, registry: Registry[Any], value: str) -> bool:
@@ -34,35 +34,47 @@ def _is_metadata_store(value: str) -> bool:
 
 
 OWN_SETTINGS: tuple[Setting, ...] = (
-    Setting("node.id", Kind.INT, 1, at_least(0), Scope.BROKER, "Number of this broker in its cluster."),
+    Setting("node.id", SettingType.INT, 1, at_least(0), Scope.BROKER, "Number of this broker in its cluster."),
     Setting(
-        "broker.id", Kind.INT, None, at_least(-1), Scope.BROKER, "Older name of node.id; used where node.id is not set."
+        "broker.id",
+        SettingType.INT,
+        None,
+        at_least(-1),
+        Scope.BROKER,
+        "Older name of node.id; used where node.id is not set.",
     ),
-    Setting("broker.rack", Kind.STRING, None, ANY, Scope.BROKER, "Rack or zone of this broker, told to clients."),
+    Setting(
+        "broker.rack", SettingType.STRING, None, ANY, Scope.BROKER, "Rack or zone of this broker, told to clients."
+    ),
     Setting(
         "kqueue.storage",
-        Kind.STRING,
+        SettingType.STRING,
         "local",
-        Rule("local, memory, a plugin's name, or module:callable", _is_storage),
+        Validator("local, memory, a plugin's name, or module:callable", _is_storage),
         Scope.BROKER,
         "Where logs are kept: local files under log.dirs; memory, which a stop forgets; a plugin's; or what module:callable makes of "
         "each of log.dirs.",
     ),
     Setting(
         "kqueue.metadata",
-        Kind.STRING,
+        SettingType.STRING,
         None,
-        Rule("sqlite, memory, a plugin's name, or module:callable", _is_metadata_store),
+        Validator("sqlite, memory, a plugin's name, or module:callable", _is_metadata_store),
         Scope.BROKER,
         "Where topics are kept: sqlite, a file in the first of log.dirs; memory, which a stop forgets; a plugin's; or what module:callable "
         "opens. Where it is not set: memory beside kqueue.storage=memory, else sqlite.",
     ),
     Setting(
-        "log.dir", Kind.LIST, ["kqueue-data"], NOT_EMPTY, Scope.BROKER, "Data folder; used where log.dirs is not set."
+        "log.dir",
+        SettingType.LIST,
+        ["kqueue-data"],
+        NOT_EMPTY,
+        Scope.BROKER,
+        "Data folder; used where log.dirs is not set.",
     ),
     Setting(
         "log.dirs",
-        Kind.LIST,
+        SettingType.LIST,
         None,
         NOT_EMPTY,
         Scope.BROKER,
@@ -70,7 +82,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "num.partitions",
-        Kind.INT,
+        SettingType.INT,
         1,
         at_least(1),
         Scope.BROKER,
@@ -78,7 +90,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "default.replication.factor",
-        Kind.INT,
+        SettingType.INT,
         1,
         between(1, 1),
         Scope.BROKER,
@@ -86,16 +98,16 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "auto.create.topics.enable",
-        Kind.BOOLEAN,
+        SettingType.BOOLEAN,
         True,
         ANY,
         Scope.BROKER,
         "Create a topic when a client first asks for its metadata.",
     ),
-    Setting("delete.topic.enable", Kind.BOOLEAN, True, ANY, Scope.BROKER, "Allow topics to be deleted."),
+    Setting("delete.topic.enable", SettingType.BOOLEAN, True, ANY, Scope.BROKER, "Allow topics to be deleted."),
     Setting(
         "kqueue.max.partitions",
-        Kind.INT,
+        SettingType.INT,
         100_000,
         at_least(1),
         Scope.BROKER,
@@ -103,7 +115,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.max.decompressed.bytes",
-        Kind.INT,
+        SettingType.INT,
         32 * MiB,
         at_least(1024),
         Scope.BROKER,
@@ -111,7 +123,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "fetch.max.bytes",
-        Kind.INT,
+        SettingType.INT,
         55 * MiB,
         between(1024, 2 * GiB - 1),
         Scope.BROKER,
@@ -119,7 +131,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "max.incremental.fetch.session.cache.slots",
-        Kind.INT,
+        SettingType.INT,
         1000,
         at_least(0),
         Scope.BROKER,
@@ -127,7 +139,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "log.flush.offset.checkpoint.interval.ms",
-        Kind.INT,
+        SettingType.INT,
         60_000,
         at_least(1),
         Scope.BROKER,
@@ -135,7 +147,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "replica.high.watermark.checkpoint.interval.ms",
-        Kind.LONG,
+        SettingType.LONG,
         5_000,
         at_least(1),
         Scope.BROKER,

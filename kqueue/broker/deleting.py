@@ -18,7 +18,7 @@ from kqueue.base.errors import (
     StorageFailed,
     UnknownTopicOrPartition,
 )
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import Topic
 from kqueue.broker.waiting import Waiting
@@ -43,11 +43,11 @@ class RecordDeletion:
         self._waiting = waiting
         self._drop_below_start = drop_below_start
 
-    def delete_before(self, topic: Topic, index: int, offset: int) -> Ticket[int]:
-        """Let the partition's log begin at `offset` (-1: the log end); the ticket gives where it
+    def delete_before(self, topic: Topic, index: int, offset: int) -> Promise[int]:
+        """Let the partition's log begin at `offset` (-1: the log end); the promise gives where it
         begins, `offset` or later.
 
-        Durability: when the ticket is done, which is also when the first client may see it. Crash
+        Durability: when the promise is done, which is also when the first client may see it. Crash
         before: done or not done. Raises: UnknownTopicOrPartition, InvalidTopic: the broker's own.
         PolicyViolation: the topic is compacted, and nothing else. OffsetOutOfRange: negative, or
         above the log end. StorageFailed. Source: Kafka Partition.deleteRecordsOnLeader.
@@ -67,22 +67,22 @@ class RecordDeletion:
         before = end if offset == TO_HIGH_WATERMARK else offset
         if not 0 <= before <= end:
             raise OffsetOutOfRange(f"{topic.name}-{index}: expected an offset of 0 to {end}, found {offset}")
-        ticket: Ticket[int] = Ticket()
+        promise: Promise[int] = Promise()
         if before <= log.start_offset:
-            ticket.resolve(log.start_offset)
+            promise.resolve(log.start_offset)
         else:
-            partition.after_flush(before, lambda: self._save(topic, partition, log, before, ticket))
-        return ticket
+            partition.after_flush(before, lambda: self._save(topic, partition, log, before, promise))
+        return promise
 
-    def _save(self, topic: Topic, partition: Partition, log: Log, before: int, ticket: Ticket[int]) -> None:
+    def _save(self, topic: Topic, partition: Partition, log: Log, before: int, promise: Promise[int]) -> None:
         def saved(error: BaseException | None) -> None:
             failure = _failure(partition, log, error)
             if failure is not None:
-                ticket.fail(failure)
+                promise.fail(failure)
             else:
                 self._begin_there(topic, partition, log, before)
-                ticket.resolve(log.start_offset)
-            self._waiting.wake(ticket)
+                promise.resolve(log.start_offset)
+            self._waiting.wake(promise)
 
         if log.state is not LogState.OFFLINE and before <= log.readable_end:
             log.announce_start(before)

@@ -105,11 +105,11 @@ class OffsetsTopicLog:
 
     def _make_topic(self) -> None:
         try:
-            ticket = self._topics.create_on_demand(OFFSETS_TOPIC)
+            promise = self._topics.create_on_demand(OFFSETS_TOPIC)
         except KqueueError as error:
             self._drain(error)
             return
-        self._when(lambda: ticket.done, lambda: ticket.error, (ticket,), self._drain)
+        self._when(lambda: promise.done, lambda: promise.error, (promise,), self._drain)
 
     def _drain(self, error: KqueueError | None) -> None:
         queue, self._queue = self._queue, []

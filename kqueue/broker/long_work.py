@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError, RequestTimedOut
 from kqueue.base.jobs import IoJob, Jobs
+from kqueue.base.promise import Promise
 from kqueue.base.steps import Steps
-from kqueue.base.tickets import Ticket
 from kqueue.broker.waiting import Waiting
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ logger = logging.getLogger("kqueue.broker")
 
 class _Run(NamedTuple):
     steps: Steps[Any]
-    ticket: Ticket[Any]
+    promise: Promise[Any]
     then: Callable[[], None]
 
 
@@ -49,11 +49,11 @@ class LongWork:
             )
         self.held_bytes += size
 
-    def start(self, steps: Steps[T], ticket: Ticket[T], then: Callable[[], None]) -> None:
-        """Do the work, beginning in a later turn; at its end the ticket is settled and woken, and
+    def start(self, steps: Steps[T], promise: Promise[T], then: Callable[[], None]) -> None:
+        """Do the work, beginning in a later turn; at its end the promise is settled and woken, and
         `then` called.
         """
-        self._waiting.run_in_later_turn(partial(self._go_on, _Run(steps, ticket, then), None, None))
+        self._waiting.run_in_later_turn(partial(self._go_on, _Run(steps, promise, then), None, None))
 
     def _go_on(self, run: _Run, found: Any, error: BaseException | None) -> None:
         end_ms = self._clock.monotonic_ms() + SLICE_MS
@@ -62,11 +62,11 @@ class LongWork:
             while todo is None and self._clock.monotonic_ms() < end_ms:
                 todo = run.steps.send(None)
         except StopIteration as done:
-            run.ticket.resolve(done.value)
+            run.promise.resolve(done.value)
         except Exception as failed:
             if not isinstance(failed, KqueueError):
                 logger.exception("work on records failed")
-            run.ticket.fail(failed if isinstance(failed, KqueueError) else KqueueError(repr(failed)))
+            run.promise.fail(failed if isinstance(failed, KqueueError) else KqueueError(repr(failed)))
         else:
             go_on = partial(self._go_on, run)
             if todo is None:
@@ -74,7 +74,7 @@ class LongWork:
             else:
                 self._jobs.submit(IoJob("records of a batch", todo, go_on, QUEUE))
             return
-        self._waiting.wake(run.ticket)
+        self._waiting.wake(run.promise)
         run.then()
 
 
@@ -88,22 +88,22 @@ class InOrder:
     def __init__(self, work: LongWork, on_empty: Callable[[], None]) -> None:
         self._work = work
         self._on_empty = on_empty
-        self._todo: deque[tuple[Steps[Any], Ticket[Any], int]] = deque()
+        self._todo: deque[tuple[Steps[Any], Promise[Any], int]] = deque()
 
-    def add(self, steps: Steps[T], size: int = 0) -> Ticket[T]:
-        """Do the work after all that was added before; the ticket is settled and woken at its end.
+    def add(self, steps: Steps[T], size: int = 0) -> Promise[T]:
+        """Do the work after all that was added before; the promise is settled and woken at its end.
 
         Args: size: bytes that were reserved for it, and are given back then.
         """
-        ticket: Ticket[T] = Ticket()
-        self._todo.append((steps, ticket, size))
+        promise: Promise[T] = Promise()
+        self._todo.append((steps, promise, size))
         if len(self._todo) == 1:
             self._begin()
-        return ticket
+        return promise
 
     def _begin(self) -> None:
-        steps, ticket, _ = self._todo[0]
-        self._work.start(steps, ticket, self._ended)
+        steps, promise, _ = self._todo[0]
+        self._work.start(steps, promise, self._ended)
 
     def _ended(self) -> None:
         self._work.held_bytes -= self._todo.popleft()[2]

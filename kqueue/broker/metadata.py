@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from kqueue.base.errors import DiskFull, KqueueError, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.waiting import Waiting
 from kqueue.metadata.store import MetadataStore
 
@@ -87,13 +87,13 @@ class Metadata:
                 raise
             return self._store.commit(guards, values, deletes)
 
-    def resolve(self, ticket: Ticket[T], value: T) -> None:
-        ticket.resolve(value)
-        self._waiting.wake(ticket)
+    def resolve(self, promise: Promise[T], value: T) -> None:
+        promise.resolve(value)
+        self._waiting.wake(promise)
 
-    def fail(self, ticket: Ticket[T], error: KqueueError) -> None:
-        ticket.fail(error)
-        self._waiting.wake(ticket)
+    def fail(self, promise: Promise[T], error: KqueueError) -> None:
+        promise.fail(error)
+        self._waiting.wake(promise)
 
     def _apply(self, values: Mapping[str, bytes], deletes: list[str], versions: Mapping[str, int]) -> None:
         self._values.update(values)

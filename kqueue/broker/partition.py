@@ -21,8 +21,8 @@ from kqueue.base.errors import (
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
+from kqueue.base.promise import Promise
 from kqueue.base.steps import Steps
-from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timer
 from kqueue.broker.long_work import InOrder, LongWork
 from kqueue.log.log import AppendResult, Log, ReadResult
@@ -191,8 +191,8 @@ class Partition:
                 self._flush_by_policy(log)
         return appended
 
-    def append_later(self, steps: Steps[AppendResult], size: int) -> Ticket[AppendResult]:
-        """Have an append made by `steps`, after all others that were put off; the ticket is settled
+    def append_later(self, steps: Steps[AppendResult], size: int) -> Promise[AppendResult]:
+        """Have an append made by `steps`, after all others that were put off; the promise is settled
         and woken at its end.
 
         Args: size: bytes that `steps` holds. Raises RequestTimedOut: too many are held already.

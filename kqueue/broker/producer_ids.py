@@ -10,7 +10,7 @@ import json
 from collections import deque
 
 from kqueue.base.errors import KqueueError
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.broker.metadata import Metadata
 
 KEY = "/producer_ids"
@@ -23,20 +23,20 @@ class ProducerIds:
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
         self._next = self._end = 0
-        self._asking: deque[Ticket[int]] = deque()
+        self._asking: deque[Promise[int]] = deque()
 
-    def allocate(self) -> Ticket[int]:
-        """A new id; the ticket is done at once while a block lasts. Fails with StorageFailed when a
+    def allocate(self) -> Promise[int]:
+        """A new id; the promise is done at once while a block lasts. Fails with StorageFailed when a
         block can't be stored.
         """
-        ticket: Ticket[int] = Ticket()
+        promise: Promise[int] = Promise()
         if self._next < self._end and not self._asking:
-            ticket.resolve(self._take())
-            return ticket
-        self._asking.append(ticket)
+            promise.resolve(self._take())
+            return promise
+        self._asking.append(promise)
         if len(self._asking) == 1:
             self._reserve()
-        return ticket
+        return promise
 
     def _take(self) -> int:
         self._next += 1
@@ -56,10 +56,10 @@ class ProducerIds:
 
     def _serve(self, error: KqueueError | None) -> None:
         while self._asking and (error is not None or self._next < self._end):
-            ticket = self._asking.popleft()
+            promise = self._asking.popleft()
             if error is not None:
-                self._metadata.fail(ticket, error)
+                self._metadata.fail(promise, error)
             else:
-                self._metadata.resolve(ticket, self._take())
+                self._metadata.resolve(promise, self._take())
         if self._asking:
             self._reserve()

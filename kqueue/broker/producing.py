@@ -9,9 +9,9 @@ from itertools import islice
 from weakref import WeakKeyDictionary
 
 from kqueue.base.errors import CorruptBatch, DecompressedTooLarge, InvalidRecord, TransactionsNotServed
+from kqueue.base.promise import Promise
 from kqueue.base.settings import TopicConfig
 from kqueue.base.steps import Steps, run_steps
-from kqueue.base.tickets import Ticket
 from kqueue.broker.partition import Partition
 from kqueue.log.log import AppendResult
 from kqueue.records.any_format import up_convert_steps
@@ -66,12 +66,12 @@ class Intake:
 
     def append(
         self, partition: Partition, records: memoryview | None, *, now_ms: int, produce_version: int
-    ) -> AppendResult | Ticket[AppendResult]:
+    ) -> AppendResult | Promise[AppendResult]:
         """Append what one Produce request brought for one partition; offsets are written into
         `records`.
 
         Returns: for a message set of several batches, the first's base offset with the last's end.
-        A ticket where the records take long to be read, or such records are before them: they are
+        A promise where the records take long to be read, or such records are before them: they are
         copied, and appended in later turns of the event loop. Raises: RequestTimedOut: too much is
         waiting so already. What `validate_header`, `validate_records`, `up_convert` and
         `Partition.append` raise. Nothing was appended if a check failed.
@@ -109,7 +109,7 @@ class Intake:
 
     def _append_later(
         self, partition: Partition, records: memoryview, now_ms: int, produce_version: int
-    ) -> Ticket[AppendResult]:
+    ) -> Promise[AppendResult]:
         # the buffer is another request's once this one was handled
         copy = memoryview(bytearray(records))
         return partition.append_later(self._steps(partition, copy, now_ms, produce_version), len(copy))

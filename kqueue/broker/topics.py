@@ -25,8 +25,8 @@ from kqueue.base.errors import (
     UnknownTopicOrPartition,
 )
 from kqueue.base.names import INTERNAL_TOPICS, check_topic, collision_key, parse_uuid, random_uuid, uuid_text
+from kqueue.base.promise import Promise
 from kqueue.base.settings import Config, TopicConfig, format_value
-from kqueue.base.tickets import Ticket
 from kqueue.broker import deleted_topics
 from kqueue.broker.metadata import Metadata
 from kqueue.broker.partition import Host, Partition
@@ -86,7 +86,7 @@ class Topic:
 
 
 class Topics:
-    """All topics of one broker. Changes are tickets: done once the store has them; then they are
+    """All topics of one broker. Changes are promises: done once the store has them; then they are
     served at once.
     """
 
@@ -112,7 +112,7 @@ class Topics:
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._collisions: dict[str, str] = {}
-        self._creating: dict[str, Ticket[Topic]] = {}
+        self._creating: dict[str, Promise[Topic]] = {}
         self._growing = 0
         self._partition_count = 0
 
@@ -195,15 +195,15 @@ class Topics:
             return len(new.assignments)
         return int(self._config["num.partitions"]) if new.partitions == NO_COUNT else new.partitions
 
-    def create(self, new: NewTopic, *, internal: bool = False) -> Ticket[Topic]:
-        """Create a topic. Raises as `check_new`; the ticket fails with StorageFailed or Conflict.
+    def create(self, new: NewTopic, *, internal: bool = False) -> Promise[Topic]:
+        """Create a topic. Raises as `check_new`; the promise fails with StorageFailed or Conflict.
 
-        Durability: on disk when the ticket is done.
+        Durability: on disk when the promise is done.
         """
         topic = Topic(new.name, random_uuid(self._rng), self.check_new(new, internal=internal))
         self._grow(topic, self.count_of(new))
-        ticket: Ticket[Topic] = Ticket()
-        self._creating[topic.name] = ticket
+        promise: Promise[Topic] = Promise()
+        self._creating[topic.name] = promise
         self._collisions[collision_key(topic.name)] = topic.name
         self._partition_count += len(topic.partitions)
 
@@ -212,16 +212,16 @@ class Topics:
             self._partition_count -= len(topic.partitions)
             if error is not None:
                 del self._collisions[collision_key(topic.name)]
-                self._metadata.fail(ticket, error)
+                self._metadata.fail(promise, error)
                 return
             self._add(topic)
             self._made(topic, topic.partitions)
-            self._metadata.resolve(ticket, topic)
+            self._metadata.resolve(promise, topic)
 
         self._metadata.commit(f"create topic {topic.name}", {PREFIX + topic.name: topic.record()}, done)
-        return ticket
+        return promise
 
-    def create_on_demand(self, name: str) -> Ticket[Topic]:
+    def create_on_demand(self, name: str) -> Promise[Topic]:
         """Create the topic that a client (or the broker itself) needs now, or join a creation under
         way. Raises as `check_new`.
         """
@@ -232,11 +232,11 @@ class Topics:
             return self.create(self._offsets_topic(), internal=True)
         return self.create(NewTopic(name))
 
-    def delete(self, name: str) -> Ticket[None]:
+    def delete(self, name: str) -> Promise[None]:
         """Delete a topic; its files go in the background. Raises UnknownTopicOrPartition,
         InvalidTopic, TopicDeletionDisabled.
 
-        Crash: once the ticket is done the topic is gone; files that are left are removed at the
+        Crash: once the promise is done the topic is gone; files that are left are removed at the
         next start.
         """
         topic = self.get(name)
@@ -244,19 +244,19 @@ class Topics:
             raise InvalidTopic(f"topic {name} is the broker's own and can't be deleted")
         if not self._config["delete.topic.enable"]:
             raise TopicDeletionDisabled("delete.topic.enable is false")
-        ticket: Ticket[None] = Ticket()
+        promise: Promise[None] = Promise()
 
         def done(error: KqueueError | None) -> None:
             if error is not None:
-                self._metadata.fail(ticket, error)
+                self._metadata.fail(promise, error)
                 return
             self._remove(topic)
             self._gone(topic)
-            self._metadata.resolve(ticket, None)
+            self._metadata.resolve(promise, None)
 
         note = {deleted_topics.key_of(topic.id): name.encode()}
         self._metadata.commit(f"delete topic {name}", {PREFIX + name: None, **note}, done)
-        return ticket
+        return promise
 
     def clear(self) -> list[Topic]:
         """Forget all topics, the broker's own too, and return them; their logs are the caller's to
@@ -293,7 +293,7 @@ class Topics:
 
     def add_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
-    ) -> Ticket[Topic]:
+    ) -> Promise[Topic]:
         """Raise a topic's number of partitions to `count`. Raises as `check_growth`. Durability: as
         `create`.
         """
@@ -302,22 +302,22 @@ class Topics:
         have = len(topic.partitions)
         grown = Topic(name, topic.id, topic.config)
         self._grow(grown, count)
-        ticket: Ticket[Topic] = Ticket()
+        promise: Promise[Topic] = Promise()
         self._growing += count - have
 
         def done(error: KqueueError | None) -> None:
             self._growing -= count - have
             if error is not None:
-                self._metadata.fail(ticket, error)
+                self._metadata.fail(promise, error)
                 return
             added = grown.partitions[have:]
             topic.partitions.extend(added)
             self._partition_count += len(added)
             self._made(topic, added)
-            self._metadata.resolve(ticket, topic)
+            self._metadata.resolve(promise, topic)
 
         self._metadata.commit(f"add partitions to topic {name}", {PREFIX + name: grown.record()}, done)
-        return ticket
+        return promise
 
     def _offsets_topic(self) -> NewTopic:
         configs = {

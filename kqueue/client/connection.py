@@ -14,8 +14,9 @@ from typing import Any
 
 import kqueue
 from kqueue.base.addresses import Address
-from kqueue.base.errors import BadAnswer, BrokerUnreachable, ConnectionLost, IncompatibleBroker, MalformedMessage
+from kqueue.base.errors import MalformedMessage
 from kqueue.client.deadline import Deadline
+from kqueue.client.errors import BadAnswer, BrokerUnreachable, ConnectionLost, IncompatibleBroker
 from kqueue.client.options import ClientOptions
 from kqueue.client.retry_policy import response_error
 from kqueue.schema import Chunk, join, reader, writer

@@ -6,7 +6,14 @@ from __future__ import annotations
 
 import enum
 
-from kqueue.base.errors import BadAnswer, BrokerRefused, BrokerUnreachable, ClientError, ConnectionLost, FetchOutOfRange
+from kqueue.client.errors import (
+    BadAnswer,
+    BrokerRefused,
+    BrokerUnreachable,
+    ClientError,
+    ConnectionLost,
+    FetchOutOfRange,
+)
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.wire.error_codes import ErrorCode
 

@@ -14,12 +14,12 @@ from functools import partial
 from typing import TypeVar
 
 from kqueue.base.addresses import Address
-from kqueue.base.errors import BadAnswer, BrokerRefused, ClientError, ConnectionLost, DeadlinePassed, FetchOutOfRange
 from kqueue.client.calls.contract import LeaderCall, NodeCall
 from kqueue.client.calls.find_coordinator import FindCoordinator
 from kqueue.client.calls.metadata import GetMetadata
 from kqueue.client.connection import Connection, ConnectionPool
 from kqueue.client.deadline import Deadline
+from kqueue.client.errors import BadAnswer, BrokerRefused, ClientError, ConnectionLost, DeadlinePassed, FetchOutOfRange
 from kqueue.client.metadata import ClusterMetadata, MetadataCache
 from kqueue.client.options import ClientOptions
 from kqueue.client.retry_policy import RetryAction, bad_answer, response_error, retry_action

@@ -11,11 +11,11 @@ from kqueue.base.settings import (
     INT_MAX,
     LONG_MAX,
     Catalog,
-    Kind,
     MiB,
-    Rule,
     Scope,
     Setting,
+    SettingType,
+    Validator,
     at_least,
     between,
     one_of,
@@ -23,38 +23,38 @@ from kqueue.base.settings import (
 from kqueue.broker import config as broker_config
 from kqueue.config import plugins
 
-BUFFER_SIZE = Rule("-1 (the system chooses), or at least 1024", lambda value: value == -1 or value >= 1024)
+BUFFER_SIZE = Validator("-1 (the system chooses), or at least 1024", lambda value: value == -1 or value >= 1024)
 
 OWN_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "listeners",
-        Kind.LIST,
+        SettingType.LIST,
         ["PLAINTEXT://127.0.0.1:9092"],
-        Rule("NAME://host:port, comma separated", bool),
+        Validator("NAME://host:port, comma separated", bool),
         Scope.BROKER,
         "Where clients may connect. Port 0 takes a free port; an empty host or 0.0.0.0 takes every interface. "
         "Loopback alone by default, because anyone who can connect can read, write and delete.",
     ),
     Setting(
         "advertised.listeners",
-        Kind.LIST,
+        SettingType.LIST,
         None,
-        Rule("NAME://host:port, comma separated", bool),
+        Validator("NAME://host:port, comma separated", bool),
         Scope.BROKER,
         "Addresses that clients are told to connect to, by listener name; a listener that is not named here tells its own. "
         "Port 0 means the real port.",
     ),
     Setting(
         "listener.security.protocol.map",
-        Kind.LIST,
+        SettingType.LIST,
         ["PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"],
-        Rule("NAME:PROTOCOL, comma separated", bool),
+        Validator("NAME:PROTOCOL, comma separated", bool),
         Scope.BROKER,
         "Security protocol of each listener name; PLAINTEXT is the only one there is yet.",
     ),
     Setting(
         "socket.request.max.bytes",
-        Kind.INT,
+        SettingType.INT,
         100 * MiB,
         at_least(1024),
         Scope.BROKER,
@@ -62,7 +62,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.request.max.bytes",
-        Kind.INT,
+        SettingType.INT,
         16 * MiB,
         at_least(1024),
         Scope.BROKER,
@@ -70,7 +70,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.request.max.items",
-        Kind.INT,
+        SettingType.INT,
         200_000,
         at_least(1000),
         Scope.BROKER,
@@ -80,7 +80,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "socket.send.buffer.bytes",
-        Kind.INT,
+        SettingType.INT,
         -1,
         BUFFER_SIZE,
         Scope.BROKER,
@@ -88,7 +88,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "socket.receive.buffer.bytes",
-        Kind.INT,
+        SettingType.INT,
         -1,
         BUFFER_SIZE,
         Scope.BROKER,
@@ -96,7 +96,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "socket.listen.backlog.size",
-        Kind.INT,
+        SettingType.INT,
         1024,
         at_least(1),
         Scope.BROKER,
@@ -104,7 +104,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "max.connections",
-        Kind.INT,
+        SettingType.INT,
         10_000,
         at_least(0),
         Scope.BROKER,
@@ -112,7 +112,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "max.connections.per.ip",
-        Kind.INT,
+        SettingType.INT,
         INT_MAX,
         at_least(0),
         Scope.BROKER,
@@ -120,7 +120,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "max.connections.per.ip.overrides",
-        Kind.LIST,
+        SettingType.LIST,
         [],
         ANY,
         Scope.BROKER,
@@ -128,7 +128,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "max.connection.creation.rate",
-        Kind.INT,
+        SettingType.INT,
         INT_MAX,
         at_least(1),
         Scope.BROKER,
@@ -136,15 +136,15 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "connections.max.idle.ms",
-        Kind.LONG,
+        SettingType.LONG,
         600_000,
-        Rule("-1 (never), or at least 1", lambda value: value == -1 or value >= 1),
+        Validator("-1 (never), or at least 1", lambda value: value == -1 or value >= 1),
         Scope.BROKER,
         "Close a connection that sent nothing for so long and waits for no answer; -1 never does.",
     ),
     Setting(
         "queued.max.requests",
-        Kind.INT,
+        SettingType.INT,
         500,
         at_least(1),
         Scope.BROKER,
@@ -153,7 +153,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.max.waiting.requests",
-        Kind.INT,
+        SettingType.INT,
         100_000,
         at_least(1),
         Scope.BROKER,
@@ -161,9 +161,9 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "queued.max.request.bytes",
-        Kind.LONG,
+        SettingType.LONG,
         256 * MiB,
-        Rule(f"-1 (no limit), or from 1 to {LONG_MAX}", lambda value: value == -1 or value >= 1),
+        Validator(f"-1 (no limit), or from 1 to {LONG_MAX}", lambda value: value == -1 or value >= 1),
         Scope.BROKER,
         "Memory for requests that are arriving or wait, all connections together; beyond it connections are not read from until others are "
         "done, and the slowest are closed (kqueue.slow.holder.timeout.ms). One request is always let through, whatever its size. "
@@ -171,9 +171,9 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.queued.max.response.bytes.total",
-        Kind.LONG,
+        SettingType.LONG,
         256 * MiB,
-        Rule(f"-1 (no limit), or from 1 to {LONG_MAX}", lambda value: value == -1 or value >= 1),
+        Validator(f"-1 (no limit), or from 1 to {LONG_MAX}", lambda value: value == -1 or value >= 1),
         Scope.BROKER,
         "Memory for answers that clients have not taken, all connections together; a connection that is owed a quarter of what is left "
         "begins no request, and when three quarters are used the slowest are closed (kqueue.slow.holder.timeout.ms). "
@@ -181,7 +181,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.slow.holder.timeout.ms",
-        Kind.LONG,
+        SettingType.LONG,
         10_000,
         at_least(1),
         Scope.BROKER,
@@ -190,7 +190,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.queued.max.response.bytes",
-        Kind.LONG,
+        SettingType.LONG,
         64 * MiB,
         at_least(1),
         Scope.BROKER,
@@ -199,7 +199,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.slow.reader.timeout.ms",
-        Kind.LONG,
+        SettingType.LONG,
         30_000,
         at_least(1),
         Scope.BROKER,
@@ -207,7 +207,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.slow.sender.timeout.ms",
-        Kind.LONG,
+        SettingType.LONG,
         30_000,
         at_least(1),
         Scope.BROKER,
@@ -215,7 +215,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.stop.timeout.ms",
-        Kind.LONG,
+        SettingType.LONG,
         10_000,
         at_least(0),
         Scope.BROKER,
@@ -223,7 +223,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.as.version",
-        Kind.STRING,
+        SettingType.STRING,
         None,
         one_of(*personas.VERSIONS),
         Scope.BROKER,
@@ -231,7 +231,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.watchdog.ms",
-        Kind.INT,
+        SettingType.INT,
         1000,
         at_least(0),
         Scope.BROKER,
@@ -239,7 +239,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "background.threads",
-        Kind.INT,
+        SettingType.INT,
         10,
         between(1, 1000),
         Scope.BROKER,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from kqueue.base.errors import PluginError, SettingError
-from kqueue.base.registry import BUILT_IN, Registry, Source, import_object, name_of
-from kqueue.base.settings import ANY, Config, Kind, Scope, Setting
+from kqueue.base.registry import BUILT_IN, PluginSource, Registry, import_object, name_of
+from kqueue.base.settings import ANY, Config, Scope, Setting, SettingType
 from kqueue.log.policies import POLICIES, CleanupPolicy
 from kqueue.metadata import METADATA_STORES, MetadataStore
 from kqueue.records.codecs import CODECS, Codec
@@ -49,7 +49,7 @@ CONTRACTS: tuple[Contract, ...] = (
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         "kqueue.codecs",
-        Kind.LIST,
+        SettingType.LIST,
         [],
         ANY,
         Scope.BROKER,
@@ -57,7 +57,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.partitioners",
-        Kind.LIST,
+        SettingType.LIST,
         [],
         ANY,
         Scope.BROKER,
@@ -65,7 +65,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         POLICIES_SETTING,
-        Kind.LIST,
+        SettingType.LIST,
         [],
         ANY,
         Scope.BROKER,
@@ -87,7 +87,7 @@ class PluginObjects:
     metadata: Callable[[str], MetadataStore] | None = None
 
 
-def sources() -> list[Source]:
+def sources() -> list[PluginSource]:
     """Where the plugins of all contracts are written, those that were met so far."""
     return [source for contract in CONTRACTS if contract.registry is not None for source in contract.registry.sources()]
 

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from kqueue.app import Server
-from kqueue.base.clock import PushedClock
+from kqueue.base.clock import OffsetClock
 from kqueue.base.settings import Config, format_value
 from kqueue.broker.snapshots import Snapshot
 from kqueue.broker.topics import NewTopic
@@ -87,7 +87,7 @@ class Broker(InspectionMixin):
         self._snapshot = None if snapshot is None else Snapshot(snapshot)
         self._memory: tuple[MemoryStorage, MemoryStore] | None = None
         self._lock = threading.RLock()
-        self._time = PushedClock()
+        self._time = OffsetClock()
         self.clock = BrokerClock(self._time, self._push)
         self.requests = RequestLog(self._time, lambda: self._server.broker if hasattr(self, "_server") else None)
         """What clients sent: ``broker.requests(api="Produce", topic="orders")``."""

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kqueue.base.settings import INT_MAX, Config, Kind, MiB, Rule, Scope, Setting, at_least
+from kqueue.base.settings import INT_MAX, Config, MiB, Scope, Setting, SettingType, Validator, at_least
 
 SHORT_MAX = 2**15 - 1
-_REPLICATION = Rule(
+_REPLICATION = Validator(
     f"-1 (as many as there are), or from 1 to {SHORT_MAX}", lambda value: value == -1 or 1 <= value <= SHORT_MAX
 )
 
 
-def _row(name: str, kind: Kind, default: int, valid: Rule, doc: str) -> Setting:
+def _row(name: str, kind: SettingType, default: int, valid: Validator, doc: str) -> Setting:
     return Setting(name, kind, default, valid, Scope.BROKER, doc)
 
 
 SETTINGS: tuple[Setting, ...] = (
     _row(
         "group.initial.rebalance.delay.ms",
-        Kind.INT,
+        SettingType.INT,
         0,
         at_least(0),
         "How long an empty group waits for more members before its first assignment; each new member extends the wait once more by as "
@@ -27,71 +27,71 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "group.min.session.timeout.ms",
-        Kind.INT,
+        SettingType.INT,
         6000,
         at_least(1),
         "The shortest session timeout that a member may ask for.",
     ),
     _row(
         "group.max.session.timeout.ms",
-        Kind.INT,
+        SettingType.INT,
         1_800_000,
         at_least(1),
         "The longest session timeout that a member may ask for.",
     ),
-    _row("group.max.size", Kind.INT, INT_MAX, at_least(1), "How many members a group may have."),
+    _row("group.max.size", SettingType.INT, INT_MAX, at_least(1), "How many members a group may have."),
     _row(
         "kqueue.max.groups",
-        Kind.INT,
+        SettingType.INT,
         50_000,
         at_least(1),
         "How many groups there may be, those that only have offsets included.",
     ),
     _row(
         "kqueue.max.group.bytes",
-        Kind.INT,
+        SettingType.INT,
         8 * MiB,
         at_least(1),
         "Bytes of what the members of one group say of themselves (subscriptions, names); a member that would pass it is refused.",
     ),
     _row(
         "kqueue.max.groups.bytes",
-        Kind.LONG,
+        SettingType.LONG,
         128 * MiB,
         at_least(1),
         "Bytes of what the members of all groups say of themselves (subscriptions, names); a member that would pass it is refused.",
     ),
     _row(
         "kqueue.max.pending.members",
-        Kind.INT,
+        SettingType.INT,
         10_000,
         at_least(1),
         "How many member ids may be handed out and not joined with yet; beyond that the oldest is taken back, and its member asks again.",
     ),
     _row(
         "kqueue.max.offsets.bytes",
-        Kind.LONG,
+        SettingType.LONG,
         256 * MiB,
         at_least(1),
         "Memory of all committed offsets (200 bytes each, and their metadata); what would make it more than that is refused.",
     ),
     _row(
         "offset.metadata.max.bytes",
-        Kind.INT,
+        SettingType.INT,
         4096,
         at_least(0),
         "The longest metadata text that may be committed with an offset.",
     ),
     _row(
         "offsets.commit.timeout.ms",
-        Kind.INT,
+        SettingType.INT,
         5000,
         at_least(1),
         "How long a commit waits to become durable before it is refused.",
     ),
     _row(
         "offsets.retention.minutes",
-        Kind.INT,
+        SettingType.INT,
         10080,
         at_least(1),
         "How long offsets outlive the last member of their group; for a consumer without group management, and for topics that a "
@@ -99,28 +99,28 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "offsets.retention.check.interval.ms",
-        Kind.LONG,
+        SettingType.LONG,
         600_000,
         at_least(1),
         "How often expired offsets are looked for.",
     ),
     _row(
         "offsets.topic.num.partitions",
-        Kind.INT,
+        SettingType.INT,
         50,
         at_least(1),
         "Partitions of __consumer_offsets; must not change once it exists.",
     ),
     _row(
         "offsets.topic.replication.factor",
-        Kind.SHORT,
+        SettingType.SHORT,
         3,
         _REPLICATION,
         "Replicas of __consumer_offsets, as far as brokers are there.",
     ),
     _row(
         "offsets.topic.segment.bytes",
-        Kind.INT,
+        SettingType.INT,
         100 * MiB,
         at_least(1),
         "Segment size of __consumer_offsets: small, so that compaction gets at it.",

@@ -31,28 +31,28 @@ from kqueue.base.errors import (
     UnknownMember,
 )
 from kqueue.base.names import UUID_ZERO
+from kqueue.base.promise import Promise
 from kqueue.base.settings import LONG_MAX, Config
 from kqueue.base.slices import Slices
-from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timers
 from kqueue.groups import records
+from kqueue.groups.classic_group import ClassicGroup
+from kqueue.groups.classic_member import JoinRequest, JoinResult, LeavingMember, SyncResult
+from kqueue.groups.classic_state import ClassicGroupState, GroupEvent
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.contract import Done, GroupLog, GroupRecords, Wake, answer_to
-from kqueue.groups.group import Group
+from kqueue.groups.group_log import Done, GroupLog, GroupRecords, Wake, coordinator_error
 from kqueue.groups.limits import OFFSET_BYTES, GroupLimits, offsets_bytes
-from kqueue.groups.member import Joined, Joining, Leaving, Synced
-from kqueue.groups.membership import Membership
-from kqueue.groups.offsets import OffsetStore, TopicPartition
-from kqueue.groups.rebalance import Rebalance, check_generation
+from kqueue.groups.membership_manager import MembershipManager
+from kqueue.groups.offset_store import OffsetStore, TopicPartition
+from kqueue.groups.rebalancer import Rebalancer, check_generation
 from kqueue.groups.records import CommittedOffset
 from kqueue.groups.schemas import GroupMetadataKey, GroupMetadataValue
-from kqueue.groups.states import Event, State
 
 GROUP_TYPE = "classic"
 """What our groups are called where clients tell several types apart."""
 
 
-class Commit(NamedTuple):
+class OffsetToCommit(NamedTuple):
     """One offset to commit; `committed_ms` (wall clock) is None for now, `leader_epoch` -1 and
     `topic_id` zero where unknown.
     """
@@ -66,7 +66,7 @@ class Commit(NamedTuple):
     committed_ms: int | None = None
 
 
-class DescribedMember(NamedTuple):
+class MemberDescription(NamedTuple):
     """A member; `metadata` is empty while the group is not stable, `assignment` is the one that it
     was given last.
     """
@@ -79,29 +79,29 @@ class DescribedMember(NamedTuple):
     assignment: bytes
 
 
-class Described(NamedTuple):
+class GroupDescription(NamedTuple):
     """A group; the protocol is empty while it is not stable."""
 
-    state: State
+    state: ClassicGroupState
     protocol_type: str
     protocol_name: str
-    members: list[DescribedMember]
+    members: list[MemberDescription]
 
 
-class Listed(NamedTuple):
+class GroupListing(NamedTuple):
     """A group in the list of all."""
 
     group_id: str
     protocol_type: str
-    state: State
+    state: ClassicGroupState
 
 
 class GroupCoordinator:
     """All groups of one broker.
 
-    Methods return a value, raise a RequestRefused, or return a ticket that is settled later;
-    `wake(ticket)` is called as it is. Durability: what a ticket says is in the log (as
-    `GroupLog.append` defines it) when the ticket is resolved.
+    Methods return a value, raise a RequestRefused, or return a promise that is settled later;
+    `wake(promise)` is called as it is. Durability: what a promise says is in the log (as
+    `GroupLog.append` defines it) when the promise is resolved.
     """
 
     def __init__(
@@ -111,26 +111,26 @@ class GroupCoordinator:
         self._clock = clock
         self._log = log
         self._wake = wake
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, ClassicGroup] = {}
         self._refused: dict[int, str] = {}  # partitions of the log, and why they could not be read
         self.limits = GroupLimits(self.config, clock)
         self._offsets = OffsetStore(self.limits)
-        self._rebalance = Rebalance(self.config, clock, timers, self.limits, self._save, wake)
-        self._membership = Membership(self.config, clock, timers, rng, self.limits, self._rebalance, self._save)
+        self._rebalance = Rebalancer(self.config, clock, timers, self.limits, self._save, wake)
+        self._membership = MembershipManager(self.config, clock, timers, rng, self.limits, self._rebalance, self._save)
         slices = Slices(timers, clock)
         timers.every(self.config.retention_check_interval_ms, lambda: slices.add_once("expire", self._expire()))
 
     # --- members
 
-    def join(self, joining: Joining, *, id_required: bool, can_skip: bool) -> Ticket[Joined]:
-        """Take a member into the group's next generation; the ticket is resolved when that is made.
+    def join(self, joining: JoinRequest, *, id_required: bool, can_skip: bool) -> Promise[JoinResult]:
+        """Take a member into the group's next generation; the promise is resolved when that is made.
 
         `id_required`: a dynamic newcomer is first given an id to come back with (JoinGroup 4 and
-        later). `can_skip`: the client knows `Joined.skip_assignment` (9 and later). Raises:
+        later). `can_skip`: the client knows `JoinResult.skip_assignment` (9 and later). Raises:
         InvalidGroupId, InvalidSessionTimeout, UnknownMember, FencedInstanceId,
         InconsistentGroupProtocol, GroupMaxSizeReached, MemberIdRequired, CoordinatorNotAvailable.
-        The ticket fails with: UnknownMember, FencedInstanceId, RebalanceInProgress (asked again),
-        or what `answer_to` makes of a failed write.
+        The promise fails with: UnknownMember, FencedInstanceId, RebalanceInProgress (asked again),
+        or what `coordinator_error` makes of a failed write.
         """
         self._check_group_id(joining.group_id)
         self._membership.check_session_timeout(joining.session_timeout_ms)
@@ -156,15 +156,15 @@ class GroupCoordinator:
         assignments: Mapping[str, bytes],
         protocol_type: str | None = None,
         protocol_name: str | None = None,
-    ) -> Ticket[Synced]:
+    ) -> Promise[SyncResult]:
         """Give a member its assignment as soon as its leader has made it; the leader brings all of
         them, member id -> assignment.
 
         Assignments pass through untouched. `protocol_type` and `protocol_name` must be the group's
         unless they are None. Raises: InvalidGroupId, UnknownMember, FencedInstanceId,
         IllegalGeneration, InconsistentGroupProtocol, RebalanceInProgress, CoordinatorNotAvailable.
-        The ticket fails with: RebalanceInProgress, UnknownMember, FencedInstanceId, or what
-        `answer_to` makes of a failed write.
+        The promise fails with: RebalanceInProgress, UnknownMember, FencedInstanceId, or what
+        `coordinator_error` makes of a failed write.
         """
         group = self._alive(group_id)
         member = group.check_member(member_id, instance_id)
@@ -180,7 +180,7 @@ class GroupCoordinator:
         group = self._alive(group_id)
         self._membership.heartbeat(group, group.check_member(member_id, instance_id), generation)
 
-    def leave(self, group_id: str, leaving: Sequence[Leaving]) -> list[RequestRefused | None]:
+    def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> list[RequestRefused | None]:
         """Let members go at once; for each None, or why it can't leave. Raises: InvalidGroupId,
         CoordinatorNotAvailable.
         """
@@ -192,15 +192,15 @@ class GroupCoordinator:
 
     # --- groups
 
-    def describe(self, group_id: str) -> Described:
+    def describe(self, group_id: str) -> GroupDescription:
         """State and members of a group. Raises GroupIdNotFound, NotCoordinator."""
         self._check_readable(group_id)
         group = self._groups.get(group_id)
         if group is None:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
-        stable = group.state is State.STABLE
+        stable = group.state is ClassicGroupState.STABLE
         members = [
-            DescribedMember(
+            MemberDescription(
                 member.member_id,
                 member.instance_id,
                 member.client_id,
@@ -210,9 +210,11 @@ class GroupCoordinator:
             )
             for member in group.members.values()
         ]
-        return Described(group.state, group.protocol_type or "", (group.protocol_name or "") if stable else "", members)
+        return GroupDescription(
+            group.state, group.protocol_type or "", (group.protocol_name or "") if stable else "", members
+        )
 
-    def groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[Listed]:
+    def groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
         """All groups in one of `states` and of one of `types`, in any case of letters; an empty
         filter lets all pass.
         """
@@ -220,32 +222,32 @@ class GroupCoordinator:
         if types and GROUP_TYPE not in {kind.lower() for kind in types}:
             return []
         return [
-            Listed(group.group_id, group.protocol_type or "", group.state)
+            GroupListing(group.group_id, group.protocol_type or "", group.state)
             for group in self._groups.values()
             if not wanted or group.state.value.lower() in wanted
         ]
 
-    def delete(self, group_id: str) -> Ticket[None]:
-        """Delete a group and its offsets. Raises: GroupIdNotFound, NonEmptyGroup. The ticket fails
-        as `answer_to` says; then all stays.
+    def delete(self, group_id: str) -> Promise[None]:
+        """Delete a group and its offsets. Raises: GroupIdNotFound, NonEmptyGroup. The promise fails
+        as `coordinator_error` says; then all stays.
         """
         self._check_readable(group_id)
         group = self._groups.get(group_id)
-        if group is None or group.state is State.DEAD:
+        if group is None or group.state is ClassicGroupState.DEAD:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
-        if group.state is not State.EMPTY:
+        if group.state is not ClassicGroupState.EMPTY:
             raise NonEmptyGroup(f"group {group_id!r} has members")
-        ticket: Ticket[None] = Ticket()
+        promise: Promise[None] = Promise()
 
         def done(error: KqueueError | None) -> None:
             if error is None:
-                ticket.resolve(None)
+                promise.resolve(None)
             else:
-                ticket.fail(answer_to(error))
-            self._wake(ticket)
+                promise.fail(coordinator_error(error))
+            self._wake(promise)
 
         self._remove(group, done)
-        return ticket
+        return promise
 
     # --- offsets
 
@@ -255,17 +257,17 @@ class GroupCoordinator:
         generation: int,
         member_id: str,
         instance_id: str | None,
-        commits: Sequence[Commit],
+        commits: Sequence[OffsetToCommit],
         retention_ms: int | None = None,
-    ) -> Ticket[list[RequestRefused | None]]:
-        """Commit offsets; for each the ticket has None, or why it was refused while the others went
+    ) -> Promise[list[RequestRefused | None]]:
+        """Commit offsets; for each the promise has None, or why it was refused while the others went
         through.
 
         A consumer without group management has `generation` -1 and no member id; it may commit
         while the group has no members. `retention_ms`: expire that long from now, instead of by the
         broker's rules. Raises: GroupIdNotFound (no such group, and a generation that says there
         was), UnknownMember, FencedInstanceId, IllegalGeneration, RebalanceInProgress,
-        CoordinatorNotAvailable. The ticket fails, with nothing changed, as `answer_to` says.
+        CoordinatorNotAvailable. The promise fails, with nothing changed, as `coordinator_error` says.
         """
         self._check_readable(group_id)
         group = self._groups.get(group_id)
@@ -312,26 +314,26 @@ class GroupCoordinator:
         former = self._offsets.of(group_id).get(topic, {}).get(partition)
         return self.limits.refusal(group_id, former, committed, OFFSET_BYTES * len(accepted))
 
-    def _alive(self, group_id: str) -> Group:
+    def _alive(self, group_id: str) -> ClassicGroup:
         """A group that has members. Raises InvalidGroupId, UnknownMember, CoordinatorNotAvailable."""
         self._check_group_id(group_id)
         group = self._groups.get(group_id)
         if group is None:
             raise UnknownMember(f"there is no group {group_id!r}")
-        if group.state is State.DEAD:
+        if group.state is ClassicGroupState.DEAD:
             raise CoordinatorNotAvailable(f"group {group_id!r} is being removed")
         return group
 
-    def _check_commit(self, group: Group, generation: int, member_id: str, instance_id: str | None) -> None:
-        if group.state is State.DEAD:
+    def _check_commit(self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None) -> None:
+        if group.state is ClassicGroupState.DEAD:
             raise CoordinatorNotAvailable(f"group {group.group_id!r} is being removed")
-        if generation < 0 and group.state is State.EMPTY:
+        if generation < 0 and group.state is ClassicGroupState.EMPTY:
             return
         if generation < 0 and not member_id and instance_id is None:
             raise UnknownMember(f"group {group.group_id!r} has members: only they may commit")
         member = group.check_member(member_id, instance_id)
         check_generation(group, generation)
-        if group.state is State.COMPLETING_REBALANCE:
+        if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing")
         self._rebalance.extend_session(member)
 
@@ -340,11 +342,11 @@ class GroupCoordinator:
         group_id: str,
         accepted: list[tuple[TopicPartition, CommittedOffset]],
         answers: list[RequestRefused | None],
-    ) -> Ticket[list[RequestRefused | None]]:
-        ticket: Ticket[list[RequestRefused | None]] = Ticket()
+    ) -> Promise[list[RequestRefused | None]]:
+        promise: Promise[list[RequestRefused | None]] = Promise()
         if not accepted:
-            ticket.resolve(answers)
-            return ticket
+            promise.resolve(answers)
+            return promise
         written: GroupRecords = [
             (records.offset_key(group_id, topic, partition), records.offset_value(committed))
             for (topic, partition), committed in accepted
@@ -358,17 +360,17 @@ class GroupCoordinator:
             self._offsets.end(group_id, keys)
             self.limits.offset_bytes -= held
             if isinstance(error, RecordTooLarge):  # Source: Kafka appendOffsetCommit
-                ticket.fail(InvalidCommitOffsetSize(str(error)))
+                promise.fail(InvalidCommitOffsetSize(str(error)))
             elif error is not None:
-                ticket.fail(answer_to(error))
+                promise.fail(coordinator_error(error))
             else:
                 for (topic, partition), committed in accepted:
                     self._put(group_id, topic, partition, committed)
-                ticket.resolve(answers)
-            self._wake(ticket)
+                promise.resolve(answers)
+            self._wake(promise)
 
         self._write(group_id, written, done)
-        return ticket
+        return promise
 
     def offsets(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """Topic -> partition -> what the group has committed, as far as it is durable; a view that
@@ -379,19 +381,19 @@ class GroupCoordinator:
         self._check_readable(group_id)
         return self._offsets.of(group_id)
 
-    def delete_offsets(self, group_id: str, keys: Sequence[TopicPartition]) -> Ticket[list[RequestRefused | None]]:
-        """Delete committed offsets; the ticket has None for each of `keys`, also where nothing was
+    def delete_offsets(self, group_id: str, keys: Sequence[TopicPartition]) -> Promise[list[RequestRefused | None]]:
+        """Delete committed offsets; the promise has None for each of `keys`, also where nothing was
         committed, or why it was refused.
 
         Raises: GroupIdNotFound; NonEmptyGroup: members of another protocol than consumers'. The
-        ticket fails as `answer_to` says. Source: KIP-496, Kafka's
+        promise fails as `coordinator_error` says. Source: KIP-496, Kafka's
         OffsetMetadataManager.deleteOffsets.
         """
         self._check_readable(group_id)
         group = self._groups.get(group_id)
-        if group is None or group.state is State.DEAD:
+        if group is None or group.state is ClassicGroupState.DEAD:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
-        if group.state is not State.EMPTY and not group.is_consumer:
+        if group.state is not ClassicGroupState.EMPTY and not group.is_consumer:
             raise NonEmptyGroup(f"group {group_id!r} has members")
         is_read = {topic: group.reads_topic(topic) for topic, _ in keys}
         answers: list[RequestRefused | None] = [
@@ -401,22 +403,22 @@ class GroupCoordinator:
         gone = [
             (group_id, key) for key in sorted(self._offsets.keys(group_id).intersection(keys)) if not is_read[key[0]]
         ]
-        ticket: Ticket[list[RequestRefused | None]] = Ticket()
+        promise: Promise[list[RequestRefused | None]] = Promise()
         if not gone:
-            ticket.resolve(answers)
-            return ticket
+            promise.resolve(answers)
+            return promise
         forget = self._forget(gone)
 
         def done(error: KqueueError | None) -> None:
             forget(error)
             if error is None:
-                ticket.resolve(answers)
+                promise.resolve(answers)
             else:
-                ticket.fail(answer_to(error))
-            self._wake(ticket)
+                promise.fail(coordinator_error(error))
+            self._wake(promise)
 
         self._write(group_id, [(records.offset_key(group_id, *key), None) for _, key in gone], done)
-        return ticket
+        return promise
 
     def delete_topic(self, topic: str) -> None:
         """A topic is gone: take back what groups have committed for it."""
@@ -490,20 +492,20 @@ class GroupCoordinator:
     def _partition(self, group_id: str) -> int:
         return records.partition_of(group_id, self._log.partition_count)
 
-    def _save(self, group: Group, assignments: Mapping[str, bytes], done: Done) -> None:
+    def _save(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Done) -> None:
         self._write(
             group.group_id, [(records.group_key(group.group_id), records.group_value(group.record(assignments)))], done
         )
 
-    def _found(self, group: Group) -> None:
+    def _found(self, group: ClassicGroup) -> None:
         """Take in a new group, and write that it is there."""
         self._groups[group.group_id] = group
 
         def done(error: KqueueError | None) -> None:
-            if error is not None and group.state is not State.DEAD:
-                self._rebalance.retire(group, answer_to(error))
+            if error is not None and group.state is not ClassicGroupState.DEAD:
+                self._rebalance.retire(group, coordinator_error(error))
                 group.release()
-                group.turn(Event.REMOVED, self._clock.wall_ms())
+                group.turn(GroupEvent.REMOVED, self._clock.wall_ms())
                 del self._groups[group.group_id]
                 if self._offsets.of(group.group_id):
                     self._make_sure_of(group.group_id)
@@ -520,13 +522,13 @@ class GroupCoordinator:
         if group_id not in self._groups:
             self._groups[group_id] = self._rebalance.new_group(group_id)
 
-    def _remove(self, group: Group, then: Done) -> None:
+    def _remove(self, group: ClassicGroup, then: Done) -> None:
         """Delete an empty group from the log, then from memory; `then` is told how it went."""
         group_id = group.group_id
         since_ms = group.state_since_ms
         gone = [(group_id, key) for key in sorted(self._offsets.keys(group_id))]
         self._rebalance.retire(group, CoordinatorNotAvailable(f"group {group_id!r} is being removed"))
-        group.turn(Event.REMOVED, self._clock.wall_ms())
+        group.turn(GroupEvent.REMOVED, self._clock.wall_ms())
         forget = self._forget(gone)
 
         def done(error: KqueueError | None) -> None:
@@ -534,7 +536,7 @@ class GroupCoordinator:
             if error is None:
                 del self._groups[group_id]
             else:
-                group.turn(Event.KEPT, self._clock.wall_ms())
+                group.turn(GroupEvent.KEPT, self._clock.wall_ms())
                 group.state_since_ms = since_ms
             then(error)
 
@@ -564,7 +566,9 @@ class GroupCoordinator:
                 continue  # deleted meanwhile
             expired = self._offsets.expired(group, now_ms, self.config.retention_ms)
             is_unused = (
-                group.state is State.EMPTY and not group.pending and expired == self._offsets.keys(group.group_id)
+                group.state is ClassicGroupState.EMPTY
+                and not group.pending
+                and expired == self._offsets.keys(group.group_id)
             )
             if is_unused:
                 self._remove(group, lambda error: None)

@@ -27,7 +27,7 @@ _NO_METADATA_BYTES = getsizeof("")
 
 
 class MemberState(Protocol):
-    """What a member makes the coordinator keep: a `Joining` before, a `Member` afterwards."""
+    """What a member makes the coordinator keep: a `JoinRequest` before, a `ClassicGroupMember` afterwards."""
 
     @property
     def protocols(self) -> Mapping[str, bytes]: ...

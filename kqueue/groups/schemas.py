@@ -68,7 +68,7 @@ class GroupMetadataValue:
 
 
 @struct
-class TopicPartition:
+class TopicPartitions:
     topic: str = field(string)
     partitions: list[int] = field(array(int32))
 
@@ -77,14 +77,14 @@ class TopicPartition:
 class ConsumerProtocolSubscription:
     topics: list[str] = field(array(string))
     user_data: bytes | None = field(bytes_, nullable="0+", default=None)
-    owned_partitions: list[TopicPartition] = field(array(TopicPartition), "1+", ignorable=True)
+    owned_partitions: list[TopicPartitions] = field(array(TopicPartitions), "1+", ignorable=True)
     generation_id: int = field(int32, "2+", default=-1, ignorable=True)
     rack_id: str | None = field(string, "3+", nullable="3+", default=None, ignorable=True)
 
 
 @message(versions="0-3")
 class ConsumerProtocolAssignment:
-    assigned_partitions: list[TopicPartition] = field(array(TopicPartition))
+    assigned_partitions: list[TopicPartitions] = field(array(TopicPartitions))
     user_data: bytes | None = field(bytes_, nullable="0+", default=None)
 
 

@@ -17,13 +17,13 @@ from kqueue.base.settings import (
     LONG_MAX,
     GiB,
     KiB,
-    Kind,
     MiB,
-    Rule,
     Scope,
     Setting,
+    SettingType,
     Synonym,
     TopicConfig,
+    Validator,
     at_least,
     between,
     one_of,
@@ -39,7 +39,7 @@ NEVER = "Kept and shown for Kafka's tools; kqueue has no such thing."
 LOG_APPEND_TIME = "LogAppendTime"
 
 
-def _row(name: str, kind: Kind, default: Any, valid: Rule, doc: str, *synonyms: str | Synonym) -> Setting:
+def _row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str, *synonyms: str | Synonym) -> Setting:
     named = tuple(Synonym(item) if isinstance(item, str) else item for item in synonyms)
     without_effect = any(words in doc for words in (NOT_YET, NEVER))
     return Setting(name, kind, default, valid, Scope.TOPIC, doc, named, without_effect)
@@ -65,7 +65,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     # how the log is cut into files
     _row(
         "segment.bytes",
-        Kind.INT,
+        SettingType.INT,
         GiB,
         at_least(14),
         "Roll when the active segment would pass this size.",
@@ -73,7 +73,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "segment.ms",
-        Kind.LONG,
+        SettingType.LONG,
         7 * DAY_MS,
         at_least(1),
         "Roll when a batch comes whose time is this much after that of the segment's first.",
@@ -82,7 +82,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "segment.jitter.ms",
-        Kind.LONG,
+        SettingType.LONG,
         0,
         at_least(0),
         "Roll up to this much earlier than segment.ms, at random, so that many logs don't roll at once.",
@@ -91,7 +91,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "segment.index.bytes",
-        Kind.INT,
+        SettingType.INT,
         10 * MiB,
         at_least(4),
         "Roll when an index of this size is full.",
@@ -99,7 +99,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "index.interval.bytes",
-        Kind.INT,
+        SettingType.INT,
         4096,
         at_least(0),
         "Bytes of log between two index entries.",
@@ -107,7 +107,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "preallocate",
-        Kind.BOOLEAN,
+        SettingType.BOOLEAN,
         False,
         ANY,
         f"Make segment files at full size. {NEVER} Files grow.",
@@ -116,7 +116,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     # when it is forced to disk
     _row(
         "flush.messages",
-        Kind.LONG,
+        SettingType.LONG,
         LONG_MAX,
         at_least(1),
         "With kqueue.flush=kafka: flush when this many records are not flushed.",
@@ -124,7 +124,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "flush.ms",
-        Kind.LONG,
+        SettingType.LONG,
         LONG_MAX,
         at_least(0),
         "With kqueue.flush=kafka: flush this long after an append at the latest.",
@@ -134,7 +134,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     # what may come in
     _row(
         "max.message.bytes",
-        Kind.INT,
+        SettingType.INT,
         MiB + 12,
         at_least(0),
         "Largest batch that is taken, in bytes.",
@@ -142,7 +142,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "message.timestamp.type",
-        Kind.STRING,
+        SettingType.STRING,
         "CreateTime",
         one_of("CreateTime", LOG_APPEND_TIME),
         "Whose time a record has: the producer's, or that of the append.",
@@ -150,7 +150,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "message.timestamp.before.max.ms",
-        Kind.LONG,
+        SettingType.LONG,
         LONG_MAX,
         at_least(0),
         "Refuse records whose time lies further back than this.",
@@ -158,7 +158,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "message.timestamp.after.max.ms",
-        Kind.LONG,
+        SettingType.LONG,
         HOUR_MS,
         at_least(0),
         "Refuse records whose time lies further ahead than this.",
@@ -166,7 +166,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "compression.type",
-        Kind.STRING,
+        SettingType.STRING,
         "producer",
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         "Codec of the stored batches; producer: as they come.",
@@ -174,15 +174,15 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "compression.gzip.level",
-        Kind.INT,
+        SettingType.INT,
         -1,
-        Rule("from 1 to 9, or -1", _gzip_level),
+        Validator("from 1 to 9, or -1", _gzip_level),
         "Level where the broker compresses with gzip.",
         "compression.gzip.level",
     ),
     _row(
         "compression.lz4.level",
-        Kind.INT,
+        SettingType.INT,
         9,
         between(1, 17),
         "Level where the broker compresses with lz4.",
@@ -190,7 +190,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "compression.zstd.level",
-        Kind.INT,
+        SettingType.INT,
         3,
         between(-131072, 22),
         "Level where the broker compresses with zstd.",
@@ -198,24 +198,24 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "kqueue.partitioner",
-        Kind.STRING,
+        SettingType.STRING,
         PARTITIONER_DEFAULT,
-        Rule("the name of a partitioner", bool),
+        Validator("the name of a partitioner", bool),
         "Which partitioner kqueue's own producers take, so that all agree where a key goes; other clients have settings of their own.",
     ),
     # what is kept
     _row(
         "cleanup.policy",
-        Kind.LIST,
+        SettingType.LIST,
         ["delete"],
-        Rule("names of cleanup policies", _policies),
+        Validator("names of cleanup policies", _policies),
         "delete: drop old segments; compact: keep each key's last value, and demand keys; consumed: drop what the groups of "
         "kqueue.consumed.groups have consumed. Several may be named, those of plugins too.",
         "log.cleanup.policy",
     ),
     _row(
         "retention.ms",
-        Kind.LONG,
+        SettingType.LONG,
         7 * DAY_MS,
         at_least(-1),
         "With cleanup.policy=delete: drop segments whose records are all older; -1: never.",
@@ -225,7 +225,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "retention.bytes",
-        Kind.LONG,
+        SettingType.LONG,
         -1,
         at_least(-1),
         "With cleanup.policy=delete: drop the oldest segments while the rest stays at or above this size; -1: no limit.",
@@ -233,7 +233,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "delete.retention.ms",
-        Kind.LONG,
+        SettingType.LONG,
         DAY_MS,
         at_least(0),
         "How long compaction keeps a tombstone, once it has met it.",
@@ -241,7 +241,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "file.delete.delay.ms",
-        Kind.LONG,
+        SettingType.LONG,
         MINUTE_MS,
         at_least(0),
         "How long the files of dropped and rewritten segments stay under their .deleted names.",
@@ -249,7 +249,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "min.cleanable.dirty.ratio",
-        Kind.DOUBLE,
+        SettingType.DOUBLE,
         0.5,
         between(0, 1),
         "Compact when more than this share of the log is dirty, which is to say, not compacted yet.",
@@ -257,7 +257,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "min.compaction.lag.ms",
-        Kind.LONG,
+        SettingType.LONG,
         0,
         at_least(0),
         "Leave segments alone that have a record younger than this.",
@@ -265,7 +265,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "max.compaction.lag.ms",
-        Kind.LONG,
+        SettingType.LONG,
         LONG_MAX,
         at_least(1),
         "Compact records at the latest after this long, however little is dirty; segments of compacted topics end after it.",
@@ -273,7 +273,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "kqueue.consumed.groups",
-        Kind.LIST,
+        SettingType.LIST,
         [],
         ANY,
         "With cleanup.policy=consumed: drop sealed segments once all these groups have committed offsets beyond them. A group that "
@@ -281,7 +281,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "kqueue.records.validation",
-        Kind.STRING,
+        SettingType.STRING,
         "quick",
         one_of("header", "quick", "full"),
         "What is checked of a produced batch beside its header and checksum. quick: that it holds as many records as it counts, by the "
@@ -291,7 +291,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     # replicas
     _row(
         "min.insync.replicas",
-        Kind.INT,
+        SettingType.INT,
         1,
         at_least(1),
         f"Replicas that must have a record before acks=all is answered. {NOT_YET} There is one replica.",
@@ -299,7 +299,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "unclean.leader.election.enable",
-        Kind.BOOLEAN,
+        SettingType.BOOLEAN,
         False,
         ANY,
         f"Let a replica lead that may lack records. {NOT_YET} There is one replica.",
@@ -307,14 +307,14 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "leader.replication.throttled.replicas",
-        Kind.LIST,
+        SettingType.LIST,
         [],
         ANY,
         f"partition:broker pairs whose leader side is throttled. {NEVER}",
     ),
     _row(
         "follower.replication.throttled.replicas",
-        Kind.LIST,
+        SettingType.LIST,
         [],
         ANY,
         f"partition:broker pairs whose follower side is throttled. {NEVER}",
@@ -322,28 +322,28 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     # remote tiers
     _row(
         "remote.storage.enable",
-        Kind.BOOLEAN,
+        SettingType.BOOLEAN,
         False,
-        Rule("false: there is no remote tier yet", lambda value: not value),
+        Validator("false: there is no remote tier yet", lambda value: not value),
         "Copy closed segments to a remote tier. Kafka refuses it too where its remote tier is off.",
     ),
     _row(
         "remote.log.copy.disable",
-        Kind.BOOLEAN,
+        SettingType.BOOLEAN,
         False,
         ANY,
         f"Read from the remote tier, but copy nothing to it any more. {NOT_YET}",
     ),
     _row(
         "remote.log.delete.on.disable",
-        Kind.BOOLEAN,
+        SettingType.BOOLEAN,
         False,
         ANY,
         f"Drop the remote data when the remote tier is turned off. {NOT_YET}",
     ),
     _row(
         "local.retention.ms",
-        Kind.LONG,
+        SettingType.LONG,
         -2,
         at_least(-2),
         f"retention.ms of the local part where there is a remote one; -2: as retention.ms. {NOT_YET}",
@@ -351,7 +351,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _row(
         "local.retention.bytes",
-        Kind.LONG,
+        SettingType.LONG,
         -2,
         at_least(-2),
         f"retention.bytes of the local part where there is a remote one; -2: as retention.bytes. {NOT_YET}",
@@ -362,7 +362,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
 BROKER_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "kqueue.flush",
-        Kind.STRING,
+        SettingType.STRING,
         "group",
         one_of("group", "kafka"),
         Scope.BROKER,
@@ -371,7 +371,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.verify.reads",
-        Kind.BOOLEAN,
+        SettingType.BOOLEAN,
         True,
         ANY,
         Scope.BROKER,
@@ -380,7 +380,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "producer.id.expiration.ms",
-        Kind.INT,
+        SettingType.INT,
         DAY_MS,
         at_least(1),
         Scope.BROKER,
@@ -388,7 +388,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.max.producer.ids",
-        Kind.INT,
+        SettingType.INT,
         100_000,
         at_least(1),
         Scope.BROKER,
@@ -397,7 +397,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "producer.id.expiration.check.interval.ms",
-        Kind.INT,
+        SettingType.INT,
         10 * MINUTE_MS,
         at_least(1),
         Scope.BROKER,
@@ -405,7 +405,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "log.retention.check.interval.ms",
-        Kind.LONG,
+        SettingType.LONG,
         5 * MINUTE_MS,
         at_least(1),
         Scope.BROKER,
@@ -413,7 +413,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.cleanup.work.max",
-        Kind.INT,
+        SettingType.INT,
         1,
         at_least(0),
         Scope.BROKER,
@@ -421,7 +421,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "kqueue.disk.reserve.bytes",
-        Kind.LONG,
+        SettingType.LONG,
         -1,
         at_least(-1),
         Scope.BROKER,
@@ -430,16 +430,23 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "log.cleaner.enable",
-        Kind.BOOLEAN,
+        SettingType.BOOLEAN,
         True,
         ANY,
         Scope.BROKER,
         "Compact the topics whose cleanup.policy asks for it.",
     ),
-    Setting("log.cleaner.threads", Kind.INT, 1, at_least(0), Scope.BROKER, "Logs that are compacted at the same time."),
+    Setting(
+        "log.cleaner.threads",
+        SettingType.INT,
+        1,
+        at_least(0),
+        Scope.BROKER,
+        "Logs that are compacted at the same time.",
+    ),
     Setting(
         "log.cleaner.backoff.ms",
-        Kind.LONG,
+        SettingType.LONG,
         15_000,
         at_least(1),
         Scope.BROKER,
@@ -447,7 +454,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "log.cleaner.dedupe.buffer.size",
-        Kind.LONG,
+        SettingType.LONG,
         128 * MiB,
         at_least(1024),
         Scope.BROKER,
@@ -455,15 +462,15 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "log.cleaner.io.buffer.load.factor",
-        Kind.DOUBLE,
+        SettingType.DOUBLE,
         0.9,
-        Rule("above 0, and at most 1", lambda value: 0 < value <= 1),
+        Validator("above 0, and at most 1", lambda value: 0 < value <= 1),
         Scope.BROKER,
         "How full the table of keys may get, as a share of it; fuller takes more keys at once, and more time for each.",
     ),
     Setting(
         "log.cleaner.io.buffer.size",
-        Kind.INT,
+        SettingType.INT,
         512 * KiB,
         at_least(1024),
         Scope.BROKER,
@@ -471,9 +478,9 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "log.cleaner.io.max.bytes.per.second",
-        Kind.DOUBLE,
+        SettingType.DOUBLE,
         sys.float_info.max,
-        Rule("above 0", lambda value: value > 0),
+        Validator("above 0", lambda value: value > 0),
         Scope.BROKER,
         "Most bytes that all compactions read and write in a second.",
     ),

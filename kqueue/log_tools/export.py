@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
-from kqueue.base.errors import NotALogFolder
 from kqueue.base.names import INTERNAL_TOPICS, did_you_mean, parse_partition_folder
 from kqueue.log_tools.arrow import BYTES_MAX, ROWS_MAX, batches_of_logs, require_pyarrow, schema
+from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.folder import LogFolder, open_log
 from kqueue.log_tools.progress import ProgressCallback, ProgressMeter
 from kqueue.log_tools.rows import Row, Selection, rows

@@ -10,12 +10,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack
 
-from kqueue.base.errors import CorruptBatch, CorruptIndex, NotALogFolder, OffsetOutOfRange, StorageFailed
+from kqueue.base.errors import CorruptBatch, CorruptIndex, OffsetOutOfRange, StorageFailed
 from kqueue.base.names import parse_partition_folder
 from kqueue.log.formats.checkpoints import LOG_STARTS, decode_offsets, decode_partition_metadata
 from kqueue.log.formats.filenames import CLEANED, DELETED, LOG, PARTITION_METADATA, SWAP, parse_file_name
 from kqueue.log.recovery.damage import Damage
 from kqueue.log_tools import arrow
+from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.index_lookup import log_end_of
 from kqueue.log_tools.rows import Selection, SelectionArgs
 from kqueue.log_tools.segments import Batch, Segment

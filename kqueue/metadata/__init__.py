@@ -9,8 +9,8 @@ from pathlib import Path
 
 from kqueue.base.errors import StorageFailed
 from kqueue.base.registry import Registry
-from kqueue.metadata.guard import guard_opener
 from kqueue.metadata.memory import MemoryStore
+from kqueue.metadata.plugin_store import wrap_opener
 from kqueue.metadata.store import MetadataStore
 
 __all__ = ["METADATA_STORES", "MetadataStore"]
@@ -27,7 +27,7 @@ def _sqlite(folder: str) -> MetadataStore:
 
 
 METADATA_STORES: Registry[Callable[[str], MetadataStore]] = Registry(
-    "kqueue.metadata", "metadata store", guard=guard_opener
+    "kqueue.metadata", "metadata store", guard=wrap_opener
 )
 METADATA_STORES.add("sqlite", _sqlite)
 METADATA_STORES.add("memory", lambda folder: MemoryStore())

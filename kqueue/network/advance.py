@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
 
-from kqueue.base.clock import PushedClock
-from kqueue.base.stepping import steps
+from kqueue.base.clock import OffsetClock
 from kqueue.base.timers import Timers
+from kqueue.base.virtual_time import steps
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.workers.executor import JobExecutor
 
@@ -23,7 +23,7 @@ PATIENCE_S = 10.0
 
 def push(
     ms: float,
-    clock: PushedClock,
+    clock: OffsetClock,
     timers: Timers,
     ticker: LoopDriver,
     jobs: JobExecutor,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kqueue.base.clock import Clock
 from kqueue.base.jobs import Jobs
 from kqueue.base.settings import Config
-from kqueue.base.timers import Series, Timer, Timers
+from kqueue.base.timers import PeriodicTimer, Timer, Timers
 from kqueue.network.connection_quotas import ClientLog, RequestBudget
 from kqueue.network.fair_scheduler import FairScheduler
 from kqueue.network.memory_budgets import ResponseBudget, select_slowest
@@ -95,7 +95,7 @@ class ConnectionRegistry:
         self.waiting_requests = 0
         self._gone = gone
         self._timers = timers
-        self._sweeper: Series | None = None
+        self._sweeper: PeriodicTimer | None = None
         self._answered: set[Session] = set()
 
     def add(self, session: Session) -> None:

@@ -5,10 +5,10 @@ class is declared and `codec` for how its bytes are read and written.
 """
 
 from kqueue.schema.codec import counted_reader, decode, encode, join, reader, writer
-from kqueue.schema.kinds import (
+from kqueue.schema.field_types import (
     Chunk,
-    Kind,
-    RegionLike,
+    FieldType,
+    FileRegionLike,
     array,
     boolean,
     bytes_,
@@ -27,9 +27,9 @@ from kqueue.schema.structs import Field, MessageSchema, Schema, field, message, 
 __all__ = [
     "Chunk",
     "Field",
-    "Kind",
+    "FieldType",
+    "FileRegionLike",
     "MessageSchema",
-    "RegionLike",
     "Schema",
     "array",
     "boolean",

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kqueue.base.errors import MalformedMessage, UnsupportedVersion
-from kqueue.schema.kinds import Chunk
-from kqueue.schema.reading import reader_source
+from kqueue.schema.field_types import Chunk
+from kqueue.schema.reader_codegen import reader_source
 from kqueue.schema.structs import MessageSchema, message_schema_of
-from kqueue.schema.writing import writer_source
+from kqueue.schema.writer_codegen import writer_source
 
 M = TypeVar("M")
 

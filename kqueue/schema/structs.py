@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar, dataclass_transform, overload
 
-from kqueue.schema.kinds import Array, Kind, StructKind, kind_of
+from kqueue.schema.field_types import ArrayType, FieldType, StructType, field_type_of
 from kqueue.schema.versions import NO_VERSIONS, Versions, parse_versions
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Field:
     __slots__ = ("compact", "default", "ignorable", "kind", "name", "nullable", "tag", "tagged", "versions")
 
     def __init__(
-        self, kind: Kind[Any], versions: str, nullable: str, tag: int | None, tagged: str, default: Any
+        self, kind: FieldType[Any], versions: str, nullable: str, tag: int | None, tagged: str, default: Any
     ) -> None:
         self.name = ""
         self.kind = kind
@@ -59,7 +59,7 @@ class Field:
 
 @overload
 def field(
-    kind: Kind[T] | type[T],
+    kind: FieldType[T] | type[T],
     versions: str = ...,
     *,
     tag: int | None = ...,
@@ -72,7 +72,7 @@ def field(
 
 @overload
 def field(
-    kind: Kind[T] | type[T],
+    kind: FieldType[T] | type[T],
     versions: str = ...,
     *,
     nullable: str,
@@ -85,7 +85,7 @@ def field(
 
 
 def field(
-    kind: Kind[Any] | type[Any],
+    kind: FieldType[Any] | type[Any],
     versions: str = "0+",
     *,
     nullable: str = "none",
@@ -98,12 +98,12 @@ def field(
     """Declare a field; its place among the others is its place on the wire. The arguments are
     `Field`'s.
 
-    Without `default`: zero, empty, False, no elements, an untouched struct; None only for
+    Without `default`: zero, empty, False, no elements, an default_instance struct; None only for
     `record_data`.
     """
-    of = kind_of(kind)
+    of = field_type_of(kind)
     if default is _UNSET:
-        default = of.schema.untouched if isinstance(of, StructKind) else of.zero
+        default = of.schema.default_instance if isinstance(of, StructType) else of.zero
     made = Field(of, versions, nullable, tag, tagged, default)
     made.ignorable = ignorable
     made.compact = compact
@@ -132,16 +132,21 @@ class Schema:
         return [each for each in self.fields if version not in each.versions]
 
     @cached_property
-    def untouched(self) -> Any:
+    def default_instance(self) -> Any:
         """The one object that stands for "all defaults" wherever this struct is a field; it refuses
         to be changed.
         """
-        body = {"__slots__": (), "__setattr__": _refuse_change, "__reduce__": _reduce_untouched, "__schema__": self}
+        body = {
+            "__slots__": (),
+            "__setattr__": _refuse_change,
+            "__reduce__": _reduce_default_instance,
+            "__schema__": self,
+        }
         frozen = type(self.name, (self.cls,), body)
         made: Any = object.__new__(frozen)
         for each in self.fields:
             object.__setattr__(
-                made, each.name, [] if isinstance(each.kind, Array) and each.default == () else each.default
+                made, each.name, [] if isinstance(each.kind, ArrayType) and each.default == () else each.default
             )
         return made
 
@@ -237,7 +242,7 @@ def _compile_init(schema: Schema) -> Callable[..., None]:
     names: dict[str, Any] = {"NEW": _UNSET}
     head, body = ["self"], []
     for each in schema.fields:
-        if isinstance(each.kind, Array) and each.default == ():
+        if isinstance(each.kind, ArrayType) and each.default == ():
             head.append(f"{each.name}=NEW")
             body.append(f"self.{each.name} = [] if {each.name} is NEW else {each.name}")
         else:
@@ -271,9 +276,9 @@ def _refuse_change(self: Any, name: str, value: object) -> None:
     )
 
 
-def _reduce_untouched(self: Any) -> tuple[Any, ...]:
-    return _untouched_of, (schema_of(type(self)).cls,)
+def _reduce_default_instance(self: Any) -> tuple[Any, ...]:
+    return _default_instance_of, (schema_of(type(self)).cls,)
 
 
-def _untouched_of(cls: type[Any]) -> Any:
-    return schema_of(cls).untouched
+def _default_instance_of(cls: type[Any]) -> Any:
+    return schema_of(cls).default_instance

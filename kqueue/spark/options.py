@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kqueue.base.errors import OptionError
 from kqueue.base.names import did_you_mean
+from kqueue.spark.errors import OptionError
 
 _SECURE = ("kafka.sasl.", "kafka.ssl.")
 _PROTOCOL = "kafka.security.protocol"

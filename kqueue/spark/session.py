@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kqueue.base.errors import ExtraNeeded, PipelineFailed
+from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
 from kqueue.spark.console_output import py4j_silenced
+from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.java import find_java
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kqueue.base.errors import FolderInUse, PluginError, StorageFailed
-from kqueue.base.guarding import Caller
-from kqueue.base.registry import Entry as Registered
+from kqueue.base.plugin_call import PluginCall
+from kqueue.base.registry import RegistryEntry
 from kqueue.storage.contract import File, FolderEntry, Lock, Region, RegionSource, Storage
 from kqueue.storage.paths import check_path
 
@@ -22,7 +22,7 @@ _METHODS = (
 
 
 def guard_maker(
-    make: Callable[[str], Storage], entry: Registered[Callable[[str], Storage]]
+    make: Callable[[str], Storage], entry: RegistryEntry[Callable[[str], Storage]]
 ) -> Callable[[str], Storage]:
     """What makes the same storages, guarded. Raises PluginError: it can't be called."""
     title = entry.title("storage")
@@ -42,7 +42,7 @@ class Opener:
         """Raises: StorageFailed, FolderInUse: as the plugin says. PluginError: what it made is no
         storage.
         """
-        call = Caller(self.title, _PASSING)
+        call = PluginCall(self.title, _PASSING)
         storage = call("opening", object, self.make, *args)
         missing = next((name for name in _METHODS if not callable(getattr(storage, name, None))), None)
         if missing is not None:
@@ -55,7 +55,7 @@ class Opener:
 class GuardedStorage:
     """See `contract.Storage`."""
 
-    def __init__(self, storage: Storage, call: Caller) -> None:
+    def __init__(self, storage: Storage, call: PluginCall) -> None:
         self._storage = storage
         self._call = call
 
@@ -129,7 +129,7 @@ class GuardedFile:
 
     __slots__ = ("_call", "_file")
 
-    def __init__(self, file: File, call: Caller) -> None:
+    def __init__(self, file: File, call: PluginCall) -> None:
         self._file = file
         self._call = call
 
@@ -167,7 +167,7 @@ class GuardedFile:
 
 
 class _GuardedSource:
-    def __init__(self, source: RegionSource, call: Caller) -> None:
+    def __init__(self, source: RegionSource, call: PluginCall) -> None:
         self._source = source
         self._call = call
 
@@ -183,7 +183,7 @@ class _GuardedSource:
 
 
 class _GuardedLock:
-    def __init__(self, lock: Lock, call: Caller) -> None:
+    def __init__(self, lock: Lock, call: PluginCall) -> None:
         self._lock = lock
         self._call = call
 
@@ -195,7 +195,7 @@ class _GuardedLock:
         self._call("releasing the lock", object, lambda: self._lock.release())
 
 
-def _read_at(call: Caller, source: Any, position: int, size: int) -> bytes:
+def _read_at(call: PluginCall, source: Any, position: int, size: int) -> bytes:
     found: bytes = call("read_at", bytes, source.read_at, position, size)
     if len(found) > size:
         raise StorageFailed(

@@ -8,9 +8,9 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from kqueue.base.promise import Promise
 from kqueue.base.settings import Catalog, Config
-from kqueue.base.stepping import steps
-from kqueue.base.tickets import Ticket
+from kqueue.base.virtual_time import steps
 from kqueue.broker import config as broker_config
 from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.topics import NewTopic, Topic
@@ -76,12 +76,12 @@ class Simulation:
         for _ in steps(self.broker.timers, self.clock, ms):
             self.settle()
 
-    def result(self, ticket: Ticket[T]) -> T:
-        """What the ticket resolves to, once all that can be done now is done. Raises: what it
+    def result(self, promise: Promise[T]) -> T:
+        """What the promise resolves to, once all that can be done now is done. Raises: what it
         failed with.
         """
         self.settle()
-        return ticket.result()
+        return promise.result()
 
     def topic(self, name: str, partitions: int = 1, **configs: str) -> Topic:
         """Create a topic; settings with underscores for dots."""

@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
-from kqueue.schema.kinds import Array, Fixed, Kind, Sequence, StructKind, record_data, string
+from kqueue.schema.field_types import (
+    ArrayType,
+    FieldType,
+    FixedSizeType,
+    LengthPrefixedType,
+    StructType,
+    record_data,
+    string,
+)
 from kqueue.schema.structs import Field, Schema, message_schema_of
 
 SAME = "same"
@@ -71,24 +79,24 @@ def cases(cls: type[Any], version: int) -> list[Case]:
     return found
 
 
-def _lists(schema: Schema, version: int) -> Iterator[tuple[tuple[str, ...], Kind[Any]]]:
+def _lists(schema: Schema, version: int) -> Iterator[tuple[tuple[str, ...], FieldType[Any]]]:
     for each in [*schema.fields_at(version), *schema.tagged_at(version)]:
-        of = each.kind.of if isinstance(each.kind, Array) else each.kind
-        if isinstance(each.kind, Array):
+        of = each.kind.of if isinstance(each.kind, ArrayType) else each.kind
+        if isinstance(each.kind, ArrayType):
             yield (each.name,), of
-        if isinstance(of, StructKind):
+        if isinstance(of, StructType):
             for path, kind in _lists(of.schema, version):
                 yield (each.name, *path), kind
 
 
-def _names(kind: Kind[Any], version: int) -> bool:
-    if isinstance(kind, StructKind):
+def _names(kind: FieldType[Any], version: int) -> bool:
+    if isinstance(kind, StructType):
         return any(each.kind is string or each.kind.name == "uuid" for each in kind.schema.fields_at(version))
     return kind is string
 
 
-def _has_records(kind: Kind[Any], version: int) -> bool:
-    return isinstance(kind, StructKind) and any(each.kind is record_data for each in kind.schema.fields_at(version))
+def _has_records(kind: FieldType[Any], version: int) -> bool:
+    return isinstance(kind, StructType) and any(each.kind is record_data for each in kind.schema.fields_at(version))
 
 
 class Body:
@@ -130,26 +138,26 @@ class Body:
     def _field(self, each: Field, path: tuple[str, ...] | None, inner: bool) -> bytes:
         compact = self.flexible and each.compact
         rest = path[1:] if path and path[0] == each.name else None
-        if isinstance(each.kind, Array):
+        if isinstance(each.kind, ArrayType):
             if rest is None:
                 return self._null(compact) if self.version in each.nullable else self._length(0, compact, ">i")
             if rest:
                 return self._length(1, compact, ">i") + self._value(each, each.kind.of, rest, inner)
             return self._filled(each, each.kind.of, compact)
-        if isinstance(each.kind, StructKind) and self.version in each.nullable and rest is None:
+        if isinstance(each.kind, StructType) and self.version in each.nullable and rest is None:
             return b"\xff"
-        present = b"\1" if isinstance(each.kind, StructKind) and self.version in each.nullable else b""
+        present = b"\1" if isinstance(each.kind, StructType) and self.version in each.nullable else b""
         return present + self._value(each, each.kind, rest, inner)
 
-    def _value(self, each: Field, kind: Kind[Any], path: tuple[str, ...] | None, inner: bool) -> bytes:
-        if isinstance(kind, StructKind):
+    def _value(self, each: Field, kind: FieldType[Any], path: tuple[str, ...] | None, inner: bool) -> bytes:
+        if isinstance(kind, StructType):
             return self._struct(kind.schema, path, inner=inner)
         compact = self.flexible and each.compact
-        if isinstance(kind, Fixed):
+        if isinstance(kind, FixedSizeType):
             if kind.name == "uuid":
                 return self._id(inner)
             return struct.pack(">" + kind.code, NUMBERS.get(each.name, kind.zero))
-        assert isinstance(kind, Sequence)
+        assert isinstance(kind, LengthPrefixedType)
         if kind is record_data and inner and self.case.mode == KNOWN:
             return self._length(len(BATCH), compact, ">i") + BATCH
         if kind is record_data:
@@ -175,7 +183,7 @@ class Body:
 
     # --- lists
 
-    def _filled(self, each: Field, kind: Kind[Any], compact: bool) -> bytes:
+    def _filled(self, each: Field, kind: FieldType[Any], compact: bool) -> bytes:
         entry = self._value(each, kind, self._inner_path(kind), True)
         room = self.size_max - 256
         count = max(1, room // len(entry))
@@ -188,14 +196,14 @@ class Body:
             entries = entry * count
         return self._length(count, compact, ">i") + entries
 
-    def _inner_path(self, kind: Kind[Any]) -> tuple[str, ...] | None:
+    def _inner_path(self, kind: FieldType[Any]) -> tuple[str, ...] | None:
         """The first list within each entry gets one entry too, so that nesting is covered."""
-        if not isinstance(kind, StructKind):
+        if not isinstance(kind, StructType):
             return None
-        first = next((one for one in kind.schema.fields_at(self.version) if isinstance(one.kind, Array)), None)
+        first = next((one for one in kind.schema.fields_at(self.version) if isinstance(one.kind, ArrayType)), None)
         return None if first is None or self.case.mode == SAME else (first.name, "")
 
-    def _items_of(self, kind: Kind[Any]) -> int:
+    def _items_of(self, kind: FieldType[Any]) -> int:
         return 1 + (self._inner_path(kind) is not None)
 
     def _many_tags(self) -> bytes:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NamedTuple
 
-from kqueue.base.registry import BUILT_IN, Source
+from kqueue.base.registry import BUILT_IN, PluginSource
 
 LOOK_S_MAX = 0.25
 _IDLE = ("selectors", "asyncio.windows_events")
@@ -29,7 +29,9 @@ class Watchdog:
     watching begins with the loop's next turn.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limit_ms: int, sources: Callable[[], Sequence[Source]]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, limit_ms: int, sources: Callable[[], Sequence[PluginSource]]
+    ) -> None:
         self._loop = loop
         self._limit_s = limit_ms / 1000
         self._look_s = min(self._limit_s / 4, LOOK_S_MAX)
@@ -133,7 +135,7 @@ class _Place(NamedTuple):
         return f"{self.module}.{self.function}, line {self.line}"
 
 
-def blame(frame: FrameType, sources: Sequence[Source]) -> str:
+def blame(frame: FrameType, sources: Sequence[PluginSource]) -> str:
     """Whose call `frame`, the innermost one, belongs to: a plugin's, wherever in the stack, or else
     kqueue's innermost function.
     """
@@ -153,7 +155,7 @@ def _places(frame: FrameType) -> Iterator[_Place]:
         inner = inner.f_back
 
 
-def _source_of(place: _Place, sources: Sequence[Source]) -> Source | None:
+def _source_of(place: _Place, sources: Sequence[PluginSource]) -> PluginSource | None:
     """The plugin whose function this is, or whose module, or else whose distribution's package it
     is in.
     """

@@ -12,7 +12,7 @@ import pickle
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from kqueue.base.registry import Guest, Registry, import_object
+from kqueue.base.registry import Registry, TemporaryEntry, import_object
 from kqueue.config.plugins import CONTRACTS
 
 REGISTRIES: dict[str, Registry[object]] = {row.group: row.registry for row in CONTRACTS if row.registry is not None}
@@ -41,7 +41,9 @@ class PluginManifest(NamedTuple):
 
 def pack() -> bytes | None:
     """What another process needs, pickled; None: nothing. Any thread may call it."""
-    pieces = tuple(_piece(group, guest) for group, registry in REGISTRIES.items() for guest in registry.guests())
+    pieces = tuple(
+        _piece(group, guest) for group, registry in REGISTRIES.items() for guest in registry.temporary_entries()
+    )
     preferred = tuple(
         (group, entry.name, entry.id) for group, registry in REGISTRIES.items() for entry in registry.preferences()
     )
@@ -61,7 +63,7 @@ def unpack(packed: bytes, staying: ExitStack) -> None:
             REGISTRIES[group].lost(name, id, str(error))
 
 
-def _piece(group: str, guest: Guest[object]) -> PluginRef:
+def _piece(group: str, guest: TemporaryEntry[object]) -> PluginRef:
     entry = guest.entry
     piece = PluginRef(group, entry.name, entry.id, entry.origin, guest.path)
     if guest.path is not None:

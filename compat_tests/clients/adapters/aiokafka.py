@@ -16,7 +16,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.clients.adapters.aiokafka_calls import run
+from compat_tests.clients.adapters.aiokafka_loop import run
 from compat_tests.clients.adapters.contract import (
     ACKS_NONE,
     ADMIN_CONFIGS,
@@ -32,11 +32,11 @@ from compat_tests.clients.adapters.contract import (
     Client,
     ConsumerOptions,
     Headers,
+    OffsetAndTimestamp,
     Place,
     ProducerOptions,
     Record,
-    Sent,
-    TimeFound,
+    RecordMetadata,
 )
 
 T = TypeVar("T")
@@ -65,12 +65,12 @@ class _Pending:
     def __init__(self, future: Awaitable[Any]) -> None:
         self._future = future
 
-    def result(self, timeout_s: float = 20) -> Sent:
+    def result(self, timeout_s: float = 20) -> RecordMetadata:
         async def waiting() -> Any:
             return await asyncio.wait_for(asyncio.shield(self._future), timeout_s)
 
         found = run(waiting())
-        return Sent(found.partition, found.offset) if found is not None else Sent(-1, -1)
+        return RecordMetadata(found.partition, found.offset) if found is not None else RecordMetadata(-1, -1)
 
 
 class _Producer:
@@ -193,9 +193,9 @@ class _Consumer:
         found: int = run(self._consumer.end_offsets([_point(place)]))[_point(place)]
         return found
 
-    def offset_for_time(self, place: Place, timestamp_ms: int) -> TimeFound | None:
+    def offset_for_time(self, place: Place, timestamp_ms: int) -> OffsetAndTimestamp | None:
         found = run(self._consumer.offsets_for_times({_point(place): timestamp_ms}))[_point(place)]
-        return TimeFound(found.offset, found.timestamp) if found is not None else None
+        return OffsetAndTimestamp(found.offset, found.timestamp) if found is not None else None
 
     def commit(self, offsets: Mapping[Place, int] | None = None) -> None:
         run(

@@ -9,13 +9,13 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from compat_tests.clients.adapters.aiokafka_calls import refusals, run
-from compat_tests.clients.adapters.contract import GroupSeen, Place, Refused
+from compat_tests.clients.adapters.aiokafka_loop import refusals, run
+from compat_tests.clients.adapters.contract import BrokerError, GroupDescription, Place
 
 
 def _check(code: int, text: str) -> None:
     if code:
-        raise Refused(code, text)
+        raise BrokerError(code, text)
 
 
 class Admin:
@@ -70,11 +70,11 @@ class Admin:
     def groups(self) -> set[str]:
         return {group[0] for group in run(self._admin.list_consumer_groups())}
 
-    def describe_group(self, group: str) -> GroupSeen:
+    def describe_group(self, group: str) -> GroupDescription:
         (response,) = run(self._admin.describe_consumer_groups([group]))
         ((code, _group, state, _type, _protocol, members, *_),) = response.groups
         _check(code, group)
-        return GroupSeen(state, len(members))
+        return GroupDescription(state, len(members))
 
     def delete_group(self, group: str) -> None:
         raise NotImplementedError("aiokafka's admin deletes no groups")

@@ -19,7 +19,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from compat_tests.clients.adapters.confluent_calls import CALL_TIMEOUT_S, QUIET, refusals, refuse
+from compat_tests.clients.adapters.confluent_errors import CALL_TIMEOUT_S, QUIET, refusals, refuse
 from compat_tests.clients.adapters.contract import (
     ACKS_NONE,
     ADMIN_CONFIGS,
@@ -33,37 +33,37 @@ from compat_tests.clients.adapters.contract import (
     READ_COMMITTED,
     STATIC_MEMBERS,
     Admin,
+    BrokerError,
     Client,
     ConsumerOptions,
     Headers,
+    OffsetAndTimestamp,
     Place,
     ProducerOptions,
     Record,
-    Refused,
-    Sent,
-    TimeFound,
+    RecordMetadata,
 )
 
 
 class _Pending:
     def __init__(self, producer: confluent_kafka.Producer) -> None:
         self._producer = producer
-        self.outcome: Sent | Refused | None = None
+        self.outcome: RecordMetadata | BrokerError | None = None
 
     def deliver(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:
             self.outcome = refuse(error)
         else:
             offset = message.offset()
-            self.outcome = Sent(message.partition(), offset if offset is not None and offset >= 0 else -1)
+            self.outcome = RecordMetadata(message.partition(), offset if offset is not None and offset >= 0 else -1)
 
-    def result(self, timeout_s: float = 20) -> Sent:
+    def result(self, timeout_s: float = 20) -> RecordMetadata:
         deadline = time.monotonic() + timeout_s
         while self.outcome is None and time.monotonic() < deadline:
             self._producer.poll(0.05)
         if self.outcome is None:
             raise TimeoutError(f"no delivery report within {timeout_s} s")
-        if isinstance(self.outcome, Refused):
+        if isinstance(self.outcome, BrokerError):
             raise self.outcome
         return self.outcome
 
@@ -226,12 +226,12 @@ class _Consumer:
         with refusals():
             return self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=CALL_TIMEOUT_S)[1]
 
-    def offset_for_time(self, place: Place, timestamp_ms: int) -> TimeFound | None:
+    def offset_for_time(self, place: Place, timestamp_ms: int) -> OffsetAndTimestamp | None:
         with refusals():
             (found,) = self._consumer.offsets_for_times([TopicPartition(*place, timestamp_ms)], timeout=CALL_TIMEOUT_S)
         if found.error:
             raise refuse(found.error)
-        return TimeFound(found.offset, None) if found.offset >= 0 else None
+        return OffsetAndTimestamp(found.offset, None) if found.offset >= 0 else None
 
     def commit(self, offsets: Mapping[Place, int] | None = None) -> None:
         with refusals():

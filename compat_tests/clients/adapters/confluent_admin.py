@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from compat_tests.clients.adapters.confluent_calls import CALL_TIMEOUT_S, QUIET, refusals, refuse
-from compat_tests.clients.adapters.contract import GroupSeen, Place
+from compat_tests.clients.adapters.confluent_errors import CALL_TIMEOUT_S, QUIET, refusals, refuse
+from compat_tests.clients.adapters.contract import GroupDescription, Place
 
 
 def _result(futures: Mapping[Any, Any]) -> Any:
@@ -78,9 +78,9 @@ class Admin:
             raise KafkaException(found.errors[0])
         return {group.group_id for group in found.valid}
 
-    def describe_group(self, group: str) -> GroupSeen:
+    def describe_group(self, group: str) -> GroupDescription:
         found = _result(self._admin.describe_consumer_groups([group], request_timeout=CALL_TIMEOUT_S))
-        return GroupSeen(found.state.name.title().replace("_", ""), len(found.members))
+        return GroupDescription(found.state.name.title().replace("_", ""), len(found.members))
 
     def delete_group(self, group: str) -> None:
         _result(self._admin.delete_consumer_groups([group], request_timeout=CALL_TIMEOUT_S))

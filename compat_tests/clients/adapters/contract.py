@@ -44,7 +44,7 @@ HEARTBEAT_MS_MAX = 1_000
 ALL_RECORDS = -1  # in place of an offset, where records are deleted
 
 
-class Refused(Exception):
+class BrokerError(Exception):
     """The client reports an error of the protocol; `code` is its number there."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -54,13 +54,13 @@ class Refused(Exception):
 
 @contextmanager
 def numbered(error_class: type[Exception]) -> Iterator[None]:
-    """Those errors of a client that carry a number of the protocol, as Refused."""
+    """Those errors of a client that carry a number of the protocol, as BrokerError."""
     try:
         yield
     except error_class as error:
         code = getattr(error, "errno", None)
         if isinstance(code, int) and code > 0:
-            raise Refused(code, str(error)) from error
+            raise BrokerError(code, str(error)) from error
         raise
 
 
@@ -82,21 +82,21 @@ class Record(NamedTuple):
     headers: Headers
 
 
-class Sent(NamedTuple):
+class RecordMetadata(NamedTuple):
     """Where a record went; `offset` is -1 where the client does not learn it (acks=0)."""
 
     partition: int
     offset: int
 
 
-class TimeFound(NamedTuple):
+class OffsetAndTimestamp(NamedTuple):
     """Answer of a search by time."""
 
     offset: int
     timestamp_ms: int | None
 
 
-class GroupSeen(NamedTuple):
+class GroupDescription(NamedTuple):
     """A group as the client's admin describes it."""
 
     state: str
@@ -139,11 +139,11 @@ class ConsumerOptions:
     poll_records_max: int = 500
 
 
-class Pending(Protocol):
+class PendingSend(Protocol):
     """A record on its way."""
 
-    def result(self, timeout_s: float = 20) -> Sent:
-        """Wait until it is confirmed. Raises Refused: the broker, or the client on its behalf, said
+    def result(self, timeout_s: float = 20) -> RecordMetadata:
+        """Wait until it is confirmed. Raises BrokerError: the broker, or the client on its behalf, said
         no.
         """
         ...
@@ -161,10 +161,10 @@ class Producer(Protocol):
         headers: Headers = (),
         timestamp_ms: int | None = None,
         partition: int | None = None,
-    ) -> Pending: ...
+    ) -> PendingSend: ...
 
     def flush(self, timeout_s: float = 30) -> None:
-        """Wait until nothing is on its way; errors show in the `Pending`s."""
+        """Wait until nothing is on its way; errors show in the `PendingSend`s."""
         ...
 
     def close(self) -> None: ...
@@ -187,7 +187,7 @@ class Consumer(Protocol):
 
     def poll(self, timeout_s: float) -> list[Record]:
         """What is there, at most `poll_records_max` records; [] if nothing came in time. Raises
-        Refused.
+        BrokerError.
         """
         ...
 
@@ -207,7 +207,7 @@ class Consumer(Protocol):
 
     def end_offset(self, place: Place) -> int: ...
 
-    def offset_for_time(self, place: Place, timestamp_ms: int) -> TimeFound | None: ...
+    def offset_for_time(self, place: Place, timestamp_ms: int) -> OffsetAndTimestamp | None: ...
 
     def commit(self, offsets: Mapping[Place, int] | None = None) -> None:
         """Wait until these offsets, or None: the positions, are committed."""
@@ -223,7 +223,7 @@ class Consumer(Protocol):
 
 
 class Admin(Protocol):
-    """Methods raise Refused. What a version lacks is missing from the adapter's `features`."""
+    """Methods raise BrokerError. What a version lacks is missing from the adapter's `features`."""
 
     def create_topic(
         self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None
@@ -251,7 +251,7 @@ class Admin(Protocol):
 
     def groups(self) -> set[str]: ...
 
-    def describe_group(self, group: str) -> GroupSeen: ...
+    def describe_group(self, group: str) -> GroupDescription: ...
 
     def delete_group(self, group: str) -> None: ...
 

@@ -31,11 +31,11 @@ from compat_tests.clients.adapters.contract import (
     Client,
     ConsumerOptions,
     Headers,
+    OffsetAndTimestamp,
     Place,
     ProducerOptions,
     Record,
-    Sent,
-    TimeFound,
+    RecordMetadata,
     numbered,
 )
 
@@ -57,7 +57,7 @@ REQUEST_TIMEOUT_MS = 30_000
 
 
 def refusals() -> AbstractContextManager[None]:
-    """kafka-python's errors as Refused."""
+    """kafka-python's errors as BrokerError."""
     return numbered(KafkaError)
 
 
@@ -69,10 +69,10 @@ class _Pending:
     def __init__(self, future: Any) -> None:
         self._future = future
 
-    def result(self, timeout_s: float = 20) -> Sent:
+    def result(self, timeout_s: float = 20) -> RecordMetadata:
         with refusals():
             found = self._future.get(timeout_s)
-        return Sent(found.partition, found.offset)
+        return RecordMetadata(found.partition, found.offset)
 
 
 class _Producer:
@@ -198,9 +198,9 @@ class _Consumer:
         found: int = self._consumer.end_offsets([_point(place)])[_point(place)]
         return found
 
-    def offset_for_time(self, place: Place, timestamp_ms: int) -> TimeFound | None:
+    def offset_for_time(self, place: Place, timestamp_ms: int) -> OffsetAndTimestamp | None:
         found = self._consumer.offsets_for_times({_point(place): timestamp_ms})[_point(place)]
-        return TimeFound(found.offset, found.timestamp) if found is not None else None
+        return OffsetAndTimestamp(found.offset, found.timestamp) if found is not None else None
 
     def commit(self, offsets: Mapping[Place, int] | None = None) -> None:
         # OffsetAndMetadata grew a third field, the leader epoch, in 2.1.

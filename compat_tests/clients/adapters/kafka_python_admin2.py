@@ -8,13 +8,13 @@ from typing import Any
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 
-from compat_tests.clients.adapters.contract import GroupSeen, Place, Refused
+from compat_tests.clients.adapters.contract import BrokerError, GroupDescription, Place
 from compat_tests.clients.adapters.kafka_python import REQUEST_TIMEOUT_MS, refusals
 
 
 def _check(code: int, text: str) -> None:
     if code:
-        raise Refused(code, text)
+        raise BrokerError(code, text)
 
 
 class Admin:
@@ -62,9 +62,9 @@ class Admin:
     def groups(self) -> set[str]:
         return {group for group, _protocol_type in self._admin.list_consumer_groups()}
 
-    def describe_group(self, group: str) -> GroupSeen:
+    def describe_group(self, group: str) -> GroupDescription:
         (found,) = self._admin.describe_consumer_groups([group])
-        return GroupSeen(found.state, len(found.members))
+        return GroupDescription(found.state, len(found.members))
 
     def delete_group(self, group: str) -> None:
         for _name, error in self._admin.delete_consumer_groups([group]):

@@ -9,13 +9,13 @@ from typing import Any
 from kafka import KafkaAdminClient, TopicPartition, errors
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from compat_tests.clients.adapters.contract import GroupSeen, Place, Refused
+from compat_tests.clients.adapters.contract import BrokerError, GroupDescription, Place
 from compat_tests.clients.adapters.kafka_python import REQUEST_TIMEOUT_MS, refusals
 
 
 def _check(code: int, text: str) -> None:
     if code:
-        raise Refused(code, text)
+        raise BrokerError(code, text)
 
 
 class Admin:
@@ -61,9 +61,9 @@ class Admin:
     def groups(self) -> set[str]:
         return {group["group_id"] for group in self._admin.list_groups()}
 
-    def describe_group(self, group: str) -> GroupSeen:
+    def describe_group(self, group: str) -> GroupDescription:
         found = self._admin.describe_groups([group])[group]
-        return GroupSeen(found["group_state"], len(found["members"]))
+        return GroupDescription(found["group_state"], len(found["members"]))
 
     def delete_group(self, group: str) -> None:
         self._raise_named(self._admin.delete_groups([group])[group])
@@ -95,4 +95,4 @@ class Admin:
         if text == "OK":
             return
         number = re.match(r"\[Error (\d+)\]", text)
-        raise Refused(int(number[1]) if number else getattr(getattr(errors, text, None), "errno", -1), text)
+        raise BrokerError(int(number[1]) if number else getattr(getattr(errors, text, None), "errno", -1), text)

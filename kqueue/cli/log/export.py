@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from kqueue.base.errors import ExtraNeeded, KqueueError, NotALogFolder
+from kqueue.base.errors import ExtraNeeded, KqueueError
 from kqueue.cli.formats import parse_time
 from kqueue.cli.output import counted, size_text
+from kqueue.log_tools.errors import NotALogFolder
 
 FORMATS = ("parquet", "arrow", "jsonl")
 FORMS = ("binary", "utf8", "json", "short", "integer", "long", "float", "double")

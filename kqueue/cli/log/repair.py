@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kqueue.base.errors import FolderInUse, KqueueError, NotALogFolder
+from kqueue.base.errors import FolderInUse, KqueueError
 from kqueue.cli.log.verify import DAMAGED, NoLogs, show_table
 from kqueue.cli.output import output_option, size_text
+from kqueue.log_tools.errors import NotALogFolder
 
 if TYPE_CHECKING:
     from kqueue.log_tools.repair import RepairResult

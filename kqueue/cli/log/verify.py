@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kqueue.base.errors import KqueueError, NotALogFolder
+from kqueue.base.errors import KqueueError
 from kqueue.cli.output import counted, output_option, size_text
+from kqueue.log_tools.errors import NotALogFolder
 
 if TYPE_CHECKING:
     from kqueue.log_tools.verify.report import Finding, VerificationReport

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from kqueue import __version__
-from kqueue.base.registry import BUILT_IN, Entry, Registry
+from kqueue.base.registry import BUILT_IN, Registry, RegistryEntry
 from kqueue.cli.app import COMMANDS
 from kqueue.cli.lazy import distribution_of, load_plugin
 from kqueue.cli.plugins.usage import NOBODY, Usage
@@ -98,9 +98,9 @@ def _registered(contract: Contract, registry: Registry[Any], usage: Usage) -> It
             )
 
 
-def _holders(entries: Iterable[Entry[Any]], preferred: Iterable[str]) -> dict[int, Entry[Any]]:
+def _holders(entries: Iterable[RegistryEntry[Any]], preferred: Iterable[str]) -> dict[int, RegistryEntry[Any]]:
     """Who serves each id: the first that has it, unless the broker's settings prefer another."""
-    found: dict[int, Entry[Any]] = {}
+    found: dict[int, RegistryEntry[Any]] = {}
     for entry in entries:
         if entry.id is not None and (entry.name in preferred or entry.id not in found):
             found[entry.id] = entry
@@ -108,7 +108,7 @@ def _holders(entries: Iterable[Entry[Any]], preferred: Iterable[str]) -> dict[in
 
 
 def _by_holder(
-    entries: Iterable[Entry[Any]], holders: dict[int, Entry[Any]], users: dict[str, set[str]]
+    entries: Iterable[RegistryEntry[Any]], holders: dict[int, RegistryEntry[Any]], users: dict[str, set[str]]
 ) -> dict[str, set[str]]:
     """Users by the name of who really serves them: a topic says ``gzip``, and another than kqueue's
     may do that.
@@ -121,7 +121,7 @@ def _by_holder(
     return found
 
 
-def _state(contract: Contract, entry: Entry[Any], holders: dict[int, Entry[Any]]) -> tuple[str, str]:
+def _state(contract: Contract, entry: RegistryEntry[Any], holders: dict[int, RegistryEntry[Any]]) -> tuple[str, str]:
     if entry.id is None:
         return READY, ""
     holder = holders[entry.id]
@@ -133,7 +133,7 @@ def _state(contract: Contract, entry: Entry[Any], holders: dict[int, Entry[Any]]
     return WAITS, f"{holder.name} ({_origin(holder)}) serves id {entry.id}; to have this one do it: {how}"
 
 
-def _origin(entry: Entry[Any]) -> str:
+def _origin(entry: RegistryEntry[Any]) -> str:
     return f"{BUILT_IN} {__version__}" if entry.origin == BUILT_IN else entry.origin
 
 

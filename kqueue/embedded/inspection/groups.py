@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kqueue.base.errors import GroupIdNotFound, MalformedMessage
 from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
-from kqueue.groups.coordinator import DescribedMember
+from kqueue.groups.coordinator import MemberDescription
 from kqueue.groups.schemas import VERSION, ConsumerProtocolAssignment
 from kqueue.schema import reader
 
@@ -145,7 +145,7 @@ def _lag(server: Server, topic: str, offsets: dict[int, int]) -> dict[int, int]:
     }
 
 
-def _member(member: DescribedMember) -> Member:
+def _member(member: MemberDescription) -> Member:
     return Member(
         member.member_id,
         member.client_id,

@@ -5,11 +5,11 @@ are asked (`broker.cleaning`).
 from __future__ import annotations
 
 from kqueue.base.errors import PluginError
-from kqueue.base.registry import Entry
+from kqueue.base.registry import RegistryEntry
 from kqueue.log.policies.contract import CleanupPolicy
 
 
-def check_policy(policy: CleanupPolicy, entry: Entry[CleanupPolicy]) -> CleanupPolicy:
+def check_policy(policy: CleanupPolicy, entry: RegistryEntry[CleanupPolicy]) -> CleanupPolicy:
     """The policy itself. Raises PluginError: it is none."""
     title = entry.title("cleanup policy")
     if isinstance(policy, type):

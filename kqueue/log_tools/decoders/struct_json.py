@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from kqueue.base.names import uuid_text
-from kqueue.schema import Kind, schema_of, uuid
-from kqueue.schema.kinds import Array, StructKind
+from kqueue.schema import FieldType, schema_of, uuid
+from kqueue.schema.field_types import ArrayType, StructType
 
 _ESCAPE = re.compile(r"\\u00[0-9a-f]{2}")
 _PLAIN: dict[str, str] = {"kraft_version": "kRaftVersion", "kraft_version_feature": "kRaftVersionFeature"}
@@ -46,12 +46,12 @@ def camel_case(name: str) -> str:
     return _PLAIN.get(name) or first + "".join(map(str.capitalize, rest))
 
 
-def _value(kind: Kind[Any], value: Any, version: int) -> Any:
+def _value(kind: FieldType[Any], value: Any, version: int) -> Any:
     if value is None:
         return None
-    if isinstance(kind, Array):
+    if isinstance(kind, ArrayType):
         return [_value(kind.of, each, version) for each in value]
-    if isinstance(kind, StructKind):
+    if isinstance(kind, StructType):
         return struct_to_json(value, version)
     if kind is uuid:
         return uuid_text(value)

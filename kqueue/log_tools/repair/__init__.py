@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kqueue.base.errors import CorruptIndex, NotALogFolder, RepairRefused, StorageFailed, TooManyOpenFiles
+from kqueue.base.errors import CorruptIndex, StorageFailed, TooManyOpenFiles
 from kqueue.log.formats.checkpoints import (
     CLEAN_SHUTDOWN,
     LOCK,
@@ -22,6 +22,7 @@ from kqueue.log.formats.checkpoints import (
     encode_offsets,
 )
 from kqueue.log.formats.filenames import LOG
+from kqueue.log_tools.errors import NotALogFolder, RepairRefused
 from kqueue.log_tools.folder import LogFolder
 from kqueue.log_tools.progress import ProgressCallback, ProgressMeter
 from kqueue.log_tools.repair.backup import check_backup_folder, check_free_space, copy_files

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kqueue.base.errors import RepairRefused
+from kqueue.log_tools.errors import RepairRefused
 from kqueue.storage import Storage
 
 PARTIAL = ".partial"

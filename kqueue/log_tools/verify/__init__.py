@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kqueue.base.errors import NotALogFolder, StorageFailed
+from kqueue.base.errors import StorageFailed
 from kqueue.base.names import parse_partition_folder
 from kqueue.log.formats.filenames import LOG, parse_file_name
+from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.progress import ProgressCallback, ProgressMeter
 from kqueue.log_tools.verify.data_folder import DataFolderState, Key, check_checkpoints, read_data_folder
 from kqueue.log_tools.verify.partition import LogRange, PartitionVerifier

@@ -8,7 +8,7 @@ import logging
 from typing import NoReturn
 
 from kqueue.base.errors import CorruptBatch, PluginError
-from kqueue.base.registry import Entry
+from kqueue.base.registry import RegistryEntry
 from kqueue.records.codecs.contract import Buffer, Codec, Levels
 
 logger = logging.getLogger("kqueue.records")
@@ -23,7 +23,7 @@ class GuardedCodec:
     means its default.
     """
 
-    def __init__(self, codec: Codec, entry: Entry[Codec]) -> None:
+    def __init__(self, codec: Codec, entry: RegistryEntry[Codec]) -> None:
         """Raises PluginError: it has no id from 1 to 7, no method or levels as they should be."""
         self._title = entry.title("codec")
         self._check_shape(codec)

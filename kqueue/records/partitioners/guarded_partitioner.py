@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kqueue.base.errors import PluginError
-from kqueue.base.registry import Entry
+from kqueue.base.registry import RegistryEntry
 from kqueue.records.partitioners.contract import Partitioner, PartitionerFactory
 
 
 class GuardedPartitionerFactory:
     """Makes partitioners that raise PluginError for all that they do beside the contract."""
 
-    def __init__(self, factory: PartitionerFactory, entry: Entry[PartitionerFactory]) -> None:
+    def __init__(self, factory: PartitionerFactory, entry: RegistryEntry[PartitionerFactory]) -> None:
         """Raises PluginError: `factory` can't be called."""
         self._title = entry.title("partitioner")
         self._factory = factory

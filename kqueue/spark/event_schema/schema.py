@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kqueue.base.errors import OptionError
+from kqueue.spark.errors import OptionError
 
 PLACE = ("topic", "partition", "offset")
 TAKEN = frozenset({*PLACE, "timestamp", "key", "value", "date", "event_time", "reason", "batch"})

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from kqueue.base.errors import OptionError
 from kqueue.spark import transforms
+from kqueue.spark.errors import OptionError
 from kqueue.spark.event_schema.schema import EventSchema
 
 if TYPE_CHECKING:

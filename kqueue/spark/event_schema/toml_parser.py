@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kqueue.base.errors import OptionError
 from kqueue.base.names import did_you_mean
+from kqueue.spark.errors import OptionError
 from kqueue.spark.event_schema.schema import PLACE, TAKEN, TYPES, EventSchema, Field, seconds_of, type_of
 
 BUILT_IN = ("flights",)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kqueue.base.errors import PipelineFailed
 from kqueue.spark import transforms
+from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.jobs.archive_layout import ArchiveLayout, Batch, placed
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.source.offsets import Offsets, to_json

@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kqueue.base.errors import FolderInUse, PipelineFailed
+from kqueue.base.errors import FolderInUse
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.source.offsets import Offsets, from_json, to_json
 from kqueue.storage.local import LocalStorage
 

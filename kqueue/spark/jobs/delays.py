@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kqueue.base.errors import PipelineFailed
 from kqueue.spark import transforms
+from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.jobs.delay_results import AirportHour, DelayProgress, QuarantinedRecord
 from kqueue.spark.session import error_summary, isolated_session
 

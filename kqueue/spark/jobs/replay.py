@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kqueue.base.errors import OptionError, PipelineFailed
 from kqueue.base.names import did_you_mean
 from kqueue.client import Client, NewTopic
+from kqueue.spark.errors import OptionError, PipelineFailed
 from kqueue.spark.jobs.archive import SCHEMA
 from kqueue.spark.jobs.archive_layout import RECORDS, ArchiveLayout, Batch
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched

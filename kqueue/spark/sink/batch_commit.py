@@ -8,8 +8,9 @@ import logging
 import uuid
 from collections.abc import Iterable, Sequence
 
-from kqueue.base.errors import BrokerRefused, ClientError, StagingLost
 from kqueue.client import Client, TopicPartition
+from kqueue.client.errors import BrokerRefused, ClientError
+from kqueue.spark.errors import StagingLost
 from kqueue.spark.sink.batch_copy import copied_counts, copy
 from kqueue.spark.sink.journal import (
     JOURNAL,

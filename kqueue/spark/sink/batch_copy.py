@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kqueue.base.errors import ClientError, StagingLost
 from kqueue.client import Client, TopicPartition
+from kqueue.client.errors import ClientError
 from kqueue.records.batch import BatchHeader, check_crc, iter_batches, set_producer, stamp
+from kqueue.spark.errors import StagingLost
 from kqueue.spark.sink.batcher import ReadyBatch
 from kqueue.spark.sink.journal import DecidedBatch, Journal, StagedBatch, bounds
 from kqueue.spark.sink.producer_pipeline import ProducerPipeline, after

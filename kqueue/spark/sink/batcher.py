@@ -8,10 +8,11 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kqueue.base.errors import InvalidRecord, RowRefused
+from kqueue.base.errors import InvalidRecord
 from kqueue.client import TopicPartition
 from kqueue.records.arrow.encoder import ProducerArgs, encode_batches
 from kqueue.records.arrow.engine import EngineName, load_compiled_engine
+from kqueue.spark.errors import RowRefused
 from kqueue.spark.sink.columns import check_headers, record_columns, topics_of
 from kqueue.spark.sink.options import SinkOptions
 from kqueue.spark.sink.row_partitioning import TargetTopic, TargetTopics, partition_rows

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kqueue.base.errors import RowRefused
 from kqueue.base.names import did_you_mean
+from kqueue.spark.errors import RowRefused
 
 if TYPE_CHECKING:
     import pyarrow as pa

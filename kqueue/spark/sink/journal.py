@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from kqueue.base.errors import BrokerRefused, StagingLost
 from kqueue.client import EARLIEST, LATEST, Client, NewTopic, ProducerIdAndEpoch, TopicPartition
+from kqueue.client.errors import BrokerRefused
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
+from kqueue.spark.errors import StagingLost
 from kqueue.wire.error_codes import ErrorCode
 
 VERSION = 1

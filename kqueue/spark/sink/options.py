@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kqueue.base.errors import InvalidTopic, OptionError, PluginError
+from kqueue.base.errors import InvalidTopic, PluginError
 from kqueue.base.names import check_topic
 from kqueue.client.options import ClientOptions
 from kqueue.records.arrow.engine import ENGINES
 from kqueue.records.codecs import CODECS
 from kqueue.records.partitioners import PARTITIONERS
+from kqueue.spark.errors import OptionError
 from kqueue.spark.options import Option, OptionTable, nonempty, one_of
 
 ALL_IN_SYNC = -1

@@ -6,12 +6,14 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kqueue.base.errors import BrokerRefused, OptionError, PluginError, RowRefused
+from kqueue.base.errors import PluginError
 from kqueue.base.names import check_topic, did_you_mean
 from kqueue.client import Client, TopicPartition
+from kqueue.client.errors import BrokerRefused
 from kqueue.records.arrow import partitions_of
 from kqueue.records.arrow.engine import EngineName
 from kqueue.records.partitioners import DEFAULT, PARTITIONERS, Partitioner, make_partitioner
+from kqueue.spark.errors import OptionError, RowRefused
 from kqueue.spark.sink.options import SinkOptions
 from kqueue.wire.error_codes import ErrorCode
 

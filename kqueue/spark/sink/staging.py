@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kqueue.base.errors import StagingLost
 from kqueue.client import Client, TopicPartition
 from kqueue.records.arrow.encoder import ProducerArgs
+from kqueue.spark.errors import StagingLost
 from kqueue.spark.sink.batcher import ReadyBatch
 from kqueue.spark.sink.journal import StagedBatch
 from kqueue.spark.sink.producer_pipeline import Producer, ProducerPipeline

@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from kqueue.base.errors import BrokerRefused, OptionError, StagingLost
 from kqueue.base.names import did_you_mean
 from kqueue.client import MAX_TIMESTAMP, Client
+from kqueue.client.errors import BrokerRefused
+from kqueue.spark.errors import OptionError, StagingLost
 from kqueue.spark.sink.batch_commit import commit
 from kqueue.spark.sink.journal import NONE, PREFIX, Journal, bounds
 from kqueue.wire.error_codes import ErrorCode

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from kqueue.base.errors import OptionError
 from kqueue.client import Client
+from kqueue.spark.errors import OptionError
 from kqueue.spark.sink.batch_commit import commit
 from kqueue.spark.sink.columns import check_columns
 from kqueue.spark.sink.journal import StagedBatch

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from kqueue.base.errors import BadAnswer, BrokerRefused, ClientError, CorruptBatch, FetchOutOfRange, OptionError
+from kqueue.base.errors import CorruptBatch
 from kqueue.base.names import uuid_text
 from kqueue.client import EARLIEST, LATEST, Client, ClusterMetadata, FetchedRecords, OffsetAndTimestamp, TopicPartition
 from kqueue.client.deadline import Deadline
+from kqueue.client.errors import BadAnswer, BrokerRefused, ClientError, FetchOutOfRange
 from kqueue.client.metadata import NO_ID
 from kqueue.records.any_format import iter_any_batches
 from kqueue.records.arrow.contract import ColumnChunk, RecordRange
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.records.batch import BatchHeader
+from kqueue.spark.errors import OptionError
 from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, TopicSelection
 from kqueue.spark.source.record_reader import MEND, DataLossHandler, missing_topic, recreated_topic

@@ -6,16 +6,18 @@ import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kqueue.base.errors import CorruptBatch, NotALogFolder, OffsetOutOfRange, OptionError, StorageFailed
+from kqueue.base.errors import CorruptBatch, OffsetOutOfRange, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS, parse_partition_folder, uuid_text
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN
 from kqueue.log.formats.filenames import LOG, TIMEINDEX
 from kqueue.log.formats.time_index import ENTRY
+from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.folder import LogFolder
 from kqueue.log_tools.segments import Batch, Segment
 from kqueue.records.arrow.contract import ColumnChunk, RecordRange
 from kqueue.records.arrow.decoder import ColumnDecoder
+from kqueue.spark.errors import OptionError
 from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, TopicSelection
 from kqueue.spark.source.record_reader import MEND, DataLossHandler, missing_topic, recreated_topic

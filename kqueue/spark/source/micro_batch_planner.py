@@ -18,7 +18,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from kqueue.base.errors import ClientError
+from kqueue.client.errors import ClientError
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.spark.source.offset_resolver import splits, starting
 from kqueue.spark.source.offsets import BEGIN, IDS, JsonObject, Offsets, from_json, ids_of, plain, to_json

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kqueue.base.errors import OptionError
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.spark.errors import OptionError
 from kqueue.spark.source.offsets import EARLIEST, LATEST, OffsetBound, Offsets
 from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.record_reader import DataLossHandler, RecordReader

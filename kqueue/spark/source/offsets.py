@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kqueue.base.errors import OptionError
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.spark.errors import OptionError
 
 LATEST = -1
 EARLIEST = -2

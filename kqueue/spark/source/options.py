@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from kqueue.base.errors import OptionError
 from kqueue.client.options import ClientOptions
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.records.arrow.engine import ENGINES, EngineName
+from kqueue.spark.errors import OptionError
 from kqueue.spark.options import Option, OptionTable, nonempty, one_of
 from kqueue.spark.source.offsets import EARLIEST, LATEST, WORDS, OffsetBound, parse_assigned, parse_listed
 

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from kqueue.base.errors import DataLost
 from kqueue.base.names import nearest
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.records.arrow.contract import ColumnChunk
 from kqueue.records.arrow.decoder import ColumnDecoder
+from kqueue.spark.errors import DataLost
 from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, TopicSelection
 from kqueue.spark.source.split_planner import OffsetRange

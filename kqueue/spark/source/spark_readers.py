@@ -13,7 +13,8 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, StringType, StructType, TimestampType
 
-from kqueue.base.errors import KqueueError, OptionError
+from kqueue.base.errors import KqueueError
+from kqueue.spark.errors import OptionError
 from kqueue.spark.source.micro_batch_planner import MicroBatchPlanner
 from kqueue.spark.source.offset_resolver import batch_ranges, splits
 from kqueue.spark.source.offsets import JsonObject

@@ -17,8 +17,9 @@ from urllib.parse import quote
 
 import pyarrow.parquet as pq
 
-from kqueue.base.errors import ExtraNeeded, PipelineFailed
+from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
+from kqueue.spark.errors import PipelineFailed
 
 NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
 NEEDED = f"Delta tables need the package deltalake ({{}}): {install_hint('delta')}"

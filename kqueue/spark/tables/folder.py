@@ -19,7 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from kqueue.base.errors import FolderInUse, OptionError, PipelineFailed, StorageFailed
+from kqueue.base.errors import FolderInUse, StorageFailed
+from kqueue.spark.errors import OptionError, PipelineFailed
 from kqueue.spark.event_schema import EventSchema
 from kqueue.spark.tables.delta import DeltaLog, check_installed
 from kqueue.spark.tables.table import DATE, Table

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kqueue.api import table
 from kqueue.base.errors import AnswerNotExpected, KqueueError
 from kqueue.schema import encode
-from kqueue.schema.kinds import Array, Fixed, Kind, StructKind, record_data
+from kqueue.schema.field_types import ArrayType, FieldType, FixedSizeType, StructType, record_data
 from kqueue.schema.structs import Field, schema_of
 from kqueue.tests.api.harness import Asker, batch, old_set
 
@@ -40,19 +40,19 @@ COLUMNS: dict[str, Sequence[int]] = {
 }
 
 
-def values(kind: Kind[Any], version: int) -> st.SearchStrategy[Any]:
-    if isinstance(kind, StructKind):
+def values(kind: FieldType[Any], version: int) -> st.SearchStrategy[Any]:
+    if isinstance(kind, StructType):
         return structs(kind.schema.cls, version)
-    if isinstance(kind, Array):
+    if isinstance(kind, ArrayType):
         return st.lists(values(kind.of, version), min_size=1, max_size=3) | st.just([])
     if kind is record_data:
         return st.sampled_from(RECORDS)
-    if isinstance(kind, Fixed):
+    if isinstance(kind, FixedSizeType):
         return numbers(kind)
     return st.sampled_from(NAMES) if kind.name == "string" else st.binary(max_size=8)
 
 
-def numbers(kind: Fixed[Any]) -> st.SearchStrategy[Any]:
+def numbers(kind: FixedSizeType[Any]) -> st.SearchStrategy[Any]:
     if kind.name == "uuid":
         return st.sampled_from([*IDS, bytes(16), b"\x05" * 16])
     if kind.name == "boolean":

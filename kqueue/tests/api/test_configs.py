@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from kqueue.api.configs import TopicRows, broker_rows
-from kqueue.base.settings import ANY, Catalog, Config, Kind, Scope, Setting, Source, Synonym
+from kqueue.base.settings import ANY, Catalog, Config, ConfigSource, Scope, Setting, SettingType, Synonym
 
 ROWS = (
     Setting(
         "time.ms",
-        Kind.LONG,
+        SettingType.LONG,
         120_000,
         ANY,
         Scope.TOPIC,
         "doc",
         (Synonym("log.time.ms"), Synonym("log.time.minutes", 60_000)),
     ),
-    Setting("plain", Kind.STRING, "x", ANY, Scope.TOPIC, "doc"),
-    Setting("secret", Kind.PASSWORD, None, ANY, Scope.BROKER, "doc"),
+    Setting("plain", SettingType.STRING, "x", ANY, Scope.TOPIC, "doc"),
+    Setting("secret", SettingType.PASSWORD, None, ANY, Scope.BROKER, "doc"),
 )
 
 
@@ -31,18 +31,18 @@ def test_rows_come_by_name() -> None:
 
 def test_a_secret_is_never_told() -> None:
     row = broker_rows(config(secret="geheim"))[-1]
-    assert (row.value, row.is_sensitive, row.source) == (None, True, Source.STATIC_BROKER)
-    assert row.synonyms == [("secret", None, Source.STATIC_BROKER)]
+    assert (row.value, row.is_sensitive, row.source) == (None, True, ConfigSource.STATIC_BROKER)
+    assert row.synonyms == [("secret", None, ConfigSource.STATIC_BROKER)]
     assert "geheim" not in repr(row)
 
 
 def test_synonyms_have_their_own_units() -> None:
     row = TopicRows(config(log_time_minutes=7)).of(config(log_time_minutes=7).for_topic({"time.ms": "5"}))[1]
-    assert (row.value, row.source) == ("5", Source.TOPIC)
+    assert (row.value, row.source) == ("5", ConfigSource.TOPIC)
     assert row.synonyms == [
-        ("time.ms", "5", Source.TOPIC),
-        ("log.time.minutes", "7", Source.STATIC_BROKER),
-        ("log.time.minutes", "2", Source.DEFAULT),
+        ("time.ms", "5", ConfigSource.TOPIC),
+        ("log.time.minutes", "7", ConfigSource.STATIC_BROKER),
+        ("log.time.minutes", "2", ConfigSource.DEFAULT),
     ]
 
 

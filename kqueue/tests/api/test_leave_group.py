@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.groups.states import State
+from kqueue.groups.classic_state import ClassicGroupState
 from kqueue.tests.api.grouping import join, leave, stable, start_join, world
 from kqueue.tests.api.harness import versions_of
 from kqueue.wire.error_codes import ErrorCode
@@ -18,7 +18,7 @@ def test_one_member_leaves(version: int) -> None:
     joined = stable(asker)
     request = LeaveGroupRequest(group_id="g", member_id=joined.member_id)
     assert asker.ask(request, version) == LeaveGroupResponse()
-    assert asker.sim.broker.groups.describe("g").state is State.EMPTY
+    assert asker.sim.broker.groups.describe("g").state is ClassicGroupState.EMPTY
     assert asker.ask(request, version) == LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
 
 
@@ -43,7 +43,7 @@ def test_several_leave_each_with_an_answer(version: int) -> None:
             MemberResponse(group_instance_id="nobody's", error_code=ErrorCode.UNKNOWN_MEMBER_ID),
         ]
     )
-    assert asker.sim.broker.groups.describe("g").state is State.EMPTY
+    assert asker.sim.broker.groups.describe("g").state is ClassicGroupState.EMPTY
 
 
 @pytest.mark.parametrize("version", MANY)

@@ -9,7 +9,7 @@ from kqueue.api import table
 from kqueue.api.naming import NAMING, find_api, named_in, wanted_by
 from kqueue.base.errors import UnknownTopicId
 from kqueue.schema import schema_of
-from kqueue.schema.kinds import Array
+from kqueue.schema.field_types import ArrayType
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kqueue.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -80,7 +80,7 @@ def test_every_served_api_whose_requests_have_topics_is_known(module: str) -> No
 def _lists(cls: type[Any]) -> set[str]:
     found = set()
     for field in schema_of(cls).fields:
-        if isinstance(field.kind, Array):
+        if isinstance(field.kind, ArrayType):
             found.add(field.name)
             inner = getattr(field.kind.of, "schema", None)
             found |= _lists(inner.cls) if inner is not None else set()

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from kqueue.base.clock import PushedClock, SystemClock
+from kqueue.base.clock import OffsetClock, SystemClock
 
 DAY_MS = 86_400_000
 
@@ -22,13 +22,13 @@ def test_the_steady_clock_counts_milliseconds_and_never_goes_back() -> None:
 
 
 def test_a_pushed_clock_runs_as_the_machines_until_it_is_pushed() -> None:
-    clock = PushedClock()
+    clock = OffsetClock()
     assert abs(clock.wall_ms() - time.time() * 1000) < 1000
     assert abs(clock.monotonic_ms() - time.monotonic() * 1000) < 1000
 
 
 def test_a_pushed_clock_stands_while_it_is_held_and_runs_on_from_where_it_was_moved_to() -> None:
-    clock = PushedClock()
+    clock = OffsetClock()
     before_ms, wall_ms = clock.monotonic_ms(), clock.wall_ms()
     with clock.held():
         held_ms, held_wall_ms = clock.monotonic_ms(), clock.wall_ms()
@@ -44,7 +44,7 @@ def test_a_pushed_clock_stands_while_it_is_held_and_runs_on_from_where_it_was_mo
 
 
 def test_the_wall_of_a_held_clock_goes_with_its_steady_side_through_any_steps() -> None:
-    clock = PushedClock()
+    clock = OffsetClock()
     with clock.held():
         start_ms, wall_ms = clock.monotonic_ms(), clock.wall_ms()
         for step in range(1, 1001):
@@ -53,7 +53,7 @@ def test_the_wall_of_a_held_clock_goes_with_its_steady_side_through_any_steps() 
 
 
 def test_a_pushed_clock_never_goes_back() -> None:
-    clock = PushedClock()
+    clock = OffsetClock()
     with clock.held():
         clock.move_to(clock.monotonic_ms() + DAY_MS)
         with pytest.raises(AssertionError, match="does not go back"):

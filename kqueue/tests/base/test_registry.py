@@ -9,7 +9,7 @@ import pytest
 
 from kqueue.base import registry
 from kqueue.base.errors import PluginError
-from kqueue.base.registry import Entry, Registry
+from kqueue.base.registry import Registry, RegistryEntry
 
 
 def test_names_and_ids_find_their_thing() -> None:
@@ -215,7 +215,7 @@ def test_two_can_not_serve_one_id() -> None:
 
 
 def test_a_guard_sees_what_is_not_built_in_and_may_refuse_it(points: list[Point]) -> None:
-    def guard(value: Thing, entry: Entry[Thing]) -> Thing:
+    def guard(value: Thing, entry: RegistryEntry[Thing]) -> Thing:
         if value.name == "bad":
             raise PluginError(f"{entry.name} of {entry.origin} is bad")
         return Thing(f"guarded {value.name}", value.id)
@@ -229,7 +229,7 @@ def test_a_guard_sees_what_is_not_built_in_and_may_refuse_it(points: list[Point]
     mine = Thing("mine")
     with registry.added("mine", mine, "Broker(...)"), registry.added("mine", mine, "Broker(...)"):
         assert registry.get("mine").name == "guarded mine"
-        assert [guest.entry.value for guest in registry.guests()] == [mine]
+        assert [guest.entry.value for guest in registry.temporary_entries()] == [mine]
 
 
 # --- paths

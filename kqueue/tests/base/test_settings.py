@@ -9,12 +9,12 @@ from kqueue.base.settings import (
     ANY,
     Catalog,
     Config,
-    Kind,
-    Rule,
+    ConfigSource,
     Scope,
     Setting,
-    Source,
+    SettingType,
     Synonym,
+    Validator,
     at_least,
     between,
     format_value,
@@ -23,25 +23,27 @@ from kqueue.base.settings import (
 
 RETENTION = Setting(
     "retention.ms",
-    Kind.LONG,
+    SettingType.LONG,
     604_800_000,
     at_least(-1),
     Scope.TOPIC,
     "Age.",
     (Synonym("log.retention.ms"), Synonym("log.retention.minutes", 60_000), Synonym("log.retention.hours", 3_600_000)),
 )
-SEGMENT = Setting("segment.bytes", Kind.INT, 2**30, at_least(14), Scope.TOPIC, "Size.", (Synonym("log.segment.bytes"),))
+SEGMENT = Setting(
+    "segment.bytes", SettingType.INT, 2**30, at_least(14), Scope.TOPIC, "Size.", (Synonym("log.segment.bytes"),)
+)
 POLICY = Setting(
     "cleanup.policy",
-    Kind.LIST,
+    SettingType.LIST,
     ["delete"],
-    Rule("not empty", bool),
+    Validator("not empty", bool),
     Scope.TOPIC,
     "Policy.",
     (Synonym("log.cleanup.policy"),),
 )
-NODE = Setting("node.id", Kind.INT, 1, at_least(0), Scope.BROKER, "Number.")
-AUTO = Setting("auto.create", Kind.BOOLEAN, True, ANY, Scope.BROKER, "Create.")
+NODE = Setting("node.id", SettingType.INT, 1, at_least(0), Scope.BROKER, "Number.")
+AUTO = Setting("auto.create", SettingType.BOOLEAN, True, ANY, Scope.BROKER, "Create.")
 
 
 @pytest.fixture
@@ -91,9 +93,9 @@ def test_topic_values_come_from_the_topic_then_the_broker_then_the_default(catal
     topic = config.for_topic({"segment.bytes": "100"})
     assert topic["segment.bytes"] == 100
     assert [(found.name, found.value, found.source) for found in topic.chain("segment.bytes")] == [
-        ("segment.bytes", 100, Source.TOPIC),
-        ("log.segment.bytes", 4096, Source.STATIC_BROKER),
-        ("log.segment.bytes", 2**30, Source.DEFAULT),
+        ("segment.bytes", 100, ConfigSource.TOPIC),
+        ("log.segment.bytes", 4096, ConfigSource.STATIC_BROKER),
+        ("log.segment.bytes", 2**30, ConfigSource.DEFAULT),
     ]
     assert topic["retention.ms"] == 2 * 3_600_000
     assert topic["cleanup.policy"] == ["delete"]
@@ -112,15 +114,15 @@ def test_none_means_not_set(catalog: Catalog) -> None:
 
 
 def test_resolve_tells_the_source(catalog: Catalog) -> None:
-    assert Config(catalog, {"node.id": 7}).resolve("node.id") == ("node.id", 7, Source.STATIC_BROKER)
-    assert Config(catalog).resolve("node.id") == ("node.id", 1, Source.DEFAULT)
+    assert Config(catalog, {"node.id": 7}).resolve("node.id") == ("node.id", 7, ConfigSource.STATIC_BROKER)
+    assert Config(catalog).resolve("node.id") == ("node.id", 1, ConfigSource.DEFAULT)
     assert set(Config(catalog)) == set(catalog.broker)
     assert set(Config(catalog).for_topic({})) == set(catalog.topic)
 
 
 @given(st.integers(-(2**31), 2**31 - 1))
 def test_numbers_survive_writing_and_parsing(number: int) -> None:
-    row = Setting("n", Kind.INT, 0, ANY, Scope.BROKER, "")
+    row = Setting("n", SettingType.INT, 0, ANY, Scope.BROKER, "")
     assert row.parse(format_value(number)) == number
 
 

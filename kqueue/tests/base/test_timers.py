@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.base.stepping import steps
 from kqueue.base.timers import Timers
+from kqueue.base.virtual_time import steps
 from kqueue.testing.manual_clock import ManualClock
 
 
@@ -140,10 +140,10 @@ def test_on_the_way_to_a_target_the_calls_of_a_series_are_apart_by_a_part_of_wha
     for interval_ms in (10, 300, 1000):
         ran[interval_ms] = []
         timers.every(interval_ms, lambda interval_ms=interval_ms: ran[interval_ms].append(clock.monotonic_ms()))
-    timers.leap_to(810, 2)
+    timers.coalesce_until(810, 2)
     run_until(clock, timers, 800)
     assert ran == {10: [10, 410, 610, 710, 760, 785, 797.5], 300: [300, 600], 1000: []}
-    timers.leap_to(810, 2)
+    timers.coalesce_until(810, 2)
     run_until(clock, timers, 1000)
     assert ran[10][7:] == [807.5, *(817.5 + 10 * number for number in range(19))]
 

@@ -59,12 +59,12 @@ def test_stopping_twice_is_harmless() -> None:
 
 
 def test_committed_offsets_outlive_a_restart() -> None:
-    from kqueue.groups.coordinator import Commit
+    from kqueue.groups.coordinator import OffsetToCommit
 
     sim = Simulation({"offsets.topic.num.partitions": 3})
     sim.topic("orders")
-    ticket = sim.broker.groups.commit("readers", -1, "", None, [Commit("orders", 0, 42, -1, "note")])
-    assert sim.result(ticket) == [None]
+    promise = sim.broker.groups.commit("readers", -1, "", None, [OffsetToCommit("orders", 0, 42, -1, "note")])
+    assert sim.result(promise) == [None]
     sim.stop()
     again = sim.restarted()
     assert again.broker.groups.offsets("readers")["orders"][0].offset == 42

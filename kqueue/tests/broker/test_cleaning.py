@@ -18,7 +18,7 @@ from kqueue.base.settings import TopicConfig
 from kqueue.broker.partition import Partition
 from kqueue.broker.producing import intake_of
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic
-from kqueue.groups.coordinator import Commit
+from kqueue.groups.coordinator import OffsetToCommit
 from kqueue.log.compaction.compaction_task import CompactionTask
 from kqueue.log.policies import POLICIES, Cleanup, CommittedOffsets, Compact, Drop, LogView
 from kqueue.records.batch import (
@@ -97,7 +97,7 @@ def names(sim: Simulation, topic: Topic, index: int = 0, suffix: str = "") -> li
 
 
 def commit(sim: Simulation, group: str, topic: str, offset: int) -> None:
-    assert sim.result(sim.broker.groups.commit(group, -1, "", None, [Commit(topic, 0, offset)])) == [None]
+    assert sim.result(sim.broker.groups.commit(group, -1, "", None, [OffsetToCommit(topic, 0, offset)])) == [None]
 
 
 @contextlib.contextmanager
@@ -525,8 +525,8 @@ def test_records_that_are_deleted_while_their_log_is_compacted(steps: int) -> No
     sim.broker.cleaning._compact()
     for _ in range(steps):
         sim.jobs.step()
-    ticket = sim.broker.deletion.delete_before(topic, 0, 11)
-    assert sim.result(ticket) == 11
+    promise = sim.broker.deletion.delete_before(topic, 0, 11)
+    assert sim.result(promise) == 11
     assert latest(partition) == expected
     assert offsets(partition)[0] >= 11
     assert not sim.broker.cleaning.cleaner.is_busy(("t", 0))

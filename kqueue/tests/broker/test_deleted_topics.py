@@ -96,8 +96,8 @@ def test_creations_under_way_count_towards_the_limit_of_partitions() -> None:
 def test_a_broker_that_stops_while_folders_are_made_serves_the_topic_after_its_start() -> None:
     sim = Simulation(storage=FaultyStorage())
     sim.topic("t", 2)
-    ticket = sim.broker.topics.add_partitions("t", 1000)
-    while not ticket.done:
+    promise = sim.broker.topics.add_partitions("t", 1000)
+    while not promise.done:
         sim.jobs.step()
     sim.stop()
     again = sim.restarted()

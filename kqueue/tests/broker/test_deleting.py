@@ -57,11 +57,11 @@ class World:
         topic = sim.broker.topics.get("t")
         partition = topic.partition(0)
         self.asked = max(self.asked, offset)
-        ticket = sim.broker.deletion.delete_before(topic, 0, offset)
-        while not ticket.done:
+        promise = sim.broker.deletion.delete_before(topic, 0, offset)
+        while not promise.done:
             self.seen = max(self.seen, partition.log_start_offset)
             assert sim.jobs.step() or sim.broker.waiting.run_ready(), "nothing more will happen"
-        self.seen = max(self.seen, ticket.result(), partition.log_start_offset)
+        self.seen = max(self.seen, promise.result(), partition.log_start_offset)
 
     def live(self) -> None:
         """Appends; deletions up to within a segment, to its end, of all, flushed or not, and of
@@ -153,9 +153,9 @@ def test_a_checkpoint_that_can_not_be_written_is_an_error_and_nothing_is_seen() 
     append(topic.partition(0), 0)
     sim.settle()
     storage.fail("sync", lambda path: "log-start" in path)
-    ticket = sim.broker.deletion.delete_before(topic, 0, 1)
+    promise = sim.broker.deletion.delete_before(topic, 0, 1)
     with pytest.raises(StorageFailed):
-        sim.result(ticket)
+        sim.result(promise)
     assert topic.partition(0)._log is None or topic.partition(0).log.start_offset == 0
 
 
@@ -184,7 +184,7 @@ def test_a_deletion_of_a_topic_ends_those_of_its_records() -> None:
     sim = Simulation({"kqueue.flush": "kafka"}, storage=FaultyStorage())
     topic = sim.topic("t")
     append(topic.partition(0), 0)
-    ticket = sim.broker.deletion.delete_before(topic, 0, 1)
+    promise = sim.broker.deletion.delete_before(topic, 0, 1)
     sim.broker.topics.delete("t")
     sim.settle()
-    assert ticket.done
+    assert promise.done

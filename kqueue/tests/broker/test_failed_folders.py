@@ -6,7 +6,7 @@ import pytest
 
 from kqueue.base.errors import KqueueError, NotCoordinator, StorageFailed
 from kqueue.broker.topics import OFFSETS_TOPIC
-from kqueue.groups.coordinator import Commit
+from kqueue.groups.coordinator import OffsetToCommit
 from kqueue.groups.records import partition_of
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
@@ -19,7 +19,7 @@ def stopped() -> Simulation:
     for name in ("a", "b"):
         append(sim.topic(name).partition(0), name.encode())
     for group in ("g0", "g1"):
-        sim.result(sim.broker.groups.commit(group, -1, "", None, [Commit("a", 0, 1, -1, "")]))
+        sim.result(sim.broker.groups.commit(group, -1, "", None, [OffsetToCommit("a", 0, 1, -1, "")]))
     sim.settle()
     assert {partition_of(group, 2) for group in ("g0", "g1")} == {0, 1}
     return sim

@@ -5,7 +5,7 @@ import pytest
 from kqueue.base.errors import InvalidCommitOffsetSize, KqueueError, RecordTooLarge, StorageFailed
 from kqueue.broker.group_log import OffsetsTopicLog
 from kqueue.broker.topics import OFFSETS_TOPIC
-from kqueue.groups.coordinator import Commit
+from kqueue.groups.coordinator import OffsetToCommit
 from kqueue.records.batch import ABORT, COMMIT, Record, control_key_value, read_header
 from kqueue.records.builder import build_batch
 from kqueue.testing.simulation import Simulation
@@ -68,11 +68,11 @@ def test_a_record_is_no_larger_than_the_topic_allows() -> None:
     assert "max.message.bytes of __consumer_offsets is 10000" in str(news[0])
     assert news[1] is None
     assert sim.broker.topics.partition(OFFSETS_TOPIC, 0).log_start_offset == 0
-    ticket = sim.broker.groups.commit(
-        "g", -1, "", None, [Commit("t", number, 1, -1, "x" * 100) for number in range(100)]
+    promise = sim.broker.groups.commit(
+        "g", -1, "", None, [OffsetToCommit("t", number, 1, -1, "x" * 100) for number in range(100)]
     )
     with pytest.raises(InvalidCommitOffsetSize):
-        sim.result(ticket)
+        sim.result(promise)
     assert sim.broker.groups.limits.offset_bytes == 0
 
 

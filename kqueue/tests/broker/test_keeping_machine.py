@@ -166,9 +166,9 @@ class KeepingMachine(RuleBasedStateMachine):
             with pytest.raises(PolicyViolation):
                 self.sim.broker.deletion.delete_before(topic, 0, offset)
             return
-        ticket = self.sim.broker.deletion.delete_before(topic, 0, offset)
+        promise = self.sim.broker.deletion.delete_before(topic, 0, offset)
         self.deleted_below = max(self.deleted_below, offset)
-        assert self.sim.result(ticket) >= offset
+        assert self.sim.result(promise) >= offset
 
     @rule()
     def read_outside(self) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import InvalidRecord, KqueueError, RequestTimedOut, UnknownTopicOrPartition
+from kqueue.base.promise import Promise
 from kqueue.base.steps import Steps, run_steps
-from kqueue.base.tickets import Ticket
 from kqueue.broker import long_work
 from kqueue.broker.long_work import SLICE_MS, InOrder
 from kqueue.broker.producing import RECORDS_AT_ONCE_MAX, intake_of
@@ -36,20 +36,20 @@ def counting(sim: Simulation, done: list[int], count: int, ms_each: float = 1) -
     return "done"
 
 
-def start(sim: Simulation, steps: Steps[str]) -> Ticket[str]:
-    ticket: Ticket[str] = Ticket()
-    sim.broker.long_work.start(steps, ticket, lambda: None)
-    return ticket
+def start(sim: Simulation, steps: Steps[str]) -> Promise[str]:
+    promise: Promise[str] = Promise()
+    sim.broker.long_work.start(steps, promise, lambda: None)
+    return promise
 
 
 def test_works_take_turns_slice_by_slice(sim: Simulation) -> None:
     first, second = list[int](), list[int]()
-    tickets = [start(sim, counting(sim, done, 3 * SLICE_MS)) for done in (first, second)]
+    promises = [start(sim, counting(sim, done, 3 * SLICE_MS)) for done in (first, second)]
     for slices in ((1, 0), (1, 1), (2, 1), (2, 2)):
         sim.broker.waiting.run_ready()
         assert (len(first), len(second)) == tuple(SLICE_MS * count for count in slices)
     sim.settle()
-    assert [ticket.result() for ticket in tickets] == ["done", "done"]
+    assert [promise.result() for promise in promises] == ["done", "done"]
     assert not sim.broker.waiting.ready
 
 
@@ -65,11 +65,11 @@ def test_what_is_yielded_runs_as_a_job_and_its_result_or_error_comes_back(sim: S
             found.append(str(error))
         return repr(found)
 
-    ticket = start(sim, work())
+    promise = start(sim, work())
     sim.broker.waiting.run_ready()
     assert [job.name for job in sim.jobs.pending] == ["records of a batch"]
     sim.settle()
-    assert ticket.result() == run_steps(work()) == "[42, 'no']"
+    assert promise.result() == run_steps(work()) == "[42, 'no']"
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_work_that_fails_fails_its_ticket_and_the_next_has_its_turn(
 
     emptied = list[int]()
     queue = InOrder(sim.broker.long_work, lambda: emptied.append(1))
-    tickets = [queue.add(work()), queue.add(counting(sim, [], 2))]
+    promises = [queue.add(work()), queue.add(counting(sim, [], 2))]
     sim.settle()
     with pytest.raises(KqueueError, match=words):
-        tickets[0].result()
-    assert tickets[1].result() == "done"
+        promises[0].result()
+    assert promises[1].result() == "done"
     assert emptied == [1]
 
 
@@ -102,7 +102,7 @@ def batch(count: int, **settings: Any) -> memoryview:
     return memoryview(builder.build())
 
 
-def append(topic: Topic, records: memoryview, version: int = 9) -> AppendResult | Ticket[AppendResult]:
+def append(topic: Topic, records: memoryview, version: int = 9) -> AppendResult | Promise[AppendResult]:
     return intake_of(topic.config).append(topic.partition(0), records, now_ms=NOW_MS, produce_version=version)
 
 
@@ -137,9 +137,9 @@ def test_a_long_batch_is_appended_later_as_a_short_one_is_at_once(
     appended = append(topic, make(), version)
     sim.settle()
     now = intake_of(same.config).append_now(same.partition(0), make(), now_ms=NOW_MS, produce_version=version)
-    assert (appended.result() if isinstance(appended, Ticket) else appended) == now
+    assert (appended.result() if isinstance(appended, Promise) else appended) == now
     assert stored(topic) == stored(same)
-    assert isinstance(appended, Ticket) or len(make()) < 60_000
+    assert isinstance(appended, Promise) or len(make()) < 60_000
 
 
 def test_what_comes_later_waits_behind_a_batch_that_takes_long(sim: Simulation) -> None:
@@ -147,7 +147,7 @@ def test_what_comes_later_waits_behind_a_batch_that_takes_long(sim: Simulation) 
     producer = {"producer_id": 5, "epoch": 0}
     long = batch(LONG, base_sequence=0, **producer)
     copy = bytes(long)
-    tickets = [
+    promises = [
         append(topic, long),
         append(topic, batch(1, base_sequence=LONG, **producer)),
         append(topic, memoryview(bytearray(copy))),
@@ -155,7 +155,7 @@ def test_what_comes_later_waits_behind_a_batch_that_takes_long(sim: Simulation) 
     long[:] = bytes(len(long))  # the buffer is another request's by then
     assert isinstance(append(other, batch(1)), AppendResult), "other partitions do not wait"
     sim.settle()
-    results = [ticket.result() for ticket in tickets if isinstance(ticket, Ticket)]
+    results = [promise.result() for promise in promises if isinstance(promise, Promise)]
     assert [(one.base_offset, one.duplicate) for one in results] == [(0, False), (LONG, False), (0, True)]
     assert topic.partition(0).appends is None
     assert isinstance(append(topic, batch(1)), AppendResult)
@@ -168,8 +168,8 @@ def test_a_batch_that_is_refused_later_holds_nothing_up(sim: Simulation) -> None
     for number in range(LONG):
         builder.append(NOW_MS, b"k" if number < LONG - 1 else None, b"v")
     refused, after = append(topic, memoryview(builder.build())), append(topic, batch(1))
-    assert isinstance(refused, Ticket)
-    assert isinstance(after, Ticket)
+    assert isinstance(refused, Promise)
+    assert isinstance(after, Promise)
     sim.settle()
     with pytest.raises(InvalidRecord) as caught:
         refused.result()
@@ -181,25 +181,25 @@ def test_what_waits_to_be_read_has_a_bound(sim: Simulation, monkeypatch: pytest.
     size = len(batch(LONG))
     monkeypatch.setattr(long_work, "HELD_BYTES_MAX", 2 * size)
     topic, other = sim.topic("t", cleanup_policy="compact"), sim.topic("other", cleanup_policy="compact")
-    assert isinstance(append(topic, batch(LONG)), Ticket)
-    assert isinstance(append(other, batch(LONG)), Ticket)
+    assert isinstance(append(topic, batch(LONG)), Promise)
+    assert isinstance(append(other, batch(LONG)), Promise)
     for one in (topic, other):
         with pytest.raises(RequestTimedOut, match=f"{2 * size} bytes of records wait"):
             append(one, batch(1))
     sim.settle()
     assert sim.broker.long_work.held_bytes == 0
-    assert isinstance(append(topic, batch(LONG)), Ticket)
-    assert isinstance(append(topic, batch(1)), Ticket)
+    assert isinstance(append(topic, batch(LONG)), Promise)
+    assert isinstance(append(topic, batch(1)), Promise)
     sim.settle()
     assert topic.partition(0).log_end_offset == 2 * LONG + 1
 
 
 def test_a_partition_that_is_deleted_meanwhile(sim: Simulation) -> None:
     topic = sim.topic("t", cleanup_policy="compact")
-    tickets = [append(topic, batch(LONG)), append(topic, batch(1))]
+    promises = [append(topic, batch(LONG)), append(topic, batch(1))]
     topic.partition(0).mark_deleted()
     sim.settle()
-    for ticket in tickets:
-        assert isinstance(ticket, Ticket)
+    for promise in promises:
+        assert isinstance(promise, Promise)
         with pytest.raises(UnknownTopicOrPartition):
-            ticket.result()
+            promise.result()

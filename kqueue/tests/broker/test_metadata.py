@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import Conflict, KqueueError, StorageFailed
-from kqueue.base.tickets import Ticket
+from kqueue.base.promise import Promise
 from kqueue.base.timers import Timers
 from kqueue.broker.metadata import Metadata
 from kqueue.broker.waiting import Waiting
@@ -64,10 +64,10 @@ def test_tickets_are_settled_and_woken() -> None:
     setup = Setup()
     woken = list[object]()
     setup.metadata._waiting.wake = woken.append  # type: ignore[method-assign]
-    ticket: Ticket[int] = Ticket()
-    setup.metadata.resolve(ticket, 3)
-    failed: Ticket[int] = Ticket()
+    promise: Promise[int] = Promise()
+    setup.metadata.resolve(promise, 3)
+    failed: Promise[int] = Promise()
     setup.metadata.fail(failed, StorageFailed("no"))
-    assert ticket.result() == 3
+    assert promise.result() == 3
     assert failed.error is not None
-    assert woken == [ticket, failed]
+    assert woken == [promise, failed]

@@ -20,10 +20,10 @@ def test_every_id_is_given_once_over_blocks_and_restarts() -> None:
 
 def test_those_who_ask_while_a_block_is_being_stored_are_all_served_in_order() -> None:
     sim = Simulation()
-    tickets = [sim.broker.producer_ids.allocate() for _ in range(2 * BLOCK_COUNT + 1)]
-    assert not tickets[0].done
+    promises = [sim.broker.producer_ids.allocate() for _ in range(2 * BLOCK_COUNT + 1)]
+    assert not promises[0].done
     sim.settle()
-    assert [ticket.result() for ticket in tickets] == list(range(2 * BLOCK_COUNT + 1))
+    assert [promise.result() for promise in promises] == list(range(2 * BLOCK_COUNT + 1))
 
 
 class BrokenStore(MemoryStore):
@@ -39,10 +39,10 @@ def test_a_block_that_can_not_be_stored_is_not_given() -> None:
     store = BrokenStore()
     sim = Simulation(store=store)
     store.broken = True
-    tickets = [sim.broker.producer_ids.allocate() for _ in range(3)]
+    promises = [sim.broker.producer_ids.allocate() for _ in range(3)]
     sim.settle()
-    for ticket in tickets:
+    for promise in promises:
         with pytest.raises(StorageFailed, match="could not reserve producer ids: no space left"):
-            ticket.result()
+            promise.result()
     store.broken = False
     assert sim.result(sim.broker.producer_ids.allocate()) == 0

@@ -146,13 +146,13 @@ def test_a_store_that_fails_changes_nothing() -> None:
     sim = Simulation(store=store)
     sim.topic("orders", 2)
     store.broken = True
-    for ticket in (
+    for promise in (
         sim.broker.topics.create(NewTopic("other")),
         sim.broker.topics.delete("orders"),
         sim.broker.topics.add_partitions("orders", 3),
     ):
         with pytest.raises(StorageFailed, match="the disk is gone"):
-            sim.result(ticket)  # type: ignore[arg-type]
+            sim.result(promise)  # type: ignore[arg-type]
     assert sim.broker.topics.names() == ["orders"]
     assert len(sim.broker.topics.get("orders").partitions) == 2
     store.broken = False

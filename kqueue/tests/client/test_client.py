@@ -9,7 +9,7 @@ import pytest
 
 import kqueue
 from kqueue.api import personas
-from kqueue.base.errors import BrokerRefused, CorruptBatch, FetchOutOfRange, IncompatibleBroker
+from kqueue.base.errors import CorruptBatch
 from kqueue.client import (
     EARLIEST,
     LATEST,
@@ -20,6 +20,7 @@ from kqueue.client import (
     OffsetAndMetadata,
     TopicPartition,
 )
+from kqueue.client.errors import BrokerRefused, FetchOutOfRange, IncompatibleBroker
 from kqueue.records.batch import iter_batches
 from kqueue.testing import faults
 from kqueue.tests.client.serving import ORDERS, QUICK, TIME_MS, batch, read_all, values_of

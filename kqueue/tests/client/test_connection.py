@@ -12,17 +12,11 @@ import pytest
 
 import kqueue
 from kqueue.base.addresses import Address, parse_addresses
-from kqueue.base.errors import (
-    BadAnswer,
-    BrokerUnreachable,
-    ConnectionLost,
-    DeadlinePassed,
-    IncompatibleBroker,
-    UnencodableMessage,
-)
+from kqueue.base.errors import UnencodableMessage
 from kqueue.client import Client, ClientOptions
 from kqueue.client.connection import FIRST_RECEIVE_BYTES, Connection, ConnectionPool
 from kqueue.client.deadline import Deadline
+from kqueue.client.errors import BadAnswer, BrokerUnreachable, ConnectionLost, DeadlinePassed, IncompatibleBroker
 from kqueue.tests.client.serving import ORDERS, Impostor, answer_of, batch, framed, greeting
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.api_versions import ApiVersion, ApiVersionsResponse

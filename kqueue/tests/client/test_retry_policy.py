@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.errors import BadAnswer, BrokerRefused, BrokerUnreachable, ConnectionLost, FetchOutOfRange
 from kqueue.client import TopicPartition
+from kqueue.client.errors import BadAnswer, BrokerRefused, BrokerUnreachable, ConnectionLost, FetchOutOfRange
 from kqueue.client.retry_policy import (
     ADVICE,
     RETRY_ACTIONS,

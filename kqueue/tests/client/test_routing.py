@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import kqueue
-from kqueue.base.errors import BadAnswer, BrokerRefused, BrokerUnreachable, ConnectionLost, DeadlinePassed
 from kqueue.client import EARLIEST, LATEST, Client, NewTopic, TopicPartition
 from kqueue.client.deadline import Deadline
+from kqueue.client.errors import BadAnswer, BrokerRefused, BrokerUnreachable, ConnectionLost, DeadlinePassed
 from kqueue.records.batch import iter_batches
 from kqueue.schema import decode
 from kqueue.testing import faults

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kqueue.api.configs import broker_rows
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import Catalog, Config, Kind, Scope, Setting, at_least, is_secret
+from kqueue.base.settings import Catalog, Config, Scope, Setting, SettingType, at_least, is_secret
 from kqueue.config.catalog import CATALOG
 from kqueue.config.properties import from_environment, keyword_name, parse_properties, read_config
 
@@ -249,7 +249,7 @@ def test_a_pair_that_is_none_is_not_shown(pair: str) -> None:
 
 
 def test_the_value_of_a_declared_secret_is_in_no_message_and_in_no_response() -> None:
-    row = Setting("my.password", Kind.INT, 1, at_least(1), Scope.BROKER, "A number that nobody may know.")
+    row = Setting("my.password", SettingType.INT, 1, at_least(1), Scope.BROKER, "A number that nobody may know.")
     for value in ("x4711", -4711):
         with pytest.raises(SettingError, match="my.password: expected a 32-bit number, at least 1") as caught:
             row.parse(value)

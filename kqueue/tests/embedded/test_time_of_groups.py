@@ -10,8 +10,8 @@ import pytest
 
 import kqueue
 from kqueue.base.errors import GroupIdNotFound
-from kqueue.groups.coordinator import Described
-from kqueue.groups.states import State
+from kqueue.groups.classic_state import State
+from kqueue.groups.coordinator import GroupDescription
 from kqueue.tests.embedded.clients import KINDS, Clients, clients, until
 
 Opened = Callable[..., Clients]
@@ -31,10 +31,10 @@ def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
         yield open_
 
 
-def described(client: Clients, group: str = "g") -> Described | None:
+def described(client: Clients, group: str = "g") -> GroupDescription | None:
     """The group as the broker has it; None: it has not."""
 
-    async def describe() -> Described | None:
+    async def describe() -> GroupDescription | None:
         try:
             return client.broker._server.broker.groups.describe(group)
         except GroupIdNotFound:

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import KqueueError, MemberIdRequired
+from kqueue.base.promise import Promise
 from kqueue.base.settings import Catalog, Config
-from kqueue.base.stepping import steps
-from kqueue.base.tickets import Ticket
 from kqueue.base.timers import Timers
+from kqueue.base.virtual_time import steps
 from kqueue.groups import config
+from kqueue.groups.classic_member import JoinRequest, JoinResult
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.contract import Done, GroupRecords
 from kqueue.groups.coordinator import GroupCoordinator
+from kqueue.groups.group_log import Done, GroupRecords
 from kqueue.groups.limits import GroupLimits
-from kqueue.groups.member import Joined, Joining
 from kqueue.testing.manual_clock import ManualClock
 
 PARTITIONS = 3
@@ -85,7 +85,7 @@ class World:
         self.clock = clock or ManualClock()
         self.timers = Timers(self.clock)
         self.log = log or HeldLog()
-        self.woken: list[Ticket[Any]] = []
+        self.woken: list[Promise[Any]] = []
         self.groups = GroupCoordinator(
             self.config, self.clock, self.timers, random.Random(seed), self.log, self.woken.append
         )
@@ -119,8 +119,8 @@ class World:
         rebalance_ms: int = 60_000,
         id_required: bool = False,
         can_skip: bool = True,
-    ) -> Ticket[Joined]:
-        joining = Joining(
+    ) -> Promise[JoinResult]:
+        joining = JoinRequest(
             group_id,
             member_id,
             instance_id,
@@ -143,13 +143,13 @@ class World:
         self.join(group_id, member_id, id_required=True, **options)
         return member_id
 
-    def stable(self, count: int = 1, group_id: str = "g", **options: Any) -> list[Joined]:
+    def stable(self, count: int = 1, group_id: str = "g", **options: Any) -> list[JoinResult]:
         """A group of `count` members whose assignments are ``b"0"``, ``b"1"``, …; the leader comes
         first.
         """
-        tickets = [self.join(group_id, **options) for _ in range(count)]
+        promises = [self.join(group_id, **options) for _ in range(count)]
         self.settle()
-        joined = [ticket.result() for ticket in tickets]
+        joined = [promise.result() for promise in promises]
         leader = next(one for one in joined if one.members)
         others = [one for one in joined if one is not leader]
         for one in others:
@@ -158,8 +158,8 @@ class World:
         return [leader, *others]
 
     def sync(
-        self, joined: Joined, assignments: dict[str, bytes] | None = None, group_id: str = "g", **options: Any
-    ) -> Ticket[Any]:
+        self, joined: JoinResult, assignments: dict[str, bytes] | None = None, group_id: str = "g", **options: Any
+    ) -> Promise[Any]:
         return self.groups.sync(group_id, joined.generation, joined.member_id, None, assignments or {}, **options)
 
     def state(self, group_id: str = "g") -> str:

@@ -10,11 +10,11 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.groups import records
-from kqueue.groups.coordinator import Commit, Described, Listed
-from kqueue.groups.member import Leaving
+from kqueue.groups.classic_member import LeavingMember
+from kqueue.groups.classic_state import ClassicGroupState
+from kqueue.groups.coordinator import GroupDescription, GroupListing, OffsetToCommit
 from kqueue.groups.records import CommittedOffset
 from kqueue.groups.schemas import GroupMetadataValue
-from kqueue.groups.states import State
 from kqueue.tests.golden import data_folder
 from kqueue.tests.groups.support import HeldLog, World
 from kqueue.tests.groups.test_records import golden, partition_count
@@ -28,7 +28,7 @@ def simple(
     world: World, number: int = 1, topic: str = "t", partition: int = 0, group_id: str = "g", **options: Any
 ) -> Any:
     """A commit of a consumer without group management."""
-    return world.groups.commit(group_id, -1, "", None, [Commit(topic, partition, number)], **options)
+    return world.groups.commit(group_id, -1, "", None, [OffsetToCommit(topic, partition, number)], **options)
 
 
 def offsets(world: World, group_id: str = "g") -> dict[tuple[str, int], int]:
@@ -48,13 +48,13 @@ def there(world: World) -> set[str]:
 def test_a_commit_is_answered_when_it_is_in_the_log() -> None:
     world = World()
     world.log.hold = True
-    ticket = simple(world, 7)
-    assert not ticket.done
+    promise = simple(world, 7)
+    assert not promise.done
     assert offsets(world) == {}
     assert there(world) == set()
     world.log.release()
-    assert ticket.result() == [None]
-    assert world.woken == [ticket]
+    assert promise.result() == [None]
+    assert world.woken == [promise]
     assert offsets(world) == {("t", 0): 7}
     assert world.state() == "Empty"
 
@@ -62,7 +62,7 @@ def test_a_commit_is_answered_when_it_is_in_the_log() -> None:
 def test_a_commit_says_all_that_is_known() -> None:
     world = World()
     topic_id = bytes(range(16))
-    world.groups.commit("g", -1, "", None, [Commit("t", 3, 7, 5, "note", topic_id)])
+    world.groups.commit("g", -1, "", None, [OffsetToCommit("t", 3, 7, 5, "note", topic_id)])
     expected = CommittedOffset(7, 5, "note", world.clock.wall_ms(), None, topic_id)
     assert world.groups.offsets("g") == {"t": {3: expected}}
     assert world.restarted().groups.offsets("g") == {"t": {3: expected}}
@@ -71,7 +71,7 @@ def test_a_commit_says_all_that_is_known() -> None:
 def test_old_clients_say_when_they_committed_and_how_long_it_counts() -> None:
     world = World()
     now = world.clock.wall_ms()
-    world.groups.commit("g", -1, "", None, [Commit("t", 0, 7, committed_ms=now - 50)], 1000)
+    world.groups.commit("g", -1, "", None, [OffsetToCommit("t", 0, 7, committed_ms=now - 50)], 1000)
     expected = CommittedOffset(7, -1, "", now - 50, now + 1000)
     assert world.groups.offsets("g") == world.restarted().groups.offsets("g") == {"t": {0: expected}}
 
@@ -89,9 +89,9 @@ def test_a_commit_that_can_not_be_written_changes_nothing() -> None:
     world = World()
     simple(world, 1)
     world.log.hold = True
-    tickets = [simple(world, 2), simple(world, 3, group_id="other")]
+    promises = [simple(world, 2), simple(world, 3, group_id="other")]
     world.log.fail(errors.StorageFailed("disk"))
-    assert [type(ticket.error) for ticket in tickets] == [errors.NotCoordinator] * 2
+    assert [type(promise.error) for promise in promises] == [errors.NotCoordinator] * 2
     assert offsets(world) == {("t", 0): 1}
     assert there(world) == {"g"}
     world.log.hold = False
@@ -102,16 +102,16 @@ def test_a_commit_that_can_not_be_written_changes_nothing() -> None:
 def test_commits_take_effect_in_the_order_of_the_log() -> None:
     world = World()
     world.log.hold = True
-    tickets = [simple(world, number) for number in range(5)]
+    promises = [simple(world, number) for number in range(5)]
     for number in range(5):
         world.log.release(1)
         assert offsets(world) == {("t", 0): number}
-        assert [ticket.done for ticket in tickets] == [True] * (number + 1) + [False] * (4 - number)
+        assert [promise.done for promise in promises] == [True] * (number + 1) + [False] * (4 - number)
 
 
 def test_too_much_metadata_is_refused_for_its_partition_alone() -> None:
     world = World(offset_metadata_max_bytes=4)
-    commits = [Commit("t", 0, 1, metadata="12345"), Commit("t", 1, 1, metadata="1234")]
+    commits = [OffsetToCommit("t", 0, 1, metadata="12345"), OffsetToCommit("t", 1, 1, metadata="1234")]
     refused, accepted = world.groups.commit("g", -1, "", None, commits).result()
     assert isinstance(refused, errors.OffsetMetadataTooLarge)
     assert accepted is None
@@ -121,7 +121,7 @@ def test_too_much_metadata_is_refused_for_its_partition_alone() -> None:
 def test_nothing_to_write_writes_nothing() -> None:
     world = World(offset_metadata_max_bytes=4)
     assert world.groups.commit("g", -1, "", None, []).result() == []
-    [refused] = world.groups.commit("g", -1, "", None, [Commit("t", 0, 1, metadata="12345")]).result()
+    [refused] = world.groups.commit("g", -1, "", None, [OffsetToCommit("t", 0, 1, metadata="12345")]).result()
     assert isinstance(refused, errors.OffsetMetadataTooLarge)
     assert list(world.log.records()) == []
     assert there(world) == set()
@@ -130,7 +130,7 @@ def test_nothing_to_write_writes_nothing() -> None:
 def test_a_member_commits_in_its_generation() -> None:
     world = World()
     [leader] = world.stable()
-    world.groups.commit("g", 1, leader.member_id, None, [Commit("t", 0, 5)])
+    world.groups.commit("g", 1, leader.member_id, None, [OffsetToCommit("t", 0, 5)])
     assert offsets(world) == {("t", 0): 5}
 
 
@@ -138,7 +138,7 @@ def test_a_member_may_commit_while_the_others_gather() -> None:
     world = World()
     [leader] = world.stable()
     world.join()
-    world.groups.commit("g", 1, leader.member_id, None, [Commit("t", 0, 5)])
+    world.groups.commit("g", 1, leader.member_id, None, [OffsetToCommit("t", 0, 5)])
     assert offsets(world) == {("t", 0): 5}
 
 
@@ -147,7 +147,7 @@ def test_a_commit_shows_that_a_member_is_alive() -> None:
     [leader] = world.stable(session_ms=10_000)
     for _ in range(5):
         world.advance(9_000)
-        world.groups.commit("g", 1, leader.member_id, None, [Commit("t", 0, 5)])
+        world.groups.commit("g", 1, leader.member_id, None, [OffsetToCommit("t", 0, 5)])
     assert world.state() == "Stable"
 
 
@@ -171,7 +171,7 @@ def test_commits_to_a_group_with_members_are_for_members(changes: dict[str, Any]
         "generation": 1,
         "member_id": leader.member_id,
         "instance_id": None,
-        "commits": [Commit("t", 0, 5)],
+        "commits": [OffsetToCommit("t", 0, 5)],
     }
     with pytest.raises(refusal):
         world.groups.commit(**{**call, **changes})
@@ -180,10 +180,10 @@ def test_commits_to_a_group_with_members_are_for_members(changes: dict[str, Any]
 
 def test_nobody_commits_between_joining_and_the_assignment() -> None:
     world = World()
-    ticket = world.join()
+    promise = world.join()
     world.settle()
     with pytest.raises(errors.RebalanceInProgress):
-        world.groups.commit("g", 1, ticket.result().member_id, None, [Commit("t", 0, 5)])
+        world.groups.commit("g", 1, promise.result().member_id, None, [OffsetToCommit("t", 0, 5)])
     with pytest.raises(errors.UnknownMember):
         simple(world)
 
@@ -191,12 +191,12 @@ def test_nobody_commits_between_joining_and_the_assignment() -> None:
 def test_anyone_commits_to_a_group_without_members() -> None:
     world = World()
     [leader] = world.stable()
-    world.groups.leave("g", [Leaving(leader.member_id)])
+    world.groups.leave("g", [LeavingMember(leader.member_id)])
     simple(world, 5)
-    world.groups.commit("g", -1, "whoever", None, [Commit("t", 1, 6)])
+    world.groups.commit("g", -1, "whoever", None, [OffsetToCommit("t", 1, 6)])
     assert offsets(world) == {("t", 0): 5, ("t", 1): 6}
     with pytest.raises(errors.UnknownMember):
-        world.groups.commit("g", 2, leader.member_id, None, [Commit("t", 0, 9)])
+        world.groups.commit("g", 2, leader.member_id, None, [OffsetToCommit("t", 0, 9)])
 
 
 def test_groups_lie_where_their_name_says() -> None:
@@ -214,15 +214,15 @@ def test_groups_lie_where_their_name_says() -> None:
 
 def test_only_a_stable_group_shows_protocol_and_metadata() -> None:
     world = World()
-    ticket = world.join()
+    promise = world.join()
     world.settle()
-    joined = ticket.result()
+    joined = promise.result()
     described = world.groups.describe("g")
-    assert described[:3] == (State.COMPLETING_REBALANCE, "consumer", "")
+    assert described[:3] == (ClassicGroupState.COMPLETING_REBALANCE, "consumer", "")
     assert [(member.member_id, member.metadata) for member in described.members] == [(joined.member_id, b"")]
     world.sync(joined, {joined.member_id: b"mine"})
     described = world.groups.describe("g")
-    assert described[:3] == (State.STABLE, "consumer", "range")
+    assert described[:3] == (ClassicGroupState.STABLE, "consumer", "range")
     [member] = described.members
     assert member == (joined.member_id, None, "client", "/127.0.0.1", joined.members[0].metadata, b"mine")
 
@@ -230,7 +230,7 @@ def test_only_a_stable_group_shows_protocol_and_metadata() -> None:
 def test_a_simple_group_has_no_protocol() -> None:
     world = World()
     simple(world)
-    assert world.groups.describe("g") == Described(State.EMPTY, "", "", [])
+    assert world.groups.describe("g") == GroupDescription(ClassicGroupState.EMPTY, "", "", [])
     with pytest.raises(errors.GroupIdNotFound):
         world.groups.describe("other")
 
@@ -253,7 +253,10 @@ def test_groups_are_listed_by_state_and_type(states: tuple[str, ...], types: tup
     world.stable()
     listed = world.groups.groups(states, types)
     assert {group.group_id for group in listed} == found
-    assert set(listed) <= {Listed("s", "", State.EMPTY), Listed("g", "consumer", State.STABLE)}
+    assert set(listed) <= {
+        GroupListing("s", "", ClassicGroupState.EMPTY),
+        GroupListing("g", "consumer", ClassicGroupState.STABLE),
+    }
 
 
 # --- deletion
@@ -265,11 +268,11 @@ def test_a_deleted_group_is_gone_for_good() -> None:
     simple(world, 2, "u", 5)
     simple(world, 3, group_id="other")
     world.log.hold = True
-    ticket = world.groups.delete("g")
-    assert not ticket.done
+    promise = world.groups.delete("g")
+    assert not promise.done
     assert offsets(world) == {("t", 0): 1, ("u", 5): 2}, "as long as it is not in the log, it may come back"
     world.log.release()
-    assert ticket.result() is None
+    assert promise.result() is None
     assert there(world) == there(world.restarted()) == {"other"}
     assert offsets(world) == offsets(world.restarted()) == {}
 
@@ -277,7 +280,7 @@ def test_a_deleted_group_is_gone_for_good() -> None:
 def test_deletion_writes_a_tombstone_for_every_record() -> None:
     world = World()
     [leader] = world.stable()
-    world.groups.leave("g", [Leaving(leader.member_id)])
+    world.groups.leave("g", [LeavingMember(leader.member_id)])
     simple(world, 1)
     world.groups.delete("g")
     left = dict(world.log.records())
@@ -296,12 +299,12 @@ def test_a_group_is_deleted_once(there_is: bool) -> None:
 
 def test_a_group_with_members_stays() -> None:
     world = World()
-    ticket = world.join()
+    promise = world.join()
     for _ in range(2):
         with pytest.raises(errors.NonEmptyGroup):
             world.groups.delete("g")
         world.settle()
-    world.sync(ticket.result())
+    world.sync(promise.result())
     with pytest.raises(errors.NonEmptyGroup):
         world.groups.delete("g")
 
@@ -315,7 +318,7 @@ def test_a_group_under_deletion_serves_nobody() -> None:
         world.join,
         lambda: world.groups.sync("g", 0, "m", None, {}),
         lambda: world.groups.heartbeat("g", 0, "m", None),
-        lambda: world.groups.leave("g", [Leaving("m")]),
+        lambda: world.groups.leave("g", [LeavingMember("m")]),
         lambda: simple(world),
     ]
     for call in calls:
@@ -334,9 +337,9 @@ def test_a_deletion_that_can_not_be_written_is_undone() -> None:
     world = World()
     simple(world, 5)
     world.log.hold = True
-    ticket = world.groups.delete("g")
+    promise = world.groups.delete("g")
     world.log.fail(errors.StorageFailed("disk"))
-    assert isinstance(ticket.error, errors.NotCoordinator)
+    assert isinstance(promise.error, errors.NotCoordinator)
     assert world.state() == "Empty"
     assert offsets(world) == {("t", 0): 5}
 
@@ -344,8 +347,8 @@ def test_a_deletion_that_can_not_be_written_is_undone() -> None:
 def test_a_deletion_that_is_undone_does_not_prolong_the_offsets_life() -> None:
     world = World()
     [leader] = world.stable()
-    world.groups.commit("g", 1, leader.member_id, None, [Commit("t", 0, 5)])
-    world.groups.leave("g", [Leaving(leader.member_id)])
+    world.groups.commit("g", 1, leader.member_id, None, [OffsetToCommit("t", 0, 5)])
+    world.groups.leave("g", [LeavingMember(leader.member_id)])
     world.advance(DAY_MS)
     world.log.hold = True
     world.groups.delete("g")
@@ -414,11 +417,11 @@ def test_a_simple_consumers_offsets_expire_after_its_commit() -> None:
 def test_a_groups_offsets_expire_after_its_last_member_left() -> None:
     world = World()
     [leader] = world.stable(session_ms=1_800_000)
-    world.groups.commit("g", 1, leader.member_id, None, [Commit("t", 0, 5)])
+    world.groups.commit("g", 1, leader.member_id, None, [OffsetToCommit("t", 0, 5)])
     for _ in range(1000):
         world.advance(1_000_000)
         world.groups.heartbeat("g", 1, leader.member_id, None)
-    world.groups.leave("g", [Leaving(leader.member_id)])
+    world.groups.leave("g", [LeavingMember(leader.member_id)])
     world.advance(WEEK_MS - CHECK_MS)
     assert offsets(world) == {("t", 0): 5}
     world.advance(2 * CHECK_MS)
@@ -428,7 +431,7 @@ def test_a_groups_offsets_expire_after_its_last_member_left() -> None:
 def test_a_topic_that_is_no_longer_read_expires_though_members_are_there() -> None:
     world = World()
     [leader] = world.stable(session_ms=1_800_000)
-    world.groups.commit("g", 1, leader.member_id, None, [Commit("t", 0, 5), Commit("left", 0, 6)])
+    world.groups.commit("g", 1, leader.member_id, None, [OffsetToCommit("t", 0, 5), OffsetToCommit("left", 0, 6)])
     for _ in range(WEEK_MS // 1_000_000 + 1):
         world.advance(1_000_000)
         world.groups.heartbeat("g", 1, leader.member_id, None)
@@ -438,7 +441,7 @@ def test_a_topic_that_is_no_longer_read_expires_though_members_are_there() -> No
 def test_members_that_are_no_consumers_keep_all_offsets_while_they_are_there() -> None:
     world = World()
     [leader] = world.stable(session_ms=1_800_000, protocol_type="connect", protocols={"x": b"?"})
-    world.groups.commit("g", 1, leader.member_id, None, [Commit("t", 0, 5)])
+    world.groups.commit("g", 1, leader.member_id, None, [OffsetToCommit("t", 0, 5)])
     for _ in range(WEEK_MS // 1_000_000 + 1):
         world.advance(1_000_000)
         world.groups.heartbeat("g", 1, leader.member_id, None)
@@ -483,7 +486,7 @@ def test_a_group_whose_offsets_are_being_committed_does_not_expire() -> None:
 def test_empty_groups_without_offsets_go_at_the_next_check_unless_somebody_is_coming() -> None:
     world = World()
     [leader] = world.stable()
-    world.groups.leave("g", [Leaving(leader.member_id)])
+    world.groups.leave("g", [LeavingMember(leader.member_id)])
     with pytest.raises(errors.MemberIdRequired):
         world.join("h", id_required=True, session_ms=1_800_000)
     world.advance(CHECK_MS)
@@ -540,24 +543,24 @@ def test_a_new_group_is_written_before_it_has_members() -> None:
     assert key == records.group_key("g")
     assert value is not None
     assert records.read_group(value) == GroupMetadataValue(current_state_timestamp=world.clock.wall_ms())
-    assert world.restarted().groups.describe("g") == Described(State.EMPTY, "", "", [])
+    assert world.restarted().groups.describe("g") == GroupDescription(ClassicGroupState.EMPTY, "", "", [])
 
 
 def test_a_new_group_that_can_not_be_written_sends_its_members_away() -> None:
     world = World()
     world.log.hold = True
-    ticket = world.join()
+    promise = world.join()
     world.log.fail(errors.StorageFailed("disk"))
-    assert isinstance(ticket.error, errors.NotCoordinator)
+    assert isinstance(promise.error, errors.NotCoordinator)
     assert there(world) == set()
     world.advance(1_000_000)
 
 
 def test_static_members_and_their_places_survive() -> None:
     world = World()
-    ticket = world.join(instance_id="i")
+    promise = world.join(instance_id="i")
     world.settle()
-    member_id = ticket.result().member_id
+    member_id = promise.result().member_id
     world.groups.sync("g", 1, member_id, "i", {member_id: b"mine"})
     world = world.restarted()
     back = world.join(instance_id="i").result()
@@ -645,8 +648,8 @@ def test_a_thousand_members_cost_a_thousand_times_one() -> None:
     joined = world.stable(1000, session_ms=60_000)
     assert len(joined[0].members) == 1000
     again = [world.join(member_id=one.member_id, session_ms=60_000) for one in joined]
-    assert {ticket.result().generation for ticket in again} == {2}
-    world.groups.leave("g", [Leaving(one.member_id) for one in joined])
+    assert {promise.result().generation for promise in again} == {2}
+    world.groups.leave("g", [LeavingMember(one.member_id) for one in joined])
     assert world.state() == "Empty"
 
 

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kqueue.base.errors import MemberIdRequired, RebalanceInProgress, RequestRefused, StorageFailed
-from kqueue.base.tickets import Ticket
-from kqueue.groups.coordinator import Commit
-from kqueue.groups.group import Group
-from kqueue.groups.member import Joined, Leaving
-from kqueue.groups.states import State
+from kqueue.base.promise import Promise
+from kqueue.groups.classic_group import ClassicGroup
+from kqueue.groups.classic_member import JoinResult, LeavingMember
+from kqueue.groups.classic_state import ClassicGroupState
+from kqueue.groups.coordinator import OffsetToCommit
 from kqueue.tests.groups.support import RANGE, World
 
 GROUPS = st.sampled_from(["g", "g", "g", "h"])
@@ -35,11 +35,13 @@ class Client:
         self.group_id = group_id
         self.instance_id = instance_id
         self.member_id = ""
-        self.joined: Joined | None = None
-        self.join: Ticket[Joined] | None = None
-        self.sync: Ticket[Any] | None = None
-        self.synced_as: Joined | None = None
-        self.joined_before: Joined | None = None  # of this broker's life: a generation without assignment dies with it
+        self.joined: JoinResult | None = None
+        self.join: Promise[JoinResult] | None = None
+        self.sync: Promise[Any] | None = None
+        self.synced_as: JoinResult | None = None
+        self.joined_before: JoinResult | None = (
+            None  # of this broker's life: a generation without assignment dies with it
+        )
         self.waits = False
 
 
@@ -48,11 +50,11 @@ class Coordination(RuleBasedStateMachine):
         super().__init__()
         self.world = World()
         self.clients: list[Client] = []
-        self.commits: list[tuple[Ticket[Any], str, int, int]] = []
-        self.deletions: list[tuple[Ticket[Any], str]] = []
-        self.waited: list[Ticket[Any]] = []
+        self.commits: list[tuple[Promise[Any], str, int, int]] = []
+        self.deletions: list[tuple[Promise[Any], str]] = []
+        self.waited: list[Promise[Any]] = []
         self.durable: dict[tuple[str, int], int] = {}
-        self.generations: dict[int, tuple[Group, int]] = {}
+        self.generations: dict[int, tuple[ClassicGroup, int]] = {}
         self.number = 0
 
     @initialize(
@@ -87,7 +89,7 @@ class Coordination(RuleBasedStateMachine):
     def ask_to_join(self, client: Client, protocols: dict[str, bytes], **options: bool) -> None:
         try:
             client.waits = False
-            ticket = self.world.join(
+            promise = self.world.join(
                 client.group_id,
                 client.member_id,
                 instance_id=client.instance_id,
@@ -100,8 +102,8 @@ class Coordination(RuleBasedStateMachine):
         except RequestRefused:
             client.member_id, client.joined = "", None
         else:
-            client.join, client.waits = ticket, not ticket.done
-            self.waited.append(ticket)
+            client.join, client.waits = promise, not promise.done
+            self.waited.append(promise)
 
     @precondition(lambda self: self.clients)
     @rule(pick=PICK)
@@ -116,13 +118,13 @@ class Coordination(RuleBasedStateMachine):
             if member.member_id[-1] not in "012"  # some get nothing
         }
         try:
-            ticket = self.world.groups.sync(
+            promise = self.world.groups.sync(
                 client.group_id, joined.generation, client.member_id, client.instance_id, made
             )
         except RequestRefused:
             return
-        client.sync, client.synced_as = ticket, joined
-        self.waited.append(ticket)
+        client.sync, client.synced_as = promise, joined
+        self.waited.append(promise)
         self.look(client)
 
     @precondition(lambda self: self.clients)
@@ -139,7 +141,7 @@ class Coordination(RuleBasedStateMachine):
     @rule(pick=PICK, by_instance=st.booleans())
     def leave(self, pick: int, by_instance: bool) -> None:
         client = self.clients[pick % len(self.clients)]
-        leaving = Leaving("" if by_instance else client.member_id, client.instance_id)
+        leaving = LeavingMember("" if by_instance else client.member_id, client.instance_id)
         with contextlib.suppress(RequestRefused):
             self.world.groups.leave(client.group_id, [leaving])
 
@@ -152,28 +154,28 @@ class Coordination(RuleBasedStateMachine):
     def commit(self, pick: int, partition: int, group_id: str) -> None:
         client = self.clients[pick % len(self.clients)] if self.clients else None
         self.number += 1
-        commits = [Commit("t", partition, self.number)]
+        commits = [OffsetToCommit("t", partition, self.number)]
         try:
             if client is not None and client.joined is not None:
                 group_id = client.group_id
-                ticket = self.world.groups.commit(
+                promise = self.world.groups.commit(
                     group_id, client.joined.generation, client.member_id, client.instance_id, commits
                 )
             else:
-                ticket = self.world.groups.commit(group_id, -1, "", None, commits)
+                promise = self.world.groups.commit(group_id, -1, "", None, commits)
         except RequestRefused:
             return
-        self.commits.append((ticket, group_id, partition, self.number))
-        self.waited.append(ticket)
+        self.commits.append((promise, group_id, partition, self.number))
+        self.waited.append(promise)
 
     @rule(group_id=GROUPS)
     def delete(self, group_id: str) -> None:
         try:
-            ticket = self.world.groups.delete(group_id)
+            promise = self.world.groups.delete(group_id)
         except RequestRefused:
             return
-        self.deletions.append((ticket, group_id))
-        self.waited.append(ticket)
+        self.deletions.append((promise, group_id))
+        self.waited.append(promise)
 
     @rule(ms=st.sampled_from([0, 3000]), flows=st.sampled_from([True, True, False]))
     def behave(self, ms: int, flows: bool) -> None:
@@ -256,7 +258,11 @@ class Coordination(RuleBasedStateMachine):
         written = {group_id: group.generation for group_id, group in self.groups.items() if not self.world.log.held}
         self.world = self.world.restarted(**self.options)
         for group_id, group in self.groups.items():
-            assert group.state in (State.EMPTY, State.STABLE, State.PREPARING_REBALANCE)
+            assert group.state in (
+                ClassicGroupState.EMPTY,
+                ClassicGroupState.STABLE,
+                ClassicGroupState.PREPARING_REBALANCE,
+            )
             assert group.generation <= written.get(group_id, group.generation)
         self.generations.clear()
         self.waited.clear()
@@ -268,15 +274,15 @@ class Coordination(RuleBasedStateMachine):
     # --- what must hold
 
     @property
-    def groups(self) -> dict[str, Group]:
+    def groups(self) -> dict[str, ClassicGroup]:
         return self.world.groups._groups
 
     def note_durable(self) -> None:
         """Take into the model what has been answered since, in the order of the log."""
-        settled = [(ticket, group_id, change) for ticket, group_id, *change in self.commits if ticket.done]
-        settled += [(ticket, group_id, []) for ticket, group_id in self.deletions if ticket.done]
-        for ticket, group_id, change in sorted(settled, key=lambda one: self.world.woken.index(one[0])):
-            if ticket.error is not None:
+        settled = [(promise, group_id, change) for promise, group_id, *change in self.commits if promise.done]
+        settled += [(promise, group_id, []) for promise, group_id in self.deletions if promise.done]
+        for promise, group_id, change in sorted(settled, key=lambda one: self.world.woken.index(one[0])):
+            if promise.error is not None:
                 continue
             if change:
                 partition, number = change
@@ -292,11 +298,11 @@ class Coordination(RuleBasedStateMachine):
         assert reborn._groups.keys() <= self.groups.keys()
         for group_id, group in self.groups.items():
             if group_id not in reborn._groups:  # it had nothing but offsets, and they are gone
-                assert group.state is not State.STABLE
+                assert group.state is not ClassicGroupState.STABLE
                 assert not self.world.groups.offsets(group_id)
                 continue
             assert reborn.offsets(group_id) == self.world.groups.offsets(group_id)
-            if group.state is State.STABLE and group.joined_count == 0:
+            if group.state is ClassicGroupState.STABLE and group.joined_count == 0:
                 assert reborn._groups[group_id].generation == group.generation
                 assert set(reborn.describe(group_id).members) == set(self.world.groups.describe(group_id).members)
 
@@ -315,12 +321,16 @@ class Coordination(RuleBasedStateMachine):
                 self.check_assignment(client, client.sync.result().assignment)
             client.sync = None
 
-    def check_generation(self, client: Client, joined: Joined) -> None:
+    def check_generation(self, client: Client, joined: JoinResult) -> None:
         """All members of a generation are told of the same one; who waited for a new one gets a new
         one.
         """
         group = self.groups.get(client.group_id)
-        if group is not None and group.generation == joined.generation and group.state is State.COMPLETING_REBALANCE:
+        if (
+            group is not None
+            and group.generation == joined.generation
+            and group.state is ClassicGroupState.COMPLETING_REBALANCE
+        ):
             assert joined.protocol_name == group.protocol_name
             assert joined.leader == group.leader_id
             assert bool(joined.members) is (joined.leader == joined.member_id)
@@ -349,16 +359,16 @@ class Coordination(RuleBasedStateMachine):
     @invariant()
     def nobody_waits_in_vain(self) -> None:
         holders = {
-            id(ticket)
+            id(promise)
             for group in self.groups.values()
             for member in group.members.values()
-            for ticket in (member.join_ticket, member.sync_ticket)
+            for promise in (member.join_promise, member.sync_promise)
         }
-        writing = {id(ticket) for ticket, *_ in (*self.commits, *self.deletions)} if self.world.log.held else set()
-        woken = {id(ticket) for ticket in self.world.woken}
-        for ticket in self.waited:
-            assert id(ticket) in (woken if ticket.done else holders | writing)
-        self.waited = [ticket for ticket in self.waited if not ticket.done]
+        writing = {id(promise) for promise, *_ in (*self.commits, *self.deletions)} if self.world.log.held else set()
+        woken = {id(promise) for promise in self.world.woken}
+        for promise in self.waited:
+            assert id(promise) in (woken if promise.done else holders | writing)
+        self.waited = [promise for promise in self.waited if not promise.done]
 
     @invariant()
     def groups_are_sound(self) -> None:
@@ -367,31 +377,34 @@ class Coordination(RuleBasedStateMachine):
             self.check_state(group)
             self.check_clocks(group)
 
-    def check_members(self, group: Group) -> None:
+    def check_members(self, group: ClassicGroup) -> None:
         members = group.members
         assert (group.leader_id in members) is bool(members), "exactly one leader, if there are members"
         assert all(member.member_id == member_id for member_id, member in members.items())
         assert group.static_ids == {
             member.instance_id: member_id for member_id, member in members.items() if member.is_static
         }
-        assert group.joined_count == sum(member.join_ticket is not None for member in members.values())
+        assert group.joined_count == sum(member.join_promise is not None for member in members.values())
         assert group.unsynced <= set(members)
         assert not group.pending.keys() & members.keys()
         dynamic = sum(not member.is_static for member in members.values())  # static ones that are away keep their place
-        assert dynamic <= self.options["group_max_size"] or group.state is State.PREPARING_REBALANCE
+        assert dynamic <= self.options["group_max_size"] or group.state is ClassicGroupState.PREPARING_REBALANCE
 
-    def check_state(self, group: Group) -> None:
+    def check_state(self, group: ClassicGroup) -> None:
         members = group.members.values()
         state = group.state
-        assert bool(members) is (state not in (State.EMPTY, State.DEAD)) or state is State.PREPARING_REBALANCE
-        assert state is State.COMPLETING_REBALANCE or not any(member.sync_ticket for member in members)
-        if state is State.COMPLETING_REBALANCE:
+        assert (
+            bool(members) is (state not in (ClassicGroupState.EMPTY, ClassicGroupState.DEAD))
+            or state is ClassicGroupState.PREPARING_REBALANCE
+        )
+        assert state is ClassicGroupState.COMPLETING_REBALANCE or not any(member.sync_promise for member in members)
+        if state is ClassicGroupState.COMPLETING_REBALANCE:
             assert group.joined_count == 0
-        if state in (State.COMPLETING_REBALANCE, State.STABLE):
+        if state in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
             assert group.protocol_name is not None
             assert all(group.protocol_name in member.protocols for member in members)
-            assert all(member.join_ticket is None or member.is_static for member in members)
-        if state is State.STABLE:
+            assert all(member.join_promise is None or member.is_static for member in members)
+        if state is ClassicGroupState.STABLE:
             for member in members:
                 if member.assignment:
                     generation, member_id, instance_id = member.assignment.decode().split(" ")
@@ -401,13 +414,13 @@ class Coordination(RuleBasedStateMachine):
         assert known is None or known[1] <= group.generation, "generations only grow"
         self.generations[id(group)] = (group, group.generation)
 
-    def check_clocks(self, group: Group) -> None:
+    def check_clocks(self, group: ClassicGroup) -> None:
         """Whoever may fall silent is watched; whatever may never end has an end."""
-        if group.state is State.PREPARING_REBALANCE:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
             assert group.join_deadline.due_ms is not None
         else:
             assert group.join_deadline.due_ms is None
-        if group.state is State.COMPLETING_REBALANCE:
+        if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             assert (group.sync_deadline.due_ms is not None) is bool(group.unsynced)
         for member in group.members.values():
             assert member.session.due_ms is not None or member.is_excused
@@ -427,7 +440,7 @@ class Coordination(RuleBasedStateMachine):
         self.world.advance(LONG_MS)
         self.nobody_waits_in_vain()
         assert not self.waited, "every waiter is answered in the end"
-        assert all(group.state is State.EMPTY for group in self.groups.values()), (
+        assert all(group.state is ClassicGroupState.EMPTY for group in self.groups.values()), (
             "members that say nothing are gone in the end"
         )
         assert all(member.group_id for member in self.clients)

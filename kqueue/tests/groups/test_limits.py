@@ -9,15 +9,15 @@ import pytest
 from kqueue.base.errors import GroupMaxSizeReached, InvalidCommitOffsetSize, InvalidGroupId, KqueueError, UnknownMember
 from kqueue.base.slices import STEPS_PER_LOOK
 from kqueue.groups import config
-from kqueue.groups.coordinator import Commit
-from kqueue.groups.group import Group
+from kqueue.groups.classic_group import ClassicGroup
+from kqueue.groups.coordinator import OffsetToCommit
 from kqueue.tests.groups.support import RANGE, HeldLog, World
 
 BIG = {"range": b"x" * 1000}
 
 
 def commit(world: World, group_id: str, metadata: str = "", partition: int = 0) -> list[KqueueError | None]:
-    return list(world.groups.commit(group_id, -1, "", None, [Commit("t", partition, 1, -1, metadata)]).result())
+    return list(world.groups.commit(group_id, -1, "", None, [OffsetToCommit("t", partition, 1, -1, metadata)]).result())
 
 
 def too_many_groups() -> None:
@@ -143,7 +143,7 @@ def test_expiry_looks_at_some_groups_in_each_turn() -> None:
     looks: list[str] = []
     expired = world.groups._offsets.expired
 
-    def slow(group: Group, now_ms: int, retention_ms: int) -> set[tuple[str, int]]:
+    def slow(group: ClassicGroup, now_ms: int, retention_ms: int) -> set[tuple[str, int]]:
         looks.append(group.group_id)
         world.clock.advance(10)
         return expired(group, now_ms, retention_ms)

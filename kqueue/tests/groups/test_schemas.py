@@ -11,7 +11,7 @@ from kqueue.groups.schemas import (
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitValue,
-    TopicPartition,
+    TopicPartitions,
     subscribed_topics,
 )
 from kqueue.schema import decode, encode
@@ -25,7 +25,7 @@ def subscription(version: int, topics: list[str], **fields: object) -> bytes:
 
 @pytest.mark.parametrize("version", range(4))
 def test_topics_of_any_version(version: int) -> None:
-    owned = [TopicPartition(topic="a", partitions=[1, 2])]
+    owned = [TopicPartitions(topic="a", partitions=[1, 2])]
     data = subscription(version, ["a", "b"], user_data=b"x", owned_partitions=owned, generation_id=3, rack_id="r")
     assert subscribed_topics([data]) == {"a", "b"}
 
@@ -57,7 +57,7 @@ def test_any_bytes_are_survived(data: bytes) -> None:
 
 def test_assignment_bytes_are_those_of_the_java_client() -> None:
     value = ConsumerProtocolAssignment(
-        assigned_partitions=[TopicPartition(topic="t", partitions=[0, 1])], user_data=None
+        assigned_partitions=[TopicPartitions(topic="t", partitions=[0, 1])], user_data=None
     )
     assert encode(value, 1).hex() == "00000001" + "000174" + "00000002" + "00000000" + "00000001" + "ffffffff"
 

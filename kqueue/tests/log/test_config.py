@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import Catalog, Config, Kind, Scope, Source, format_value
+from kqueue.base.settings import Catalog, Config, ConfigSource, Scope, SettingType, format_value
 from kqueue.log.config import BROKER_SETTINGS, SETTINGS, TOPIC_SETTINGS, LogConfig
 
 KAFKA = {  # Kafka 4.3's topic settings with their defaults
@@ -56,7 +56,7 @@ def test_defaults_are_valid_themselves() -> None:
 def test_the_brokers_settings_give_the_topics_their_defaults(broker: dict[str, object], topic: str, value: Any) -> None:
     config = Config(Catalog(SETTINGS), broker).for_topic({})
     assert config[topic] == value
-    assert config.chain(topic)[0].source is Source.STATIC_BROKER
+    assert config.chain(topic)[0].source is ConfigSource.STATIC_BROKER
 
 
 def test_a_log_reads_its_values_from_the_topic() -> None:
@@ -134,7 +134,7 @@ def test_values_that_kafka_refuses_are_refused(name: str, bad: object) -> None:
 def test_flushing_is_a_setting_of_the_broker() -> None:
     rows = {row.name: row for row in BROKER_SETTINGS}
     assert rows["kqueue.flush"].default == "group"
-    assert rows["kqueue.flush"].kind is Kind.STRING
+    assert rows["kqueue.flush"].kind is SettingType.STRING
     with pytest.raises(SettingError, match="one of group, kafka"):
         rows["kqueue.flush"].parse("never")
     assert rows["producer.id.expiration.ms"].default == 86_400_000

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kqueue import open_log
-from kqueue.base.errors import CorruptBatch, NotALogFolder
+from kqueue.base.errors import CorruptBatch
+from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.export import export, format_of, json_line, open_logs
 from kqueue.log_tools.rows import Row, Selection
 from kqueue.tests.golden import VERSIONS, data_folder, expected

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import kqueue
-from kqueue.base.errors import NotALogFolder, OffsetOutOfRange, StorageFailed
+from kqueue.base.errors import OffsetOutOfRange, StorageFailed
 from kqueue.base.names import parse_partition_folder, uuid_text
 from kqueue.log_tools import LogFolder, folder
+from kqueue.log_tools.errors import NotALogFolder
 from kqueue.records.batch import iter_batches
 from kqueue.storage import File, FolderEntry, MemoryStorage
 from kqueue.tests import golden

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from kqueue.base.clock import PushedClock, SystemClock
+from kqueue.base.clock import OffsetClock, SystemClock
 from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.base.timers import Timers
 from kqueue.broker.waiting import Wait, Waiting
@@ -27,7 +27,7 @@ class Room:
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
-        self.clock = PushedClock()
+        self.clock = OffsetClock()
         self.timers = Timers(self.clock)
         self.waiting = Waiting(self.timers, self.clock)
         self.jobs = JobExecutor(loop, 2)
@@ -217,7 +217,7 @@ def test_only_a_server_with_such_a_clock_can_be_pushed() -> None:
             assert isinstance(server.clock, SystemClock)
             with pytest.raises(RuntimeError, match="can't be pushed"):
                 await server.push(1000)
-            server.clock = PushedClock()
+            server.clock = OffsetClock()
             server._stopping = True
             with pytest.raises(RuntimeError, match="is stopping"):
                 await server.push(1000)

@@ -16,8 +16,8 @@ from kqueue.broker.waiting import Waiting
 from kqueue.network.connection_quotas import ClientLog
 from kqueue.network.dispatch import Dispatcher
 from kqueue.schema import decode
-from kqueue.schema.kinds import Array, StructKind
-from kqueue.schema.reading import least_size
+from kqueue.schema.field_types import ArrayType, StructType
+from kqueue.schema.reader_codegen import least_size
 from kqueue.schema.structs import Schema, message_schema_of
 from kqueue.tests.costliest import Body, Case, cases
 from kqueue.tests.network.test_dispatch import Caller
@@ -95,10 +95,10 @@ def test_no_item_is_without_bytes(row: table.Served, version: int) -> None:
 
     def check(part: Schema) -> None:
         for each in [*part.fields_at(version), *part.tagged_at(version)]:
-            kind = each.kind.of if isinstance(each.kind, Array) else each.kind
-            if isinstance(each.kind, Array):
+            kind = each.kind.of if isinstance(each.kind, ArrayType) else each.kind
+            if isinstance(each.kind, ArrayType):
                 assert least_size(kind, version, version in schema.flexible) >= 1, f"{part.name}.{each.name}"
-            if isinstance(kind, StructKind):
+            if isinstance(kind, StructType):
                 check(kind.schema)
 
     check(schema)

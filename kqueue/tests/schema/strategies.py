@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kqueue.schema import Field, schema_of
-from kqueue.schema.kinds import Array, Fixed, Kind, StructKind, record_data, string
+from kqueue.schema.field_types import ArrayType, FieldType, FixedSizeType, StructType, record_data, string
 
 Narrow = Callable[[Field], "st.SearchStrategy[Any] | None"]
 """What another implementation can say in a field, where that is less than its kind allows."""
@@ -42,17 +42,17 @@ def _field(each: Field, version: int, narrow: Narrow) -> st.SearchStrategy[Any]:
     return values
 
 
-def _kind(kind: Kind[Any], version: int, narrow: Narrow) -> st.SearchStrategy[Any]:
-    if isinstance(kind, Fixed):
+def _kind(kind: FieldType[Any], version: int, narrow: Narrow) -> st.SearchStrategy[Any]:
+    if isinstance(kind, FixedSizeType):
         return _fixed(kind)
-    if isinstance(kind, StructKind):
+    if isinstance(kind, StructType):
         return messages(kind.schema.cls, version, narrow)
-    if isinstance(kind, Array):
+    if isinstance(kind, ArrayType):
         return st.lists(_kind(kind.of, version, narrow), max_size=2)
     return _TEXTS if kind is string else _BLOBS
 
 
-def _fixed(kind: Fixed[Any]) -> st.SearchStrategy[Any]:
+def _fixed(kind: FixedSizeType[Any]) -> st.SearchStrategy[Any]:
     if kind.code == "?":
         return st.booleans()
     if kind.code == "d":
@@ -75,12 +75,12 @@ def plain(message: Any, version: int) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any, kind: Kind[Any], version: int) -> Any:
+def _plain(value: Any, kind: FieldType[Any], version: int) -> Any:
     if value is None:
         return None
-    if isinstance(kind, Array):
+    if isinstance(kind, ArrayType):
         return [_plain(item, kind.of, version) for item in value]
-    if isinstance(kind, StructKind):
+    if isinstance(kind, StructType):
         return plain(value, version)
     return bytes(value) if kind is record_data else value
 
@@ -94,11 +94,11 @@ def filled(cls: type[Any], version: int) -> Any:
     return cls(**values)
 
 
-def _something(kind: Kind[Any], version: int) -> Any:
-    if isinstance(kind, Array):
+def _something(kind: FieldType[Any], version: int) -> Any:
+    if isinstance(kind, ArrayType):
         return [_something(kind.of, version)]
-    if isinstance(kind, StructKind):
+    if isinstance(kind, StructType):
         return filled(kind.schema.cls, version)
-    if isinstance(kind, Fixed):
+    if isinstance(kind, FixedSizeType):
         return {"?": True, "d": 1.5, "16s": b"0123456789abcdef"}.get(kind.code, 3)
     return "text" if kind is string else b"blob"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.errors import OptionError
+from kqueue.spark.errors import OptionError
 from kqueue.spark.options import Option, OptionTable, nonempty, one_of
 
 TABLE = OptionTable(

@@ -45,7 +45,7 @@ def test_sparks_words_come_without_its_stack() -> None:
     )
     ours = (
         "[STREAM_FAILED] Query failed:\nTraceback (most recent call last):\n"
-        "kqueue.base.errors.DataLost: a-0 is gone; look\n\n"
+        "kqueue.spark.errors.DataLost: a-0 is gone; look\n\n"
     )
     assert module.error_summary(ValueError(ours)) == "a-0 is gone; look"
     assert module.error_summary(ValueError("It failed.\n\nJVM stacktrace:\nat a.b")) == "It failed."

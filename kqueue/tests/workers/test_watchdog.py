@@ -12,7 +12,7 @@ from types import FrameType
 import pytest
 
 import kqueue
-from kqueue.base.registry import Registry, Source
+from kqueue.base.registry import PluginSource, Registry
 from kqueue.base.settings import TopicConfig
 from kqueue.log.policies import CommittedOffsets, LogView
 from kqueue.storage import MemoryStorage
@@ -131,7 +131,7 @@ def test_a_loop_that_waits_or_that_turns_is_not_told_of(lines: Lines) -> None:
 class Loop:
     """A loop in a thread of its own, with a watchdog that the test speaks to."""
 
-    def __init__(self, limit_ms: int, sources: Callable[[], list[Source]] = list) -> None:
+    def __init__(self, limit_ms: int, sources: Callable[[], list[PluginSource]] = list) -> None:
         self._limit_ms = limit_ms
         self._sources = sources
         self.watchdog: Watchdog
@@ -163,7 +163,7 @@ def test_what_is_excused_is_not_told_of_and_what_comes_after_it_is(lines: Lines)
     looked, released, again = threading.Event(), threading.Event(), threading.Event()
     too_early: list[bool] = []
 
-    def sources() -> list[Source]:
+    def sources() -> list[PluginSource]:
         looked.set()
         return []
 
@@ -211,8 +211,8 @@ def frame_in(module: str, code: str, name: str = "f") -> FrameType:
     return found
 
 
-PLUGIN = Source("codec 'x' of x-codec 1.0", "x_codec.codec", "XCodec")
-OTHER = Source("partitioner 'y' of x-codec 1.0", "x_codec.codec", "Y")
+PLUGIN = PluginSource("codec 'x' of x-codec 1.0", "x_codec.codec", "XCodec")
+OTHER = PluginSource("partitioner 'y' of x-codec 1.0", "x_codec.codec", "Y")
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_a_plugin_is_known_by_its_function_its_module_or_its_package(module: str
 def test_the_plugin_is_found_further_out_too() -> None:
     inner = frame_in("kqueue.inner", "def f(): return frame()")
     assert blame(inner, []).startswith("kqueue.inner.f, line 1")
-    here = Source("policy 'p' of p 2", __name__, "frame_in")
+    here = PluginSource("policy 'p' of p 2", __name__, "frame_in")
     assert blame(inner, [here]).startswith(f"policy 'p' of p 2 ({__name__}.frame_in, line ")
 
 
@@ -248,9 +248,9 @@ def test_registries_tell_where_their_plugins_are_written_and_not_of_our_own() ->
     registry.add("theirs", Holding, origin="dist 1")
     with registry.added("guest", Holding(), "Broker(...)"):
         pass
-    assert registry.sources() == [Source("thing 'guest' of Broker(...)", __name__, "Holding")]
+    assert registry.sources() == [PluginSource("thing 'guest' of Broker(...)", __name__, "Holding")]
     registry.guarded("found", Lines, "module:Lines")
-    assert registry.sources()[1:] == [Source("thing 'found' of module:Lines", __name__, "Lines")]
+    assert registry.sources()[1:] == [PluginSource("thing 'found' of module:Lines", __name__, "Lines")]
 
 
 class Stuck(MemoryStorage):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from kqueue.base.errors import PluginError
-from kqueue.base.registry import Entry
+from kqueue.base.registry import RegistryEntry
 from kqueue.records.codecs import CODECS
 from kqueue.tests.plugged import MARKED, NAMED_GZIP, MarkedCodec
 from kqueue.workers.subprocess_runner import SubprocessRunner
@@ -97,7 +97,7 @@ def test_what_another_process_does_not_find_fails_the_job_that_needs_it(
 
 
 def test_an_installed_one_that_is_not_found_there_fails_the_job_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = Entry("gone", NAMED_GZIP, 1, "gone-plugin 1.0")
+    gone = RegistryEntry("gone", NAMED_GZIP, 1, "gone-plugin 1.0")
     monkeypatch.setattr(CODECS, "preferences", lambda: [gone])
     with pytest.raises(PluginError, match="no codec is called 'gone'"):
         SubprocessRunner().run(Compress(1))

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kqueue.base.errors import PipelineFailed
 from kqueue.cli.demo.clients import DemoFailed
 from kqueue.cli.demo.flights import Flights
 from kqueue.cli.demo.pipeline import expected_results as truths
@@ -20,6 +19,7 @@ from kqueue.cli.demo.pipeline.event_sender import TOPIC, EventSender
 from kqueue.cli.demo.pipeline.expected_results import ExpectedResults
 from kqueue.cli.demo.pipeline.stream_display import StreamDisplay, StreamStatus, moment, short
 from kqueue.cli.output import size_text
+from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.event_schema import FLIGHTS
 from kqueue.spark.jobs.delay_results import LATENESS_MS, AirportHour, DelayProgress, QuarantinedRecord
 

@@ -10,9 +10,10 @@ import sqlite3
 from collections.abc import Collection
 from pathlib import Path
 
-from kqueue.base.errors import BrokerRefused, CorruptIndex, StorageFailed
+from kqueue.base.errors import CorruptIndex, StorageFailed
 from kqueue.broker.kafka_metadata import METADATA_TOPIC, read_topics
 from kqueue.broker.topics import PREFIX
+from kqueue.client.errors import BrokerRefused
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, decode_offsets
 from kqueue.metadata.sqlite import FILE_NAME

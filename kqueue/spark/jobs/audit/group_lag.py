@@ -8,16 +8,18 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kqueue.base.errors import KqueueError, MalformedMessage, NotALogFolder, OptionError, StorageFailed
+from kqueue.base.errors import KqueueError, MalformedMessage, StorageFailed
 from kqueue.base.names import did_you_mean
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.groups.records import read_key, read_offset
 from kqueue.groups.schemas import OffsetCommitKey
+from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.folder import LogFolder
 from kqueue.log_tools.segments import Unit
 from kqueue.records.any_format import entry_records, iter_any_batches
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
 from kqueue.records.record import Record
+from kqueue.spark.errors import OptionError
 from kqueue.spark.source.broker_reader import BrokerReader
 from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.offsets import Offsets

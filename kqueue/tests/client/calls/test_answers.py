@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from kqueue.base.errors import BadAnswer, BrokerRefused
 from kqueue.client import ClusterMetadata, OffsetAndMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 from kqueue.client.calls.configs import DescribeTopics
 from kqueue.client.calls.contract import LeaderCall
@@ -16,6 +15,7 @@ from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted
 from kqueue.client.calls.list_offsets import ListOffsets
 from kqueue.client.calls.produce import Produce, ProduceResult
 from kqueue.client.deadline import Deadline
+from kqueue.client.errors import BadAnswer, BrokerRefused
 from kqueue.client.metadata import MetadataCache
 from kqueue.tests.client.serving import batch
 from kqueue.wire.messages.describe_configs import DescribeConfigsResponse, DescribeConfigsResult

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.base.errors import RepairRefused
+from kqueue.log_tools.errors import RepairRefused
 from kqueue.log_tools.repair.backup import check_backup_folder, copy_files
 from kqueue.storage import LocalStorage, MemoryStorage
 

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from kqueue import open_log
-from kqueue.base.errors import FolderInUse, RepairRefused, StorageFailed
+from kqueue.base.errors import FolderInUse, StorageFailed
 from kqueue.log.config import LogConfig
 from kqueue.log.formats.checkpoints import LOCK
 from kqueue.log.log import Log
 from kqueue.log_tools import Batch
+from kqueue.log_tools.errors import RepairRefused
 from kqueue.log_tools.repair import repair, repair_storage
 from kqueue.log_tools.verify import verify
 from kqueue.records.any_format import iter_any_records

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import pytest
 
 import kqueue
-from kqueue.base.errors import NotALogFolder
 from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
 from kqueue.log.scanner.header_validation import validated_batches
+from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.verify import resolve_target, verify
 from kqueue.log_tools.verify.report import NOTE
 from kqueue.storage import LocalStorage

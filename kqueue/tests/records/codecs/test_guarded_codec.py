@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import CorruptBatch, PluginError
-from kqueue.base.registry import Entry
+from kqueue.base.registry import RegistryEntry
 from kqueue.records.codecs import CODECS, Codec, Levels
 from kqueue.records.codecs.guarded_codec import GuardedCodec
 from kqueue.testing.codec_checks import check_codec
@@ -17,7 +17,7 @@ ORIGIN = "some-plugin 2.1"
 
 
 def guarded(codec: Codec) -> GuardedCodec:
-    return GuardedCodec(codec, Entry("mine", codec, codec.id, ORIGIN))
+    return GuardedCodec(codec, RegistryEntry("mine", codec, codec.id, ORIGIN))
 
 
 def test_a_good_codec_keeps_the_contract_behind_the_guard() -> None:

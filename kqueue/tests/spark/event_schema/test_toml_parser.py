@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.base.errors import OptionError
 from kqueue.cli.pipeline.ingest import EXAMPLE
+from kqueue.spark.errors import OptionError
 from kqueue.spark.event_schema import BUILT_IN, FLIGHTS, EventSchema, Field, load, parse
 
 LEAST = """

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import kqueue
-from kqueue.base.errors import BrokerRefused, ClientError, DeadlinePassed
 from kqueue.client import Client, ClientOptions
+from kqueue.client.errors import BrokerRefused, ClientError, DeadlinePassed
 from kqueue.spark.sink import batcher as batching
 from kqueue.spark.sink import producer_pipeline
 from kqueue.spark.sink.batch_commit import commit

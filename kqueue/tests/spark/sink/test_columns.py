@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kqueue.base.errors import RowRefused
+from kqueue.spark.errors import RowRefused
 from kqueue.spark.sink.columns import COLUMNS, check_columns, check_headers, record_columns, topics_of
 from kqueue.tests.spark.sink.helpers import rows_of
 

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 import kqueue
-from kqueue.base.errors import KqueueError, StagingLost
+from kqueue.base.errors import KqueueError
 from kqueue.client import Client, ClientOptions, TopicPartition
+from kqueue.spark.errors import StagingLost
 from kqueue.spark.sink import batch_commit, batch_copy, producer_pipeline
 from kqueue.spark.sink.journal import Journal, StagedBatch
 from kqueue.spark.sink.options import SinkOptions

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from kqueue.base.errors import OptionError
+from kqueue.spark.errors import OptionError
 from kqueue.spark.sink.options import OPTIONS, REFUSED, TABLE, UNDECLARED, parse_options
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 import kqueue
-from kqueue.base.errors import BrokerRefused, RowRefused
 from kqueue.client import Client, ProducerIdAndEpoch
+from kqueue.client.errors import BrokerRefused
 from kqueue.records.batch import iter_batches
+from kqueue.spark.errors import RowRefused
 from kqueue.spark.sink import producer_pipeline
 from kqueue.spark.sink.batcher import Batcher, ReadyBatch
 from kqueue.spark.sink.producer_pipeline import Producer, ProducerPipeline, after, borrowed_producer

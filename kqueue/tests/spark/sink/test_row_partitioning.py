@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import kqueue
-from kqueue.base.errors import OptionError, RowRefused
 from kqueue.client import Client
 from kqueue.records.partitioners import make_partitioner
+from kqueue.spark.errors import OptionError, RowRefused
 from kqueue.spark.sink.row_partitioning import TargetTopic, TargetTopics, check_target, partition_rows
 from kqueue.tests.spark.sink.helpers import options_for, rows_of
 

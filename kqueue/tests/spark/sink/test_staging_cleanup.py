@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import kqueue
-from kqueue.base.errors import ClientError, OptionError, StagingLost
 from kqueue.client import Client, TopicPartition
+from kqueue.client.errors import ClientError
+from kqueue.spark.errors import OptionError, StagingLost
 from kqueue.spark.sink.batch_commit import commit
 from kqueue.spark.sink.journal import PREFIX
 from kqueue.spark.sink.options import SinkOptions

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 import kqueue
-from kqueue.base.errors import ClientError, CorruptBatch, DataLost, OptionError
+from kqueue.base.errors import CorruptBatch
 from kqueue.client import Client, TopicPartition
+from kqueue.client.errors import ClientError
 from kqueue.records.arrow import ChunkLimits, ColumnDecoder
+from kqueue.spark.errors import DataLost, OptionError
 from kqueue.spark.source.broker_reader import BrokerReader
 from kqueue.spark.source.options import TopicSelection
 from kqueue.spark.source.record_reader import data_loss_handler

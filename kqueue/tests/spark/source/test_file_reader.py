@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 import kqueue
-from kqueue.base.errors import CorruptBatch, DataLost, OptionError
+from kqueue.base.errors import CorruptBatch
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.spark.errors import DataLost, OptionError
 from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.options import TopicSelection
 from kqueue.spark.source.split_planner import OffsetRange

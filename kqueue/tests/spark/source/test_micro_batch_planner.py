@@ -8,8 +8,8 @@ from typing import Protocol
 import pytest
 
 import kqueue
-from kqueue.base.errors import DataLost, OptionError
 from kqueue.client import Client, TopicPartition
+from kqueue.spark.errors import DataLost, OptionError
 from kqueue.spark.source.micro_batch_planner import MicroBatchPlanner
 from kqueue.spark.source.offsets import BEGIN, IDS, JsonObject
 from kqueue.spark.source.split_planner import OffsetRange

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 import kqueue
-from kqueue.base.errors import DataLost, KqueueError, OptionError
+from kqueue.base.errors import KqueueError
 from kqueue.client import Client
+from kqueue.spark.errors import DataLost, OptionError
 from kqueue.spark.source.broker_reader import BrokerReader
 from kqueue.spark.source.offset_resolver import batch_ranges, splits
 from kqueue.spark.source.record_reader import data_loss_handler

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.base.errors import OptionError
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.spark.errors import OptionError
 from kqueue.spark.source.offsets import (
     BEGIN,
     EARLIEST,

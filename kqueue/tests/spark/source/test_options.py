@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.base.errors import OptionError
+from kqueue.spark.errors import OptionError
 from kqueue.spark.source.offsets import EARLIEST, LATEST
 from kqueue.spark.source.options import OPTIONS, REFUSED, UNDECLARED, parse_options
 

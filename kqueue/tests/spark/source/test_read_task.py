@@ -6,7 +6,7 @@ from collections.abc import Generator
 import pytest
 
 import kqueue
-from kqueue.base.errors import DataLost
+from kqueue.spark.errors import DataLost
 from kqueue.spark.source.read_task import OFFSETS_FEW, one_ahead, read_ranges
 from kqueue.spark.source.split_planner import OffsetRange
 from kqueue.tests.spark.source.logs import options, send

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import kqueue
-from kqueue.base.errors import DataLost
+from kqueue.spark.errors import DataLost
 from kqueue.spark.source.broker_reader import BrokerReader
 from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.record_reader import data_loss_handler, missing_topic, open_reader

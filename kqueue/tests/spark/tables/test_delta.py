@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kqueue.base.errors import ExtraNeeded, PipelineFailed
+from kqueue.base.errors import ExtraNeeded
+from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.tables.delta import DeltaLog, check_installed
 
 deltalake = pytest.importorskip("deltalake")

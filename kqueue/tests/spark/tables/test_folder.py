@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kqueue.base.errors import FolderInUse, OptionError, PipelineFailed, StorageFailed
+from kqueue.base.errors import FolderInUse, StorageFailed
+from kqueue.spark.errors import OptionError, PipelineFailed
 from kqueue.spark.event_schema import FLIGHTS, EventSchema, Field
 from kqueue.spark.tables.folder import Format, Tables, open_tables
 

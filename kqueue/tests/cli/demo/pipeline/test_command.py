@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kqueue.base.errors import ExtraNeeded, PipelineFailed
+from kqueue.base.errors import ExtraNeeded
 from kqueue.cli.app import kqueue
 from kqueue.cli.demo.clients import DemoFailed
 from kqueue.cli.demo.events import Event
@@ -17,6 +17,7 @@ from kqueue.cli.demo.flights import Flight
 from kqueue.cli.demo.pipeline import command, pipeline_demo
 from kqueue.cli.demo.pipeline.expected_results import expected_results
 from kqueue.spark import java
+from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.jobs.delay_results import DelayProgress
 
 LISTED = """

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import kqueue
-from kqueue.base.errors import OptionError
 from kqueue.client import Client, TopicPartition
+from kqueue.spark.errors import OptionError
 from kqueue.spark.jobs.audit.compaction_state import compaction
 from kqueue.spark.jobs.audit.group_lag import GroupLag, group_lags
 from kqueue.spark.source.record_reader import RecordReader, open_reader

@@ -1,0 +1,52 @@
+"""What a test needs and no client shows, asked of the broker directly. Depends on none of the
+clients that are tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from compat_tests.clients.adapters.contract import BrokerError, Place
+from kqueue.base.addresses import parse_addresses
+from kqueue.client import Client, ClientOptions, NewTopic, TopicPartition
+from kqueue.client.connection import Connection
+from kqueue.client.deadline import Deadline
+from kqueue.client.errors import BrokerRefused
+from kqueue.records.batch import iter_batches
+
+CALL_TIMEOUT_MS = 20_000
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@contextmanager
+def asking(bootstrap: str) -> Iterator[Client]:
+    """A client for a few calls; an error that the broker answers is BrokerError."""
+    with Client(bootstrap, client_id="compat_tests", timeout_ms=CALL_TIMEOUT_MS) as client:
+        try:
+            yield client
+        except BrokerRefused as error:
+            raise BrokerError(error.code, str(error)) from error
+
+
+def create_topic(bootstrap: str, name: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
+    """Create a topic and wait until every partition has a leader. Raises BrokerError."""
+    with asking(bootstrap) as client:
+        client.create_topics([NewTopic(name, partitions, 1, settings or {})])
+
+
+def served_apis(bootstrap: str) -> dict[int, tuple[int, int]]:
+    """What the broker advertises: API key -> lowest and highest version."""
+    connection = Connection(
+        parse_addresses(bootstrap)[0], ClientOptions(bootstrap=bootstrap), Deadline(CALL_TIMEOUT_MS)
+    )
+    connection.close()
+    return connection.served
+
+
+def codecs_of(bootstrap: str, place: Place) -> set[str]:
+    """The codecs of the batches at the start of a partition, as the broker keeps them."""
+    wanted = TopicPartition(*place)
+    with asking(bootstrap) as client:
+        fetched = client.fetch({wanted: 0})[wanted]
+    return {CODECS[header.codec_id] for _, header in iter_batches(fetched.records)}

@@ -1,0 +1,47 @@
+"""Steps that many scenarios share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from compat_tests.clients.adapters.contract import Consumer, PendingSend, Producer, Record
+
+COLLECT_S = 30
+POLL_S = 1.0  # long enough for a join on a busy machine: kafka-python 3 drops one that its poll leaves in the middle
+
+
+def collect(consumer: Consumer, count: int, timeout_s: float = COLLECT_S) -> list[Record]:
+    """Poll until `count` records have come; fails when they do not, or when more come."""
+    found: list[Record] = []
+    deadline = time.monotonic() + timeout_s
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count} records after {timeout_s} s"
+        found += consumer.poll(POLL_S)
+    assert len(found) == count, f"{count} records expected, {len(found)} found"
+    return found
+
+
+def nothing_more(consumer: Consumer, seconds: float = 0.4) -> None:
+    """Fails when records come within this time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = consumer.poll(0.1)
+        assert not found, f"{len(found)} records more than expected, the first: {found[0]}"
+
+
+def send_all(
+    producer: Producer, topic: str, values: Iterable[bytes], *, partition: int | None = None
+) -> list[PendingSend]:
+    """Send without waiting for each, then wait for all of them; they are confirmed when this
+    returns.
+    """
+    pending = [producer.send(topic, value, partition=partition) for value in values]
+    producer.flush()
+    for each in pending:
+        each.result()
+    return pending
+
+
+def numbered(count: int, stem: str = "value") -> list[bytes]:
+    return [f"{stem}-{number}".encode() for number in range(count)]

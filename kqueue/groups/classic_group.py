@@ -1,0 +1,315 @@
+"""One classic group: its members, what they share, and its state. Pure data: no clock of its own,
+no log, no waking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kqueue.base.errors import FencedInstanceId, MalformedMessage, UnknownMember
+from kqueue.base.promise import Promise
+from kqueue.groups.classic_member import ClassicGroupMember, JoinRequest, JoinResult, JoinResultMember
+from kqueue.groups.classic_state import ClassicGroupState, GroupEvent, after
+from kqueue.groups.lazy_timer import LazyTimer
+from kqueue.groups.limits import GroupLimits, member_bytes
+from kqueue.groups.schemas import CONSUMER_PROTOCOL, GroupMetadataValue, MemberMetadata, subscribed_topics
+
+
+class ClassicGroup:
+    """The members of a group and their generation.
+
+    `state_since_ms` (wall clock; None when nobody knows) is when the present state began.
+    `subscribed` is None when nobody can say which topics the members read.
+    """
+
+    __slots__ = (
+        "_limits",
+        "_supporters",
+        "extension_ms",
+        "generation",
+        "group_id",
+        "join_deadline",
+        "joined_count",
+        "leader_id",
+        "member_bytes",
+        "members",
+        "newcomer_seen",
+        "pending",
+        "previous_state",
+        "protocol_name",
+        "protocol_type",
+        "state",
+        "state_since_ms",
+        "static_ids",
+        "subscribed",
+        "sync_deadline",
+        "unsynced",
+    )
+
+    def __init__(self, group_id: str, join_deadline: LazyTimer, sync_deadline: LazyTimer, limits: GroupLimits) -> None:
+        self.group_id = group_id
+        self.state = ClassicGroupState.EMPTY
+        self.previous_state = ClassicGroupState.DEAD
+        self.state_since_ms: int | None = None
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, ClassicGroupMember] = {}
+        self.static_ids: dict[str, str] = {}
+        """Instance id -> member id."""
+        self.pending: dict[str, LazyTimer] = {}
+        """Ids that were handed out and whose holders have not joined with them yet."""
+        self.unsynced: set[str] = set()
+        """Members of this generation that have not asked for their assignment yet."""
+        self.subscribed: frozenset[str] | None = None
+        self.newcomer_seen = False
+        """Somebody new came during the initial wait, which is then extended."""
+        self.extension_ms = 0
+        """By how much the initial wait may still be extended."""
+        self.joined_count = 0
+        """How many members wait for the join phase to end."""
+        self.join_deadline = join_deadline
+        self.sync_deadline = sync_deadline
+        self.member_bytes = 0
+        """What the members count towards the bounds (see `limits`)."""
+        self._limits = limits
+        self._supporters: dict[str, int] = {}
+
+    # --- state
+
+    def turn(self, event: GroupEvent, now_ms: int) -> None:
+        """Go to the state that follows; `now_ms` is the wall clock."""
+        self.previous_state, self.state = self.state, after(self.state, event)
+        self.state_since_ms = now_ms
+
+    def take_over(self, value: GroupMetadataValue) -> None:
+        """Be what the log says, apart from the members, who are added one by one. Raises
+        MalformedMessage.
+        """
+        if value.members and not (value.protocol and value.protocol_type):
+            raise MalformedMessage(f"group {self.group_id!r} has {len(value.members)} members and no protocol")
+        self.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
+        self.state_since_ms = None if value.current_state_timestamp == -1 else value.current_state_timestamp
+        self.generation = value.generation
+        self.protocol_type = value.protocol_type or None
+        self.protocol_name = value.protocol
+        self.leader_id = value.leader
+
+    def record(self, assignments: Mapping[str, bytes]) -> GroupMetadataValue:
+        """What the log is to say of this generation, with these assignments (member id ->
+        assignment).
+        """
+        return GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=self.protocol_name,
+            leader=self.leader_id,
+            current_state_timestamp=-1 if self.state_since_ms is None else self.state_since_ms,
+            members=[
+                MemberMetadata(
+                    member_id=member.member_id,
+                    group_instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout=member.rebalance_timeout_ms,
+                    session_timeout=member.session_timeout_ms,
+                    subscription=member.metadata(self.protocol_name),
+                    assignment=assignments.get(member.member_id, b""),
+                )
+                for member in self.members.values()
+            ],
+        )
+
+    @property
+    def is_consumer(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL
+
+    @property
+    def all_members_joined(self) -> bool:
+        """Nobody is missing who should join: neither a member, nor one that was given an id to come
+        back with.
+        """
+        return self.joined_count == len(self.members) and not self.pending
+
+    @property
+    def in_initial_delay(self) -> bool:
+        """In the first join phase after being empty, which lasts its time even if everybody who is
+        there has joined.
+        """
+        return self.state is ClassicGroupState.PREPARING_REBALANCE and self.previous_state is ClassicGroupState.EMPTY
+
+    def rebalance_timeout_ms(self) -> int:
+        """How long the slowest member may take to join; 0 without members."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # --- members
+
+    def check_member(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
+        """The member of this id. Raises: UnknownMember; FencedInstanceId: its instance id belongs
+        to another member now.
+        """
+        if instance_id is not None:
+            holder = self.static_ids.get(instance_id)
+            if holder is None:
+                raise UnknownMember(f"group {self.group_id!r} has no member with the instance id {instance_id!r}")
+            if holder != member_id:
+                raise FencedInstanceId(
+                    f"{instance_id!r} of group {self.group_id!r} belongs to member {holder!r}, not to {member_id!r}"
+                )
+        member = self.members.get(member_id)
+        if member is None:
+            raise UnknownMember(f"group {self.group_id!r} has no member {member_id!r}")
+        return member
+
+    def add(self, member: ClassicGroupMember, protocol_type: str) -> None:
+        """Take in a member that supports the group's protocols; the first one leads."""
+        assert member.member_id not in self.members
+        if not self.members:
+            self.protocol_type = protocol_type
+        if member.instance_id is not None:
+            assert member.instance_id not in self.static_ids
+            self.static_ids[member.instance_id] = member.member_id
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self._count(member, 1)
+
+    def remove(self, member: ClassicGroupMember) -> None:
+        """Let a member go. Its promises must have been taken; if it led, the member that has been
+        there longest leads.
+        """
+        assert member.join_promise is None
+        assert member.sync_promise is None
+        del self.members[member.member_id]
+        self._count(member, -1)
+        if member.instance_id is not None:
+            del self.static_ids[member.instance_id]
+        if self.leader_id == member.member_id:
+            self.leader_id = next(iter(self.members), None)
+        self.unsynced.discard(member.member_id)
+
+    def release(self) -> None:
+        """The group is gone, with the members that it has: they count no longer."""
+        self._limits.member_bytes -= self.member_bytes
+        self.member_bytes = 0
+
+    def rename(self, member: ClassicGroupMember, member_id: str) -> None:
+        """Give a static member's place to a new holder of its instance id: same assignment, same
+        rank.
+        """
+        assert member.instance_id is not None
+        former = member.member_id
+        del self.members[former]
+        member.member_id = member_id
+        self.members[member_id] = member
+        self.static_ids[member.instance_id] = member_id
+        if self.leader_id == former:
+            self.leader_id = member_id
+        if former in self.unsynced:
+            self.unsynced.remove(former)
+            self.unsynced.add(member_id)
+
+    def update(
+        self,
+        member: ClassicGroupMember,
+        protocols: Mapping[str, bytes],
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+    ) -> None:
+        """Take over what a member says when it joins again."""
+        self._count(member, -1)
+        member.protocols = dict(protocols)
+        self._count(member, 1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+
+    def _count(self, member: ClassicGroupMember, step: int) -> None:
+        size = step * member_bytes(member)
+        self.member_bytes += size
+        self._limits.member_bytes += size
+        for name in member.protocols:
+            count = self._supporters.get(name, 0) + step
+            if count:
+                self._supporters[name] = count
+            else:
+                del self._supporters[name]
+
+    # --- who waits for the join phase to end
+
+    def put_join_promise(self, member: ClassicGroupMember, promise: Promise[JoinResult]) -> None:
+        """The member waits; a promise that it held before must have been taken."""
+        assert member.join_promise is None
+        member.join_promise = promise
+        self.joined_count += 1
+
+    def take_join_promise(self, member: ClassicGroupMember) -> Promise[JoinResult] | None:
+        """The promise that the member waits with, for the caller to settle; None if it doesn't wait."""
+        promise, member.join_promise = member.join_promise, None
+        if promise is not None:
+            self.joined_count -= 1
+        return promise
+
+    # --- what the members share
+
+    def accepts(self, joining: JoinRequest) -> bool:
+        """Whether the group's protocol type is the joiner's, and all members support one of the
+        joiner's protocols.
+        """
+        if self.state is ClassicGroupState.EMPTY:
+            return bool(joining.protocol_type) and bool(joining.protocols)
+        everybody = len(self.members)
+        return self.protocol_type == joining.protocol_type and any(
+            self._supporters.get(name, 0) == everybody for name in joining.protocols
+        )
+
+    def select_protocol(self) -> str:
+        """The protocol that most members like best, among those that all support; of several, the
+        one voted for first.
+        """
+        everybody = len(self.members)
+        candidates = {name for name, count in self._supporters.items() if count == everybody}
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            favourite = member.vote(candidates)
+            votes[favourite] = votes.get(favourite, 0) + 1
+        return max(votes, key=votes.__getitem__)
+
+    def elect_leader(self) -> bool:
+        """Make sure that the leader has joined, by choosing another if need be; False if no member
+        has joined.
+        """
+        leader = self.members.get(self.leader_id) if self.leader_id is not None else None
+        if leader is not None and leader.join_promise is not None:
+            return True
+        joined = next((member for member in self.members.values() if member.join_promise is not None), None)
+        if joined is not None:
+            self.leader_id = joined.member_id
+        return joined is not None
+
+    def next_generation(self, now_ms: int) -> None:
+        """End the join phase with the members that are left."""
+        self.generation += 1
+        self.unsynced.clear()
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.note_subscriptions()
+        self.turn(GroupEvent.ALL_JOINED if self.members else GroupEvent.NOBODY_JOINED, now_ms)
+
+    def note_subscriptions(self) -> None:
+        """Read from the members' metadata which topics they subscribe to."""
+        if not self.is_consumer or (self.members and self.protocol_name is None):
+            self.subscribed = None
+        else:
+            self.subscribed = subscribed_topics(member.metadata(self.protocol_name) for member in self.members.values())
+
+    def reads_topic(self, topic: str) -> bool:
+        """Whether the members (may) subscribe to this topic, so that its offsets must stay."""
+        return topic in self.subscribed if self.subscribed is not None else self.is_consumer
+
+    def roster(self) -> list[JoinResultMember]:
+        """All members, as the leader is told of them."""
+        name = self.protocol_name
+        return [
+            JoinResultMember(member.member_id, member.instance_id, member.metadata(name))
+            for member in self.members.values()
+        ]

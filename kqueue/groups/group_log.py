@@ -1,0 +1,54 @@
+"""What the coordinator needs from the floor above it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kqueue.base.errors import (
+    CoordinatorNotAvailable,
+    KqueueError,
+    NotCoordinator,
+    NotLeader,
+    RecordTooLarge,
+    RequestRefused,
+    StorageFailed,
+)
+from kqueue.base.promise import Promise
+
+GroupRecords = list[tuple[bytes, bytes | None]]
+"""Keys and values; a value of None is a tombstone."""
+Done = Callable[[KqueueError | None], None]
+Wake = Callable[[Promise[Any]], None]
+
+
+class GroupLog(Protocol):
+    """The partitions of `__consumer_offsets`."""
+
+    @property
+    def partition_count(self) -> int:
+        """Never changes once the topic is there: it decides which partition keeps a group."""
+        ...
+
+    def append(self, partition: int, records: GroupRecords, done: Done) -> None:
+        """Append `records` as one batch, all or nothing.
+
+        `done(None)` is called on the owner thread once they are committed (may be before `append`
+        returns), `done(error)` if they never will be; for the appends to one partition in the order
+        in which they stand in its log.
+        """
+        ...
+
+
+def coordinator_error(failure: KqueueError) -> KqueueError:
+    """What a member is told when a record could not be written: where to turn next.
+
+    Source: Kafka appendGroupMetadataErrorToResponseError.
+    """
+    if isinstance(failure, (StorageFailed, NotLeader)):
+        return NotCoordinator(str(failure))
+    if isinstance(failure, RecordTooLarge):
+        return KqueueError(f"the group's record can't be written: {failure}")
+    if isinstance(failure, RequestRefused):
+        return CoordinatorNotAvailable(str(failure))
+    return failure

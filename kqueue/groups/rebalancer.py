@@ -1,0 +1,307 @@
+"""One round of the rebalance protocol: the members gather, are a generation, and get their
+assignments from their leader.
+
+A join phase (`prepare`) ends (`_complete`) when all members have joined or their time is up; the
+leader among them then gives everybody's assignment in its SyncGroup, which is in the log before
+anybody sees it. Source: Kafka GroupMetadataManager (classicGroup…), KIP-134.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import (
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    KqueueError,
+    RebalanceInProgress,
+    UnknownMember,
+)
+from kqueue.base.promise import Promise
+from kqueue.base.timers import Timers
+from kqueue.groups.classic_group import ClassicGroup
+from kqueue.groups.classic_member import ClassicGroupMember, JoinRequest, JoinResult, SyncResult
+from kqueue.groups.classic_state import CAN_REBALANCE, ClassicGroupState, GroupEvent
+from kqueue.groups.config import GroupConfig
+from kqueue.groups.group_log import Done, Wake, coordinator_error
+from kqueue.groups.lazy_timer import LazyTimer
+from kqueue.groups.limits import GroupLimits
+
+SaveGroup = Callable[[ClassicGroup, Mapping[str, bytes], Done], None]
+"""Write a group's generation with these assignments (member id -> assignment)."""
+
+
+class Rebalancer:
+    """Gathers members and hands out assignments. Runs on the owner thread; settles the promises that
+    members wait with.
+    """
+
+    def __init__(
+        self, config: GroupConfig, clock: Clock, timers: Timers, limits: GroupLimits, save: SaveGroup, wake: Wake
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._timers = timers
+        self._limits = limits
+        self._save = save
+        self._wake = wake
+
+    def new_group(self, group_id: str) -> ClassicGroup:
+        """An empty group."""
+
+        def expire_join() -> None:
+            self._expire_join(group)
+
+        def expire_sync() -> None:
+            self._expire_sync(group)
+
+        group = ClassicGroup(
+            group_id, LazyTimer(self._timers, expire_join), LazyTimer(self._timers, expire_sync), self._limits
+        )
+        group.state_since_ms = self._clock.wall_ms()
+        return group
+
+    def new_member(self, group: ClassicGroup, member_id: str, joining: JoinRequest) -> ClassicGroupMember:
+        """A member, not yet in the group, whose session is not running yet."""
+
+        def expire() -> None:
+            if not member.is_excused:
+                self.drop(group, member)
+                self.after_removal(group)
+
+        member = ClassicGroupMember(member_id, joining, LazyTimer(self._timers, expire))
+        return member
+
+    # --- the join phase
+
+    def rebalance(self, group: ClassicGroup) -> None:
+        """Begin a join phase, or see whether the one that is under way can end."""
+        if group.state in CAN_REBALANCE:
+            self.prepare(group)
+        else:
+            self.complete_if_joined(group)
+
+    def prepare(self, group: ClassicGroup) -> None:
+        """Begin a join phase: everybody has to join (again) within the members' rebalance timeout."""
+        if group.state is ClassicGroupState.COMPLETING_REBALANCE:
+            self._cancel_assignment(group, RebalanceInProgress(f"group {group.group_id!r} is rebalancing"))
+        group.unsynced.clear()
+        group.sync_deadline.clear()
+        is_initial = group.state is ClassicGroupState.EMPTY
+        group.turn(GroupEvent.REBALANCE, self._clock.wall_ms())
+        if is_initial:
+            group.newcomer_seen = False
+            delay_ms = self._config.initial_rebalance_delay_ms
+            group.extension_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
+            group.join_deadline.set(self._clock.monotonic_ms() + delay_ms)
+        elif group.all_members_joined:
+            self._complete(group)
+        else:
+            group.join_deadline.set(self._clock.monotonic_ms() + group.rebalance_timeout_ms())
+
+    def wait_for_join(self, group: ClassicGroup, member: ClassicGroupMember) -> Promise[JoinResult]:
+        """The promise of a member that has joined; it is resolved when the join phase ends."""
+        # Who asks twice has given up on the first request.
+        self.refuse_join(group, member, RebalanceInProgress(f"member {member.member_id!r} has joined again"))
+        promise: Promise[JoinResult] = Promise()
+        group.put_join_promise(member, promise)
+        return promise
+
+    def complete_if_joined(self, group: ClassicGroup) -> None:
+        """End the join phase if nobody is missing; the initial wait takes its time all the same."""
+        if (
+            group.state is ClassicGroupState.PREPARING_REBALANCE
+            and not group.in_initial_delay
+            and group.all_members_joined
+        ):
+            self._complete(group)
+
+    def _expire_join(self, group: ClassicGroup) -> None:
+        """Time is up: end the join phase, but go on with the initial wait of a group to which
+        somebody new has come meanwhile.
+        """
+        if group.in_initial_delay and group.newcomer_seen and group.extension_ms > 0:
+            group.newcomer_seen = False
+            delay_ms = min(self._config.initial_rebalance_delay_ms, group.extension_ms)
+            group.extension_ms -= delay_ms
+            group.join_deadline.set(self._clock.monotonic_ms() + delay_ms)
+        else:
+            self._complete(group)
+
+    def _complete(self, group: ClassicGroup) -> None:
+        """End the join phase: who has not joined is out (a static member until its session ends),
+        the others are a generation.
+        """
+        group.join_deadline.clear()
+        for member in list(group.members.values()):
+            if member.join_promise is None and not member.is_static:
+                self.drop(group, member)
+        if group.members and not group.elect_leader():
+            group.join_deadline.set(self._clock.monotonic_ms() + group.rebalance_timeout_ms())
+            return
+        group.next_generation(self._clock.wall_ms())
+        if group.state is ClassicGroupState.EMPTY:
+            self._save(
+                group, {}, lambda error: None
+            )  # if it is lost, a restart finds the last members, whose sessions then end
+            return
+        for member in group.members.values():
+            promise = group.take_join_promise(member)
+            if promise is not None:
+                self.resolve(promise, self.joined(group, member))
+            member.is_new = False
+            self.extend_session(member)
+        group.unsynced.update(group.members)
+        group.sync_deadline.set(self._clock.monotonic_ms() + group.rebalance_timeout_ms())
+
+    def joined(self, group: ClassicGroup, member: ClassicGroupMember, *, skip_assignment: bool = False) -> JoinResult:
+        """A member's place in the generation that there is."""
+        is_leader = member.member_id == group.leader_id
+        members = group.roster() if is_leader else []
+        leader = group.leader_id or ""
+        return JoinResult(
+            group.generation,
+            group.protocol_type,
+            group.protocol_name,
+            leader,
+            member.member_id,
+            members,
+            skip_assignment,
+        )
+
+    # --- the assignment
+
+    def sync(
+        self, group: ClassicGroup, member: ClassicGroupMember, assignments: Mapping[str, bytes]
+    ) -> Promise[SyncResult]:
+        """Give a member its assignment when it is there; the leader brings all of them. Raises
+        RebalanceInProgress.
+        """
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
+            raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing")
+        self._note_sync(group, member)
+        promise: Promise[SyncResult] = Promise()
+        if group.state is ClassicGroupState.STABLE:
+            self.resolve(promise, self._synced(group, member))
+            return promise
+        self.refuse_sync(member, RebalanceInProgress(f"member {member.member_id!r} has asked again"))
+        member.sync_promise = promise
+        if member.member_id == group.leader_id:
+            self._assign(group, {member_id: assignments.get(member_id, b"") for member_id in group.members})
+        return promise
+
+    def check_sync(
+        self, group: ClassicGroup, generation: int, protocol_type: str | None, protocol_name: str | None
+    ) -> None:
+        """Raises IllegalGeneration, InconsistentGroupProtocol."""
+        check_generation(group, generation)
+        for theirs, ours in ((protocol_type, group.protocol_type), (protocol_name, group.protocol_name)):
+            if theirs is not None and ours is not None and theirs != ours:
+                raise InconsistentGroupProtocol(f"group {group.group_id!r} has chosen {ours!r}, not {theirs!r}")
+
+    def _note_sync(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
+        group.unsynced.discard(member.member_id)
+        if not group.unsynced:
+            group.sync_deadline.clear()
+
+    def _assign(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
+        generation = group.generation
+
+        def done(error: KqueueError | None) -> None:
+            if group.state is not ClassicGroupState.COMPLETING_REBALANCE or group.generation != generation:
+                return  # a rebalance came in between, and has told everybody
+            if error is not None:
+                self._cancel_assignment(group, coordinator_error(error))
+                self.prepare(group)
+                return
+            for member in group.members.values():
+                member.assignment = assignments.get(member.member_id, b"")
+            group.turn(GroupEvent.ASSIGNED, self._clock.wall_ms())
+            for member in group.members.values():
+                self._answer_sync(group, member)
+
+        self._save(group, assignments, done)
+
+    def _answer_sync(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
+        promise, member.sync_promise = member.sync_promise, None
+        if promise is not None:
+            self.resolve(promise, self._synced(group, member))
+            self.extend_session(member)
+
+    def _synced(self, group: ClassicGroup, member: ClassicGroupMember) -> SyncResult:
+        return SyncResult(group.protocol_type, group.protocol_name, member.assignment)
+
+    def _cancel_assignment(self, group: ClassicGroup, error: KqueueError) -> None:
+        for member in group.members.values():
+            member.assignment = b""
+            if self.refuse_sync(member, error):
+                self.extend_session(member)
+
+    def _expire_sync(self, group: ClassicGroup) -> None:
+        """Members that did not come for their assignment are out. Source: Kafka expirePendingSync."""
+        for member_id in list(group.unsynced):
+            self.drop(group, group.members[member_id])
+        self.prepare(group)
+
+    # --- members that go
+
+    def drop(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
+        """Let a member go; what it waits for is refused. `after_removal` is then due."""
+        error = UnknownMember(f"member {member.member_id!r} is not in group {group.group_id!r} any more")
+        self.refuse_join(group, member, error)
+        self.refuse_sync(member, error)
+        member.session.clear()
+        group.remove(member)
+
+    def after_removal(self, group: ClassicGroup) -> None:
+        """Members have gone: the others share what they had."""
+        if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
+            self.prepare(group)
+        else:
+            self.complete_if_joined(group)
+
+    def retire(self, group: ClassicGroup, error: KqueueError) -> None:
+        """Answer everybody who waits with `error` and stop all clocks: the group is going."""
+        for member in group.members.values():
+            self.refuse_join(group, member, error)
+            self.refuse_sync(member, error)
+            member.session.clear()
+        for deadline in (*group.pending.values(), group.join_deadline, group.sync_deadline):
+            deadline.clear()
+        for member_id in group.pending:
+            self._limits.joined_or_forgotten(member_id)
+        group.pending.clear()
+
+    # --- members that wait
+
+    def extend_session(self, member: ClassicGroupMember) -> None:
+        """The member is alive now."""
+        member.session.set(self._clock.monotonic_ms() + member.session_timeout_ms)
+
+    def refuse_join(self, group: ClassicGroup, member: ClassicGroupMember, error: KqueueError) -> None:
+        """Answer a member that waits for the join phase to end; harmless if it doesn't."""
+        promise = group.take_join_promise(member)
+        if promise is not None:
+            promise.fail(error)
+            self._wake(promise)
+
+    def refuse_sync(self, member: ClassicGroupMember, error: KqueueError) -> bool:
+        """Answer a member that waits for its assignment; False if it doesn't."""
+        promise, member.sync_promise = member.sync_promise, None
+        if promise is not None:
+            promise.fail(error)
+            self._wake(promise)
+        return promise is not None
+
+    def resolve(self, promise: Promise[Any], value: JoinResult | SyncResult) -> None:
+        """Answer whoever holds this promise."""
+        promise.resolve(value)
+        self._wake(promise)
+
+
+def check_generation(group: ClassicGroup, generation: int) -> None:
+    """Raises IllegalGeneration."""
+    if generation != group.generation:
+        raise IllegalGeneration(f"group {group.group_id!r} is at generation {group.generation}, not {generation}")

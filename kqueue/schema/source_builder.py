@@ -1,0 +1,74 @@
+"""Python source in the making: indented lines, fresh names, and the constants that the lines refer
+to.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class SourceBuilder:
+    """Lines of one function, and the global names that it will see."""
+
+    def __init__(self, **names: Any) -> None:
+        self.names: dict[str, Any] = dict(names)
+        self._lines: list[str] = []
+        self._depth = 0
+        self._count = itertools.count(1)
+        self._constants: dict[int, str] = {}
+
+    def line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """`head:` and what is added within, one step further in."""
+        self.line(head + ":")
+        self._depth += 1
+        before = len(self._lines)
+        yield
+        if len(self._lines) == before:
+            self.line("pass")
+        self._depth -= 1
+
+    def fresh(self, stem: str) -> str:
+        """A local name that nothing else uses."""
+        return f"{stem}{next(self._count)}"
+
+    def constant(self, value: Any, stem: str = "K") -> str:
+        """An expression for `value`: its literal where that is plain, else a global name."""
+        if value is None or isinstance(value, (bool, int, str)) or value == b"":
+            return repr(value)
+        if id(value) not in self._constants:
+            self._constants[id(value)] = name = f"{stem}{len(self._constants)}"
+            self.names[name] = value
+        return self._constants[id(value)]
+
+    def packer(self, codes: str) -> str:
+        """The name of `pack` of this big-endian format."""
+        return self._bound("pack_", codes, "pack")
+
+    def unpacker(self, codes: str) -> str:
+        """The name of `unpack_from` of this big-endian format."""
+        return self._bound("unpack_", codes, "unpack_from")
+
+    def _bound(self, stem: str, codes: str, method: str) -> str:
+        name = stem + codes.replace("?", "t")
+        if name not in self.names:
+            self.names[name] = getattr(struct.Struct(">" + codes), method)
+        return name
+
+    def text(self) -> str:
+        return "\n".join(self._lines) + "\n"
+
+    def compile(self, function: str, title: str) -> Callable[..., Any]:
+        """Run the source once and return the function of this name; `title` stands for the file in
+        tracebacks.
+        """
+        exec(compile(self.text(), f"<{title}>", "exec"), self.names)
+        made: Callable[..., Any] = self.names[function]
+        return made

@@ -1,0 +1,136 @@
+"""The store of offsets, and when an offset has outlived its use."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kqueue.base.timers import Timers
+from kqueue.groups.classic_group import ClassicGroup
+from kqueue.groups.classic_state import ClassicGroupState
+from kqueue.groups.lazy_timer import LazyTimer
+from kqueue.groups.offset_store import OffsetStore, is_expired, retention_start
+from kqueue.groups.records import CommittedOffset
+from kqueue.tests.groups.support import unlimited
+
+
+def offset(number: int = 1, committed_ms: int = 1000, expires_ms: int | None = None) -> CommittedOffset:
+    return CommittedOffset(number, -1, "", committed_ms, expires_ms)
+
+
+def group(
+    state: ClassicGroupState,
+    protocol_type: str | None = "consumer",
+    since_ms: int | None = 5000,
+    subscribed: frozenset[str] | None = None,
+) -> ClassicGroup:
+    made = ClassicGroup("g", LazyTimer(Timers(), lambda: None), LazyTimer(Timers(), lambda: None), unlimited())
+    made.state, made.protocol_type, made.state_since_ms, made.subscribed = state, protocol_type, since_ms, subscribed
+    return made
+
+
+def test_keeps_the_last_offset_of_each_partition() -> None:
+    store = OffsetStore(unlimited())
+    store.put("g", "t", 0, offset(1))
+    store.put("g", "t", 0, offset(2))
+    store.put("g", "u", 3, offset(3))
+    assert store.of("g") == {"t": {0: offset(2)}, "u": {3: offset(3)}}
+    assert store.of("other") == {}
+
+
+def test_what_is_removed_leaves_nothing_behind() -> None:
+    store = OffsetStore(unlimited())
+    store.put("g", "t", 0, offset())
+    store.remove("g", "t", 1)
+    store.remove("g", "u", 0)
+    store.remove("h", "t", 0)
+    assert store.of("g") == {"t": {0: offset()}}
+    store.remove("g", "t", 0)
+    assert store.of("g") == {}
+    assert store.keys("g") == set()
+
+
+def test_knows_what_is_being_written() -> None:
+    store = OffsetStore(unlimited())
+    store.put("g", "t", 0, offset())
+    store.begin("g", [("t", 1), ("t", 2)])
+    store.begin("g", [("t", 1)])
+    store.begin("h", [("t", 9)])
+    assert store.keys("g") == {("t", 0), ("t", 1), ("t", 2)}
+    assert store.keys_of_topic("t") == {"g": {("t", 0), ("t", 1), ("t", 2)}, "h": {("t", 9)}}
+    store.end("g", [("t", 1), ("t", 2)])
+    assert store.keys("g") == {("t", 0), ("t", 1)}
+    store.end("g", [("t", 1)])
+    store.end("h", [("t", 9)])
+    assert store.keys_of_topic("t") == {"g": {("t", 0)}}
+
+
+KEYS = st.tuples(st.sampled_from("gh"), st.sampled_from("tu"), st.integers(0, 2))
+
+
+@given(st.lists(st.tuples(st.booleans(), KEYS, st.integers(0, 9))))
+def test_holds_what_a_plain_dict_holds(steps: list[tuple[bool, tuple[str, str, int], int]]) -> None:
+    store, plain = OffsetStore(unlimited()), {}
+    for puts, key, number in steps:
+        if puts:
+            store.put(*key, offset(number))
+            plain[key] = number
+        else:
+            store.remove(*key)
+            plain.pop(key, None)
+        for group_id in "gh":
+            flat = {
+                (group_id, t, p): one.offset
+                for t, partitions in store.of(group_id).items()
+                for p, one in partitions.items()
+            }
+            assert flat == {key: number for key, number in plain.items() if key[0] == group_id}
+
+
+@pytest.mark.parametrize(
+    ("made", "since"),
+    [
+        (group(ClassicGroupState.EMPTY, protocol_type=None), 1000),
+        (group(ClassicGroupState.EMPTY), 5000),
+        (group(ClassicGroupState.EMPTY, since_ms=None), 1000),
+        (group(ClassicGroupState.EMPTY, protocol_type="connect"), 5000),
+        (group(ClassicGroupState.STABLE, subscribed=frozenset("t")), 1000),
+        (group(ClassicGroupState.STABLE, subscribed=None), None),
+        (group(ClassicGroupState.PREPARING_REBALANCE, subscribed=frozenset()), None),
+        (group(ClassicGroupState.COMPLETING_REBALANCE, subscribed=frozenset()), None),
+        (group(ClassicGroupState.DEAD, protocol_type=None), None),
+    ],
+)
+def test_where_retention_begins(made: ClassicGroup, since: int | None) -> None:
+    start = retention_start(made)
+    assert (start and start(offset(committed_ms=1000))) == since
+
+
+def test_retention_is_over_with_its_last_millisecond() -> None:
+    assert not is_expired(offset(), 1000, 1999, 1000)
+    assert is_expired(offset(), 1000, 2000, 1000)
+
+
+def test_an_expiry_of_the_clients_own_goes_before() -> None:
+    assert not is_expired(offset(expires_ms=9000), 1000, 8999, 1000)
+    assert is_expired(offset(expires_ms=1500), 1000, 1500, 1000)
+
+
+def test_topics_that_members_read_never_expire() -> None:
+    store = OffsetStore(unlimited())
+    store.put("g", "t", 0, offset())
+    store.put("g", "u", 0, offset())
+    stable = group(ClassicGroupState.STABLE, subscribed=frozenset("t"))
+    assert store.expired(stable, 10_000, 1000) == {("u", 0)}
+    assert store.expired(stable, 1500, 1000) == set()
+
+
+def test_what_is_being_committed_anew_does_not_expire() -> None:
+    store = OffsetStore(unlimited())
+    store.put("g", "t", 0, offset())
+    simple = group(ClassicGroupState.EMPTY, protocol_type=None)
+    store.begin("g", [("t", 0)])
+    assert store.expired(simple, 10_000, 1000) == set()
+    store.end("g", [("t", 0)])
+    assert store.expired(simple, 10_000, 1000) == {("t", 0)}
