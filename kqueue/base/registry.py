@@ -321,7 +321,7 @@ class Registry(Generic[T]):
         )
 
     def _installed_since(self) -> dict[str, metadata.EntryPoint]:
-        """Entry points, by name, that the first look at them did not see. Strangers may ask, so it
+        """RegistryEntry points, by name, that the first look at them did not see. Strangers may ask, so it
         looks anew every few seconds only.
         """
         with self._lock:

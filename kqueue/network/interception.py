@@ -206,14 +206,14 @@ class BrokerHooks:
         with self._lock:
             self._cancels += () if cancel is None else (cancel,)
             self.requests += (request,)
-            self.storage.each += (storage,)
+            self.storage.hooks += (storage,)
 
     def remove(self, request: RequestHook, storage: StorageHook, cancel: Callable[[], None] | None = None) -> None:
         """Twice is harmless."""
         with self._lock:
             self._cancels = tuple(one for one in self._cancels if one != cancel)
             self.requests = tuple(one for one in self.requests if one != request)
-            self.storage.each = tuple(one for one in self.storage.each if one != storage)
+            self.storage.hooks = tuple(one for one in self.storage.hooks if one != storage)
 
     def cancel_all(self) -> None:
         """Have all hooks take back what they do. From any thread but the broker's."""

@@ -1,14 +1,20 @@
-"""What a backend of files must do: bytes in named files in folders, nothing of topics, groups or
-records.
+"""Contract of a storage: bytes in named files in folders, without topics, groups or records.
 
-Paths are relative to the storage's root, with "/" between folders ("" is the root itself); a path
-that would leave the root raises ValueError. FileNotFoundError where a name is needed and not there;
-TooManyOpenFiles where no more files can be opened: nothing was changed, and nobody's disk is at
-fault. Every other trouble is StorageFailed. Plugins bring theirs under the entry-point group
-`kqueue.storage`: a callable that takes a data folder's path, which `kqueue.testing.check_storage`
-tests. Whatever else one of them raises, or returns, is made a StorageFailed with its name
-(`guard`). One thread writes; `File.sync`, `Storage.sync_folder`, `Storage.write_atomic` and regions
-may be used from others beside it.
+Paths are relative to the storage's root, with "/" between folders; "" is the root itself.
+
+Errors:
+    ValueError          a path would leave the root
+    FileNotFoundError   a name that must exist does not
+    TooManyOpenFiles    no more files can be opened; nothing was changed, and the disk is not at
+    fault StorageFailed       every other failure
+
+Plugins register under the entry-point group `kqueue.storage`: a callable that takes a data folder's
+path. `kqueue.testing.check_storage` tests one. Any other error or result of a plugin becomes a
+StorageFailed with the plugin's name (`guarded_storage`). `delegating` has bases for storages that
+wrap another one.
+
+Thread: one thread writes. `File.sync`, `Storage.sync_folder`, `Storage.write_atomic` and regions
+may be used from other threads beside it.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ __all__ = ["File", "FolderEntry", "Lock", "Region", "RegionSource", "Storage"]
 
 
 class FolderEntry(NamedTuple):
-    """One name in a folder; `size` in bytes, 0 for folders."""
+    """One name in a folder. `size`: bytes, 0 for folders."""
 
     name: str
     size: int
@@ -30,162 +36,172 @@ class FolderEntry(NamedTuple):
 
 
 class Lock(Protocol):
-    """Held until `release`, or until the process ends."""
+    """Lock on a folder, held until `release` or until the process ends."""
 
     def check(self) -> str | None:
-        """Verify that the lock still excludes others; take it again where it was lost and is free.
-        Blocks. None after `release`.
+        """Verify that the lock still excludes others, and lock again if it was lost and is free.
 
-        Returns: None if nothing was wrong, else what was wrong and is right again (a sentence for
-        the log). Raises: FolderLost: another process holds the lock now, or the path names another
-        folder. StorageFailed: it can't be verified.
+        Blocks. After `release` it returns None.
+        Returns: None: the lock was held. Otherwise a sentence for the log about what was repaired.
+        Raises:
+            FolderLost: another process holds the lock, or the path names another folder.
+            StorageFailed: the lock can't be verified.
         """
         ...
 
     def release(self) -> None:
-        """Give the lock up. Twice is harmless."""
+        """Release the lock. A second call does nothing."""
         ...
 
 
 class File(Protocol):
-    """One file. It may close its descriptor when idle and open it again by name: close the file
-    before renaming it.
+    """One file. It may close its descriptor when idle and open it again by name, so close the file
+    before you rename it.
     """
 
     @property
     def size(self) -> int:
-        """Bytes in the file, those not yet synced included."""
+        """Bytes in the file, unsynced ones included."""
         ...
 
     def append(self, data: bytes | bytearray | memoryview) -> int:
-        """Write at the end; returns the position where `data` begins.
+        """Write at the end; return the position where `data` begins.
 
-        Durability: none before `sync`; a power cut may lose all or any part. After a StorageFailed
-        the end may hold a part of `data`. Raises StorageFailed: also where an earlier `sync`
-        failed. TooManyOpenFiles: nothing was written. DiskFull: there was no room, and `truncate`
-        to the size before takes back the part that was written.
+        Durability: none before `sync`; a power cut may lose all or any part.
+        Raises:
+            StorageFailed: the end may hold a part of `data`. Also raised after a failed `sync`.
+            TooManyOpenFiles: nothing was written.
+            DiskFull: there was no room; `truncate` to the size before removes the written part.
         """
         ...
 
     def read_at(self, position: int, size: int) -> bytes:
-        """The bytes from `position` on; fewer than `size` only where the file ends."""
+        """Return the bytes from `position` on; fewer than `size` only at the end of the file."""
         ...
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes, no more than it has. Durability: none before `sync`."""
+        """Cut the file to `size` bytes, at most its size. Durability: none before `sync`."""
         ...
 
     def sync(self) -> None:
-        """Make all that was written so far survive a power cut; the name of a new file needs
-        `sync_folder` besides.
+        """Make all bytes written so far durable. The name of a new file also needs `sync_folder`.
 
-        Raises StorageFailed: what was written may be lost. The kernel reports that once, so this
-        object raises it again from every later `sync` and append; opened again by name, the file
-        would report success. TooManyOpenFiles: nothing was done, and it may be repeated.
+        Raises:
+            StorageFailed: written bytes may be lost. The kernel reports the error only once, so
+            this
+                object raises it again from every later `sync` and append. A file opened again by
+                name would report success.
+            TooManyOpenFiles: nothing was done; the call may be repeated.
         """
         ...
 
     def region(self, position: int, size: int) -> Region:
-        """A stretch of the file to send later."""
+        """Return a range of the file to send later."""
         ...
 
     def age_ms(self) -> int | None:
-        """Milliseconds since its bytes last changed, by the storage's own clock, never negative;
-        None: the storage can't say.
+        """Return the milliseconds since the last change, by the storage's clock; never negative.
 
-        Retention counts the age of segments from it whose records have no time. Raises
-        StorageFailed, FileNotFoundError.
+        Retention uses it for segments whose records have no time.
+        Returns: None: the storage does not know.
+        Raises: StorageFailed, FileNotFoundError.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the descriptor; regions live on. Twice is harmless, and a later use opens it
-        again.
+        """Close the descriptor; regions stay readable. A second call does nothing, and a later use
+        opens the file again.
         """
         ...
 
 
 class Storage(Protocol):
-    """A tree of folders and files under one root, e.g. a log dir."""
+    """A tree of folders and files below one root, for example a log dir."""
 
     @property
     def location(self) -> str:
-        """Where this is, for people (a path, or "memory")."""
+        """Where the files are, for log messages: a path, or "memory"."""
         ...
 
     @property
     def opener(self) -> Callable[[], Storage] | None:
-        """What opens the same files in another process: picklable, takes nothing; None: they are in
-        this process alone.
+        """Callable that opens the same files in another process; None: only this process has them.
 
-        It is sent through a pipe, so it carries no secrets: what they are found by, at most.
+        It takes no arguments and can be pickled. It is sent through a pipe, so it must hold no
+        secrets, only where to find them.
         """
         ...
 
     def open(self, path: str, *, create: bool = False, size: int | None = None) -> File:
-        """The file of this name. Its descriptor is opened on first use.
+        """Return the file of this name. Its descriptor is opened on first use.
 
-        Args: create: make it, empty, if it is not there; its folder must be. size: its size where
-        the caller just listed the folder, which saves asking again. Raises FileNotFoundError: not
-        there, or (at first use) gone. Durability: a new name needs `sync_folder` of its folder.
+        Args:
+            create: create an empty file if there is none; its folder must exist.
+            size: bytes, where the caller just listed the folder; saves a stat.
+        Raises: FileNotFoundError: there is no such file, or (at first use) it was removed.
+        Durability: a new name needs `sync_folder` of its folder.
         """
         ...
 
     def read(self, path: str) -> bytes:
-        """All bytes of a file. Raises FileNotFoundError."""
+        """Return all bytes of a file. Raises: FileNotFoundError."""
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder of this name."""
+        """Return whether there is a file or folder of this name."""
         ...
 
     def list(self, folder: str) -> list[FolderEntry]:
-        """What is in the folder, sorted by name. Raises FileNotFoundError."""
+        """Return the entries of the folder, sorted by name. Raises: FileNotFoundError."""
         ...
 
     def make_folder(self, path: str) -> None:
-        """Make a folder, and those above it; harmless if it is there. Durability: needs
-        `sync_folder` of the one above.
+        """Create a folder and its parents; an existing folder is left as it is.
+
+        Durability: needs `sync_folder` of the parent.
         """
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file or an empty folder. Durability: needs `sync_folder`; until then it may come
-        back. Raises FileNotFoundError.
+        """Remove a file or an empty folder.
+
+        Raises: FileNotFoundError.
+        Durability: needs `sync_folder`; until then a power cut may bring the name back.
         """
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file or folder another name, at once and whole; a file of the new name is
-        replaced.
+        """Rename a file or folder atomically; a file of the new name is replaced.
 
-        Durability: needs `sync_folder` of both folders; until then a power cut may show the old
-        name. Raises FileNotFoundError.
+        Raises: FileNotFoundError.
+        Durability: needs `sync_folder` of both folders; until then a power cut may restore the old
+            name.
         """
         ...
 
     def sync_folder(self, folder: str) -> None:
-        """Make the names made, changed and removed in this folder survive a power cut."""
+        """Make the names created, changed and removed in this folder durable."""
         ...
 
     def write_atomic(self, path: str, data: bytes) -> None:
-        """Replace the file's content: old or new, never a mixture. Blocks. Durability: on return it
-        survives a power cut.
+        """Replace the content of a file: readers see the old or the new bytes, never a mixture.
+
+        Blocks. Durability: durable on return.
         """
         ...
 
     def lock(self, name: str) -> Lock:
-        """Lock the folder that holds the lock file `name`. Raises FolderInUse: it is locked, in
-        this process or another.
+        """Lock the folder that holds the lock file `name`.
 
-        One lock per folder: a lock file of another name in the same folder may be refused too.
+        There is one lock per folder: a second lock file in the same folder may be refused too.
+        Raises: FolderInUse: this process or another one holds the lock.
         """
         ...
 
     def free_bytes(self) -> int | None:
-        """Bytes that can still be written; None: no bound known."""
+        """Return how many bytes can still be written; None: no known bound."""
         ...
 
     def total_bytes(self) -> int | None:
-        """Bytes of the whole volume, used ones too; None: no bound known."""
+        """Return the bytes of the whole volume, used ones included; None: no known bound."""
         ...

@@ -1,19 +1,20 @@
-"""DescriptorCache of local files: how many may be open, which are kept, and what happens when there are
-too many.
+"""Cache of file descriptors, and the process-wide bound on open log files.
 
-`OpenFiles` counts every open descriptor of the process's log files, those that only unsent regions
-still hold included, against a bound that leaves room for connections. `DescriptorCache` is the cache of
+`OpenFiles` counts every open descriptor of log files against a bound that leaves descriptors for
+connections. Descriptors that only unsent regions hold count too. `DescriptorCache` is the cache of
 one or more storages:
 
-    clean files      at most `limit` keep their descriptor; the longest unused are closed first (second chance)
-    unsynced files   always keep theirs, because the kernel reports an error of write-back to a descriptor that was open then;
-                     where more than `limit` are, and half of the bound is in use, the oldest are synced in jobs
-    regions          a region and its file share one descriptor; at three quarters of the bound no more are opened for regions,
-                     so that readers can't keep writers from their files
+    clean files      at most `limit` keep their descriptor; second-chance eviction closes the
+                     longest unused first
+    unsynced files   always keep theirs, because the kernel reports a write-back error only to
+                     descriptors that are open then; above `limit`, with half of the bound in use,
+                     the oldest are synced in jobs
+    regions          a region and its file share one descriptor; at three quarters of the bound no
+                     descriptor is opened for a region, so readers can't block writers
 
-At half of the bound `OpenFiles.on_scarce` is called, for the server to close connections that hold
-unsent regions. At the bound an open raises TooManyOpenFiles, as it does where the system itself
-refuses. An error of a sync never reaches another file than its own.
+At half of the bound `OpenFiles.on_scarce` is called, and the server closes connections that hold
+unsent regions. At the bound an open raises TooManyOpenFiles, as it does where the system refuses. A
+sync error is raised only by the file that it concerns.
 """
 
 from __future__ import annotations
@@ -39,32 +40,30 @@ except ImportError:  # Windows
 T = TypeVar("T")
 logger = logging.getLogger("kqueue.storage")
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
-_FLAGS = getattr(os, "O_FLAGS", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FLAGS = getattr(os, "O_NOFOLLOW", 0)  # Python adds O_CLOEXEC
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE})
-"""The process, or the system, has too many open files: no fault of a disk."""
+"""The process or the system has too many open files. The disk is not at fault."""
 LIMIT_MIN = 32
 LIMIT_DEFAULT = 512
 BOUND_MAX = 65_536
-"""More than this many log files are never open at once, however many the system allows: each costs
-it about a kilobyte.
-"""
+"""Most log files open at once, whatever the system allows: each costs about 1 KB in the kernel."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""There is no room: on the disk, in the user's quota, within the process's limit on file sizes."""
+"""No room on the disk, in the user's quota, or within the process's limit on file sizes."""
 RESERVED_MIN, RESERVED_MAX = 32, 256
-"""DescriptorCache that are left to everything else: listeners, jobs, the metadata store, the program
-around an embedded broker.
+"""Descriptors reserved for everything else: listeners, jobs, the metadata store, and the program
+that embeds a broker.
 """
 UNSYNCED_MAX = 16_384
-"""Of one cache; beyond it the oldest are synced in any case."""
+"""Most unsynced files of one cache; above it the oldest are always synced."""
 WRITE_BACK_FILES = 32
-"""Files that are synced in one job."""
+"""Files synced in one job."""
 EXAMINED_MAX = 64
-"""Cached files that one open looks at, to find some to close."""
-COMPLAINT_INTERVAL_S = 10.0
+"""Cached files that one open examines for eviction."""
+WARNING_INTERVAL_S = 10.0
 
 
 def open_files_allowed() -> int | None:
-    """How many files this process may have open; None where the system sets no limit."""
+    """Return the process's limit on open files; None: there is no limit."""
     if resource is None:
         return None
     allowed: int = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -72,16 +71,19 @@ def open_files_allowed() -> int | None:
 
 
 def default_limit() -> int:
-    """How many clean files one storage keeps open by default: an eighth of what the process may
-    have, since sockets need theirs.
+    """Return how many clean files one cache keeps open by default: an eighth of the process's
+    limit.
+
+    The rest is for sockets.
     """
     allowed = open_files_allowed() if resource is not None else LIMIT_MIN * 8
     return LIMIT_DEFAULT if allowed is None else min(max(allowed // 8, LIMIT_MIN), LIMIT_DEFAULT)
 
 
 def fail(what: str, path: str, error: OSError) -> NoReturn:
-    """Raise what the storage contract has for `error`: FileNotFoundError, or the kind of
-    StorageFailed that it is, with path and reason.
+    """Raise the storage contract's exception for `error`, with path and reason.
+
+    Raises: FileNotFoundError, TooManyOpenFiles, DiskFull, StorageFailed.
     """
     if isinstance(error, FileNotFoundError):
         raise error
@@ -97,45 +99,47 @@ def fail(what: str, path: str, error: OSError) -> NoReturn:
 
 
 class CachedFile(Protocol):
-    """A file as the cache sees it."""
+    """What the cache needs of a file."""
 
     kept: bool
     unsynced: bool
 
     def evict(self) -> bool:
-        """Give up the descriptor if it was not used since the last call; False: still in use."""
+        """Release the descriptor if the file was not used since the last call; False: still in
+        use.
+        """
         ...
 
     def write_back(self) -> None:
-        """Sync, without raising: what fails is raised by the file's own next append or sync."""
+        """Sync without raising: the file's next append or sync raises the error."""
         ...
 
     def close_failed(self, error: OSError) -> None:
-        """Closing the descriptor reported an error: what was written through it may be lost."""
+        """Record that closing the descriptor failed: bytes written through it may be lost."""
         ...
 
 
 class OpenFiles:
-    """Counts open descriptors against a bound; one for the process, `PROCESS`, unless a test brings
-    its own.
+    """Counts open descriptors against a bound. The process has one, `PROCESS`; tests use their own.
 
-    `claims`: callables that return how many descriptors others use (connections). `on_scarce`:
-    called by whoever opens a file while half of the bound is in use, from any thread, so each must
-    return at once.
+    Attributes:
+        claims: callables that return how many descriptors other users have (connections).
+        on_scarce: called when a file is opened while half of the bound is in use. Thread: any, so
+            each must return at once.
     """
 
     def __init__(self, bound: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        """`bound`: fixed; None: what the process's limit leaves."""
+        """Args: bound: a fixed bound; None: computed from the process's limit."""
         self.live: set[int] = set()
         self.claims: list[Callable[[], int]] = []
         self.on_scarce: list[Callable[[], None]] = []
         self._fixed = bound
         self._clock = clock
-        self._complained: float | None = None
+        self._logged_at: float | None = None
 
     @property
     def bound(self) -> int:
-        """How many log files may be open at this moment."""
+        """Most log files that may be open now."""
         if self._fixed is not None:
             return self._fixed
         allowed = open_files_allowed()
@@ -146,23 +150,28 @@ class OpenFiles:
         return min(max(allowed - reserved - claimed, allowed // 8, 8), BOUND_MAX)
 
     def scarce(self) -> None:
+        """Run the `on_scarce` callbacks."""
         for call in self.on_scarce:
             call()
 
     def refuse(self, path: str, bound: int) -> NoReturn:
-        """Raises TooManyOpenFiles; one line in the log, then none for a while."""
-        found = f"{len(self.live)} files of logs are open, {bound} may be; the limit of the process is {open_files_allowed()}"
-        self.complain(found)
-        raise TooManyOpenFiles(f"can't open {path}: {found}")
+        """Raise TooManyOpenFiles and log an error, at most once per `WARNING_INTERVAL_S`."""
+        usage = (
+            f"{len(self.live)} files of logs are open, {bound} may be; "
+            f"the limit of the process is {open_files_allowed()}"
+        )
+        self.log_error(usage)
+        raise TooManyOpenFiles(f"can't open {path}: {usage}")
 
-    def complain(self, found: str) -> None:
+    def log_error(self, usage: str) -> None:
+        """Log that files can't be opened, at most once per `WARNING_INTERVAL_S`."""
         now = self._clock()
-        if self._complained is None or now - self._complained >= COMPLAINT_INTERVAL_S:
-            self._complained = now
+        if self._logged_at is None or now - self._logged_at >= WARNING_INTERVAL_S:
+            self._logged_at = now
             logger.error(
-                "too many open files: %s. Requests are refused with KAFKA_STORAGE_ERROR and may be repeated; no log is offline. "
-                "Raise the limit on open files (ulimit -n, LimitNOFILE of systemd)",
-                found,
+                "too many open files: %s. Requests are refused with KAFKA_STORAGE_ERROR and may be repeated; "
+                "no log is offline. Raise the limit on open files (ulimit -n, LimitNOFILE of systemd)",
+                usage,
             )
 
 
@@ -170,8 +179,9 @@ PROCESS = OpenFiles()
 
 
 class Descriptor:
-    """One open descriptor, closed when nothing refers to it any more; the `RegionSource` of a local
-    file's regions.
+    """One open descriptor, also the `RegionSource` of a local file's regions.
+
+    It is closed when the last reference to the object goes.
     """
 
     __slots__ = ("__weakref__", "_close", "_file", "_live", "_path", "fd")
@@ -188,14 +198,14 @@ class Descriptor:
         self._live.discard(self.fd)
         try:
             self._close(self.fd)
-        except OSError as error:  # network file systems and quotas report some errors of writing here
+        except OSError as error:  # network file systems and quotas report some write errors at close
             file = self._file() if self._file is not None else None
             if file is not None:
                 file.close_failed(error)
 
     @property
     def location(self) -> str:
-        """The data folder of a partition's file: what a job waits for that reads it."""
+        """The data folder of a partition's file: the queue of a job that reads it."""
         return os.path.dirname(os.path.dirname(self._path))  # noqa: PTH120
 
     def read_at(self, position: int, size: int) -> bytes:
@@ -211,36 +221,34 @@ class Descriptor:
         return self.fd
 
     def is_cached(self, position: int, size: int) -> bool:
-        """Asks for the first and the last byte, without waiting for them."""
+        """Read the first and the last byte without blocking."""
         if _NOWAIT is None or size == 0:
             return True
         probe = bytearray(1)
         try:
-            for location in (position, position + size - 1):
-                os.preadv(self.fd, [probe], location, _NOWAIT)
+            for probed in (position, position + size - 1):
+                os.preadv(self.fd, [probe], probed, _NOWAIT)
         except BlockingIOError:
             return False
-        except OSError:  # a file system that doesn't know the flag
+        except OSError:  # the file system does not support the flag
             return True
         return True
 
     def _read_rest(self, data: bytes, position: int, size: int) -> bytes:
-        # one read gives at most 2 GiB, and may always give less than is there
+        # One pread returns at most 2 GiB, and may always return less than the file has.
         parts = [data]
-        found = len(data)
-        while found < size and parts[-1]:
-            parts.append(os.pread(self.fd, size - found, position + found))
-            found += len(parts[-1])
+        read_bytes = len(data)
+        while read_bytes < size and parts[-1]:
+            parts.append(os.pread(self.fd, size - read_bytes, position + read_bytes))
+            read_bytes += len(parts[-1])
         return b"".join(parts)
 
 
 class DescriptorCache:
-    """The descriptors that the files of one or more storages keep; see the module. `limit` None:
-    see `default_limit`.
+    """Descriptors that the files of one or more storages keep open; see the module.
 
-    `submit(run)` (if set, from the thread that then sets it) takes work that syncs files; without
-    it such work is done at once. `lock` serves the cache alone: files have one writer each, and are
-    synced from any thread.
+    Args: limit: clean files that stay open; None: `default_limit()`.
+    Thread: `lock` protects the cache only. Each file has one writer, and any thread may sync it.
     """
 
     def __init__(self, limit: int | None = None, open_files: OpenFiles = PROCESS) -> None:
@@ -249,8 +257,8 @@ class DescriptorCache:
         self.open_files = open_files
         self._submit: Callable[[Callable[[], None]], None] | None = None
         self._submitter = 0
-        self._clean: deque[CachedFile] = deque()  # unsynced ones too, until they are met
-        self._unsynced: dict[CachedFile, None] = {}  # the longest unsynced first
+        self._clean: deque[CachedFile] = deque()  # also unsynced ones, until `_examine` removes them
+        self._unsynced: dict[CachedFile, None] = {}  # in the order of their first write
         self.lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -258,14 +266,15 @@ class DescriptorCache:
         return len(self._clean)
 
     def sync_with(self, submit: Callable[[Callable[[], None]], None]) -> None:
-        """Have files synced by `submit(run)`, which is called by this thread alone; `run` may be
-        called in any.
+        """Sync files through `submit(run)` from now on. Without it files are synced at once.
+
+        Thread: only the calling thread calls `submit`; `run` may run in any thread.
         """
         self._submitter = threading.get_ident()
         self._submit = submit
 
     def open(self, path: str, file: weakref.ref[CachedFile] | None = None, *, for_region: bool = False) -> Descriptor:
-        """A new descriptor of an existing file, for reading and (where allowed) writing.
+        """Return a new descriptor of an existing file, for reading and (where allowed) writing.
 
         Raises: TooManyOpenFiles, StorageFailed, FileNotFoundError.
         """
@@ -278,8 +287,10 @@ class DescriptorCache:
             fail("open", path, error)
 
     def call(self, run: Callable[[], T]) -> T:
-        """`run()`, which opens a file; where the system refuses, idle files are closed and it is
-        called again. Raises OSError.
+        """Return the result of `run`, which opens a file. If the system refuses, close idle files
+        and retry once.
+
+        Raises: OSError.
         """
         try:
             return run()
@@ -291,13 +302,11 @@ class DescriptorCache:
             try:
                 return run()
             except OSError as again:
-                self.open_files.complain(f"{again.strerror}; {len(self.open_files.live)} files of logs are open")
+                self.open_files.log_error(f"{again.strerror}; {len(self.open_files.live)} files of logs are open")
                 raise
 
     def keep(self, file: CachedFile) -> None:
-        """Remember that `file` was opened and may be closed when it is not used; closes some others
-        when there are too many.
-        """
+        """Add an opened file to the cache; evict others if there are too many."""
         if file.kept:
             return
         with self.lock:
@@ -308,7 +317,7 @@ class DescriptorCache:
             self._add(file)
 
     def synced(self, file: CachedFile) -> None:
-        """`file` is clean, and open."""
+        """Add a clean, open file to the cache."""
         if not file.kept:
             with self.lock:
                 self._add(file)
@@ -319,7 +328,7 @@ class DescriptorCache:
             self._clean.append(file)
 
     def wrote(self, file: CachedFile) -> None:
-        """`file` was clean, and is written to."""
+        """Record the first write to a clean file."""
         with self.lock:
             self._unsynced[file] = None
         if len(self._unsynced) > self.limit and (
@@ -328,7 +337,7 @@ class DescriptorCache:
             self._write_back()
 
     def syncing(self, file: CachedFile) -> None:
-        """All that was written to `file` is being synced."""
+        """Record that all bytes written to `file` are being synced."""
         with self.lock:
             self._unsynced.pop(file, None)
 
@@ -343,7 +352,9 @@ class DescriptorCache:
             return self.call(lambda: os.open(path, os.O_RDONLY | _FLAGS))
 
     def _make_room(self, path: str, for_region: bool) -> None:
-        """Raises TooManyOpenFiles: nothing can be closed."""
+        """Close files until one more may be opened. Raises: TooManyOpenFiles: none can be
+        closed.
+        """
         live = self.open_files.live
         bound = self.open_files.bound
         if len(live) < bound // 2:
@@ -356,7 +367,7 @@ class DescriptorCache:
                 self.open_files.refuse(path, most)
 
     def _evict(self, is_enough: Callable[[], bool]) -> None:
-        """Close clean files, used or not."""
+        """Close clean files, recently used ones too, until `is_enough()`."""
         with self.lock:
             for _ in range(2 * len(self._clean)):
                 if not self._clean or is_enough():
@@ -364,8 +375,8 @@ class DescriptorCache:
                 self._examine()
 
     def _examine(self) -> None:
-        """Close the file that was kept for longest, unless it was used since the last look; forget
-        one that is unsynced.
+        """Close the oldest cached file, unless it was used since its last examination. An unsynced
+        file leaves the cache and stays open.
         """
         oldest = self._clean.popleft()
         oldest.kept = not (oldest.unsynced or oldest.evict())

@@ -1,11 +1,11 @@
-"""Files on a local disk.
+"""Storage on a local disk.
 
-Symbolic links below the root are not followed: one could lead writes and deletions out of the data
-folder. The root itself may be reached through links. Folders and files are created for this user
-alone (0700, 0600), unless they are not private.
+Symbolic links below the root are not followed, because a link could redirect writes and deletions
+out of the data folder. The root itself may be a link. Folders and files are created with modes 0700
+and 0600, unless the storage is not private.
 
-A file costs no descriptor until it is used, and loses it again when many others are
-(`descriptors`). What a platform lacks has its plain fallback here: fdatasync, F_FULLFSYNC.
+A file opens its descriptor on first use. `descriptor_cache` closes it again when many files are
+open. Platforms without fdatasync or F_FULLFSYNC use fsync.
 """
 
 from __future__ import annotations
@@ -46,16 +46,18 @@ def _sync_descriptor(fd: int) -> None:
 
 
 class LocalFile:
-    """A file on disk; see `contract.File`. Appends go to the end that this object knows: one writer
-    per file.
+    """A file on disk; see `contract.File`. It has one writer: the object tracks the end of the
+    file.
 
-    `unsynced`: something was written since the last sync began. `used`: since `DescriptorCache` last
-    looked. `kept`: it is in their cache.
+    Attributes:
+        unsynced: bytes were written since the last sync began.
+        used: the file was used since `DescriptorCache` last examined it.
+        kept: the file is in the cache.
     """
 
     __slots__ = (
-        "__weakref__", "_descriptor", "_descriptors", "_failure", "_path", "_shared", "_size", "_sync_lock", "kept", "unsynced",
-        "used",
+        "__weakref__", "_descriptor", "_descriptors", "_failure", "_path", "_shared", "_size", "_sync_lock",
+        "kept", "unsynced", "used",
     )  # fmt: skip
 
     def __init__(self, path: str, descriptors: DescriptorCache, size: int | None) -> None:
@@ -63,8 +65,8 @@ class LocalFile:
         self._descriptors = descriptors
         self._size = size
         self._descriptor: Descriptor | None = None
-        self._shared: weakref.ref[Descriptor] | None = None  # the last descriptor, as long as a region holds it
-        self._failure: str | None = None  # of a sync or close: raised by each later change
+        self._shared: weakref.ref[Descriptor] | None = None  # the last descriptor, while a region holds it
+        self._failure: str | None = None  # of a sync or close; every later change raises it
         self._sync_lock: threading.Lock | None = None
         self.unsynced = False
         self.used = False
@@ -87,7 +89,7 @@ class LocalFile:
             self._begin_change()
         try:
             written = os.pwrite(descriptor.fd, data, position)
-            while written < len(data):  # a full disk takes a part first
+            while written < len(data):  # a full disk may write a part first
                 with memoryview(data) as view:
                     written += os.pwrite(descriptor.fd, view[written:], position + written)
         except OSError as error:
@@ -115,8 +117,8 @@ class LocalFile:
         self._descriptor = descriptor
 
     def sync(self) -> None:
-        # May run beside the owner's appends, and beside another sync: the lock is there because the
-        # kernel reports an error of write-back to one of two.
+        # Runs beside the owner's appends and beside other syncs. The lock serializes syncs, because
+        # the kernel reports a write-back error to only one of two concurrent calls.
         with self._lock_of_syncs():
             self._check()
             descriptor = (
@@ -128,15 +130,13 @@ class LocalFile:
                 _sync_descriptor(descriptor.fd)
             except OSError as error:
                 self.close_failed(error)
-                self.unsynced = False  # so that the next append looks at the failure
+                self.unsynced = False  # the next append then checks the failure
                 self._check()
         if self._descriptor is not None:
             self._descriptors.synced(self)
 
     def write_back(self) -> None:
-        """Sync where something is unsynced, without raising: what fails is raised by the next
-        change or sync of this file.
-        """
+        """Sync unsynced bytes. It never raises: the file's next change or sync raises the error."""
         if self.unsynced and self._descriptor is not None:
             with contextlib.suppress(StorageFailed):
                 self.sync()
@@ -157,7 +157,9 @@ class LocalFile:
         self._descriptor = self._shared = None
 
     def evict(self) -> bool:
-        """Give up the descriptor if it was not used since the last call; False: still in use."""
+        """Release the descriptor if the file was not used since the last call; False: still in
+        use.
+        """
         if self.used or (self.unsynced and self._descriptor is not None):
             self.used = False
             return False
@@ -165,8 +167,8 @@ class LocalFile:
         return True
 
     def close_failed(self, error: OSError) -> None:
-        """A sync or the closing of a descriptor failed: what was written may be lost, whatever a
-        later sync reports.
+        """Record that a sync or close failed: written bytes may be lost, even if a later sync
+        succeeds.
         """
         if self._failure is None:
             name = errno.errorcode.get(error.errno or 0, "OSError")
@@ -202,10 +204,12 @@ class LocalFile:
 
 
 class LocalStorage:
-    """A folder of a local disk; made if it is not there. `descriptors` may be shared among several.
+    """A folder of a local disk, created if it is missing.
 
-    `private`: what is created can be used by this user alone; else by whom the process's umask
-    allows.
+    Args:
+        descriptors: the descriptor cache; several storages may share one. None: a new cache.
+        private: create files and folders for this user only; False: as the umask allows.
+    Raises: StorageFailed: the folder can't be created.
     """
 
     def __init__(self, root: str | Path, descriptors: DescriptorCache | None = None, *, private: bool = True) -> None:
@@ -232,7 +236,7 @@ class LocalStorage:
             size = self._create(full)
         file = LocalFile(full, self._descriptors, size)
         if size is None:
-            file.size  # noqa: B018  raises where there is no such file
+            file.size  # noqa: B018  raises FileNotFoundError
         return file
 
     def read(self, path: str) -> bytes:
@@ -252,8 +256,8 @@ class LocalStorage:
         full = self._full(folder)
         self._check_folder(folder)
         try:
-            with self._descriptors.call(lambda: os.scandir(full)) as found:
-                entries = [self._entry(item) for item in found]
+            with self._descriptors.call(lambda: os.scandir(full)) as items:
+                entries = [self._entry(item) for item in items]
         except OSError as error:
             fail("list", full, error)
         return sorted(entries)
@@ -275,7 +279,7 @@ class LocalStorage:
         try:
             try:
                 os.unlink(full)  # noqa: PTH108
-            except (IsADirectoryError, PermissionError):  # macOS says the latter
+            except (IsADirectoryError, PermissionError):  # macOS raises PermissionError
                 os.rmdir(full)  # noqa: PTH106
         except OSError as error:
             fail("remove", full, error)
@@ -291,7 +295,7 @@ class LocalStorage:
 
     def sync_folder(self, folder: str) -> None:
         full = self._full(folder)
-        if os.name == "nt":  # Windows has no descriptors of folders
+        if os.name == "nt":  # Windows can't open folders
             return
         self._check_folder(folder)
         try:
@@ -309,7 +313,7 @@ class LocalStorage:
         self._check_folder(parent_of(path))
         try:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)  # noqa: PTH108  of a write that was cut short; or a link, whose target is not ours to write to
+                os.unlink(temporary)  # noqa: PTH108  left by an interrupted write; or a link
             fd = self._descriptors.call(
                 lambda: os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, self._file_mode)
             )
@@ -320,7 +324,7 @@ class LocalStorage:
             os.replace(temporary, full)  # noqa: PTH105
         except OSError as error:
             with contextlib.suppress(OSError):
-                os.unlink(temporary)  # noqa: PTH108  where the disk is full it is in the way
+                os.unlink(temporary)  # noqa: PTH108  it would use room on a full disk
             fail("write", full, error)
         self.sync_folder(parent_of(path))
 
@@ -347,8 +351,8 @@ class LocalStorage:
         return f"{self._root}/{check_path(path)}" if path else self._root
 
     def _check_folder(self, folder: str) -> None:
-        """Look whether a folder below the root is one. Raises StorageFailed: it, or one above it,
-        is a symbolic link or a file.
+        """Check a folder below the root and its parents. Raises: StorageFailed: one of them is a
+        symbolic link or a file.
         """
         while folder:
             full = self._full(folder)
@@ -378,7 +382,7 @@ class LocalStorage:
             return FolderEntry(item.name, 0, False)
         try:
             return FolderEntry(item.name, item.stat(follow_symlinks=False).st_size, False)
-        except FileNotFoundError:  # removed while we looked
+        except FileNotFoundError:  # removed during the listing
             return FolderEntry(item.name, 0, False)
 
 

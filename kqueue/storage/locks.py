@@ -1,15 +1,18 @@
-"""Locks on folders: they exclude other processes, other brokers of this process, and Kafka.
+"""Locks on data folders. They exclude other processes, other brokers of this process, and Kafka.
 
 A `LocalLock` holds two kernel locks, because each covers a case that the other does not:
 
-- flock on the folder's own descriptor. It belongs to that descriptor: it excludes a second holder in the same process, survives
-  the closing of other descriptors, and cannot be removed by deleting a file. Kafka does not look at it.
-- A POSIX record lock on the lock file, which Kafka's JVM takes too. It belongs to the process, so it does not exclude a second holder
-  in the same process, and the kernel drops it when the process closes *any* descriptor of that file.
+- flock on a descriptor of the folder. It belongs to that descriptor: it excludes a second holder in
+  the same process, survives the closing of other descriptors, and can't be removed by deleting a
+  file. Kafka does not check it.
+- A POSIX record lock on the lock file, which Kafka's JVM takes too. It belongs to the process,
+so it
+  does not exclude a second holder in the same process. The kernel drops it when the process closes
+  *any* descriptor of that file.
 
-Hence the table of held locks: a lock file that this process holds is never opened a second time.
-Where the file system has no flock on folders (NFS), the POSIX lock and the table remain. Windows
-has neither: there the table alone excludes.
+Therefore a process-wide table of held locks prevents a second open of a held lock file. On file
+systems without flock on folders (NFS) the POSIX lock and the table remain. On Windows only the
+table remains.
 """
 
 from __future__ import annotations
@@ -28,8 +31,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 FileId = tuple[int, int]
-"""Device and inode: the same for every spelling of a path, symbolic links and bind mounts included.
-"""
+"""Device and inode: equal for every path of a file, through symbolic links and bind mounts too."""
 
 OPEN_ATTEMPTS_MAX = 10
 _CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
@@ -38,15 +40,18 @@ _held_guard = threading.Lock()
 
 
 class LocalLock:
-    """Locks the folder of the lock file `path`, which is created if it is missing; see
+    """Lock on the folder of the lock file `path`, which is created if it is missing; see
     `contract.Lock`.
 
-    Raises: FolderInUse: another process, or this one, holds it. StorageFailed: the lock file is no
-    regular file. OSError. Thread: `check` and `release` may be called from different threads.
+    Args: mode: of a created lock file.
+    Raises:
+        FolderInUse: this process or another one holds the lock.
+        StorageFailed: the lock file is not a regular file.
+        OSError.
+    Thread: `check` and `release` may be called from different threads.
     """
 
     def __init__(self, path: str, mode: int = 0o600) -> None:
-        """`mode`: of the lock file, if it is created."""
         self._path = path
         self._mode = mode
         self._folder = os.path.dirname(path)  # noqa: PTH120  a string, as in `local`
@@ -77,8 +82,8 @@ class LocalLock:
 
     def _check(self) -> str | None:
         self._check_folder()
-        found = _lock_file_id(self._path)
-        if found == self._file_id:
+        file_id = _lock_file_id(self._path)
+        if file_id == self._file_id:
             if not _take_record_lock(self._file_fd):
                 raise FolderLost(f"{self._path} was unlocked, and is locked by another process now")
             return None
@@ -92,14 +97,16 @@ class LocalLock:
             old, self._file_fd = self._file_fd, file_fd
         assert old is not None
         os.close(old)
-        return f"{self._path} was {'removed' if found is None else 'replaced'} while it was locked; it is locked again"
+        return (
+            f"{self._path} was {'removed' if file_id is None else 'replaced'} while it was locked; it is locked again"
+        )
 
     def _check_folder(self) -> None:
         try:
-            found = _id_of(os.stat(self._folder))  # noqa: PTH116
+            folder_id = _id_of(os.stat(self._folder))  # noqa: PTH116
         except FileNotFoundError:
             raise FolderLost(f"{self._folder} was removed or renamed while it was locked") from None
-        if found != self._folder_id:
+        if folder_id != self._folder_id:
             raise FolderLost(f"{self._folder} was replaced by another folder while it was locked")
         if self._folder_fd is not None and not _take_folder_lock(self._folder_fd):
             raise FolderLost(f"{self._folder} was unlocked, and is locked by another process now")
@@ -110,7 +117,7 @@ class LocalLock:
             if fcntl is not None and self._folder_fd is not None:
                 with contextlib.suppress(
                     OSError
-                ):  # a forked process may hold the same open file: closing alone would not unlock it
+                ):  # a forked process may share the open file, and then close does not unlock it
                     fcntl.flock(self._folder_fd, fcntl.LOCK_UN)
             self._close()
 
@@ -121,9 +128,7 @@ class LocalLock:
         self._folder_fd = self._file_fd = None
 
     def _leave_to_parent(self) -> None:
-        """In a forked process: close the inherited descriptors. The parent keeps both locks, the
-        child holds none.
-        """
+        """Close the inherited descriptors in a forked process: the parent keeps both locks."""
         self._mutex = threading.Lock()
         with contextlib.suppress(OSError):
             self._close()
@@ -134,8 +139,9 @@ def _id_of(status: os.stat_result) -> FileId:
 
 
 def _lock_file_id(path: str) -> FileId | None:
-    """The id of the lock file; None: there is none. Raises StorageFailed: it is a symbolic link, a
-    folder, ...
+    """Return the id of the lock file; None: there is no file.
+
+    Raises: StorageFailed: it is not a regular file.
     """
     try:
         status = os.lstat(path)
@@ -148,12 +154,13 @@ def _lock_file_id(path: str) -> FileId | None:
 
 
 def _lock_file(path: str, mode: int) -> tuple[int, FileId]:
-    """Open and lock the lock file, created if it is missing; returns its descriptor and id. The
-    caller holds `_held_guard`.
+    """Open and lock the lock file, created if it is missing; return its descriptor and id.
+
+    Thread: the caller holds `_held_guard`.
     """
     for _ in range(OPEN_ATTEMPTS_MAX):
-        found = _lock_file_id(path)
-        if found is not None and any(lock._file_id == found for lock in _held):
+        present_id = _lock_file_id(path)
+        if present_id is not None and any(lock._file_id == present_id for lock in _held):
             raise FolderInUse(f"{path} is locked by another broker of this process")
         fd = os.open(path, os.O_RDWR | os.O_CREAT | _CLOSE_ON_EXEC | getattr(os, "O_NOFOLLOW", 0), mode)
         try:
@@ -165,12 +172,12 @@ def _lock_file(path: str, mode: int) -> tuple[int, FileId]:
         except BaseException:
             os.close(fd)
             raise
-        os.close(fd)  # removed between open and lock: lock the file that has the name now
+        os.close(fd)  # it was removed between open and lock: retry with the file that has the name now
     raise StorageFailed(f"{path} is removed or replaced again and again")
 
 
 def _take_record_lock(fd: int | None) -> bool:
-    """Take the POSIX lock, or keep it where this process has it; False: another process has it."""
+    """Take or keep the POSIX lock; False: another process holds it."""
     if fcntl is None:
         return True
     assert fd is not None
@@ -184,8 +191,9 @@ def _take_record_lock(fd: int | None) -> bool:
 
 
 def _lock_folder(folder: str, path: str) -> int | None:
-    """Open and flock the folder; returns its descriptor, None: this file system or platform has no
-    flock on folders.
+    """Open and flock the folder; return its descriptor.
+
+    Returns: None: the file system or platform has no flock on folders.
     """
     if fcntl is None:
         return None
@@ -203,8 +211,8 @@ def _lock_folder(folder: str, path: str) -> int | None:
 
 
 def _take_folder_lock(fd: int) -> bool:
-    """Take the flock, or keep it where this descriptor has it; False: another descriptor has it.
-    Raises OSError: not supported.
+    """Take or keep the flock; False: another descriptor holds it. Raises: OSError: not
+    supported.
     """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Files in memory: for tests and for brokers that keep nothing."""
+"""Storage in memory, for brokers that keep nothing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kqueue.storage.paths import check_path, parent_of
 
 
 class MemoryFile:
-    """Bytes that grow; also the `RegionSource` of its regions. `sync` has nothing to do: memory ends with
-    the process.
+    """A growing buffer, also the `RegionSource` of its regions. `sync` does nothing: the bytes end
+    with the process.
     """
 
     __slots__ = ("_clock", "_data", "_modified_ms")
@@ -31,8 +31,7 @@ class MemoryFile:
         return position
 
     def read_at(self, position: int, size: int) -> bytes:
-        # a copy in one step: a view of it would stand in the way of an append, when another thread
-        # reads
+        # One copying step: a memoryview in another thread would make an append raise BufferError.
         return bytes(self._data[position : position + size])
 
     def truncate(self, size: int) -> None:
@@ -60,7 +59,7 @@ class MemoryFile:
 
 
 class MemoryLock:
-    """A name that is taken."""
+    """Lock on a name of a `MemoryStorage`; see `contract.Lock`."""
 
     __slots__ = ("_held", "_name")
 
@@ -79,9 +78,9 @@ class MemoryLock:
 
 
 class MemoryStorage:
-    """A `Storage` in memory. What was opened stays usable when its name is gone, as on a disk.
+    """A `Storage` in memory. An open file stays usable after its name was removed, as on a disk.
 
-    Args: clock: counts the age of files; None: the machine's.
+    Args: clock: measures the age of files; None: the system's clock.
     """
 
     location = "memory"

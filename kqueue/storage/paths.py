@@ -1,4 +1,4 @@
-"""Which relative paths a storage takes."""
+"""Relative paths: which of them a storage accepts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 def check_path(path: str) -> str:
-    """Return `path` if it names something under the root ("" is the root), else raise ValueError."""
+    """Return `path` if it names something below the root ("" is the root itself).
+
+    Raises: ValueError: it has an empty part, ".", "..", a backslash or a NUL.
+    """
     if not path:
         return path
     for part in path.split("/"):
@@ -16,5 +19,5 @@ def check_path(path: str) -> str:
 
 
 def parent_of(path: str) -> str:
-    """The folder that holds `path`."""
+    """Return the folder that holds `path`; "" for a path directly below the root."""
     return path.rpartition("/")[0]

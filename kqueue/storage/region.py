@@ -1,4 +1,6 @@
-"""A stretch of a file on its way to somebody: what a fetch hands up instead of bytes."""
+"""File region: a range of an open file that is sent later. Fetch returns regions instead of
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +8,26 @@ from typing import Protocol
 
 
 class RegionSource(Protocol):
-    """An open file as a region holds it; stays usable as long as somebody refers to it, whatever
-    happens to the name.
+    """An open file that a region holds. It stays readable while a region refers to it, also after
+    its name was removed.
     """
 
     def read_at(self, position: int, size: int) -> bytes:
-        """The bytes from `position` on; fewer than `size` only where the file ends."""
+        """Return the bytes from `position` on; fewer than `size` only at the end of the file."""
         ...
 
     def fileno(self) -> int | None:
-        """The descriptor for zero-copy sends; None where there is none."""
+        """Return the descriptor for zero-copy sends; None: there is none, use `read_at`."""
         ...
 
     def is_cached(self, position: int, size: int) -> bool:
-        """Whether reading would not wait for a disk; True where nobody can tell."""
+        """Return whether a read would not wait for a disk; True where that is not known."""
         ...
 
 
 class Region:
-    """A stretch of a file, to be sent later: `size` bytes from `position` on. Holds the open file,
-    so its descriptor stays its own.
+    """`size` bytes of a file from `position` on. It holds the open file, which keeps the descriptor
+    open.
     """
 
     __slots__ = ("position", "size", "source")
@@ -40,20 +42,22 @@ class Region:
         return self.size
 
     def read(self) -> bytes:
-        """The bytes; fewer than `len` only if the file was cut meanwhile. Raises StorageFailed."""
+        """Return the bytes; fewer than `len` only if the file was truncated. Raises:
+        StorageFailed.
+        """
         return self.source.read_at(self.position, self.size)
 
     def fileno(self) -> int | None:
-        """The descriptor for sendfile, from `position` on; None: use `read`."""
+        """Return the descriptor for sendfile from `position` on; None: use `read`."""
         return self.source.fileno()
 
     @property
     def location(self) -> str:
-        """The `Storage.location` of the file, for the queue of a job that reads it; "" where the
-        source does not say.
-        """
+        """The `Storage.location` of the file: the queue of a job that reads it. "": not known."""
         return getattr(self.source, "location", "")
 
     def is_cached(self) -> bool:
-        """Whether a send would not wait for the disk; only a guess, True where nobody can tell."""
+        """Return whether a send would probably not wait for the disk; True where that is not
+        known.
+        """
         return self.source.is_cached(self.position, self.size)

@@ -51,7 +51,7 @@ class HeldLog:
             self.release()
 
     def release(self, count: int | None = None) -> None:
-        """Commit what was appended first; all of it by default. Fails it instead if the log is
+        """OffsetToCommit what was appended first; all of it by default. Fails it instead if the log is
         broken.
         """
         ready, self.held = self.held[:count], self.held[len(self.held) if count is None else count :]

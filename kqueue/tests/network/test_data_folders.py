@@ -124,7 +124,7 @@ def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:
             slow = [name for name in names if (tmp_path / "two" / f"{name}-0").exists()]
             healthy = [name for name in names if name not in slow]
             assert len(slow) == 13
-            hooks.each = (hold,)
+            hooks.hooks = (hold,)
             waiting = [asyncio.create_task(produce(*one, b"x")) for one in zip(clients, slow, strict=True)]
             await asyncio.sleep(0)
             async with asyncio.timeout(30):

@@ -290,7 +290,7 @@ async def differences(change: str, config: Config) -> dict[str, tuple[str, str]]
     """For each second request whose answer differs: both answers."""
     disk = Disk()
     hooks = BrokerHooks()
-    hooks.storage.each = (disk,)
+    hooks.storage.hooks = (disk,)
     server = Server(config, store=SlowStore(disk), hooks=hooks)
     await server.start()
     found: dict[str, tuple[str, str]] = {}

@@ -64,7 +64,7 @@ def test_no_request_and_no_upkeep_syncs_on_the_thread_of_the_loop(tmp_path: Path
         server = Server(make_config({name: SourcedValue(value, "test") for name, value in values.items()}), hooks=hooks)
         await server.start()
         client, broker = await connect(server), server.broker
-        hooks.storage.each = (watch,)
+        hooks.storage.hooks = (watch,)
         try:
             for policy in ("delete", "compact"):
                 configs = {
@@ -113,7 +113,7 @@ def test_no_request_and_no_upkeep_syncs_on_the_thread_of_the_loop(tmp_path: Path
             await put(client, "gone", 0, acks=-1)
             assert records(compacted)
         finally:
-            hooks.storage.each = ()
+            hooks.storage.hooks = ()
             await client.close()
             await server.stop()
         assert sorted(set(watch.found)) == []

@@ -20,7 +20,7 @@ def nothing(kind: str, path: str, size: int) -> None:
 @pytest.mark.parametrize("memory", [True, False], ids=["memory", "local"])
 def test_it_keeps_the_contract(memory: bool, hooks: tuple[Callable[..., None], ...]) -> None:
     all_hooks = StorageHooks()
-    all_hooks.each = hooks
+    all_hooks.hooks = hooks
     check_storage(
         lambda folder: FaultInjectingStorage(MemoryStorage() if memory else LocalStorage(folder), all_hooks),
         isolated=False,
@@ -60,7 +60,7 @@ def test_each_change_is_asked_about_and_can_fail(kind: str) -> None:
         seen.append((kind, path, size))
         return InjectedFailure(StorageFailed("as asked"))
 
-    hooks.each = (nothing, hook)
+    hooks.hooks = (nothing, hook)
     with pytest.raises(StorageFailed, match="as asked"):
         change()
     path, size = {
@@ -72,7 +72,7 @@ def test_each_change_is_asked_about_and_can_fail(kind: str) -> None:
     }.get(kind, ("f/a", 0))
     assert seen == [(kind, path, size)]
     assert contents(inner) == before
-    hooks.each = ()
+    hooks.hooks = ()
     if kind == "sync":  # as on a disk, where what was to be synced may be lost
         with pytest.raises(StorageFailed, match="as asked"):
             change()
@@ -90,7 +90,7 @@ def test_a_part_of_an_append_may_be_written(written: int) -> None:
     storage = FaultInjectingStorage(MemoryStorage(), hooks)
     file = storage.open("a", create=True)
     file.append(b"1")
-    hooks.each = (lambda kind, path, size: InjectedFailure(StorageFailed("torn"), written),)
+    hooks.hooks = (lambda kind, path, size: InjectedFailure(StorageFailed("torn"), written),)
     with pytest.raises(StorageFailed, match="torn"):
         file.append(memoryview(b"234"))
     assert storage.read("a") == b"1234"[: 1 + written]
@@ -102,6 +102,6 @@ def test_what_is_there_already_needs_no_room() -> None:
     hooks = StorageHooks()
     storage = FaultInjectingStorage(MemoryStorage(), hooks)
     changes(storage)
-    hooks.each = (lambda kind, path, size: InjectedFailure(StorageFailed("full")),)
+    hooks.hooks = (lambda kind, path, size: InjectedFailure(StorageFailed("full")),)
     storage.open("f/a", create=True)
     storage.make_folder("f")

@@ -40,7 +40,8 @@ def fill(storage: LocalStorage) -> None:
 def test_what_is_created_is_this_users_alone_whatever_the_umask(umask: int, tmp_path: Path) -> None:
     fill(LocalStorage(tmp_path / "data"))
     assert modes(tmp_path) == {
-        "data": 0o700, "data/.lock": 0o600, "data/checkpoint": 0o600, "data/t-0": 0o700, "data/t-0/deep": 0o700, "data/t-0/log": 0o600,
+        "data": 0o700, "data/.lock": 0o600, "data/checkpoint": 0o600, "data/t-0": 0o700,
+        "data/t-0/deep": 0o700, "data/t-0/log": 0o600,
     }  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def code(raw: Raw) -> int:
 
 def is_whole(broker: kqueue.Broker) -> bool:
     hooks = broker._hooks
-    return hooks.requests == () and hooks.storage.each == ()
+    return hooks.requests == () and hooks.storage.hooks == ()
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_a_hook_that_raises_harms_nobody(broker: kqueue.Broker, raw: Raw, caplog
         with caplog.at_level(logging.ERROR):
             assert code(raw) == 0
     finally:
-        broker._hooks.requests, broker._hooks.storage.each = (), ()
+        broker._hooks.requests, broker._hooks.storage.hooks = (), ()
     assert "a hook failed at Produce" in caplog.text
     assert "ZeroDivisionError: of a hook" in caplog.text
 

@@ -1,4 +1,4 @@
-"""The storage: an inner one's folders and names, with all files encrypted."""
+"""The storage: folders and names of an inner storage, with every file encrypted."""
 
 from __future__ import annotations
 
@@ -6,59 +6,58 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from kqueue.storage import FolderEntry, LocalStorage, Lock, Storage
+from kqueue.storage import DelegatingStorage, FolderEntry, LocalStorage, Lock, Storage
 from kqueue_storage_encrypted.file import EncryptedFile, State, pack
 from kqueue_storage_encrypted.format import HEADER, FileKey
 from kqueue_storage_encrypted.keys import KEY_CHECK, KeySource, key_source, open_folder
 
 
 def open_encrypted(path: str) -> EncryptedStorage:
-    """The encrypted storage in the folder at `path`, made if it is not there: what
-    `kqueue.storage=encrypted` means.
+    """Return the encrypted storage in the folder `path`, which is created if it is missing.
 
-    The key comes from the environment: `KQUEUE_ENCRYPTION_KEY_FILE` or `KQUEUE_ENCRYPTION_KEY`; see
-    `keys`. Raises KeyRefused: no key, no good one, or not this folder's. StorageFailed.
+    `kqueue.storage=encrypted` names this function. The key comes from the environment:
+    `KQUEUE_ENCRYPTION_KEY_FILE` or `KQUEUE_ENCRYPTION_KEY`; see `keys`.
+    Raises:
+        KeyRefused: there is no key, it is malformed, or it is not the key of this folder.
+        StorageFailed.
     """
     return EncryptedStorage(LocalStorage(path), key_source(os.environ))
 
 
-def _open_again(inner: Callable[[], Storage], source: KeySource) -> EncryptedStorage:
-    return EncryptedStorage(inner(), source)
+def _reopen(open_inner: Callable[[], Storage], source: KeySource) -> EncryptedStorage:
+    return EncryptedStorage(open_inner(), source)
 
 
-class EncryptedStorage:
-    """Encrypts what `inner` keeps. `source`: where the key is.
+class EncryptedStorage(DelegatingStorage):
+    """Encrypts the files of `inner`.
 
-    Raises KeyRefused: no key, no good one, or not this folder's; the folder holds what was not
-    encrypted. StorageFailed.
+    Args: source: where the key is.
+    Raises:
+        KeyRefused: there is no key, it is malformed, or it is not the key of this folder. Also
+            raised where the folder holds files that are not encrypted.
+        StorageFailed.
     """
 
     def __init__(self, inner: Storage, source: KeySource) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._source = source
         self._folder = open_folder(inner, source)
 
     @property
-    def location(self) -> str:
-        return self._inner.location
-
-    @property
     def opener(self) -> Callable[[], Storage] | None:
-        """Names where the key is, and does not hold it: the other process needs the same file or
-        environment.
+        """States where the key is, without the key itself: the other process needs the same key
+        file or environment.
         """
-        inner = self._inner.opener
-        return None if inner is None else partial(_open_again, inner, self._source)
+        open_inner = self._inner.opener
+        return None if open_inner is None else partial(_reopen, open_inner, self._source)
 
     def open(self, path: str, *, create: bool = False, size: int | None = None) -> EncryptedFile:
         name = f"{self._inner.location}/{path}"
-        inner = self._inner.open(_ours(path), create=create)
+        inner = self._inner.open(_checked(path), create=create)
         return EncryptedFile(inner, self._folder, name, None if create else size)
 
     def read(self, path: str) -> bytes:
-        """All bytes of a file. Raises FileNotFoundError. StorageFailed: also where some are
-        damaged.
-        """
+        """Return all bytes of a file. Raises: FileNotFoundError. StorageFailed: also for damage."""
         file = self.open(path)
         try:
             return file.read_all()
@@ -66,41 +65,32 @@ class EncryptedStorage:
             file.close()
 
     def exists(self, path: str) -> bool:
-        return self._inner.exists(_ours(path))
+        return super().exists(_checked(path))
 
     def list(self, folder: str) -> list[FolderEntry]:
         return [
             entry if entry.is_folder or not entry.size else entry._replace(size=self._plain_size(folder, entry))
-            for entry in self._inner.list(folder)
+            for entry in super().list(folder)
             if folder or entry.name != KEY_CHECK
         ]
 
     def make_folder(self, path: str) -> None:
-        self._inner.make_folder(_ours(path))
+        super().make_folder(_checked(path))
 
     def remove(self, path: str) -> None:
-        self._inner.remove(_ours(path))
+        super().remove(_checked(path))
 
     def rename(self, old: str, new: str) -> None:
-        self._inner.rename(_ours(old), _ours(new))
-
-    def sync_folder(self, folder: str) -> None:
-        self._inner.sync_folder(folder)
+        super().rename(_checked(old), _checked(new))
 
     def write_atomic(self, path: str, data: bytes) -> None:
         if data:
             key = FileKey.new(self._folder)
             data = key.header() + pack(key, HEADER.size, 0, 0, data)[0]
-        self._inner.write_atomic(_ours(path), data)
+        super().write_atomic(_checked(path), data)
 
     def lock(self, name: str) -> Lock:
-        return self._inner.lock(_ours(name))
-
-    def free_bytes(self) -> int | None:
-        return self._inner.free_bytes()
-
-    def total_bytes(self) -> int | None:
-        return self._inner.total_bytes()
+        return super().lock(_checked(name))
 
     def _plain_size(self, folder: str, entry: FolderEntry) -> int:
         path = f"{folder}/{entry.name}" if folder else entry.name
@@ -110,11 +100,11 @@ class EncryptedStorage:
                 return State.load(file, self._folder, f"{self._inner.location}/{path}").size
             finally:
                 file.close()
-        except FileNotFoundError:  # removed meanwhile
+        except FileNotFoundError:  # removed after it was listed
             return 0
 
 
-def _ours(path: str) -> str:
+def _checked(path: str) -> str:
     if path == KEY_CHECK:
         raise ValueError(f"{path!r} belongs to the encryption")
     return path
