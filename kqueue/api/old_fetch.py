@@ -10,7 +10,7 @@ client that can't read it says so itself.
 from __future__ import annotations
 
 from kqueue.api.slices import Work
-from kqueue.base.steps import here
+from kqueue.base.sliced_task import here
 from kqueue.broker.fetching import Taken
 from kqueue.records.any_format import down_convert_steps
 from kqueue.schema import Chunk

@@ -7,7 +7,7 @@ from __future__ import annotations
 from kqueue.api.call import Call
 from kqueue.api.produce_work import Work, failed
 from kqueue.api.slices import NO_ANSWER, SLICE_ITEMS, in_slices
-from kqueue.api.slices import Work as Steps
+from kqueue.api.slices import Work as SlicedWork
 from kqueue.base.errors import AnswerNotExpected, InvalidRequiredAcks, TransactionsNotServed
 from kqueue.base.settings import MiB
 from kqueue.broker.waiting import Wait
@@ -49,7 +49,7 @@ def _handle_large(request: ProduceRequest, call: Call, work: Work) -> ProduceRes
     """
     broker, kept = call.broker, 0
 
-    def steps() -> Steps[ProduceResponse | Wait[ProduceResponse]]:
+    def steps() -> SlicedWork[ProduceResponse | Wait[ProduceResponse]]:
         try:
             yield from work.append_in_slices(request.topic_data)
             response = _answer(request, call, work)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kqueue.api.call import Call
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.slices import Work as Steps
+from kqueue.api.slices import Work as SlicedWork
 from kqueue.base.errors import (
     AnswerNotExpected,
     InvalidRecord,
@@ -94,7 +94,7 @@ class Work:
         for one in data.partition_data:
             answers.append(self._append(topic, one))
 
-    def append_in_slices(self, topics: Sequence[TopicProduceData]) -> Steps[None]:
+    def append_in_slices(self, topics: Sequence[TopicProduceData]) -> SlicedWork[None]:
         """Append partition by partition, for a request of very many; a view of the records is let
         go of when it is appended.
         """

@@ -17,7 +17,7 @@ from kqueue.base.errors import CorruptData, StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import Jobs
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config
-from kqueue.base.slices import Slices
+from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.timers import Timers
 from kqueue.broker import adoption
 from kqueue.broker.cleaning import Cleaning
@@ -79,7 +79,7 @@ class Broker:
         self._reported: set[str] = set()  # settings without an effect that a topic was created with
         self.metadata = Metadata(store, jobs, self.waiting, logs.make_room)
         self._stopping = False
-        self._slices = Slices(self.timers, clock)
+        self._slices = SliceQueue(self.timers, clock)
         self._leaving: dict[str, list[Topic]] = {}  # deleted topics, by name, until all of their partitions are let go
         self.topics = Topics(config, self.metadata, self, rng, made=self._made, gone=self._gone)
         self.producer_ids = ProducerIds(self.metadata)

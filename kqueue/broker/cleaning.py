@@ -18,7 +18,7 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError, PluginError
 from kqueue.base.jobs import Jobs
 from kqueue.base.settings import LONG_MAX, Config
-from kqueue.base.slices import Slices
+from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.timers import Timers
 from kqueue.broker.handover import Handovers
 from kqueue.broker.partition import Partition
@@ -81,7 +81,7 @@ class Cleaning:
         self._disposal = AsyncDeleter(jobs, timers, clock, logs.save_log_starts)
         self._told: dict[Key, set[str]] = {}
         self._round: deque[Partition] = deque()
-        self._slices = Slices(timers, clock)
+        self._slices = SliceQueue(timers, clock)
         self._on_disk = config["kqueue.storage"] != "memory"
         self.cleaner = LogCleaner(config, logs, jobs, self._disposal, clock)
         self.handovers = Handovers(config, jobs, clock, self._drop, self.retain)

@@ -14,7 +14,7 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError, RequestTimedOut
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.promise import Promise
-from kqueue.base.steps import Steps
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.waiting import Waiting
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ logger = logging.getLogger("kqueue.broker")
 
 
 class _Run(NamedTuple):
-    steps: Steps[Any]
+    steps: SlicedWork[Any]
     promise: Promise[Any]
     then: Callable[[], None]
 
@@ -49,7 +49,7 @@ class LongWork:
             )
         self.held_bytes += size
 
-    def start(self, steps: Steps[T], promise: Promise[T], then: Callable[[], None]) -> None:
+    def start(self, steps: SlicedWork[T], promise: Promise[T], then: Callable[[], None]) -> None:
         """Do the work, beginning in a later turn; at its end the promise is settled and woken, and
         `then` called.
         """
@@ -88,9 +88,9 @@ class InOrder:
     def __init__(self, work: LongWork, on_empty: Callable[[], None]) -> None:
         self._work = work
         self._on_empty = on_empty
-        self._todo: deque[tuple[Steps[Any], Promise[Any], int]] = deque()
+        self._todo: deque[tuple[SlicedWork[Any], Promise[Any], int]] = deque()
 
-    def add(self, steps: Steps[T], size: int = 0) -> Promise[T]:
+    def add(self, steps: SlicedWork[T], size: int = 0) -> Promise[T]:
         """Do the work after all that was added before; the promise is settled and woken at its end.
 
         Args: size: bytes that were reserved for it, and are given back then.

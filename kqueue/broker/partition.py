@@ -22,7 +22,7 @@ from kqueue.base.errors import (
     UnknownTopicOrPartition,
 )
 from kqueue.base.promise import Promise
-from kqueue.base.steps import Steps
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timer
 from kqueue.broker.long_work import InOrder, LongWork
 from kqueue.log.log import AppendResult, Log, ReadResult
@@ -191,7 +191,7 @@ class Partition:
                 self._flush_by_policy(log)
         return appended
 
-    def append_later(self, steps: Steps[AppendResult], size: int) -> Promise[AppendResult]:
+    def append_later(self, steps: SlicedWork[AppendResult], size: int) -> Promise[AppendResult]:
         """Have an append made by `steps`, after all others that were put off; the promise is settled
         and woken at its end.
 

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from kqueue.base.errors import CorruptBatch, DecompressedTooLarge, InvalidRecord, TransactionsNotServed
 from kqueue.base.promise import Promise
 from kqueue.base.settings import TopicConfig
-from kqueue.base.steps import Steps, run_steps
+from kqueue.base.sliced_task import SlicedWork, run_to_end
 from kqueue.broker.partition import Partition
 from kqueue.log.log import AppendResult
 from kqueue.records.any_format import up_convert_steps
@@ -83,7 +83,7 @@ class Intake:
         if produce_version < PRODUCE_VERSION_BATCHES:
             if len(records) > BYTES_AT_ONCE_MAX:
                 return self._append_later(partition, records, now_ms, produce_version)
-            return run_steps(self._steps(partition, records, now_ms, produce_version))
+            return run_to_end(self._steps(partition, records, now_ms, produce_version))
         header = self._check_header(records, produce_version)
         # nearly every batch is appended as it is: `_reads_records` without its calls
         plain = (
@@ -94,7 +94,7 @@ class Intake:
         if header.record_count <= RECORDS_AT_ONCE_MAX and len(records) <= BYTES_AT_ONCE_MAX:
             try:
                 return partition.append(
-                    *run_steps(self._read_records(records, header, now_ms, min(self.rules.limit_bytes, ROOM_AT_ONCE)))
+                    *run_to_end(self._read_records(records, header, now_ms, min(self.rules.limit_bytes, ROOM_AT_ONCE)))
                 )
             except DecompressedTooLarge as error:
                 if self.rules.limit_bytes <= ROOM_AT_ONCE:
@@ -105,7 +105,7 @@ class Intake:
         self, partition: Partition, records: memoryview, *, now_ms: int, produce_version: int
     ) -> AppendResult:
         """`append`, however long it takes."""
-        return run_steps(self._steps(partition, records, now_ms, produce_version))
+        return run_to_end(self._steps(partition, records, now_ms, produce_version))
 
     def _append_later(
         self, partition: Partition, records: memoryview, now_ms: int, produce_version: int
@@ -116,7 +116,7 @@ class Intake:
 
     def _steps(
         self, partition: Partition, records: memoryview, now_ms: int, produce_version: int
-    ) -> Steps[AppendResult]:
+    ) -> SlicedWork[AppendResult]:
         if produce_version >= PRODUCE_VERSION_BATCHES:
             return partition.append(*(yield from self._check(records, now_ms, produce_version)))
         rules = self.rules
@@ -129,7 +129,7 @@ class Intake:
         appended = [partition.append(batch, header) for batch, header in checked]
         return appended[-1]._replace(base_offset=appended[0].base_offset)
 
-    def _check(self, batch: memoryview, now_ms: int, produce_version: int) -> Steps[Checked]:
+    def _check(self, batch: memoryview, now_ms: int, produce_version: int) -> SlicedWork[Checked]:
         header = self._check_header(batch, produce_version)
         if not self._reads_records(header, now_ms):
             return batch, header
@@ -149,7 +149,9 @@ class Intake:
             self._codec is not None and header.codec_id != self._codec.id
         )
 
-    def _read_records(self, batch: memoryview, header: BatchHeader, now_ms: int, limit_bytes: int) -> Steps[Checked]:
+    def _read_records(
+        self, batch: memoryview, header: BatchHeader, now_ms: int, limit_bytes: int
+    ) -> SlicedWork[Checked]:
         """Check each record, and put the batch under the topic's own codec where it has another
         one.
 

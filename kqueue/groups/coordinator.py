@@ -33,7 +33,7 @@ from kqueue.base.errors import (
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
 from kqueue.base.settings import LONG_MAX, Config
-from kqueue.base.slices import Slices
+from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.timers import Timers
 from kqueue.groups import records
 from kqueue.groups.classic_group import ClassicGroup
@@ -117,7 +117,7 @@ class GroupCoordinator:
         self._offsets = OffsetStore(self.limits)
         self._rebalance = Rebalancer(self.config, clock, timers, self.limits, self._save, wake)
         self._membership = MembershipManager(self.config, clock, timers, rng, self.limits, self._rebalance, self._save)
-        slices = Slices(timers, clock)
+        slices = SliceQueue(timers, clock)
         timers.every(self.config.retention_check_interval_ms, lambda: slices.add_once("expire", self._expire()))
 
     # --- members

@@ -30,7 +30,7 @@ from typing import Protocol
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptData, DiskFull, OffsetOutOfRange, StorageFailed, StorageUnavailable
 from kqueue.base.jobs import IoJob
-from kqueue.base.steps import run_steps
+from kqueue.base.sliced_task import run_to_end
 from kqueue.log.compaction.model import SegmentGroup
 from kqueue.log.config import LogConfig
 from kqueue.log.deletion import DeletedSegments, remove_folder
@@ -432,7 +432,7 @@ class Log:
 
         Raises: StorageFailed, CorruptData. Source: Kafka UnifiedLog.fetchOffsetByTimestamp.
         """
-        return run_steps(self.offset_for_time_steps(timestamp, end_offset))
+        return run_to_end(self.offset_for_time_steps(timestamp, end_offset))
 
     def offset_for_time_steps(self, timestamp: int, end_offset: int) -> SteppedLookup[TimestampAndOffset | None]:
         """`offset_for_time` in steps, between which the log may change."""
@@ -445,7 +445,7 @@ class Log:
         Raises: StorageFailed, CorruptData. Source: Kafka UnifiedLog.fetchOffsetByTimestamp, which
         counts records outside of the bounds too.
         """
-        return run_steps(self.latest_timestamp_steps(end_offset))
+        return run_to_end(self.latest_timestamp_steps(end_offset))
 
     def latest_timestamp_steps(self, end_offset: int | None = None) -> SteppedLookup[TimestampAndOffset | None]:
         """`latest_timestamp` in steps, between which the log may change."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from kqueue.base.errors import CorruptBatch, InvalidRecord, InvalidTimestamp
-from kqueue.base.steps import Steps, run_steps
+from kqueue.base.sliced_task import SlicedWork, run_to_end
 from kqueue.records.batch import (
     BATCH_OVERHEAD,
     DECOMPRESSED_BYTES_MAX,
@@ -107,10 +107,10 @@ def up_convert(
     mixed. InvalidTimestamp: a producer claims LogAppendTime. UnsupportedCodec: one that the format
     does not have.
     """
-    return run_steps(up_convert_steps(message_set, max_batch_bytes=max_batch_bytes, limit_bytes=limit_bytes))
+    return run_to_end(up_convert_steps(message_set, max_batch_bytes=max_batch_bytes, limit_bytes=limit_bytes))
 
 
-def up_convert_steps(message_set: Buffer, *, max_batch_bytes: int, limit_bytes: int) -> Steps[list[bytearray]]:
+def up_convert_steps(message_set: Buffer, *, max_batch_bytes: int, limit_bytes: int) -> SlicedWork[list[bytearray]]:
     """`up_convert` in steps; `message_set` is read until the end."""
     if len(message_set) > MAGIC_POSITION and message_set[MAGIC_POSITION] == 2:
         return _whole_batches(message_set)
@@ -156,7 +156,7 @@ def _check_nothing_left(buf: Buffer, end: int) -> None:
         raise CorruptBatch(f"the message set is cut off: its last {len(buf) - end} bytes are no whole message")
 
 
-def _build_steps(codec_id: int, messages: list[LegacyEntry], max_batch_bytes: int) -> Steps[list[bytearray]]:
+def _build_steps(codec_id: int, messages: list[LegacyEntry], max_batch_bytes: int) -> SlicedWork[list[bytearray]]:
     codec = CODECS.by_id(codec_id)
     assert codec is not None, "its messages were read with it"
     builder, batches = BatchBuilder(codec.name), list[bytearray]()
@@ -198,12 +198,12 @@ def down_convert(
     Raises: CorruptBatch, UnsupportedCodec: as `iter_any_records`. Checksums are not looked at.
     """
     steps = down_convert_steps(buf, magic, start_offset=start_offset, max_bytes=max_bytes, limit_bytes=limit_bytes)
-    return run_steps(steps)
+    return run_to_end(steps)
 
 
 def down_convert_steps(
     buf: Buffer, magic: int, *, start_offset: int, max_bytes: int | None, limit_bytes: int
-) -> Steps[bytes]:
+) -> SlicedWork[bytes]:
     """`down_convert` in steps; `buf` is read until the end."""
     assert magic in (0, 1), magic
     parts: list[bytes] = []
@@ -218,7 +218,7 @@ def down_convert_steps(
 
 def _down_convert_unit(
     buf: Buffer, pos: int, unit: BatchHeader | LegacyEntry, magic: int, start_offset: int, limit_bytes: int
-) -> Steps[bytes]:
+) -> SlicedWork[bytes]:
     records: Iterator[Record]
     if isinstance(unit, LegacyEntry):
         if unit.magic <= magic:

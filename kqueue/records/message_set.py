@@ -20,7 +20,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from kqueue.base.errors import CorruptBatch, UnsupportedCodec
-from kqueue.base.steps import Steps, run_steps
+from kqueue.base.sliced_task import SlicedWork, run_to_end
 from kqueue.records.codecs import CODECS, Codec
 from kqueue.records.codecs.contract import Buffer
 from kqueue.records.codecs.lz4 import Lz4V0Codec
@@ -148,10 +148,10 @@ def entry_records(entry: LegacyEntry, limit_bytes: int) -> list[Record]:
     Raises: CorruptBatch: nothing or another magic inside, a wrapper in a wrapper, damaged, above
     `limit_bytes`. UnsupportedCodec: a codec that these formats don't have.
     """
-    return run_steps(entry_records_steps(entry, limit_bytes))
+    return run_to_end(entry_records_steps(entry, limit_bytes))
 
 
-def entry_records_steps(entry: LegacyEntry, limit_bytes: int) -> Steps[list[Record]]:
+def entry_records_steps(entry: LegacyEntry, limit_bytes: int) -> SlicedWork[list[Record]]:
     """`entry_records` in steps."""
     if not entry.codec_id:
         return [Record(entry.offset, entry.timestamp, entry.key, entry.value)]
@@ -168,10 +168,10 @@ def inner_entries(wrapper: LegacyEntry, limit_bytes: int) -> list[LegacyEntry]:
     """The messages inside of a wrapper, with the offsets that stand there. Raises: as
     `entry_records`.
     """
-    return run_steps(inner_entries_steps(wrapper, limit_bytes))
+    return run_to_end(inner_entries_steps(wrapper, limit_bytes))
 
 
-def inner_entries_steps(wrapper: LegacyEntry, limit_bytes: int) -> Steps[list[LegacyEntry]]:
+def inner_entries_steps(wrapper: LegacyEntry, limit_bytes: int) -> SlicedWork[list[LegacyEntry]]:
     """`inner_entries` in steps."""
     if wrapper.value is None:
         raise CorruptBatch(f"the compressed message at position {wrapper.position} has no value")
@@ -227,10 +227,12 @@ def encode_set(records: Iterable[Record], magic: int, codec_id: int = 0, *, log_
 
     Raises: UnsupportedCodec: as `legacy_codec`.
     """
-    return run_steps(encode_set_steps(records, magic, codec_id, log_append_time=log_append_time))
+    return run_to_end(encode_set_steps(records, magic, codec_id, log_append_time=log_append_time))
 
 
-def encode_set_steps(records: Iterable[Record], magic: int, codec_id: int, *, log_append_time: bool) -> Steps[bytes]:
+def encode_set_steps(
+    records: Iterable[Record], magic: int, codec_id: int, *, log_append_time: bool
+) -> SlicedWork[bytes]:
     """`encode_set` in steps, each of which takes some of `records`."""
     kind = LOG_APPEND_TIME if magic and log_append_time else 0
     left, parts, base = iter(records), list[bytes](), None

@@ -8,7 +8,7 @@ import pytest
 
 from kqueue.base.errors import InvalidRecord, KqueueError, RequestTimedOut, UnknownTopicOrPartition
 from kqueue.base.promise import Promise
-from kqueue.base.steps import Steps, run_steps
+from kqueue.base.sliced_task import SlicedWork, run_to_end
 from kqueue.broker import long_work
 from kqueue.broker.long_work import SLICE_MS, InOrder
 from kqueue.broker.producing import RECORDS_AT_ONCE_MAX, intake_of
@@ -28,7 +28,7 @@ def sim() -> Simulation:
     return Simulation({"kqueue.storage": "memory"})
 
 
-def counting(sim: Simulation, done: list[int], count: int, ms_each: float = 1) -> Steps[str]:
+def counting(sim: Simulation, done: list[int], count: int, ms_each: float = 1) -> SlicedWork[str]:
     for number in range(count):
         done.append(number)
         sim.clock.advance(ms_each)
@@ -36,7 +36,7 @@ def counting(sim: Simulation, done: list[int], count: int, ms_each: float = 1) -
     return "done"
 
 
-def start(sim: Simulation, steps: Steps[str]) -> Promise[str]:
+def start(sim: Simulation, steps: SlicedWork[str]) -> Promise[str]:
     promise: Promise[str] = Promise()
     sim.broker.long_work.start(steps, promise, lambda: None)
     return promise
@@ -57,7 +57,7 @@ def test_what_is_yielded_runs_as_a_job_and_its_result_or_error_comes_back(sim: S
     def failing() -> None:
         raise InvalidRecord("no")
 
-    def work() -> Steps[str]:
+    def work() -> SlicedWork[str]:
         found = [(yield partial(int, "42"))]
         try:
             yield failing
@@ -69,7 +69,7 @@ def test_what_is_yielded_runs_as_a_job_and_its_result_or_error_comes_back(sim: S
     sim.broker.waiting.run_ready()
     assert [job.name for job in sim.jobs.pending] == ["records of a batch"]
     sim.settle()
-    assert promise.result() == run_steps(work()) == "[42, 'no']"
+    assert promise.result() == run_to_end(work()) == "[42, 'no']"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_is_yielded_runs_as_a_job_and_its_result_or_error_comes_back(sim: S
 def test_work_that_fails_fails_its_ticket_and_the_next_has_its_turn(
     sim: Simulation, error: Exception, words: str
 ) -> None:
-    def work() -> Steps[str]:
+    def work() -> SlicedWork[str]:
         yield None
         raise error
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kqueue.base.errors import GroupMaxSizeReached, InvalidCommitOffsetSize, InvalidGroupId, KqueueError, UnknownMember
-from kqueue.base.slices import STEPS_PER_LOOK
+from kqueue.base.slice_queue import STEPS_PER_LOOK
 from kqueue.groups import config
 from kqueue.groups.classic_group import ClassicGroup
 from kqueue.groups.coordinator import OffsetToCommit

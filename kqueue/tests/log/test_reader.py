@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kqueue.base.errors import OffsetOutOfRange
-from kqueue.base.steps import run_steps
+from kqueue.base.sliced_task import run_to_end
 from kqueue.log.reader import HINTS_MAX, SteppedLookup, TimestampAndOffset
 from kqueue.log.segment import STEP_BATCHES, LocatedBatch, Segment
 from kqueue.storage import LocalStorage
@@ -207,7 +207,7 @@ def finish(
     """The end of a look-up, where this happens when it first gives way."""
     next(look)
     meanwhile()
-    return run_steps(look)
+    return run_to_end(look)
 
 
 @pytest.mark.parametrize("greatest", [False, True])

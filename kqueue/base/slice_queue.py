@@ -19,7 +19,7 @@ STEPS_PER_LOOK = 20
 """Steps between two looks at the clock: one takes from 1 to 50 µs."""
 
 
-class Slices:
+class SliceQueue:
     """Runs iterators in the order in which they were added, a few ms per turn. Belongs to the owner
     thread.
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-Steps = Generator[Callable[[], Any] | None, Any, T]
+SlicedWork = Generator[Callable[[], Any] | None, Any, T]
 
 
-def here(steps: Steps[T]) -> Generator[None, None, T]:
+def here(steps: SlicedWork[T]) -> Generator[None, None, T]:
     """The same work, in which what could run in another thread is done in place."""
     try:
         todo = next(steps)
@@ -35,7 +35,7 @@ def here(steps: Steps[T]) -> Generator[None, None, T]:
         return result
 
 
-def run_steps(steps: Steps[T]) -> T:
+def run_to_end(steps: SlicedWork[T]) -> T:
     """Do all of it in one go. Returns and raises what `steps` does."""
     work = here(steps)
     while True:

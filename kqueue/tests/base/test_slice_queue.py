@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kqueue.base.slices import SLICE_MS, STEPS_PER_LOOK, Slices
+from kqueue.base.slice_queue import SLICE_MS, STEPS_PER_LOOK, SliceQueue
 from kqueue.base.timers import Timers
 from kqueue.testing.manual_clock import ManualClock
 
@@ -13,7 +13,7 @@ class Desk:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.timers = Timers(self.clock)
-        self.slices = Slices(self.timers, self.clock)
+        self.slices = SliceQueue(self.timers, self.clock)
         self.done: list[str] = []
 
     def steps(self, name: str, count: int, ms: float = 0) -> Iterator[None]:
