@@ -1,6 +1,4 @@
-"""Floor 9: the command `kqueue`, one module per subcommand, each imported only when it is asked
-for.
-"""
+"""The command `kqueue`: one module per subcommand, imported when the subcommand runs."""
 
 from __future__ import annotations
 

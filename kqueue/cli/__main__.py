@@ -1,4 +1,4 @@
-"""`python -m kqueue.cli`, for places where the console script is not on the path."""
+"""`python -m kqueue.cli`: the command where the console script is not on the path."""
 
 from __future__ import annotations
 

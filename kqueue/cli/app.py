@@ -1,4 +1,4 @@
-"""The root command: what there is, in the order in which a newcomer meets it."""
+"""The root command and its subcommands, in the order in which a newcomer needs them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from kqueue import __version__
 from kqueue.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
-    "demo": LazyCommand("kqueue.cli.demo:demo", "See it work: 336,776 flights through a broker, counted and checked."),
+    "demo": LazyCommand("kqueue.cli.demo:demo", "Send 336,776 flights through a broker, and check every one."),
     "serve": LazyCommand("kqueue.cli.serve:serve", "Run a broker that Kafka clients connect to."),
     "topics": LazyCommand("kqueue.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "produce": LazyCommand("kqueue.cli.produce:produce", "Send lines from standard input or a file to a topic."),
     "consume": LazyCommand("kqueue.cli.consume:consume", "Print a topic's records."),
     "collect": LazyCommand("kqueue.cli.collect:collect", "Follow files and send the lines that are added to them."),
-    "log-dirs": LazyCommand(
-        "kqueue.cli.log_dirs:log_dirs", "Show the data folders of brokers, and how much lies in them."
-    ),
+    "log-dirs": LazyCommand("kqueue.cli.log_dirs:log_dirs", "Show the data folders of brokers, and their sizes."),
     "groups": LazyCommand(
         "kqueue.cli.groups:groups", "List, describe, reset and delete consumer groups and their offsets."
     ),
@@ -27,13 +25,11 @@ COMMANDS = {
     "pipeline": LazyCommand(
         "kqueue.cli.pipeline:pipeline", "Run jobs on Spark: from topics to tables, archives and reports."
     ),
-    "plugins": LazyCommand(
-        "kqueue.cli.plugins:plugins", "Show which plugins are there and who uses them, or begin a new one."
-    ),
+    "plugins": LazyCommand("kqueue.cli.plugins:plugins", "List plugins and their users, or create a new plugin."),
     "settings": LazyCommand(
         "kqueue.cli.settings:settings", "List the settings of brokers and topics, and which have an effect."
     ),
-    "version": LazyCommand("kqueue.cli.version:version", "Show the versions of kqueue and of what it works with."),
+    "version": LazyCommand("kqueue.cli.version:version", "Show the versions of kqueue and its dependencies."),
 }
 EXAMPLES = """\b
   kqueue serve                         a broker on localhost:9092, data in ./kqueue-data
@@ -52,7 +48,7 @@ Every command has its own --help with examples."""
     epilog=EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option("-v", "--verbose", count=True, help="Show what the client library logs (twice: everything).")
+@click.option("-v", "--verbose", count=True, help="Show the log of the client library (-vv: everything).")
 @click.version_option(__version__, prog_name="kqueue", message="%(prog)s %(version)s")
 def kqueue(verbose: int) -> None:
     """kqueue is a message-queue broker that speaks the Apache Kafka protocol.
@@ -65,9 +61,7 @@ def kqueue(verbose: int) -> None:
 
 
 def _set_up_logging(verbose: int) -> None:
-    """Client libraries log their retries as warnings; unless asked for, our own plain sentences are
-    enough.
-    """
+    """Hide the logs of client libraries unless `verbose`: they log each retry as a warning."""
     clients = [logging.getLogger(name) for name in ("kafka", "aiokafka")]
     if not verbose:
         for client in clients:

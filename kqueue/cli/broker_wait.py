@@ -1,6 +1,4 @@
-"""Waiting for a broker that is not there yet: `--timeout`, and one line on standard error that says
-so.
-"""
+"""The wait for a broker that does not answer yet: `--timeout`, and a notice on standard error."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def timeout_option(command: F) -> F:
-    """Add ``--timeout SECONDS`` to a command; it arrives as the argument `timeout_s`."""
+    """Add ``--timeout SECONDS`` to a command, as its argument `timeout_s`."""
     return click.option(
         "--timeout",
         "timeout_s",
@@ -35,9 +33,7 @@ def timeout_option(command: F) -> F:
 
 @contextlib.contextmanager
 def waiting(bootstrap: str) -> Iterator[None]:
-    """Say on standard error that the broker is waited for, if what is done within takes more than a
-    second.
-    """
+    """Write a notice to standard error if the block takes longer than a second."""
     said = threading.Timer(NOTICE_DELAY_S, click.echo, [f"waiting for the broker at {bootstrap} ..."], {"err": True})
     said.daemon = True
     said.start()
@@ -49,10 +45,12 @@ def waiting(bootstrap: str) -> Iterator[None]:
 
 
 def await_broker(bootstrap: str, timeout_s: float) -> int:
-    """Return once something listens at one of the addresses: the milliseconds that are left for its
-    first answer, at least a second's.
+    """Wait until a server listens at one of the addresses.
 
-    Raises BrokerNotFound: nothing did within `timeout_s` seconds; 0 looks once.
+    Args:
+        timeout_s: seconds; 0 tries once.
+    Returns: the milliseconds that remain for its first response, 1,000 at least.
+    Raises: BrokerNotFound: no server listened in time.
     """
     deadline_s = time.monotonic() + timeout_s
     while True:
@@ -60,8 +58,8 @@ def await_broker(bootstrap: str, timeout_s: float) -> int:
             find_broker(bootstrap)
             return int(max(deadline_s - time.monotonic(), 1.0) * 1000)
         except BrokerNotFound as error:
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0:
-                waited = f" It was waited for {timeout_s:g} s; --timeout SECONDS waits longer." if timeout_s else ""
+            remaining_s = deadline_s - time.monotonic()
+            if remaining_s <= 0:
+                waited = f" The command waited {timeout_s:g} s; --timeout SECONDS changes this." if timeout_s else ""
                 raise BrokerNotFound(error.message + waited) from None
-            time.sleep(min(RETRY_INTERVAL_S, left_s))
+            time.sleep(min(RETRY_INTERVAL_S, remaining_s))

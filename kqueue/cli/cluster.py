@@ -1,4 +1,4 @@
-"""`kqueue cluster info`: what a cluster says of itself."""
+"""`kqueue cluster info`: id, brokers and API versions of a cluster."""
 
 from __future__ import annotations
 
@@ -24,40 +24,41 @@ def cluster() -> None:
 @output_option
 @bootstrap_option
 def info(as_json: bool, bootstrap: str) -> None:
-    """Show the cluster's id, its controller and brokers, and the versions of the APIs that it
-    serves.
+    """Show the cluster's id, controller, brokers and API versions.
 
     \b
       kqueue cluster info
       kqueue cluster info -o json
 
-    KAFKA is the version whose APIs a broker serves. The APIs are those of the controller.
+    KAFKA is the version whose APIs a broker serves. The API versions are those of the controller.
     """
     require_client()
     find_broker(bootstrap)
-    found = cluster_metadata(bootstrap)
+    metadata = cluster_metadata(bootstrap)
     with admin(bootstrap) as client:
-        versions = {id: client.get_broker_version_data(id) for id in found.brokers}
+        versions = {id: client.get_broker_version_data(id) for id in metadata.brokers}
     brokers = [
         {
             "id": id,
             "host": node.host,
             "port": node.port,
             "rack": node.rack,
-            "is_controller": id == found.controller,
+            "is_controller": id == metadata.controller,
             "kafka": ".".join(map(str, versions[id].broker_version)),
         }
-        for id, node in sorted(found.brokers.items())
+        for id, node in sorted(metadata.brokers.items())
     ]
-    served = versions[found.controller if found.controller in versions else min(versions)].api_versions
+    served = versions[metadata.controller if metadata.controller in versions else min(versions)].api_versions
     apis = [
         {"name": BY_KEY[key].name if key in BY_KEY else None, "key": key, "min": low, "max": high}
         for key, (low, high) in sorted(served.items())
     ]
     if as_json:
-        print_json({"cluster_id": found.cluster_id, "controller": found.controller, "brokers": brokers, "apis": apis})
+        print_json(
+            {"cluster_id": metadata.cluster_id, "controller": metadata.controller, "brokers": brokers, "apis": apis}
+        )
     else:
-        _print(found.cluster_id, brokers, apis)
+        _print(metadata.cluster_id, brokers, apis)
 
 
 def _print(cluster_id: str | None, brokers: list[dict[str, Any]], apis: list[dict[str, Any]]) -> None:

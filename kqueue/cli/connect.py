@@ -1,6 +1,4 @@
-"""What the client commands share: the option that names the broker, one way to reach it, errors in
-plain words.
-"""
+"""Shared by the client commands: the bootstrap option, the connection check, error messages."""
 
 from __future__ import annotations
 
@@ -29,33 +27,32 @@ DEFAULT_BOOTSTRAP = "localhost:9092"
 BOOTSTRAP_TIMEOUT_MS = 10_000
 PROBE_TIMEOUT_S = 3.0
 FLUSH_AGAIN_S = 0.01
-OLDEST_CLIENT = (3, 0, 10)  # those before can't add partitions
+OLDEST_CLIENT = (3, 0, 10)  # older ones cannot add partitions
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What to say for the errors of the protocol that a user meets; anything else is shown as the client
-# words it.
+# Messages for the protocol errors that users meet; other errors show the client's own text.
 MESSAGES = {
-    "UnknownTopicOrPartitionError": "there is no such topic or partition; `kqueue topics list` shows what is there",
+    "UnknownTopicOrPartitionError": "there is no such topic or partition; `kqueue topics list` shows all topics",
     "TopicAlreadyExistsError": "the topic exists already",
     "InvalidTopicError": "that can't be a topic's name",
-    "GroupIdNotFoundError": "there is no such group; `kqueue groups list` shows what is there",
+    "GroupIdNotFoundError": "there is no such group; `kqueue groups list` shows all groups",
     "NonEmptyGroupError": "the group has members; stop its consumers first",
     "GroupSubscribedToTopicError": "members of the group read this topic; stop its consumers first",
     "UnknownMemberIdError": "the group has members; stop its consumers first",
     "MessageSizeTooLargeError": "a record is larger than the topic allows (max.message.bytes)",
     "RecordListTooLargeError": "a request is larger than the broker allows",
-    "InvalidRecordError": "the topic refuses such records (a compacted topic needs a key on each)",
+    "InvalidRecordError": "the topic refuses such records (records of a compacted topic need a key)",
     "KafkaTimeoutError": "the broker does not answer",
     "IncompatibleBrokerVersion": "this broker does not serve what the command needs",
 }
 
 
 class BrokerNotFound(click.ClickException):
-    """Nothing listens at any of the addresses, or what does is no broker."""
+    """No server listens at any of the addresses, or it is not a broker."""
 
 
 def bootstrap_option(command: F) -> F:
-    """Add ``-b/--bootstrap-server`` to a command; it arrives as the argument `bootstrap`."""
+    """Add ``-b/--bootstrap-server`` to a command, as its argument `bootstrap`."""
     return click.option(
         "-b",
         "--bootstrap-server",
@@ -70,7 +67,7 @@ def bootstrap_option(command: F) -> F:
 
 
 def checked_topic(name: str) -> str:
-    """`name` if it may be a topic's. Raises BadParameter: the rule that it breaks."""
+    """Return `name` if it is a valid topic name. Raises BadParameter: names the violated rule."""
     try:
         return check_topic(name)
     except InvalidTopic as error:
@@ -78,21 +75,19 @@ def checked_topic(name: str) -> str:
 
 
 def parse_name_values(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
-    """``NAME=VALUE`` texts taken apart. Raises BadParameter: one has no equals sign, or no name."""
-    found = []
+    """Split ``NAME=VALUE`` texts. Raises BadParameter: a text has no equals sign, or no name."""
+    pairs = []
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             shown = "one without a =" if is_secret(text) else repr(text)
             raise click.BadParameter(f"{shown}: write NAME=VALUE", param_hint=option)
-        found.append((name.strip(), value))
-    return found
+        pairs.append((name.strip(), value))
+    return pairs
 
 
-def need(module: str, *extras: str) -> None:
-    """Stop with a plain sentence if `module` is not installed. Raises ClickException: names the
-    extras that bring it.
-    """
+def require(module: str, *extras: str) -> None:
+    """Check that `module` is installed. Raises ClickException: names the extras that install it."""
     if importlib.util.find_spec(module) is None:
         raise click.ClickException(
             f"this command needs packages that are not installed; get them with: {install_hint(*extras)}"
@@ -100,8 +95,8 @@ def need(module: str, *extras: str) -> None:
 
 
 def require_client() -> None:
-    """Stop with a plain sentence unless a kafka-python is there that does what the commands need."""
-    need("kafka", "cli")
+    """Check that a recent kafka-python is installed. Raises ClickException: missing or too old."""
+    require("kafka", "cli")
     from kafka.version import __version__
 
     if tuple(map(int, re.findall(r"\d+", __version__)[:3])) < OLDEST_CLIENT:
@@ -111,7 +106,7 @@ def require_client() -> None:
 
 
 def addresses(bootstrap: str) -> list[Address]:
-    """The addresses of a bootstrap list. Raises BadParameter: says which part is no address."""
+    """Parse a bootstrap list. Raises BadParameter: names the part that is no address."""
     try:
         return list(parse_addresses(bootstrap))
     except ValueError as error:
@@ -119,8 +114,9 @@ def addresses(bootstrap: str) -> list[Address]:
 
 
 def find_broker(bootstrap: str) -> None:
-    """Stop with a plain sentence if nothing listens at any of the addresses: quicker and clearer
-    than a client's timeout.
+    """Check that a server listens at one of the addresses, before a client runs into its timeout.
+
+    Raises: BrokerNotFound: with the reason for each address.
     """
     reasons = []
     for host, port in addresses(bootstrap):
@@ -135,6 +131,7 @@ def find_broker(bootstrap: str) -> None:
 
 
 def broker_not_found(bootstrap: str, reason: str) -> BrokerNotFound:
+    """Return the error for a bootstrap list without a broker, with what to do."""
     return BrokerNotFound(
         f"no broker answers at {bootstrap} ({reason}). Start one with `kqueue serve`, or name another with --bootstrap-server HOST:PORT."
     )
@@ -142,7 +139,7 @@ def broker_not_found(bootstrap: str, reason: str) -> BrokerNotFound:
 
 @contextlib.contextmanager
 def plain_errors(bootstrap: str) -> Iterator[None]:
-    """Turn what the client library raises into one plain sentence and exit status 1."""
+    """Turn exceptions of the client library into one sentence and exit status 1."""
     from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 
     try:
@@ -150,7 +147,7 @@ def plain_errors(bootstrap: str) -> Iterator[None]:
     except KafkaTimeoutError as error:
         if "bootstrap" in str(error):
             raise broker_not_found(
-                bootstrap, "something listens there, but it does not speak Kafka's protocol in time"
+                bootstrap, "a server listens there, but it does not answer in Kafka's protocol in time"
             ) from None
         raise click.ClickException(f"the broker at {bootstrap} did not answer in time ({_words(error)})") from None
     except KafkaConnectionError as error:
@@ -160,9 +157,7 @@ def plain_errors(bootstrap: str) -> Iterator[None]:
 
 
 def explain(error: BaseException | type[BaseException], message: str | None = None) -> str:
-    """A sentence for an error of the protocol: the broker's own words if it sent some, ours if we
-    have some, else the client's.
-    """
+    """Return the message for a protocol error: the broker's, else that of `MESSAGES`, else the client's."""
     name = error.__name__ if isinstance(error, type) else type(error).__name__
     if message:
         return message.rstrip(".")
@@ -172,7 +167,7 @@ def explain(error: BaseException | type[BaseException], message: str | None = No
 
 
 def explain_code(code: int, message: str | None = None) -> str:
-    """`explain` for an error code of a response."""
+    """Return the message for an error code of a response, as `explain` does."""
     from kafka.errors import for_code
 
     return explain(for_code(code), message)
@@ -184,11 +179,10 @@ def _words(error: BaseException) -> str:
 
 
 def flush(producer: KafkaProducer) -> None:
-    """Wait until every record that was sent is confirmed or refused. Raises KafkaError.
+    """Wait until every sent record is confirmed or refused. Raises KafkaError.
 
-    kafka-python halves a batch that the broker finds too large, and meanwhile a flush ends with
-    UnknownError: it is called again until the halves are through, for as long as the client itself
-    would try to deliver them.
+    kafka-python splits a batch that the broker finds too large; meanwhile a flush ends with
+    UnknownError. It is repeated until the parts are delivered, up to the client's delivery timeout.
     """
     from kafka.errors import UnknownError
 
@@ -204,10 +198,9 @@ def flush(producer: KafkaProducer) -> None:
 
 
 def cluster_metadata(bootstrap: str) -> ClusterMetadata:
-    """The cluster's id, controller and brokers, by our own client: kafka-python's fails on brokers
-    before Kafka 3.7.
+    """Return the cluster's id, controller and brokers. Raises ClickException.
 
-    Raises ClickException.
+    It uses `kqueue.client`, because kafka-python fails on brokers before Kafka 3.7.
     """
     from kqueue.client import Client
 
@@ -220,9 +213,7 @@ def cluster_metadata(bootstrap: str) -> ClusterMetadata:
 
 @contextlib.contextmanager
 def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
-    """An administration client for the broker at `bootstrap`; every failure inside becomes a plain
-    sentence.
-    """
+    """Yield an administration client for `bootstrap`; errors in the block become one sentence."""
     require_client()
     find_broker(bootstrap)
     from kafka import KafkaAdminClient

@@ -1,4 +1,4 @@
-"""`kqueue consume`: records become lines."""
+"""`kqueue consume`: prints records as lines."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ DEFAULT_GROUP = "kqueue-default"
 
 @click.command()
 @click.argument("topic")
-@click.option("-g", "--group", help=f"The group to read as; {DEFAULT_GROUP} if none is named.")
-@click.option("--from-beginning", is_flag=True, help="Start at the oldest record, whatever the group has read before.")
+@click.option("-g", "--group", help=f"The consumer group.  [default: {DEFAULT_GROUP}]")
+@click.option("--from-beginning", is_flag=True, help="Start at the oldest record, whatever the group has committed.")
 @click.option(
     "-p",
     "--partition",
@@ -34,7 +34,7 @@ DEFAULT_GROUP = "kqueue-default"
     type=click.IntRange(min=0),
     metavar="N",
     multiple=True,
-    help="Read it alone, in no group.",
+    help="Read only this partition, without a group; may be repeated.",
 )
 @click.option(
     "-o",
@@ -46,11 +46,13 @@ DEFAULT_GROUP = "kqueue-default"
     "--timestamp", metavar="TIME", help="Start at the first record of this time (ISO or milliseconds) or later."
 )
 @click.option("-n", "--max-messages", type=click.IntRange(min=1), metavar="N", help="End after so many records.")
-@click.option("--timeout-ms", type=click.IntRange(min=1), metavar="N", help="End when no record has come for so long.")
+@click.option(
+    "--timeout-ms", type=click.IntRange(min=1), metavar="N", help="End when no record has arrived for so long."
+)
 @click.option(
     "--format", "form", default="value", show_default=True, help="value, json, or a template such as '{key}={value}'."
 )
-@click.option("--read-committed", is_flag=True, help="Leave out records of transactions that are open or were aborted.")
+@click.option("--read-committed", is_flag=True, help="Skip records of open and aborted transactions.")
 @timeout_option
 @bootstrap_option
 def consume(
@@ -75,9 +77,8 @@ def consume(
       kqueue consume orders --partition 0 --offset 100 --max-messages 5 --format json
       kqueue consume orders --timestamp 2026-01-31T12:00:00Z --timeout-ms 2000
 
-    Consumers of one group share the records, and a group goes on where it left off: what has been
-    printed is committed. A new group starts with what comes in from now on, unless you say
-    otherwise.
+    Consumers of one group share the records. A group resumes after the last printed record, which
+    is committed. A new group starts at the end of the topic unless an option says otherwise.
 
     Template fields: {topic} {partition} {offset} {timestamp} {time} {key} {value} {headers}, \\t
     and \\n.
@@ -92,8 +93,8 @@ def consume(
     reader = TopicReader(topic, write, sys.stdout.buffer, max_messages, timeout_ms)
     options = _client_options(bootstrap, None if partitions else group or DEFAULT_GROUP, read_committed)
     with plain_errors(bootstrap), waiting(bootstrap):
-        answer_ms = await_broker(bootstrap, timeout_s)
-        reader.open({**options, "bootstrap_timeout_ms": answer_ms})
+        response_ms = await_broker(bootstrap, timeout_s)
+        reader.open({**options, "bootstrap_timeout_ms": response_ms})
     with plain_errors(bootstrap), ending(reader.stop):
         try:
             if partitions:
@@ -142,7 +143,7 @@ def _client_options(bootstrap: str, group: str | None, read_committed: bool) -> 
         "client_id": "kqueue-consume",
         "group_id": group,
         "auto_offset_reset": "latest",
-        "enable_auto_commit": False,  # committed is what has been printed, not what has been fetched
+        "enable_auto_commit": False,  # printed records are committed, not fetched ones
         "allow_auto_create_topics": False,
         "isolation_level": "read_committed" if read_committed else "read_uncommitted",
         "metrics_enabled": False,
@@ -150,7 +151,7 @@ def _client_options(bootstrap: str, group: str | None, read_committed: bool) -> 
 
 
 def _hint(topic: str, group: str | None, partitions: tuple[int, ...]) -> None:
-    """Tell a person at a terminal what is going on before the first record comes."""
+    """Write a notice to a terminal while no record has arrived."""
     if sys.stderr.isatty():
-        who = "in no group" if partitions else f"in the group {group or DEFAULT_GROUP}"
-        click.echo(f"TopicReader {topic} {who}; Ctrl-C ends.", err=True)
+        membership = "without a group" if partitions else f"in the group {group or DEFAULT_GROUP}"
+        click.echo(f"Reading {topic} {membership}; Ctrl-C ends.", err=True)

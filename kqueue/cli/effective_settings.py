@@ -1,4 +1,4 @@
-"""The settings of topics and brokers, as a broker tells them (DescribeConfigs)."""
+"""The effective settings of topics and brokers, from DescribeConfigs."""
 
 from __future__ import annotations
 
@@ -16,39 +16,35 @@ TOPICS_AT_ONCE = 500
 def topic_settings(
     client: KafkaAdminClient, topics: Iterable[str], settings: Iterable[str]
 ) -> dict[str, dict[str, str]]:
-    """The values of these settings in force, by topic. What a broker does not know, or does not
-    tell, is left out.
-    """
+    """Return the effective values by topic, without settings that the broker does not report."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
     keys = list(settings)
     resources = [ConfigResource(ConfigResourceType.TOPIC, topic, keys) for topic in topics]
-    found: dict[str, dict[str, str]] = {}
+    values: dict[str, dict[str, str]] = {}
     for start in range(0, len(resources), TOPICS_AT_ONCE):
-        found.update(_ask(client, resources[start : start + TOPICS_AT_ONCE], "topic"))
-    return found
+        values.update(_describe(client, resources[start : start + TOPICS_AT_ONCE], "topic"))
+    return values
 
 
 def broker_settings(client: KafkaAdminClient, bootstrap: str, settings: Iterable[str]) -> dict[int, dict[str, str]]:
-    """The values of these settings in force, by broker id. What a broker does not know, or does not
-    tell, is left out.
-    """
+    """Return the effective values by broker id, without settings that the broker does not report."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
     keys = list(settings)
     ids = cluster_metadata(bootstrap).brokers
-    found = _ask(client, [ConfigResource(ConfigResourceType.BROKER, str(id), keys) for id in ids], "broker")
-    return {int(id): values for id, values in found.items()}
+    values = _describe(client, [ConfigResource(ConfigResourceType.BROKER, str(id), keys) for id in ids], "broker")
+    return {int(id): settings for id, settings in values.items()}
 
 
-def _ask(client: KafkaAdminClient, resources: list[Any], kind: str) -> dict[str, dict[str, str]]:
+def _describe(client: KafkaAdminClient, resources: list[Any], kind: str) -> dict[str, dict[str, str]]:
     from kafka.errors import IncompatibleBrokerVersion
 
     try:
-        answer = client.describe_configs(resources, config_filter="all")
+        response = client.describe_configs(resources, config_filter="all")
     except IncompatibleBrokerVersion:
         return {}
     return {
         name: {key: row["value"] for key, row in rows.items() if row["value"]}
-        for name, rows in answer.get(kind, {}).items()
+        for name, rows in response.get(kind, {}).items()
     }

@@ -1,8 +1,6 @@
-"""How records are written as text, one per line: `produce` reads it, `consume` writes it, and JSON
-goes round unharmed.
+"""Records as text, one per line: `consume` writes it, `produce` reads it; JSON is lossless.
 
-A byte string in a JSON line is text (UTF-8), null, or ``{"base64": "…"}`` for bytes that are no
-text.
+A byte string in a JSON line is a text (UTF-8), null, or ``{"base64": "…"}`` for other bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +18,10 @@ ESCAPES = {"\\t": "\t", "\\n": "\n", "\\\\": "\\"}
 
 
 class RecordToSend(NamedTuple):
-    """A record to send. `partition` and `timestamp_ms` None: the partitioner's choice, and now."""
+    """A record to send.
+
+    `partition` None: the partitioner chooses. `timestamp_ms` None: the time of sending.
+    """
 
     value: bytes | None
     key: bytes | None = None
@@ -30,7 +31,7 @@ class RecordToSend(NamedTuple):
 
 
 class ConsumedRecord(Protocol):
-    """What a formatter reads of a consumed record (kafka-python's ConsumerRecord)."""
+    """The fields of a consumed record that a formatter uses (kafka-python's ConsumerRecord)."""
 
     topic: str
     partition: int
@@ -42,21 +43,20 @@ class ConsumedRecord(Protocol):
 
 
 def parse_line(line: bytes, separator: bytes | None) -> RecordToSend:
-    """A line as a record: all of it the value, or the key up to the first `separator`. Raises
-    ValueError: no separator in it.
+    """Parse a line: the value, or key and value around the first `separator`.
+
+    Raises: ValueError: the line has no separator.
     """
     if not separator:
         return RecordToSend(line)
-    key, found, value = line.partition(separator)
-    if not found:
+    key, matched, value = line.partition(separator)
+    if not matched:
         raise ValueError(f"no key separator {separator.decode(errors='replace')!r} in it")
     return RecordToSend(value, key)
 
 
 def parse_json(line: bytes) -> RecordToSend:
-    """A JSON object as a record; keys besides value, key, headers, partition and timestamp are
-    ignored. Raises ValueError.
-    """
+    """Parse a JSON object; unknown keys are ignored. Raises ValueError: not such an object."""
     try:
         row = json.loads(line)
     except ValueError as error:
@@ -73,7 +73,7 @@ def parse_json(line: bytes) -> RecordToSend:
 
 
 def formatter(spec: str) -> Callable[[ConsumedRecord], bytes]:
-    """The function that writes one record, line end included.
+    """Return the function that formats one record, line end included.
 
     `spec` is ``value``, ``json``, or a template such as ``{partition}:{offset} {key}={value}``.
     Raises ValueError: an unknown field, or a template without any.
@@ -86,7 +86,7 @@ def formatter(spec: str) -> Callable[[ConsumedRecord], bytes]:
 
 
 def as_json(record: ConsumedRecord) -> dict[str, Any]:
-    """The fields of a record as JSON values."""
+    """Return the fields of a record as JSON values."""
     return {
         "topic": record.topic,
         "partition": record.partition,
@@ -99,15 +99,16 @@ def as_json(record: ConsumedRecord) -> dict[str, Any]:
 
 
 def time_text(timestamp_ms: int) -> str:
-    """Milliseconds since 1970 as ISO text in UTC; ``-`` where the record has none."""
+    """Return milliseconds since 1970 as ISO text in UTC; ``-`` for a record without a timestamp."""
     if timestamp_ms < 0:
         return "-"
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds since 1970 out of a number, or of ISO text (local time unless it names a zone).
-    Raises ValueError.
+    """Parse milliseconds since 1970, or ISO text (local time unless it names a zone).
+
+    Raises: ValueError: neither.
     """
     if text.isdecimal():
         return int(text)
@@ -115,7 +116,7 @@ def parse_time(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"{text!r} is no time; write milliseconds since 1970, or 2026-01-31T12:00:00 (with Z for UTC)"
+            f"{text!r} is not a time; write milliseconds since 1970, or 2026-01-31T12:00:00 (with Z for UTC)"
         ) from None
     return round(moment.timestamp() * 1000)
 
@@ -136,11 +137,11 @@ def _template(spec: str) -> Callable[[ConsumedRecord], bytes]:
     for escape, character in ESCAPES.items():
         spec = spec.replace(escape, character)
     parts: list[bytes | Callable[[ConsumedRecord], bytes]] = []
-    for text, field, wanted, conversion in string.Formatter().parse(spec):
+    for text, field, format_spec, conversion in string.Formatter().parse(spec):
         parts.append(text.encode())
         if field is None:
             continue
-        if field not in _FIELDS or wanted or conversion:
+        if field not in _FIELDS or format_spec or conversion:
             raise ValueError(f"there is no field {{{field}}}; there are {', '.join(f'{{{name}}}' for name in _FIELDS)}")
         parts.append(_FIELDS[field])
     if not any(callable(part) for part in parts):

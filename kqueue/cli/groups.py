@@ -1,4 +1,6 @@
-"""`kqueue groups`: list, describe, reset offsets, delete; tables as Kafka's own tool prints them."""
+"""`kqueue groups`: list, describe, reset offsets, delete; tables as kafka-consumer-groups prints
+them.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,16 @@ def groups() -> None:
 def list_groups(state: bool, as_json: bool, bootstrap: str) -> None:
     """Print the names of all groups, one per line."""
     with admin(bootstrap) as client:
-        found = sorted(client.list_groups(), key=lambda group: str(group["group_id"]))
+        listed = sorted(client.list_groups(), key=lambda group: str(group["group_id"]))
     if as_json:
         keys = {"group": "group_id", "state": "group_state", "protocol_type": "protocol_type"}
-        print_json([{name: group.get(key) for name, key in keys.items()} for group in found])
+        print_json([{name: group.get(key) for name, key in keys.items()} for group in listed])
     elif state:
-        click.echo(columns(("GROUP", "STATE"), [(group["group_id"], group.get("group_state", "-")) for group in found]))
+        click.echo(
+            columns(("GROUP", "STATE"), [(group["group_id"], group.get("group_state", "-")) for group in listed])
+        )
     else:
-        for group in found:
+        for group in listed:
             click.echo(group["group_id"])
 
 
@@ -59,9 +63,9 @@ def list_groups(state: bool, as_json: bool, bootstrap: str) -> None:
 @output_option
 @bootstrap_option
 def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
-    """Show what each group has committed, how far that is behind, and who reads it.
+    """Show committed offsets, lag and members of each group.
 
-    LAG is how many records are still to be read: the end of the log less the committed offset.
+    LAG is the number of records to read: the log end offset minus the committed offset.
     """
     missing = False
     described = []
@@ -70,10 +74,10 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
             committed = _committed(client, name)
             if group["group_state"] == "Dead" and not committed:
                 missing = True
-                click.echo(f"Error: there is no group {name!r}; `kqueue groups list` shows what is there", err=True)
+                click.echo(f"Error: there is no group {name!r}; `kqueue groups list` shows all groups", err=True)
                 continue
             if not group["members"] and not as_json:
-                click.echo(f"The group {name} has no members now.", err=True)
+                click.echo(f"The group {name} has no members.", err=True)
             rows = _rows(group, committed, _offsets_at(client, {*committed, *_owners(group)}, LATEST))
             described.append(
                 {"group": name, "state": group["group_state"], "partitions": [row.as_dict() for row in rows]}
@@ -91,13 +95,13 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
 @click.option(
     "-t", "--topic", "topic_texts", multiple=True, metavar="TOPIC[:P,P…]", help="What to reset; may be repeated."
 )
-@click.option("--all-topics", is_flag=True, help="Reset everything that the group has committed.")
-@click.option("--to-earliest", is_flag=True, help="Back to the oldest record.")
+@click.option("--all-topics", is_flag=True, help="Reset all partitions that the group has committed.")
+@click.option("--to-earliest", is_flag=True, help="To the oldest record.")
 @click.option("--to-latest", is_flag=True, help="To the end: only new records are read.")
 @click.option("--to-offset", type=int, metavar="N", help="To this offset; -N: N before the end.")
 @click.option("--to-datetime", metavar="TIME", help="To the first record of this time (ISO or milliseconds) or later.")
-@click.option("--shift-by", type=int, metavar="N", help="By so many records, forward or (negative) back.")
-@click.option("--execute", is_flag=True, help="Do it. Without this the command only shows what it would do.")
+@click.option("--shift-by", type=int, metavar="N", help="By so many records, forward, or back if negative.")
+@click.option("--execute", is_flag=True, help="Commit the new offsets; without it the command only shows them.")
 @output_option
 @bootstrap_option
 def reset_offsets(
@@ -113,8 +117,9 @@ def reset_offsets(
     as_json: bool,
     bootstrap: str,
 ) -> None:
-    """Change where GROUP goes on reading. The group must have no members; without --execute nothing
-    is changed.
+    """Change the committed offsets of GROUP, which must have no members.
+
+    Without --execute nothing changes.
 
     \b
       kqueue groups reset-offsets billing --topic orders --to-earliest
@@ -127,23 +132,23 @@ def reset_offsets(
     with admin(bootstrap) as client:
         _check_no_members(client, group)
         committed = _committed(client, group)
-        wanted = list(committed) if all_topics else _wanted(client, topic_texts)
-        if not wanted:
+        partitions = list(committed) if all_topics else _named_partitions(client, topic_texts)
+        if not partitions:
             raise click.ClickException(f"the group {group!r} has committed nothing")
-        moved = _clamped(client, target(client, wanted, committed))
+        moved = _clamped(client, target(client, partitions, committed))
         failed = _commit(client, group, moved) if execute else {}
-    rows = [(group, *place, committed.get(place, "-"), offset) for place, offset in sorted(moved.items())]
+    rows = [(group, *partition, committed.get(partition, "-"), offset) for partition, offset in sorted(moved.items())]
     if as_json:
         keys = ("group", "topic", "partition", "current", "new")
         print_json([{**dict(zip(keys, row, strict=True)), "current": committed.get(row[1:3])} for row in rows])
     else:
         click.echo(columns(("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET"), rows))
-    for place, reason in failed.items():
-        click.echo(f"Error: {place.topic}-{place.partition}: {reason}", err=True)
+    for partition, reason in failed.items():
+        click.echo(f"Error: {partition.topic}-{partition.partition}: {reason}", err=True)
     if failed:
         raise click.exceptions.Exit(1)
     if not execute:
-        click.echo("Nothing is changed yet; add --execute to do it.", err=True)
+        click.echo("Nothing has changed; add --execute to commit the new offsets.", err=True)
 
 
 @groups.command()
@@ -193,16 +198,18 @@ def delete_offsets(group: str, topic_texts: tuple[str, ...], bootstrap: str) -> 
     refused = False
     with admin(bootstrap) as client:
         committed = _committed(client, group)
-        outcome = client.delete_group_offsets(group, _wanted(client, topic_texts))
-        for place, error in sorted(outcome.items()):
+        outcome = client.delete_group_offsets(group, _named_partitions(client, topic_texts))
+        for partition, error in sorted(outcome.items()):
             if error is not NoError:
                 refused = True
-                click.echo(f"Error: {place.topic}-{place.partition}: {explain(error)}", err=True)
-            elif place in committed:
-                click.echo(f"Deleted the offset of {place.topic}-{place.partition}, which was {committed[place]}.")
+                click.echo(f"Error: {partition.topic}-{partition.partition}: {explain(error)}", err=True)
+            elif partition in committed:
+                click.echo(
+                    f"Deleted the offset of {partition.topic}-{partition.partition}, which was {committed[partition]}."
+                )
     if refused:
         raise click.exceptions.Exit(1)
-    if not any(place in committed for place in outcome):
+    if not any(partition in committed for partition in outcome):
         click.echo(f"The group {group} had committed nothing there.", err=True)
 
 
@@ -210,7 +217,7 @@ HEAD = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"
 
 
 class Row(NamedTuple):
-    """One partition of a group; None where there is nothing to tell."""
+    """One partition of a group; None where a value is unknown."""
 
     topic: str
     partition: int
@@ -224,7 +231,7 @@ class Row(NamedTuple):
 
     def as_dict(self) -> dict[str, object]:
         member = self.member or {}
-        who = {
+        owner = {
             "member_id": member.get("member_id"),
             "host": member.get("client_host"),
             "client_id": member.get("client_id"),
@@ -235,25 +242,26 @@ class Row(NamedTuple):
             "committed": self.committed,
             "end": self.end,
             "lag": self.lag,
-            **who,
+            **owner,
         }
 
     def cells(self, group: str) -> list[object]:
-        who = [self.member[key] for key in ("member_id", "client_host", "client_id")] if self.member else [None] * 3
-        cells = [group, self.topic, self.partition, self.committed, self.end, self.lag, *who]
+        owner = [self.member[key] for key in ("member_id", "client_host", "client_id")] if self.member else [None] * 3
+        cells = [group, self.topic, self.partition, self.committed, self.end, self.lag, *owner]
         return ["-" if cell is None else cell for cell in cells]
 
 
 def _rows(group: dict[str, Any], committed: Offsets, ends: Offsets) -> list[Row]:
     owners = _owners(group)
-    places = sorted({*committed, *owners})
+    partitions = sorted({*committed, *owners})
     return [
-        Row(place.topic, place.partition, committed.get(place), ends.get(place), owners.get(place)) for place in places
+        Row(partition.topic, partition.partition, committed.get(partition), ends.get(partition), owners.get(partition))
+        for partition in partitions
     ]
 
 
 def _owners(group: dict[str, Any]) -> dict[TopicPartition, dict[str, Any]]:
-    """Which member reads which partition; nothing for groups whose assignments are not consumers'."""
+    """Return the member of each assigned partition; empty for groups other than consumers'."""
     from kafka import TopicPartition
 
     owners = {}
@@ -267,21 +275,22 @@ def _owners(group: dict[str, Any]) -> dict[TopicPartition, dict[str, Any]]:
 
 
 def _committed(client: KafkaAdminClient, group: str) -> Offsets:
-    found = client.list_group_offsets({group: None}).get(group, {})
-    return {place: value.offset for place, value in found.items() if value.offset >= 0}
+    offsets = client.list_group_offsets({group: None}).get(group, {})
+    return {partition: value.offset for partition, value in offsets.items() if value.offset >= 0}
 
 
-def _offsets_at(client: KafkaAdminClient, places: Iterable[TopicPartition], spec: int) -> Offsets:
-    """The offset that `spec` (LATEST, EARLIEST, or a time in ms) means for each partition; deleted
-    ones are left out.
+def _offsets_at(client: KafkaAdminClient, partitions: Iterable[TopicPartition], spec: int) -> Offsets:
+    """Return the offset of each partition for `spec`: LATEST, EARLIEST, or a time in ms.
+
+    Deleted partitions are omitted.
     """
-    known = [place for place in places if place.partition in _partitions(client, place.topic)]
-    found = client.list_partition_offsets(dict.fromkeys(known, spec)) if known else {}
-    return {place: value.offset for place, value in found.items()}
+    known = [partition for partition in partitions if partition.partition in _partitions(client, partition.topic)]
+    offsets = client.list_partition_offsets(dict.fromkeys(known, spec)) if known else {}
+    return {partition: value.offset for partition, value in offsets.items()}
 
 
 def _partitions(client: KafkaAdminClient, topic: str) -> set[int]:
-    """The partitions of a topic; none if it isn't there."""
+    """Return the partitions of a topic; empty if it does not exist."""
     return {row["partition_index"] for found in client.describe_topics([topic]) for row in found["partitions"]}
 
 
@@ -291,27 +300,27 @@ Target = Callable[["KafkaAdminClient", "list[TopicPartition]", "Offsets"], "Offs
 def _target(
     to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
 ) -> Target:
-    """How to find the new offsets. Raises UsageError: not exactly one way was chosen."""
+    """Return the function that finds the new offsets. Raises UsageError: not exactly one option."""
     chosen: list[Target] = []
     if to_earliest:
-        chosen.append(lambda client, wanted, committed: _offsets_at(client, wanted, EARLIEST))
+        chosen.append(lambda client, partitions, committed: _offsets_at(client, partitions, EARLIEST))
     if to_latest:
-        chosen.append(lambda client, wanted, committed: _offsets_at(client, wanted, LATEST))
+        chosen.append(lambda client, partitions, committed: _offsets_at(client, partitions, LATEST))
     if to_offset is not None:
-        chosen.append(lambda client, wanted, committed: _to_offset(client, wanted, to_offset))
+        chosen.append(lambda client, partitions, committed: _to_offset(client, partitions, to_offset))
     if to_datetime is not None:
         chosen.append(_at_time(to_datetime))
     if shift_by is not None:
-        chosen.append(lambda client, wanted, committed: _shifted(wanted, committed, shift_by))
+        chosen.append(lambda client, partitions, committed: _shifted(partitions, committed, shift_by))
     if len(chosen) != 1:
         raise click.UsageError("choose one of --to-earliest, --to-latest, --to-offset, --to-datetime, --shift-by")
     return chosen[0]
 
 
-def _to_offset(client: KafkaAdminClient, wanted: list[TopicPartition], offset: int) -> Offsets:
+def _to_offset(client: KafkaAdminClient, partitions: list[TopicPartition], offset: int) -> Offsets:
     if offset >= 0:
-        return dict.fromkeys(wanted, offset)
-    return {place: max(end + offset, 0) for place, end in _offsets_at(client, wanted, LATEST).items()}
+        return dict.fromkeys(partitions, offset)
+    return {partition: max(end + offset, 0) for partition, end in _offsets_at(client, partitions, LATEST).items()}
 
 
 def _at_time(text: str) -> Target:
@@ -320,50 +329,56 @@ def _at_time(text: str) -> Target:
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--to-datetime") from None
 
-    def target(client: KafkaAdminClient, wanted: list[TopicPartition], committed: Offsets) -> Offsets:
-        ends = _offsets_at(client, wanted, LATEST)
-        found = _offsets_at(client, wanted, at_ms)
-        return {place: found[place] if found[place] >= 0 else ends[place] for place in found}  # -1: no record so late
+    def target(client: KafkaAdminClient, partitions: list[TopicPartition], committed: Offsets) -> Offsets:
+        ends = _offsets_at(client, partitions, LATEST)
+        at_time = _offsets_at(client, partitions, at_ms)
+        # -1: no record at or after the time
+        return {partition: offset if offset >= 0 else ends[partition] for partition, offset in at_time.items()}
 
     return target
 
 
-def _shifted(wanted: list[TopicPartition], committed: Offsets, by: int) -> Offsets:
-    without = [place for place in wanted if place not in committed]
+def _shifted(partitions: list[TopicPartition], committed: Offsets, by: int) -> Offsets:
+    without = [partition for partition in partitions if partition not in committed]
     if without:
-        names = ", ".join(f"{place.topic}-{place.partition}" for place in without)
+        names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in without)
         raise click.ClickException(
             f"there is no committed offset to shift for {names}; use --to-earliest or --to-offset for those"
         )
-    return {place: committed[place] + by for place in wanted}
+    return {partition: committed[partition] + by for partition in partitions}
 
 
 def _clamped(client: KafkaAdminClient, offsets: Offsets) -> Offsets:
-    """The offsets brought between the start and the end of their logs."""
+    """Clamp the offsets to the start and the end of their logs."""
     first, last = (_offsets_at(client, offsets, spec) for spec in (EARLIEST, LATEST))
-    return {place: min(max(offset, first[place]), last[place]) for place, offset in offsets.items() if place in first}
+    return {
+        partition: min(max(offset, first[partition]), last[partition])
+        for partition, offset in offsets.items()
+        if partition in first
+    }
 
 
-def _wanted(client: KafkaAdminClient, texts: Iterable[str]) -> list[TopicPartition]:
-    """The partitions that ``topic`` or ``topic:0,2`` texts name. Raises BadParameter or
-    ClickException: there is no such thing.
+def _named_partitions(client: KafkaAdminClient, texts: Iterable[str]) -> list[TopicPartition]:
+    """Return the partitions of ``topic`` or ``topic:0,2`` texts.
+
+    Raises: BadParameter or ClickException: a topic or partition does not exist.
     """
     from kafka import TopicPartition
 
-    wanted = []
+    partitions = []
     for text in texts:
         topic, colon, numbers = text.partition(":")
-        there = _partitions(client, topic)
-        if not there:
-            raise click.ClickException(f"there is no topic {topic!r}; `kqueue topics list` shows what is there")
-        if colon and not all(number.isdecimal() and int(number) in there for number in numbers.split(",")):
+        existing = _partitions(client, topic)
+        if not existing:
+            raise click.ClickException(f"there is no topic {topic!r}; `kqueue topics list` shows all topics")
+        if colon and not all(number.isdecimal() and int(number) in existing for number in numbers.split(",")):
             raise click.BadParameter(
-                f"{text!r}: {topic} has the partitions 0 to {len(there) - 1}", param_hint="--topic"
+                f"{text!r}: {topic} has the partitions 0 to {len(existing) - 1}", param_hint="--topic"
             )
-        wanted += [
-            TopicPartition(topic, number) for number in (map(int, numbers.split(",")) if colon else sorted(there))
+        partitions += [
+            TopicPartition(topic, number) for number in (map(int, numbers.split(",")) if colon else sorted(existing))
         ]
-    return wanted
+    return partitions
 
 
 def _check_no_members(client: KafkaAdminClient, group: str) -> None:
@@ -373,10 +388,10 @@ def _check_no_members(client: KafkaAdminClient, group: str) -> None:
 
 
 def _commit(client: KafkaAdminClient, group: str, offsets: Offsets) -> dict[TopicPartition, str]:
-    """Commit in the group's name; returns what was refused, and why."""
+    """Commit for the group; return the reason for each refused partition."""
     from kafka.errors import NoError
     from kafka.structs import OffsetAndMetadata
 
-    wanted = {place: OffsetAndMetadata(offset, "", NO_EPOCH) for place, offset in offsets.items()}
-    outcome = client.alter_group_offsets(group, wanted)
-    return {place: explain(error) for place, error in outcome.items() if error is not NoError}
+    commits = {partition: OffsetAndMetadata(offset, "", NO_EPOCH) for partition, offset in offsets.items()}
+    outcome = client.alter_group_offsets(group, commits)
+    return {partition: explain(error) for partition, error in outcome.items() if error is not NoError}

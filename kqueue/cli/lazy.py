@@ -1,6 +1,4 @@
-"""A click group whose subcommands are imported when they are used, so that `kqueue --help` imports
-none of them.
-"""
+"""A click group that imports a subcommand when it runs; `kqueue --help` imports none."""
 
 from __future__ import annotations
 
@@ -15,14 +13,13 @@ from kqueue.base.names import did_you_mean
 
 
 class LazyCommand(NamedTuple):
-    """Where a subcommand lives (``module:attribute``) and the line that the group's help shows for
-    it.
-    """
+    """The location of a subcommand (``module:attribute``) and its line in the group's help."""
 
     target: str
     summary: str
 
     def load(self) -> click.Command:
+        """Import the command."""
         module, _, attribute = self.target.partition(":")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
@@ -30,11 +27,10 @@ class LazyCommand(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group out of a table of `LazyCommand`s, plus what other distributions add through an
-    entry-point group.
+    """A group of `LazyCommand`s and of the commands that other distributions add by entry points.
 
-    A built-in name always wins. A plugin is imported only when its command is called; if that
-    fails, the user reads which distribution is to blame, and every other command still works.
+    A built-in name takes precedence. A plugin is imported when its command runs; if that fails, the
+    error names its distribution, and every other command still works.
     """
 
     def __init__(self, *args: object, table: Mapping[str, LazyCommand], entry_points: str, **kwargs: object) -> None:
@@ -43,7 +39,7 @@ class LazyGroup(click.Group):
         self.entry_point_group = entry_points
 
     def plugins(self) -> dict[str, metadata.EntryPoint]:
-        """Subcommands of other distributions, by name; nothing is imported."""
+        """Return the subcommands of other distributions by name, without importing them."""
         points = metadata.entry_points(group=self.entry_point_group)
         return {point.name: point for point in points if point.name not in self.table}
 
@@ -72,23 +68,21 @@ class LazyGroup(click.Group):
 
 
 def load_plugin(point: metadata.EntryPoint) -> click.Command:
-    """The command that another distribution adds. Raises ClickException: who brought it, and why it
-    can't be had.
-    """
+    """Import the command of another distribution. Raises ClickException: names it and the reason."""
     try:
         command = point.load()
-    except (Exception, SystemExit) as error:  # a plugin may fail in any way; the sentence names who brought it
+    except (Exception, SystemExit) as error:  # a plugin may raise anything; the message names its distribution
         reason = f"{type(error).__name__}: {error}"
         raise click.ClickException(
             f"the command {point.name!r} of {distribution_of(point)} failed to load: {reason}"
         ) from None
     if not isinstance(command, click.Command):
         raise click.ClickException(
-            f"the command {point.name!r} of {distribution_of(point)} is no click command but {command!r}"
+            f"the command {point.name!r} of {distribution_of(point)} is not a click command: {command!r}"
         )
     return command
 
 
 def distribution_of(point: metadata.EntryPoint) -> str:
-    """Name and version, for people."""
+    """Return name and version of the distribution."""
     return f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"

@@ -1,4 +1,4 @@
-"""Plain text for people and for pipes: columns, counts, sizes."""
+"""Output for terminals and pipes: columns, counts, sizes, JSON."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _JSON_FLAG = "kqueue.cli.json"
-PIPE_WIDTH = 200  # columns, where no terminal says how many there are
+PIPE_WIDTH = 200  # columns of output that is not a terminal
 
 
 def output_option(command: F) -> F:
-    """Add ``-o/--output text|json`` to a command, and ``--json`` as another word for ``-o json``;
-    it arrives as the argument `as_json`.
-    """
+    """Add ``-o/--output text|json`` and ``--json`` to a command, as its argument `as_json`."""
 
     def note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.meta[_JSON_FLAG] = value
@@ -35,12 +33,12 @@ def output_option(command: F) -> F:
 
 
 def print_json(value: object) -> None:
-    """One JSON document on one line of standard output."""
+    """Print one JSON document on one line of standard output."""
     click.echo(json.dumps(value, ensure_ascii=False))
 
 
 def columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Left-aligned columns under a line of titles, two spaces apart, no blanks at the line ends."""
+    """Return left-aligned columns below a line of titles, two spaces apart."""
     table = [[str(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[index]) for row in table) for index in range(len(head))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
@@ -48,7 +46,7 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def table_console() -> Console:
-    """Where tables are printed: as wide as the terminal, or `PIPE_WIDTH`."""
+    """Return the console for tables: as wide as the terminal, or `PIPE_WIDTH`."""
     from rich.console import Console
 
     console = Console()
@@ -56,14 +54,12 @@ def table_console() -> Console:
 
 
 def counted(count: int, noun: str) -> str:
-    """``1 record``, ``1,234 records``."""
+    """Return a count with its noun: ``1 record``, ``1,234 records``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def size_text(size: float) -> str:
-    """Bytes in the largest unit that keeps the number above 1: ``17 B``, ``3.4 MB`` (powers of
-    1000).
-    """
+    """Return bytes in the largest unit that keeps the number above 1: ``17 B``, ``3.4 MB``."""
     unit = "B"
     for larger in ("kB", "MB", "GB"):
         if size < 999.95:
@@ -74,9 +70,7 @@ def size_text(size: float) -> str:
 
 
 class Counter:
-    """A line on standard error that counts upwards while work goes on; nothing at all unless
-    `shown`.
-    """
+    """A counter on standard error while a command works; silent unless `shown`."""
 
     EVERY_S = 0.2
 
@@ -94,7 +88,7 @@ class Counter:
             click.echo("\r\x1b[K", err=True, nl=False)
 
     def show(self, count: int) -> None:
-        """Show `count`, a few times a second at most."""
+        """Show `count`, at most every `EVERY_S` seconds."""
         if not self.shown:
             return
         now_s = time.monotonic()

@@ -1,6 +1,4 @@
-"""Who chooses partitions for a command that sends records: the one that the user names, else the
-topic's own.
-"""
+"""The partitioner of a command that sends records: the user's choice, else the topic's."""
 
 from __future__ import annotations
 
@@ -14,9 +12,10 @@ from kqueue.records.partitioners import PARTITIONERS, ClientPartitioner, as_clie
 SETTING = "kqueue.partitioner"
 
 
-def named(text: str) -> ClientPartitioner:
-    """What the user asks for: a name, or a path like ``package.module:Class``. Raises BadParameter:
-    why it can't be had.
+def load_partitioner(text: str) -> ClientPartitioner:
+    """Load a partitioner by name, or by a path like ``package.module:Class``.
+
+    Raises: BadParameter: with the reason why it cannot be loaded.
     """
     try:
         return as_client_partitioner(text)
@@ -24,19 +23,19 @@ def named(text: str) -> ClientPartitioner:
         raise click.BadParameter(str(error), param_hint="--partitioner") from None
 
 
-def follow_topic(placing: ClientPartitioner, bootstrap: str, topic: str) -> None:
-    """Have `placing` do as the topic says; brokers that are not kqueue say nothing, and leave it as
-    it is.
+def follow_topic(slot: ClientPartitioner, bootstrap: str, topic: str) -> None:
+    """Set the topic's partitioner in `slot`; brokers other than kqueue have no such setting.
 
-    Takes names alone: a broker must not be able to have a module imported here. Raises
-    ClickException: the topic's is not here.
+    It accepts names only: a broker must not cause an import here.
+
+    Raises: ClickException: the topic's partitioner is not installed.
     """
     with admin(bootstrap) as client:
         name = topic_settings(client, [topic], [SETTING]).get(topic, {}).get(SETTING)
     if name is None:
         return
     try:
-        placing.partitioner = make_partitioner(name)
+        slot.partitioner = make_partitioner(name)
     except PluginError as error:
         if name in PARTITIONERS.failed:
             raise click.ClickException(f"topic {topic} names its partitioner ({SETTING}), but the {error}") from None

@@ -23,7 +23,7 @@ from kqueue.cli.connect import (
 )
 from kqueue.cli.formats import RecordToSend, parse_json, parse_line
 from kqueue.cli.output import Counter, counted
-from kqueue.cli.partitioner_choice import follow_topic, named
+from kqueue.cli.partitioner_choice import follow_topic, load_partitioner
 from kqueue.cli.topic_creation import TopicCreationNotice
 from kqueue.records.partitioners import ClientPartitioner, as_client_partitioner
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 METADATA_TIMEOUT_MS = 10_000
 BATCH_BYTES = 128 * 1024
 LINGER_MS = 10
-INTERRUPTED = 130  # what a shell expects of a command that Ctrl-C ended
+INTERRUPTED = 130  # the exit status of a command that Ctrl-C ended
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -49,7 +49,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
     "-k",
     "--key-separator",
     metavar="TEXT",
-    help="What stands between key and value in a line; lines have no key if not given.",
+    help="The text between key and value in a line; without it, lines have no key.",
 )
 @click.option(
     "-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for every record; may be repeated."
@@ -58,8 +58,8 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 @click.option(
     "--partitioner",
     metavar="NAME",
-    help="Who picks the partition: murmur2, sticky, round_robin, random, crc32, a plugin's, or package.module:Class; "
-    "the topic's own (kqueue.partitioner) if not given.",
+    help="What picks the partition: murmur2, sticky, round_robin, random, crc32, a plugin, or package.module:Class. "
+    "Default: the topic's kqueue.partitioner.",
 )
 @click.option(
     "--codec", type=click.Choice(CODECS), default="none", show_default=True, help="How batches are compressed."
@@ -69,7 +69,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
     type=click.Choice(["0", "1", "all"]),
     default="all",
     show_default=True,
-    help="Whose confirmation to wait for.",
+    help="Which confirmation to wait for.",
 )
 @timeout_option
 @bootstrap_option
@@ -94,15 +94,15 @@ def produce(
       kqueue consume orders --format json --timeout-ms 1000 | kqueue produce copy --format json
 
     A topic's kqueue.partitioner picks the partitions, so that all producers agree; `kqueue plugins`
-    shows which there are here.
+    lists the installed ones.
 
-    A JSON line is an object with "value", and maybe "key", "headers", "partition" and "timestamp";
-    a value of null deletes its key from a compacted topic. It is what `kqueue consume --format
-    json` writes.
+    A JSON line is an object with "value" and optionally "key", "headers", "partition" and
+    "timestamp", as `kqueue consume --format json` writes it. A value of null deletes its key from a
+    compacted topic.
     """
     checked_topic(topic)
     require_client()
-    partitioner_slot = as_client_partitioner() if partitioner is None else named(partitioner)
+    partitioner_slot = as_client_partitioner() if partitioner is None else load_partitioner(partitioner)
     options = _client_options(bootstrap, codec, acks, partitioner_slot, interactive=source.isatty())
     addresses(bootstrap)
     common = tuple((name, value.encode()) for name, value in parse_name_values(headers, "--header"))
@@ -110,20 +110,20 @@ def produce(
 
     with plain_errors(bootstrap):
         with waiting(bootstrap):
-            answer_ms = await_broker(bootstrap, timeout_s)
+            response_ms = await_broker(bootstrap, timeout_s)
             watch = TopicCreationNotice(bootstrap, topic)
-            producer = KafkaProducer(**options, bootstrap_timeout_ms=answer_ms)
+            producer = KafkaProducer(**options, bootstrap_timeout_ms=response_ms)
         try:
-            sending = _Sending(producer, topic, common, partition)
+            sender = _RecordSender(producer, topic, common, partition)
             if source.isatty():
                 click.echo(f"Each line goes to {topic} as you end it; Ctrl-D ends.", err=True)
-            sending.check_topic(watch)
+            sender.check_topic(watch)
             if partitioner is None and partition is None:
                 follow_topic(partitioner_slot, bootstrap, topic)
-            sending.run(_records(source, form, key_separator))
+            sender.run(_records(source, form, key_separator))
         finally:
             producer.close(timeout=30)
-    sending.report()
+    sender.report()
 
 
 def _client_options(
@@ -144,24 +144,24 @@ def _client_options(
 
 
 def _records(source: BinaryIO, form: str, separator: str | None) -> Iterator[RecordToSend]:
-    """The records in the lines of `source`. Raises ClickException: names the line that is none."""
-    between = separator.encode() if separator else None
+    """Yield the records in the lines of `source`. Raises ClickException: names the invalid line."""
+    separator_bytes = separator.encode() if separator else None
     for number, line in enumerate(source, start=1):
         text = line.removesuffix(b"\n").removesuffix(b"\r")
         if form == "json" and not text.strip():
             continue
         try:
-            yield parse_json(text) if form == "json" else parse_line(text, between)
+            yield parse_json(text) if form == "json" else parse_line(text, separator_bytes)
         except ValueError as error:
-            raise click.ClickException(f"line {number} can't be sent: {error}" + _what_went(number - 1)) from None
+            raise click.ClickException(f"line {number} can't be sent: {error}" + _sent_before(number - 1)) from None
 
 
-def _what_went(count: int) -> str:
-    return f" (what stood in the {counted(count, 'line')} before it was sent)" if count else ""
+def _sent_before(count: int) -> str:
+    return f" (the records of the {counted(count, 'line')} before it were sent)" if count else ""
 
 
-class _Sending:
-    """One run of `produce`: counts what the broker confirmed and what it refused."""
+class _RecordSender:
+    """One run of `produce`: counts sent and refused records."""
 
     def __init__(
         self, producer: KafkaProducer, topic: str, headers: tuple[tuple[str, bytes], ...], partition: int | None
@@ -176,8 +176,9 @@ class _Sending:
         self.interrupted = False
 
     def check_topic(self, watch: TopicCreationNotice) -> None:
-        """Wait until the client knows the topic (the broker may create it now). Raises
-        ClickException: it isn't there.
+        """Wait until the client knows the topic, which the broker may create now.
+
+        Raises: ClickException: the topic does not exist, or lacks the partition.
         """
         from kafka.errors import KafkaTimeoutError
 
@@ -185,7 +186,7 @@ class _Sending:
             partitions = self.producer.partitions_for(self.topic)
         except KafkaTimeoutError:
             raise click.ClickException(
-                f"there is no topic {self.topic!r}, and the broker makes none by itself; make it with: "
+                f"there is no topic {self.topic!r}, and the broker does not create topics by itself; create it with: "
                 f"kqueue topics create {self.topic}{watch.nearest}"
             ) from None
         watch.print_if_created(len(partitions))
@@ -228,12 +229,13 @@ class _Sending:
         self.reason = self.reason or error
 
     def report(self) -> None:
-        """One line on standard error. Raises ClickException: some were refused, and why the first
-        was; Exit after Ctrl-C.
+        """Print one line on standard error.
+
+        Raises: ClickException: records were refused, with the first reason. Exit: after Ctrl-C.
         """
         if self.reason is not None:
             raise click.ClickException(
-                f"{self.refused:,} of {counted(self.sent, 'record')} not taken: {explain(self.reason)}"
+                f"{self.refused:,} of {counted(self.sent, 'record')} refused: {explain(self.reason)}"
             )
         click.echo(f"Sent {counted(self.sent, 'record')} to {self.topic} in {self.seconds:.1f} s.", err=True)
         if self.interrupted:

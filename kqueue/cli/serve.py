@@ -1,4 +1,4 @@
-"""`kqueue serve`: a broker as a process of its own."""
+"""`kqueue serve`: runs a broker as a process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 
 
 class BadSetting(click.ClickException):
-    """A setting is refused; one sentence without the usage, which would not help."""
+    """A setting is invalid: one sentence, without click's usage line."""
 
     exit_code = 2
 
@@ -41,16 +41,15 @@ class BadSetting(click.ClickException):
     "pairs",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A setting that wins over file and environment; may be repeated.",
+    help="A setting; overrides file and environment; may be repeated.",
 )
-@click.option("--as-version", metavar="VERSION", help="Serve the API versions of this Kafka alone: 2.8, 3.9 or 4.3.")
-@click.option("-t", "--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Create this topic if it is not there; may be "
-              "repeated.")  # fmt: skip
+@click.option("--as-version", metavar="VERSION", help="Serve only the API versions of this Kafka: 2.8, 3.9 or 4.3.")
+@click.option("-t", "--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Create this topic unless it exists; may be repeated.")  # fmt: skip
 @click.pass_context
 def serve(
     ctx: click.Context, file: Path | None, pairs: tuple[str, ...], as_version: str | None, topics: tuple[str, ...]
 ) -> None:
-    """Run a broker until Ctrl-C or TERM, which end it cleanly.
+    """Run a broker until Ctrl-C or TERM stops it cleanly.
 
     \b
       kqueue serve
@@ -60,10 +59,10 @@ def serve(
       KQUEUE_LISTENERS=PLAINTEXT://127.0.0.1:9093 kqueue serve
 
     Settings have Kafka's names, and FILE has the form of its server.properties. Environment
-    variables win over the file (log.dirs is KQUEUE_LOG_DIRS), --set wins over both. Without any of
-    them the broker listens on 127.0.0.1:9092 and keeps its data in ./kqueue-data.
+    variables override the file (log.dirs is KQUEUE_LOG_DIRS), --set overrides both. By default the
+    broker listens on 127.0.0.1:9092 and keeps its data in ./kqueue-data.
     """
-    wanted = dict(map(parse_topic, topics))
+    partitions_by_topic = dict(map(parse_topic, topics))
     _log_to_stderr(verbose=bool(ctx.find_root().params.get("verbose")))
     try:
         from kqueue.config.properties import read_config
@@ -73,8 +72,8 @@ def serve(
         config = read_config(file, os.environ, pairs)
         with asyncio.Runner(
             loop_factory=asyncio.SelectorEventLoop
-        ) as runner:  # Windows would take one without add_reader
-            runner.run(_serve(config, wanted))
+        ) as runner:  # Windows' default loop has no add_reader
+            runner.run(_serve(config, partitions_by_topic))
     except SettingError as error:
         raise BadSetting(str(error)) from None
     except (KqueueError, OSError) as error:
@@ -83,7 +82,7 @@ def serve(
 
 
 def parse_topic(text: str) -> tuple[str, int | None]:
-    """Name and partitions of ``orders`` or ``orders:3``; None: num.partitions. Raises BadParameter."""
+    """Parse ``orders`` or ``orders:3``; partitions None: num.partitions. Raises BadParameter."""
     name, colon, count = text.partition(":")
     if colon and not (count.isdecimal() and 0 < int(count) <= INT_MAX):
         raise click.BadParameter(
@@ -96,7 +95,7 @@ def parse_topic(text: str) -> tuple[str, int | None]:
 
 
 async def _create(server: Server, topics: Mapping[str, int | None]) -> None:
-    """Create those that are not there. Raises KqueueError: one can't be created."""
+    """Create the missing topics. Raises KqueueError: a topic cannot be created."""
     from kqueue.broker.topics import NO_COUNT, NewTopic
 
     for name, count in topics.items():

@@ -1,4 +1,4 @@
-"""`kqueue settings`: every setting of kqueue and of Kafka 4.3, what comes of it, and why."""
+"""`kqueue settings`: every setting of kqueue and Kafka 4.3, with its effect."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def settings(text: str, effect: str | None, scope: str | None, as_json: bool) ->
       kqueue settings retention
       kqueue settings --effect refused
 
-    does: kqueue does what Kafka does, or what the text says. warned: accepted without an effect,
-    with one warning. refused: it asks for a guard or a limit that kqueue does not have, so a broker
-    does not start with it.
+    does: works as in Kafka, or as the text says. warned: accepted without an effect, with one
+    warning. refused: asks for a guard or a limit that kqueue does not have; a broker does not start
+    with it.
     """
     from kqueue.base.settings import format_value
     from kqueue.config.catalog import CATALOG
     from kqueue.config.kafka_settings import all_settings
 
-    asked = [line for line in all_settings(CATALOG) if text in line.name]
-    found = [line for line in asked if effect in (None, line.effect.value) and scope in (None, line.scope)]
+    matching = [line for line in all_settings(CATALOG) if text in line.name]
+    lines = [line for line in matching if effect in (None, line.effect.value) and scope in (None, line.scope)]
     if as_json:
         rows = {"broker": CATALOG.broker, "topic": CATALOG.topic}
-        declared = [rows[line.scope].get(line.name) for line in found]
+        declared = [rows[line.scope].get(line.name) for line in lines]
         click.echo(
             json.dumps(
                 [
@@ -46,11 +46,11 @@ def settings(text: str, effect: str | None, scope: str | None, as_json: bool) ->
                         "default": None if row is None else format_value(row.default),
                         "text": line.about,
                     }
-                    for line, row in zip(found, declared, strict=True)
+                    for line, row in zip(lines, declared, strict=True)
                 ],
                 indent=1,
             )
         )
         return
-    for line in found:
+    for line in lines:
         click.echo(f"{line.name} ({line.scope}, {line.effect.value})\n    {line.about}")

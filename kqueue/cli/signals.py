@@ -1,7 +1,7 @@
-"""Ctrl-C and TERM as a request to end, for commands that have something to put in order first.
+"""Ctrl-C and TERM as a request to stop cleanly.
 
-`ending` is for those that look now and then whether they shall end, `interrupting` for those that
-can be left at any moment.
+`stop_on_signal` is for commands that check a flag, `interrupt_on_signal` for those that an
+exception may leave at any point.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ INSIST_AFTER_S = 1.0
 
 @contextlib.contextmanager
 def ending(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` on the first Ctrl-C or TERM; one that comes a second later or more insists, and
-    ends the process.
+    """Call `stop` on the first Ctrl-C or TERM; a second signal after `INSIST_AFTER_S` ends the process.
 
-    Not at once, because wrappers such as `timeout` hand one Ctrl-C on twice. Off the main thread
-    signals can't be caught, and nothing is done.
+    An earlier second signal is ignored, because wrappers such as `timeout` forward one Ctrl-C twice.
+
+    Thread: does nothing outside of the main thread, which alone receives signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handle = _insistent(stop)
+    handle = _handler(stop)
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
@@ -38,43 +38,41 @@ def ending(stop: Callable[[], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupting() -> Iterator[Callable[[], None]]:
-    """Raise KeyboardInterrupt in the block on the first Ctrl-C or TERM; one that comes a second
-    later or more insists, as in `ending`.
+    """Raise KeyboardInterrupt in the block on the first Ctrl-C or TERM; then as `stop_on_signal`.
 
-    Yields: a function that takes the signals back from a library that has laid hands on them. Off
-    the main thread nothing is done.
+    Yields: a function that reinstalls the handlers after a library has replaced them.
+
+    Thread: does nothing outside of the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
-    handle = _insistent(_interrupt)
+    handle = _handler(_interrupt)
 
-    def take() -> None:
+    def install() -> None:
         for number in previous:
             signal.signal(number, handle)
 
     previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    take()
+    install()
     try:
-        yield take
+        yield install
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-def _insistent(act: Callable[[], object]) -> Callable[[int, FrameType | None], None]:
-    """A handler that does `act` the first time, and ends the process when it is asked again, a
-    second later or more.
-    """
-    asked_s: float | None = None
+def _handler(act: Callable[[], object]) -> Callable[[int, FrameType | None], None]:
+    """Return a handler that calls `act` once, and ends the process on a later signal."""
+    first_s: float | None = None
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal asked_s
+        nonlocal first_s
         now_s = time.monotonic()
-        if asked_s is None:
-            asked_s = now_s
+        if first_s is None:
+            first_s = now_s
             act()
-        elif now_s - asked_s >= INSIST_AFTER_S:
+        elif now_s - first_s >= INSIST_AFTER_S:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 

@@ -1,4 +1,4 @@
-"""Says when a broker made a topic because a command named it: the name may be mistyped."""
+"""A notice when the broker creates a topic because a command named it: the name may be mistyped."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ ANSWER_TIMEOUT_MS = 5_000
 
 
 class TopicCreationNotice:
-    """Looks whether `topic` is there before a command makes the broker create it; `created` says so
-    afterwards.
-    """
+    """Checks whether `topic` exists before a command makes the broker create it."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.topic = topic
@@ -23,20 +21,20 @@ class TopicCreationNotice:
 
     @property
     def is_missing(self) -> bool:
-        """It was not there; False where that could not be found out."""
+        """Whether the topic did not exist; False if the broker did not say."""
         return self._known is not None and self.topic not in self._known
 
     @property
     def nearest(self) -> str:
-        """``; did you mean 'orders'?``, or nothing."""
+        """``; did you mean 'orders'?``, or an empty text if no topic has a similar name."""
         return did_you_mean(self.topic, self._known or ())
 
     def created(self, partitions: int) -> str:
-        """The sentence for a topic that was missing and is there now, with so many partitions."""
+        """Return the notice for a topic that the broker has created."""
         return f"there was no topic {self.topic!r}: the broker created it with {counted(partitions, 'partition')}{self.nearest}"
 
     def print_if_created(self, partitions: int) -> None:
-        """Print `created` on standard error if it applies."""
+        """Print the notice on standard error if the topic was missing."""
         if self.is_missing:
             click.echo(self.created(partitions), err=True)
 
@@ -50,5 +48,5 @@ class TopicCreationNotice:
                     for name, topic in client.metadata(timeout_ms=ANSWER_TIMEOUT_MS).topics.items()
                     if not topic.is_internal
                 }
-        except (KqueueError, ValueError):  # the command itself reports what is wrong with the broker
+        except (KqueueError, ValueError):  # the command itself reports the broker's error
             return None

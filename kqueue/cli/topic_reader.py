@@ -1,6 +1,4 @@
-"""TopicReader a topic for `kqueue consume`: where to start, when to end, and committing no more than
-has been printed.
-"""
+"""The consumer of `kqueue consume`: start position, end conditions, commits of printed records."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ JOIN_S = 15.0
 
 
 class TopicReader:
-    """One run of `consume`. What counts as read is what standard output has taken; only that is
-    committed.
-    """
+    """One run of `consume`. It commits only records that standard output has accepted."""
 
     def __init__(
         self,
@@ -70,62 +66,65 @@ class TopicReader:
 
     def assign(self, partitions: Iterable[int], start: Start, at_ms: int | None) -> None:
         """Read just these partitions, from `start`, or from the first record at or after `at_ms`."""
-        wanted = [self._there(number) for number in dict.fromkeys(partitions)]
-        self.consumer.assign(wanted)
+        assigned = [self._existing(number) for number in dict.fromkeys(partitions)]
+        self.consumer.assign(assigned)
         for partition, offset in (
-            self._offsets_at(wanted, at_ms) if at_ms is not None else dict.fromkeys(wanted, start)
+            self._offsets_at(assigned, at_ms) if at_ms is not None else dict.fromkeys(assigned, start)
         ).items():
             self._seek(partition, offset)
 
     def subscribe(self, start: Start | None, at_ms: int | None) -> None:
-        """Join the group; `start` and `at_ms` overrule what it has committed, for each partition
-        once in this run.
+        """Join the group.
+
+        `start` and `at_ms` override the committed offset, once per partition in this run.
         """
         from kafka import ConsumerRebalanceListener
 
-        # Looked up now: the listener below runs on the client's own thread, where nothing may wait
-        # for an answer.
-        first = self._offsets_at(self._all(), at_ms) if at_ms is not None else dict.fromkeys(self._all(), start)
+        # Looked up here, because the listener runs on the client's thread and must not wait for a
+        # response.
+        starts = (
+            self._offsets_at(self._partitions(), at_ms)
+            if at_ms is not None
+            else dict.fromkeys(self._partitions(), start)
+        )
         reader = self
 
         class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
             def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
                 for partition in assigned:
-                    reader._forget(partition)
-                    reader._seek(partition, first.pop(partition, None))
+                    reader._drop(partition)
+                    reader._seek(partition, starts.pop(partition, None))
 
             def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-                reader._hand_over(revoked)
+                reader._commit_revoked(revoked)
 
         self.consumer.subscribe([self.topic], listener=Listener())
 
     def run(self) -> None:
-        """Print records until one of the ends is reached: the count, the silence, Ctrl-C, a closed
-        pipe.
-        """
+        """Print records until the count, the idle timeout, Ctrl-C or a closed pipe ends the run."""
         try:
             self._loop()
         except BrokenPipeError:
-            _forget_stdout()
+            _discard_stdout()
 
     def stop(self) -> None:
-        """End `run` soon; what is being printed is printed in full."""
+        """Make `run` return after the records that it is printing."""
         self._stop.set()
 
     def close(self) -> None:
-        """Commit what was printed and leave the group, so that its other members take over at once.
+        """Commit the printed records and leave the group, so that other members take over at once.
 
-        Raises: ClickException: it could not be committed, and will come again.
+        Raises: ClickException: the commit failed; the records will be delivered again.
         """
         from kafka.errors import KafkaError
 
         if self._consumer is None:
             return
         try:
-            self._commit_at_last()
+            self._commit_before_leaving()
         except KafkaError as error:
             raise click.ClickException(
-                f"what was printed last could not be committed and will come again: {explain(error)}"
+                f"the last printed records could not be committed and will be delivered again: {explain(error)}"
             ) from None
         finally:
             self._consumer.close(autocommit=False, timeout_ms=ANSWER_TIMEOUT_MS)
@@ -133,13 +132,15 @@ class TopicReader:
     def _loop(self) -> None:
         from kafka.errors import KafkaError
 
-        began_s = silent_since_s = time.monotonic()
+        began_s = idle_since_s = time.monotonic()
         while not self._stop.is_set() and (self.max_messages is None or self.printed < self.max_messages):
-            wanted = POLL_RECORDS if self.max_messages is None else min(POLL_RECORDS, self.max_messages - self.printed)
-            batches = self.consumer.poll(timeout_ms=POLL_MS, max_records=wanted)
+            poll_max = (
+                POLL_RECORDS if self.max_messages is None else min(POLL_RECORDS, self.max_messages - self.printed)
+            )
+            batches = self.consumer.poll(timeout_ms=POLL_MS, max_records=poll_max)
             self._next.update(
                 {partition: records[0].offset for partition, records in batches.items()}
-            )  # if it can't be printed
+            )  # where to resume if printing fails
             for partition, records in batches.items():
                 self.out.writelines(map(self.write, records))
                 self.out.flush()
@@ -147,25 +148,24 @@ class TopicReader:
                 self._next[partition] = records[-1].offset + 1
             now_s = time.monotonic()
             if batches or self._is_joining(now_s - began_s):
-                silent_since_s = now_s
-            elif self.timeout_ms is not None and (now_s - silent_since_s) * 1000 >= self.timeout_ms:
+                idle_since_s = now_s
+            elif self.timeout_ms is not None and (now_s - idle_since_s) * 1000 >= self.timeout_ms:
                 return
             if now_s >= self._next_commit_s:
                 self._next_commit_s = now_s + COMMIT_EVERY_S
-                with contextlib.suppress(KafkaError):  # a broker that is away may come back; at the end it counts
+                with contextlib.suppress(KafkaError):  # the broker may come back; the last commit reports an error
                     self._commit()
 
     def _is_joining(self, since_s: float) -> bool:
-        """Whether the group has given us nothing yet, and may be about to: that is no silence of
-        the topic's.
-        """
+        """Whether the group has not assigned partitions yet; the idle timeout starts after that."""
         self._joined = self._joined or bool(self.consumer.assignment())
         return not self._joined and since_s < JOIN_S
 
     def _commit(self) -> None:
-        """Commit for each of our partitions what is to be read next, even where nothing has been
-        read yet: a group that has begun at the end of a partition must not miss what comes in
-        before it reads again.
+        """Commit the next offset of each assigned partition, read or not.
+
+        A group that started at the end of a partition would otherwise miss records that arrive
+        before its next run.
         """
         if not self._in_group:
             return
@@ -177,12 +177,10 @@ class TopicReader:
             self.consumer.commit(_as_commit(changed), timeout_ms=ANSWER_TIMEOUT_MS)
             self._committed.update(changed)
 
-    def _commit_at_last(self) -> None:
-        """Commit; where the group is just rebalancing (another member leaves too), go along with it
-        and commit then.
+    def _commit_before_leaving(self) -> None:
+        """Commit; if the group is rebalancing, rejoin it and commit then.
 
-        What a poll brings meanwhile is not printed, so nothing but what had been printed before is
-        committed.
+        Records that a poll returns meanwhile are not printed, and not committed.
         """
         from kafka.errors import CommitFailedError, IllegalGenerationError, RebalanceInProgressError
 
@@ -205,20 +203,18 @@ class TopicReader:
                 if time.monotonic() >= deadline_s:
                     raise
             if (self.consumer.assignment() and not ours) or time.monotonic() >= deadline_s:
-                return  # the partitions are another's now; they were handed over
+                return  # another member owns the partitions now; they were committed before
 
-    def _hand_over(self, revoked: Iterable[TopicPartition]) -> None:
-        """Commit before the next owner asks; the request goes out ahead of our joining again, on
-        the same connection.
-        """
+    def _commit_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """Commit revoked partitions; the request precedes the rejoin on the same connection."""
         changed = self._changed(revoked)
         if changed:
             self.consumer.commit_async(_as_commit(changed))
         for partition in revoked:
-            self._forget(partition)
+            self._drop(partition)
 
-    def _forget(self, partition: TopicPartition) -> None:
-        """Another member may read and commit it meanwhile."""
+    def _drop(self, partition: TopicPartition) -> None:
+        """Drop the position of a partition that another member may read and commit."""
         self._next.pop(partition, None)
         self._committed.pop(partition, None)
 
@@ -238,23 +234,23 @@ class TopicReader:
             self.consumer.seek(partition, start)
 
     def _offsets_at(self, partitions: Iterable[TopicPartition], at_ms: int) -> dict[TopicPartition, Start]:
-        """Where the records of this time begin; the end of a partition that has none so late."""
-        found = self.consumer.offsets_for_times(dict.fromkeys(partitions, at_ms))
-        return {partition: "latest" if place is None else place.offset for partition, place in found.items()}
+        """Return the first offset at or after `at_ms`, or the end of a partition without one."""
+        offsets = self.consumer.offsets_for_times(dict.fromkeys(partitions, at_ms))
+        return {partition: "latest" if entry is None else entry.offset for partition, entry in offsets.items()}
 
-    def _all(self) -> list[TopicPartition]:
-        """All partitions of the topic. Raises ClickException: there is no such topic."""
+    def _partitions(self) -> list[TopicPartition]:
+        """Return all partitions of the topic. Raises ClickException: there is no such topic."""
         from kafka import TopicPartition
 
         numbers = self.consumer.partitions_for_topic(self.topic)
         if not numbers:
             raise click.ClickException(
-                f"there is no topic {self.topic!r}; `kqueue topics list` shows what is there, `kqueue topics create {self.topic}` makes it"
+                f"there is no topic {self.topic!r}; `kqueue topics list` shows all topics, `kqueue topics create {self.topic}` creates it"
             )
         return [TopicPartition(self.topic, number) for number in sorted(numbers)]
 
-    def _there(self, number: int) -> TopicPartition:
-        partitions = self._all()
+    def _existing(self, number: int) -> TopicPartition:
+        partitions = self._partitions()
         if number >= len(partitions):
             raise click.BadParameter(
                 f"{self.topic} has the partitions 0 to {len(partitions) - 1}", param_hint="--partition"
@@ -268,8 +264,6 @@ def _as_commit(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, Any]:
     return {partition: OffsetAndMetadata(offset, "", -1) for partition, offset in offsets.items()}
 
 
-def _forget_stdout() -> None:
-    """The reader of our pipe has gone (``| head``): nothing more can be written, not even by
-    Python's own flush at the end.
-    """
+def _discard_stdout() -> None:
+    """Discard further output, Python's last flush too: the reader of the pipe has ended."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

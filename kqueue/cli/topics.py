@@ -1,4 +1,4 @@
-"""`kqueue topics`: create, list, describe, alter, delete, in the formats of Kafka's own tool."""
+"""`kqueue topics`: create, list, describe, alter and delete, in the formats of kafka-topics."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def topics() -> None:
     "--partitions",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many; the broker's num.partitions if not given.",
+    help="Number of partitions.  [default: the broker's num.partitions]",
 )
 @click.option(
     "-r",
     "--replication-factor",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Copies; the broker's default if not given.",
+    help="Number of replicas.  [default: the broker's]",
 )
 @click.option(
     "-c", "--config", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the topic; may be repeated."
 )
-@click.option("--if-not-exists", is_flag=True, help="A topic that is already there is no error.")
+@click.option("--if-not-exists", is_flag=True, help="Do not fail if the topic exists.")
 @bootstrap_option
 def create(
     names: tuple[str, ...],
@@ -78,40 +78,40 @@ def create(
       kqueue topics create prices -c cleanup.policy=compact
       kqueue topics create jobs -c cleanup.policy=delete,consumed -c kqueue.consumed.groups=mail,billing
 
-    cleanup.policy says what is kept: delete drops segments older than retention.ms and beyond
-    retention.bytes, compact keeps the last record of each key, consumed drops what all groups of
-    kqueue.consumed.groups have consumed. Several may be named.
+    cleanup.policy says what is deleted: `delete` removes segments older than retention.ms or beyond
+    retention.bytes, `compact` keeps the last record of each key, `consumed` removes what all groups
+    of kqueue.consumed.groups have consumed. Several may be named.
     """
-    wanted = {
+    request = {
         "num_partitions": partitions or -1,
         "replication_factor": replication_factor or -1,
         "configs": dict(parse_name_values(settings, "--config")),
     }
     with admin(bootstrap) as client:
-        results = client.create_topics(dict.fromkeys(names, wanted), raise_errors=False)["topics"]
+        results = client.create_topics(dict.fromkeys(names, request), raise_errors=False)["topics"]
     refused = False
     for result in results:
         name, code = result["name"], result["error_code"]
         if code == 0:
-            made = result.get("num_partitions", -1)
-            click.echo(f"Created topic {name}" + (f" with {counted(made, 'partition')}." if made > 0 else "."))
+            created = result.get("num_partitions", -1)
+            click.echo(f"Created topic {name}" + (f" with {counted(created, 'partition')}." if created > 0 else "."))
         elif code == ALREADY_EXISTS and if_not_exists:
-            click.echo(f"Topic {name} is there already.")
+            click.echo(f"Topic {name} exists already.")
         else:
             refused = True
-            _complain(name, explain_code(code, result.get("error_message")))
-    _finish(refused)
+            _print_error(name, explain_code(code, result.get("error_message")))
+    _exit_if(refused)
 
 
 @topics.command("list")
-@click.option("--exclude-internal", is_flag=True, help="Leave out the broker's own topics, such as __consumer_offsets.")
+@click.option("--exclude-internal", is_flag=True, help="Omit internal topics, such as __consumer_offsets.")
 @output_option
 @bootstrap_option
 def list_topics(exclude_internal: bool, as_json: bool, bootstrap: str) -> None:
     """Print the names of all topics, one per line."""
     with admin(bootstrap) as client:
-        found = client.describe_topics()
-    shown = [topic for topic in sorted(found, key=_name) if not (exclude_internal and topic["is_internal"])]
+        described = client.describe_topics()
+    shown = [topic for topic in sorted(described, key=_name) if not (exclude_internal and topic["is_internal"])]
     if as_json:
         print_json([_head(topic) | {"partitions": len(topic["partitions"])} for topic in shown])
         return
@@ -126,21 +126,21 @@ def list_topics(exclude_internal: bool, as_json: bool, bootstrap: str) -> None:
 def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
     """Show a topic's partitions, replicas and settings.
 
-    The text is that of Kafka's own tool. Without a name it shows all topics.
+    The format is that of kafka-topics. Without a name the command shows all topics.
     """
     with admin(bootstrap) as client:
-        found = sorted(client.describe_topics(list(names) or None), key=_name)
-        there = [topic for topic in found if topic["error_code"] == 0]
-        _add_eligible_replicas(client, there)
-        settings = _settings_of(client, [topic["name"] for topic in there])
+        described = sorted(client.describe_topics(list(names) or None), key=_name)
+        existing = [topic for topic in described if topic["error_code"] == 0]
+        _add_eligible_replicas(client, existing)
+        settings = _settings_of(client, [topic["name"] for topic in existing])
     if as_json:
-        print_json([_as_dict(topic, settings.get(topic["name"], {})) for topic in there])
-    for topic in () if as_json else there:
+        print_json([_as_dict(topic, settings.get(topic["name"], {})) for topic in existing])
+    for topic in () if as_json else existing:
         click.echo(describe_text(topic, settings.get(topic["name"], {})))
-    for topic in found:
+    for topic in described:
         if topic["error_code"] != 0:
-            _complain(topic["name"], explain_code(topic["error_code"]))
-    _finish(len(there) < len(found))
+            _print_error(topic["name"], explain_code(topic["error_code"]))
+    _exit_if(len(existing) < len(described))
 
 
 @topics.command()
@@ -150,7 +150,7 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
     "--partitions",
     type=click.IntRange(min=1),
     metavar="N",
-    help="The new number of partitions; it can only grow.",
+    help="The new number of partitions, which can only grow.",
 )
 @click.option(
     "-c",
@@ -165,20 +165,20 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
     "removed",
     multiple=True,
     metavar="NAME",
-    help="Let a setting go back to its default; may be repeated.",
+    help="Reset a setting to its default; may be repeated.",
 )
 @bootstrap_option
 def alter(
     name: str, partitions: int | None, settings: tuple[str, ...], removed: tuple[str, ...], bootstrap: str
 ) -> None:
-    """Give a topic more partitions, or other settings.
+    """Add partitions to a topic, or change its settings.
 
     \b
       kqueue topics alter orders --partitions 6
       kqueue topics alter orders -c retention.ms=3600000 --delete-config segment.bytes
 
-    With more partitions a key may belong to another partition than before: order within a key then
-    starts anew.
+    With more partitions a key may map to another partition than before; the order of its records
+    holds only from then on.
     """
     if partitions is None and not settings and not removed:
         raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
@@ -195,10 +195,10 @@ def alter(
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--if-exists", is_flag=True, help="A topic that isn't there is no error.")
+@click.option("--if-exists", is_flag=True, help="Do not fail if the topic does not exist.")
 @bootstrap_option
 def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
-    """Delete topics with all their records. There is no way back."""
+    """Delete topics with all their records. This cannot be undone."""
     with admin(bootstrap) as client:
         results = client.delete_topics(list(names), raise_errors=False)["topics"]
     refused = False
@@ -207,11 +207,11 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
         if code == 0:
             click.echo(f"Deleted topic {name}.")
         elif code == UNKNOWN_TOPIC and if_exists:
-            click.echo(f"Topic {name} is not there.")
+            click.echo(f"Topic {name} does not exist.")
         else:
             refused = True
-            _complain(name, explain_code(code))
-    _finish(refused)
+            _print_error(name, explain_code(code))
+    _exit_if(refused)
 
 
 @topics.command("delete-records")
@@ -219,7 +219,7 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
 @click.option(
     "--before-offset", type=int, metavar="N", help="Delete the records below this offset; -N: all but the last N."
 )
-@click.option("--all", "everything", is_flag=True, help="Delete all records that are there now.")
+@click.option("--all", "everything", is_flag=True, help="Delete all records.")
 @click.option(
     "-p",
     "--partition",
@@ -227,19 +227,19 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
     type=click.IntRange(min=0),
     multiple=True,
     metavar="P",
-    help="Only here; may be repeated.",
+    help="Only in this partition; may be repeated.",
 )
 @bootstrap_option
 def delete_records(
     name: str, before_offset: int | None, everything: bool, chosen: tuple[int, ...], bootstrap: str
 ) -> None:
-    """Delete the oldest records of a topic; the topic stays. There is no way back.
+    """Delete the oldest records of a topic; the topic stays. This cannot be undone.
 
     \b
       kqueue topics delete-records orders --before-offset 1000 --partition 0
       kqueue topics delete-records orders --all
 
-    Consumers that stood before the new beginning go on as their `auto.offset.reset` says.
+    Consumers whose position is below the new log start continue as `auto.offset.reset` says.
     """
     from kafka import TopicPartition
     from kafka.errors import KafkaError
@@ -250,26 +250,27 @@ def delete_records(
     with admin(bootstrap) as client:
         for index in chosen or _partitions_of(client, name):
             try:
-                place = TopicPartition(name, index)
-                found = client.delete_records({place: _before(client, place, before_offset)})
+                partition = TopicPartition(name, index)
+                response = client.delete_records({partition: _before(client, partition, before_offset)})
             except KafkaError as error:
                 refused = True
-                _complain(f"{name}-{index}", _REFUSED_DELETION.get(type(error).__name__) or explain(error))
+                _print_error(f"{name}-{index}", _REFUSED_DELETION.get(type(error).__name__) or explain(error))
             else:
-                click.echo(f"{name}-{index} begins at offset {found[place]['low_watermark']} now.")
-    _finish(refused)
+                click.echo(f"{name}-{index} now starts at offset {response[partition]['low_watermark']}.")
+    _exit_if(refused)
 
 
-def _before(client: KafkaAdminClient, place: Any, offset: int | None) -> int:
-    """What DeleteRecords is asked for: a negative offset counts back from the end, None is all."""
+def _before(client: KafkaAdminClient, partition: Any, offset: int | None) -> int:
+    """Return the offset for DeleteRecords: a negative one counts back from the end, None is all."""
     if offset is None or offset >= 0:
         return TO_THE_END if offset is None else offset
-    return max(0, int(client.list_partition_offsets({place: LATEST})[place].offset) + offset)
+    return max(0, int(client.list_partition_offsets({partition: LATEST})[partition].offset) + offset)
 
 
 def describe_text(topic: Topic, settings: dict[str, str]) -> str:
-    """One topic as `kafka-topics --describe` of Kafka 4.3 prints it; ``Elr: N/A`` is for brokers
-    without eligible leader replicas.
+    """Format a topic as `kafka-topics --describe` of Kafka 4.3 does.
+
+    ``Elr: N/A`` is for brokers without eligible leader replicas.
     """
     partitions = sorted(topic["partitions"], key=lambda partition: int(partition["partition_index"]))
     name = topic["name"]
@@ -293,8 +294,9 @@ def _head(topic: Topic) -> dict[str, object]:
 
 
 def _as_dict(topic: Topic, settings: dict[str, str]) -> dict[str, object]:
-    """What `describe_text` says; ``elr`` and ``last_known_elr`` are null for brokers without
-    eligible leader replicas.
+    """Return the content of `describe_text` as JSON values.
+
+    ``elr`` and ``last_known_elr`` are null for brokers without eligible leader replicas.
     """
     partitions = [
         {
@@ -322,7 +324,7 @@ def _name(topic: Topic) -> str:
 
 
 def _id_text(topic: Topic) -> str:
-    """The topic's id as Kafka prints it; brokers before 2.8 have none."""
+    """Return the topic id as Kafka prints it; brokers before 2.8 have none."""
     from uuid import UUID
 
     raw = topic.get("topic_id")
@@ -330,28 +332,28 @@ def _id_text(topic: Topic) -> str:
 
 
 def _settings_of(client: KafkaAdminClient, names: list[str]) -> dict[str, dict[str, str]]:
-    """The settings that are not at their default, by topic; empty where the broker does not tell."""
+    """Return the settings that differ from their defaults, by topic; empty if the broker omits
+    them.
+    """
     from kafka.admin import ConfigResource, ConfigResourceType
     from kafka.errors import IncompatibleBrokerVersion
 
     if not names:
         return {}
     try:
-        answer = client.describe_configs(
+        response = client.describe_configs(
             [ConfigResource(ConfigResourceType.TOPIC, name) for name in names], config_filter="all"
         )
     except IncompatibleBrokerVersion:
         return {}
     return {
         name: {key: row["value"] for key, row in rows.items() if row["config_source"] != "DEFAULT_CONFIG"}
-        for name, rows in answer.get("topic", {}).items()
+        for name, rows in response.get("topic", {}).items()
     }
 
 
 def _add_eligible_replicas(client: KafkaAdminClient, topics: list[Topic]) -> None:
-    """Fill in each partition's eligible leader replicas where the broker tells them (Kafka 3.7 and
-    newer).
-    """
+    """Add each partition's eligible leader replicas, which brokers from Kafka 3.7 on report."""
     from kafka.errors import IncompatibleBrokerVersion
 
     known = {
@@ -362,14 +364,14 @@ def _add_eligible_replicas(client: KafkaAdminClient, topics: list[Topic]) -> Non
     cursor = None
     while known:
         try:
-            answer = client.describe_topic_partitions([topic["name"] for topic in topics], cursor=cursor)
+            response = client.describe_topic_partitions([topic["name"] for topic in topics], cursor=cursor)
         except IncompatibleBrokerVersion:
             return
-        for topic in answer["topics"]:
+        for topic in response["topics"]:
             for row in topic["partitions"]:
                 partition = known.get((topic["name"], row["partition_index"]), {})
                 partition.update({key: row[key] or [] for key in _ELR_LISTS})
-        cursor = answer["next_cursor"]
+        cursor = response["next_cursor"]
         if cursor is None:
             return
 
@@ -382,7 +384,7 @@ def _grow(client: KafkaAdminClient, name: str, count: int) -> None:
     result = client.create_partitions({name: count}, raise_errors=False).results[0]
     if result.error_code != 0:
         raise click.ClickException(f"{name}: {explain_code(result.error_code, result.error_message)}")
-    click.echo(f"Topic {name} has {counted(count, 'partition')} now.")
+    click.echo(f"Topic {name} now has {counted(count, 'partition')}.")
 
 
 def _change_settings(client: KafkaAdminClient, name: str, changes: dict[str, tuple[str, str | None]]) -> None:
@@ -391,24 +393,24 @@ def _change_settings(client: KafkaAdminClient, name: str, changes: dict[str, tup
 
     resource = ConfigResource(ConfigResourceType.TOPIC, name, changes)
     try:
-        answer = client.alter_configs([resource], raise_on_unknown=False, incremental=True)
+        response = client.alter_configs([resource], raise_on_unknown=False, incremental=True)
     except IncompatibleBrokerVersion:
         raise click.ClickException(
-            "this broker can't change the settings of a topic that is there (it does not serve IncrementalAlterConfigs); "
-            "give them when you create it: kqueue topics create NAME -c SETTING=VALUE"
+            "this broker cannot change the settings of an existing topic (it does not serve IncrementalAlterConfigs); "
+            "set them when you create the topic: kqueue topics create NAME -c SETTING=VALUE"
         ) from None
-    outcome = answer["topic"][name]
+    outcome = response["topic"][name]
     if outcome != "OK":
         raise click.ClickException(f"{name}: {outcome.rpartition('Error: ')[2] or outcome}")
     click.echo(f"Changed the settings of topic {name}: {', '.join(changes)}.")
 
 
-def _complain(name: str, reason: str) -> None:
-    """One line on standard error; the broker's own words may name the topic already."""
+def _print_error(name: str, reason: str) -> None:
+    """Print one line on standard error; the broker's message may already name the topic."""
     click.echo(f"Error: {reason}" if f"topic {name!r}" in reason else f"Error: {name}: {reason}", err=True)
 
 
-def _finish(refused: bool) -> None:
-    """Exit status 1 if anything was refused; all that was possible has been done and said."""
+def _exit_if(refused: bool) -> None:
+    """Exit with status 1 if something was refused; everything else is done."""
     if refused:
         raise click.exceptions.Exit(1)

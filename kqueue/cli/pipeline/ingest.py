@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 EXAMPLE = """\b
 A file for --events, in TOML; what is left out of by, rules, gold, window and
 lateness is as said behind it:
-  id    = "number"              # tells events apart
+  id    = "number"              # identifies an event
   time  = ["paid", "ordered"]   # the first that is there is the event's time
   by    = ["shop"]              # gold counts by these            (none)
   window   = "1 hour"           # and by so much time             (1 hour)
@@ -58,7 +58,7 @@ STAGES = ("bronze", "silver", "quarantine", "gold")
 @topics_option
 @click.option(
     "--events", required=True, metavar="NAME|FILE",
-    help="What the events are like: a TOML file (see below), or flights: those of kqueue demo pipeline.",
+    help="The schema of the events: a TOML file (see below), or flights, as in kqueue demo pipeline.",
 )  # fmt: skip
 @click.option(
     "--format",
@@ -66,11 +66,11 @@ STAGES = ("bronze", "silver", "quarantine", "gold")
     type=click.Choice(["parquet", "delta"]),
     default="parquet",
     show_default=True,
-    help="Of the tables.",
+    help="The format of the tables.",
 )
-@click.option("--lateness", help="How late an event may be told, e.g. '2 hours'.  [default: as the events say]")
+@click.option("--lateness", help="How late an event may arrive, e.g. '2 hours'.  [default: that of --events]")
 @click.option(
-    "--finish", is_flag=True, help="Have the last hours in gold too; what comes for them later is not counted there."
+    "--finish", is_flag=True, help="Write the last windows to gold too; later events of these windows are not counted."
 )
 @path_option
 @output_option
@@ -80,15 +80,15 @@ def ingest(
     folder: str, topics: tuple[str, ...], events: str, format: str, lateness: str | None, finish: bool, path: str | None, as_json: bool,
     bootstrap: str, master: str,
 ) -> None:  # fmt: skip
-    """Take in what has come to topics of events (JSON), as tables in FOLDER.
+    """Write the events of topics (JSON) to tables in FOLDER.
 
     \b
       kqueue pipeline ingest tables --topic orders --events orders.toml
       kqueue pipeline ingest tables --topic flights --events flights --format delta
 
-    bronze has all records as they came, silver the events that can be used, quarantine the others
-    with the reason, gold the counts for each hour that is over. It ends when all is taken in;
-    started again, it takes in what has come since, and no record counts twice.
+    bronze has all records unchanged, silver the valid events, quarantine the others with the
+    reason, gold the counts of each window that is over. The command ends when all records are
+    written. Another run adds newer records; no record counts twice.
     """
     shape = _shape(events, lateness)
     with session(master) as spark, _shown() as tell:
@@ -119,7 +119,9 @@ def _shape(events: str, lateness: str | None) -> EventSchema:
 
 
 def summary(done: IngestResult, folder: str) -> str:
-    """What a run has done, for people: rows by stage, reasons by how often, and how far gold goes."""
+    """Return the summary of a run: rows by table, reasons by frequency, and the last window in
+    gold.
+    """
     rows = [(stage, f"{done.rows[stage]:,}", PurePath(folder, stage)) for stage in STAGES]
     parts = [columns(("TABLE", "NEW ROWS", "WHERE"), rows)]
     if done.reasons:
@@ -127,7 +129,7 @@ def summary(done: IngestResult, folder: str) -> str:
             columns(("QUARANTINED", "REASON"), ((f"{count:,}", reason) for reason, count in done.reasons.most_common()))
         )
     if done.until is None:
-        parts.append("Gold has nothing yet: no window is over.")
+        parts.append("Gold is empty: no window is over.")
     else:
         parts.append(f"Gold has the windows that ended by {done.until:%Y-%m-%d %H:%M} UTC.")
     return "\n\n".join(parts)
@@ -135,7 +137,7 @@ def summary(done: IngestResult, folder: str) -> str:
 
 @contextlib.contextmanager
 def _shown() -> Iterator[Callable[[str, int], None]]:
-    """How many rows each table has got so far, while it goes on; on a terminal only."""
+    """Show the number of rows in each table while the job runs, on a terminal only."""
     if not sys.stderr.isatty():
         yield lambda stage, rows: None
         return

@@ -1,4 +1,4 @@
-"""What the commands share: options, the session, and how progress is told."""
+"""Shared by the pipeline commands: options, the Spark session, and the progress line."""
 
 from __future__ import annotations
 
@@ -37,15 +37,14 @@ pattern_option = click.option("--pattern", metavar="REGEX", help="Topics whose w
 
 
 def location_options(path: str | None, bootstrap: str) -> dict[str, str]:
+    """Return the options that name the broker or the data folder."""
     return {"kafka.bootstrap.servers": bootstrap} if path is None else {"path": absolute(path)}
 
 
 def source_options(
     topics: tuple[str, ...], path: str | None, bootstrap: str, pattern: str | None = None
 ) -> dict[str, str]:
-    """Options of the source. Raises UsageError: topics are named in two ways; with neither, nothing
-    is said of topics.
-    """
+    """Return the options of the source. Raises UsageError: both --topic and --pattern are given."""
     if topics and pattern is not None:
         raise click.UsageError("--topic and --pattern contradict each other: give one of them")
     chosen = {"subscribe": ",".join(topics)} if topics else {}
@@ -53,8 +52,9 @@ def source_options(
 
 
 def absolute(folder: str) -> str:
-    """The folder as seen from here: Spark's processes may stand elsewhere. What is in no file
-    system of this machine stays as it is.
+    """Return the absolute path, because Spark's processes may have another working directory.
+
+    A URL is returned unchanged.
     """
     return folder if "://" in folder else str(Path(folder).absolute())
 
@@ -63,9 +63,7 @@ def absolute(folder: str) -> str:
 
 
 class ProgressLine:
-    """A line on standard error while a command works: what it does, for how long, how many records,
-    of how many, how quickly.
-    """
+    """A progress line on standard error: stage, elapsed time, records, total, and rate."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -76,13 +74,13 @@ class ProgressLine:
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[told]}", markup=False),
+            TextColumn("{task.fields[status]}", markup=False),
             TimeElapsedColumn(),
             console=console,
             disable=not console.is_terminal,
             transient=True,
         )
-        self._task: TaskID = self._progress.add_task("", total=None, told="")
+        self._task: TaskID = self._progress.add_task("", total=None, status="")
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -91,39 +89,39 @@ class ProgressLine:
         self.clear()
 
     def clear(self) -> None:
-        """Show nothing until there is something to say."""
+        """Hide the line until the next update."""
         self._progress.stop()
 
-    def say(self, what: str) -> None:
+    def start(self, stage: str) -> None:
         self._progress.start()
-        self._progress.reset(self._task, description=what, total=None, told="")
+        self._progress.reset(self._task, description=stage, total=None, status="")
 
     def tell(self, stage: str, rows: int, total: int | None) -> None:
         task = self._progress.tasks[0]
         if task.description != stage:
-            self.say(stage)
+            self.start(stage)
         elapsed = task.elapsed or 0
         speed = f", {rows / elapsed:,.0f}/s" if rows and elapsed > 1 else ""
         of = "" if total is None else f" of {total:,}"
-        left = None if total is None or rows >= total else total  # what comes after reading takes time too
+        remaining = None if total is None or rows >= total else total  # later stages take time too
         self._progress.update(
-            self._task, completed=rows, total=left, told=f"{rows:,}{of} records{speed}" if rows or total else ""
+            self._task, completed=rows, total=remaining, status=f"{rows:,}{of} records{speed}" if rows or total else ""
         )
 
 
-_screen: ProgressLine | None = None
+_progress_line: ProgressLine | None = None
 
 
 def tell(stage: str, rows: int, total: int | None = None, /) -> None:
-    """Show how far the command is that runs in a `session`; nothing where there is no terminal."""
-    if _screen is not None:
-        _screen.tell(stage.capitalize(), rows, total)
+    """Show the progress of the command in a `session`; does nothing without a terminal."""
+    if _progress_line is not None:
+        _progress_line.tell(stage.capitalize(), rows, total)
 
 
 def hide_progress() -> None:
-    """Take the line off the screen, for a command that shows more than a line."""
-    if _screen is not None:
-        _screen.__exit__()
+    """Remove the line, for a command that shows more than a line."""
+    if _progress_line is not None:
+        _progress_line.__exit__()
 
 
 # --- the session
@@ -131,23 +129,28 @@ def hide_progress() -> None:
 
 @contextlib.contextmanager
 def session(master: str, *, exit_code: int = 1) -> Iterator[SparkSession]:
-    """A session for one command, with progress. Errors become one sentence and this exit status;
-    Ctrl-C and TERM end it with 130.
+    """Yield a Spark session for one command, with progress.
+
+    Errors become one sentence and `exit_code`; Ctrl-C and TERM exit with 130.
     """
-    global _screen
+    global _progress_line
     from kqueue.spark.session import job_session
 
     try:
-        with interrupting() as take_back, ProgressLine() as screen, contextlib.ExitStack() as stack:
-            _screen = screen
-            screen.say("Starting Spark")
+        with (
+            interrupting() as reinstall_signal_handlers,
+            ProgressLine() as progress_line,
+            contextlib.ExitStack() as stack,
+        ):
+            _progress_line = progress_line
+            progress_line.start("Starting Spark")
             with _java_output_hidden():
                 spark = stack.enter_context(job_session("kqueue pipeline", master))
             from kqueue.spark.console_output import query_errors_silenced
 
             stack.enter_context(query_errors_silenced())
-            take_back()
-            screen.clear()
+            reinstall_signal_handlers()
+            progress_line.clear()
             yield spark
     except KqueueError as error:
         click.echo(f"Error: {error}", err=True)
@@ -156,14 +159,12 @@ def session(master: str, *, exit_code: int = 1) -> Iterator[SparkSession]:
         click.echo("Interrupted.", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
-        _screen = None
+        _progress_line = None
 
 
 @contextlib.contextmanager
 def _java_output_hidden() -> Iterator[None]:
-    """Java's own words, which it writes to standard error as long as it lives, go to a file; they
-    are shown if it can't start.
-    """
+    """Redirect Java's standard error to a file; print it if Java cannot start."""
     from kqueue.spark.console_output import stderr_to
 
     with tempfile.NamedTemporaryFile() as noise:

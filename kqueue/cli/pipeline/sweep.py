@@ -1,4 +1,4 @@
-"""`kqueue pipeline sweep`. It needs no Spark."""
+"""`kqueue pipeline sweep`: deletes the state of ended exactly-once queries; runs without Spark."""
 
 from __future__ import annotations
 
@@ -22,24 +22,28 @@ TITLES = ("QUERY", "LAST WRITE", "LAST BATCH", "STATE")
 
 @click.command()
 @click.option(
-    "--query", "queries", metavar="ID", multiple=True, help="Forget this query, or txnAppId; may be repeated."
+    "--query",
+    "queries",
+    metavar="ID",
+    multiple=True,
+    help="Delete the state of this query or txnAppId; may be repeated.",
 )
 @click.option(
     "--checkpoint",
     "checkpoints",
     metavar="FOLDER",
     multiple=True,
-    help="Forget the query of this checkpoint; may be repeated.",
+    help="Delete the state of this checkpoint's query; may be repeated.",
 )
 @click.option(
     "--unused-for",
     "days",
     metavar="DAYS",
     type=click.IntRange(min=1),
-    help="Forget all that wrote nothing for so long.",
+    help="Delete the state of all queries that wrote nothing for so long.",
 )
-@click.option("--give-up", is_flag=True, help="Forget a query although its last batch can't be brought to its end.")
-@click.option("--dry-run", is_flag=True, help="Say what would be forgotten, and change nothing.")
+@click.option("--give-up", is_flag=True, help="Delete the state of a query even if its last batch cannot be completed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and change nothing.")
 @output_option
 @bootstrap_option
 def sweep(
@@ -51,17 +55,17 @@ def sweep(
     as_json: bool,
     bootstrap: str,
 ) -> None:
-    """Forget queries that wrote exactly once and won't be started again.
+    """Delete the state of queries that wrote exactly once and will not be started again.
 
     \b
       kqueue pipeline sweep
       kqueue pipeline sweep --unused-for 30 --dry-run
       kqueue pipeline sweep --checkpoint orders-checkpoint
 
-    A broker keeps a topic _kqueue-sink-ID for each such query, which says what it has done. Without
-    options this command lists them. A batch that a killed query left half copied is brought to its
-    end first. A query that is started again after all goes on, but if it was killed, its last batch
-    may come twice.
+    A broker keeps a topic _kqueue-sink-ID with the state of each such query. Without options this
+    command lists them. A batch that a killed query left half copied is completed first. A query
+    that is started again afterwards continues, but if it was killed, its last batch may be written
+    twice.
     """
     from kqueue.client import Client
     from kqueue.spark.sink.staging_cleanup import query_id_of, staged_queries, unused_since

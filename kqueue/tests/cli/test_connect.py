@@ -53,7 +53,7 @@ def test_a_listener_that_is_no_broker_is_found_out(kq: Callable[..., Result], mo
     with socket.create_server(("127.0.0.1", 0)) as mute:
         result = kq("topics", "list", "-b", f"127.0.0.1:{mute.getsockname()[1]}")
     assert result.exit_code == 1
-    assert "does not speak Kafka's protocol in time" in result.output
+    assert "does not answer in Kafka's protocol in time" in result.output
 
 
 def test_any_address_that_answers_will_do() -> None:
@@ -62,10 +62,10 @@ def test_any_address_that_answers_will_do() -> None:
 
 
 def test_a_missing_package_is_said_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    connect.need("kafka", "cli")
+    connect.require("kafka", "cli")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(click.ClickException, match=r"pip install '\.\[cli\]'"):
-        connect.need("kafka", "cli")
+        connect.require("kafka", "cli")
 
 
 @pytest.mark.parametrize(

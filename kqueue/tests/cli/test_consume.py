@@ -112,7 +112,7 @@ def test_formats(done: Done, topic: str) -> None:
         (["-p", "0", "-o", "x"], "'x' is no offset"),
         (["--from-beginning", "--timestamp", "1"], "exclude each other"),
         (["-p", "0", "--from-beginning"], "--offset earliest"),
-        (["--timestamp", "soon"], "'soon' is no time"),
+        (["--timestamp", "soon"], "'soon' is not a time"),
         (["--format", "{x}"], "there is no field {x}"),
         (["-n", "0"], "0 is not in the range"),
     ],
@@ -186,7 +186,9 @@ def test_ctrl_c_ends_it_when_the_broker_has_gone(done: Done) -> None:
             out, errors = reader.communicate(timeout=30)
         assert out == ""
         if reader is member and errors:  # the broker had its commit and was gone before the answer was read
-            assert errors.startswith("Error: what was printed last could not be committed and will come again: ")
+            assert errors.startswith(
+                "Error: what was printed last could not be committed and will be delivered again: "
+            )
             assert (errors.count("\n"), reader.returncode) == (1, 1)
         else:
             assert (errors, reader.returncode) == ("", 0)
@@ -239,4 +241,4 @@ def test_a_negative_offset_counts_back_from_the_end(done: Done, topic: str, offs
 def test_a_time_before_1970_is_no_time(kq: Kq, topic: str) -> None:
     result = kq("consume", topic, "--timestamp", "-1")
     assert result.exit_code == 2
-    assert "'-1' is no time" in result.stderr
+    assert "'-1' is not a time" in result.stderr

@@ -122,5 +122,5 @@ def test_times_go_round(moment: datetime) -> None:
 
 def test_no_time() -> None:
     assert time_text(-1) == "-"
-    with pytest.raises(ValueError, match="'tomorrow' is no time"):
+    with pytest.raises(ValueError, match="'tomorrow' is not a time"):
         parse_time("tomorrow")

@@ -39,7 +39,7 @@ def test_list(done: Done, group: str) -> None:
 def test_describe_shows_the_lag(kq: Kq, group: str) -> None:
     result = kq("groups", "describe", group)
     assert result.exit_code == 0
-    assert result.stderr == f"The group {group} has no members now.\n"
+    assert result.stderr == f"The group {group} has no members.\n"
     head, *rows = [line.split() for line in result.stdout.splitlines()]
     assert head == [
         "GROUP",
@@ -95,7 +95,7 @@ def test_delete(done: Done, group: str) -> None:
 def test_reset_shows_first_and_does_on_execute(kq: Kq, done: Done, group: str) -> None:
     result = kq("groups", "reset-offsets", group, "-t", group, "--to-earliest")
     assert result.exit_code == 0
-    assert "Nothing is changed yet" in result.stderr
+    assert "Nothing has changed" in result.stderr
     assert [line.split()[1:] for line in result.stdout.splitlines()] == [
         ["TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET"],
         *([group, str(partition), "2", "0"] for partition in range(3)),
@@ -147,7 +147,7 @@ def test_a_new_group_can_be_given_a_start(kq: Kq, done: Done, topic: str, fresh:
         (["-t", "{group}:3", "--to-latest"], 2, "has the partitions 0 to 2"),
         (["-t", "{group}:x", "--to-latest"], 2, "has the partitions 0 to 2"),
         (["-t", "{group}-none", "--to-latest"], 1, "there is no topic"),
-        (["-t", "{group}", "--to-datetime", "soon"], 2, "'soon' is no time"),
+        (["-t", "{group}", "--to-datetime", "soon"], 2, "'soon' is not a time"),
     ],
 )
 def test_wrong_usage(kq: Kq, done: Done, group: str, args: list[str], status: int, words: str) -> None:
@@ -211,6 +211,6 @@ def test_offsets_that_can_not_be_deleted(kq: Kq, topic: str, fresh: str) -> None
     result = kq("groups", "delete-offsets", fresh + "-nobody", "--topic", topic)
     assert (result.exit_code, result.stderr) == (
         1,
-        "Error: there is no such group; `kqueue groups list` shows what is there\n",
+        "Error: there is no such group; `kqueue groups list` shows all groups\n",
     )
     assert "there is no topic" in kq("groups", "delete-offsets", fresh, "--topic", fresh + "-no").stderr

@@ -68,7 +68,7 @@ def test_a_built_in_name_wins(group: LazyGroup) -> None:
     ("name", "words"),
     [
         ("broken", "'broken' of greetings 1.5 failed to load: AttributeError"),
-        ("odd", "'odd' of greetings 1.5 is no click command but 7"),
+        ("odd", "'odd' of greetings 1.5 is not a click command: 7"),
     ],
 )
 def test_a_bad_plugin_is_named_and_the_others_work(group: LazyGroup, name: str, words: str) -> None:

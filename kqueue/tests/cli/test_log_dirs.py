@@ -49,7 +49,7 @@ def test_only_the_brokers_that_are_asked(kq: Kq, done: Done) -> None:
 
 
 def test_a_topic_that_is_not_there_is_an_error_and_the_others_are_shown(kq: Kq, topic: str, fresh: str) -> None:
-    missing = f"Error: {fresh}-no: there is no such topic or partition; `kqueue topics list` shows what is there\n"
+    missing = f"Error: {fresh}-no: there is no such topic or partition; `kqueue topics list` shows all topics\n"
     result = kq("log-dirs", fresh + "-no")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", missing)
     result = kq("log-dirs", fresh + "-no", topic)

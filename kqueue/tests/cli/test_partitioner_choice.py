@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from kqueue import Broker
-from kqueue.cli.partitioner_choice import follow_topic, named
+from kqueue.cli.partitioner_choice import follow_topic, load_partitioner
 from kqueue.records.partitioners import as_client_partitioner
 from kqueue.records.partitioners.round_robin import RoundRobinPartitioner
 from kqueue.tests.cli.plugins.installed import add_distribution
@@ -37,8 +37,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_by_name_and_by_path(module: str) -> None:
-    assert [named("round_robin")(b"k", range(3), None) for _ in range(2)] == [0, 0]
-    assert named(f"{module}:Last")(b"k", range(5), None) == 4
+    assert [load_partitioner("round_robin")(b"k", range(3), None) for _ in range(2)] == [0, 0]
+    assert load_partitioner(f"{module}:Last")(b"k", range(5), None) == 4
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_by_name_and_by_path(module: str) -> None:
 @pytest.mark.usefixtures("module")
 def test_what_can_not_be_had_is_a_sentence(text: str, words: str) -> None:
     with pytest.raises(click.BadParameter) as refused:
-        named(text)
+        load_partitioner(text)
     assert words in refused.value.message
     assert refused.value.param_hint == "--partitioner"
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from kqueue.cli.formats import RecordToSend
-from kqueue.cli.produce import _records, _Sending
+from kqueue.cli.produce import _records, _RecordSender
 
 Kq = Callable[..., Result]
 Done = Callable[..., str]
@@ -128,7 +128,7 @@ def test_a_bad_line_is_named_and_what_came_before_is_sent(kq: Kq, done: Done, to
     result = kq("produce", topic, "-k", ":", input="a:1\nb:2\nno separator\n")
     assert result.exit_code == 1
     assert result.stderr == (
-        "Error: line 3 can't be sent: no key separator ':' in it (what stood in the 2 lines before it was sent)\n"
+        "Error: line 3 can't be sent: no key separator ':' in it (the records of the 2 lines before it were sent)\n"
     )
     assert len(read_back(done, topic, 2)) == 2
     assert kq("produce", topic, "--format", "json", input="x\n").stderr.startswith(
@@ -148,7 +148,7 @@ def test_batches_that_are_too_large_are_halved_until_they_fit(kq: Kq, done: Done
     assert result.exit_code == 1
     assert (
         result.stderr
-        == "Error: 1 of 501 records not taken: a record is larger than the topic allows (max.message.bytes)\n"
+        == "Error: 1 of 501 records refused: a record is larger than the topic allows (max.message.bytes)\n"
     )
     assert {row["value"] for row in read_back(done, fresh, 500)} == {str(n) for n in range(500)}
 
@@ -157,7 +157,7 @@ def test_what_the_topic_refuses_is_counted(kq: Kq, done: Done, fresh: str) -> No
     done("topics", "create", fresh, "-c", "cleanup.policy=compact")
     result = kq("produce", fresh, input="no key\n")
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: 1 of 1 record not taken: ")
+    assert result.stderr.startswith("Error: 1 of 1 record refused: ")
     assert "Traceback" not in result.output
 
 
@@ -199,7 +199,7 @@ def test_ctrl_c_sends_what_was_read_and_says_so(capsys: pytest.CaptureFixture[st
         raise KeyboardInterrupt
 
     producer = Producer()
-    sending = _Sending(producer, "orders", (), None)
+    sending = _RecordSender(producer, "orders", (), None)
     sending.run(records())
     assert (producer.sent, producer.flushed) == ([b"a"], 1)
     with pytest.raises(click.exceptions.Exit) as stop:

