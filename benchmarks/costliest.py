@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from benchmarks import frames
 from benchmarks.served import OwnBroker
-from kqueue.api import table
-from kqueue.api.table import Served
+from kqueue.api import handler_table
+from kqueue.api.handler_table import ApiHandler
 from kqueue.base.settings import MiB
 from kqueue.client import NewTopic
 from kqueue.tests.costliest import Body, Case, cases
@@ -118,7 +118,7 @@ def ask(own: OwnBroker, good: GoodClient, payload: bytes) -> Cost:
     return Cost(cpu_s, wall_s, peak - before, kept - before, good.longest_ms, size)
 
 
-def requests(row: Served, version: int, topic_id: bytes) -> Iterator[tuple[Case, str, bytes]]:
+def requests(row: ApiHandler, version: int, topic_id: bytes) -> Iterator[tuple[Case, str, bytes]]:
     """Every case, at the size limit and at the limit of items."""
     size = PRODUCE_BYTES if row.api.key == 0 else PLAIN_BYTES
     header = request_header(row.api.key, version, 1, "costly")
@@ -145,7 +145,7 @@ def main() -> int:
             client.create_topics([NewTopic("t", options.partitions)])
             topic_id = client.topic_id("t")
         with GoodClient(own.bootstrap, "t") as good:
-            for row in table.advertised():
+            for row in handler_table.all_handlers():
                 if options.apis and row.api.name not in options.apis:
                     continue
                 low, high = row.versions

@@ -14,7 +14,7 @@ import timeit
 from collections.abc import Callable
 
 import kqueue
-from kqueue.api.call import Call
+from kqueue.api.request_context import RequestContext
 from kqueue.network.dispatch import Dispatcher
 from kqueue.network.interception import BrokerHooks, InterceptedRequest
 from kqueue.network.responses import Chunks, DeferredResponse
@@ -43,7 +43,7 @@ class Caller:
     """A connection that nobody reads from."""
 
     address, client_host, listener = "10.0.0.1:5", "/10.0.0.1", "PLAINTEXT"
-    call: Call | None = None
+    call: RequestContext | None = None
 
     def answered(self) -> None: ...
 

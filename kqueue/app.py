@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from kqueue import __version__
-from kqueue.api import personas
+from kqueue.api import version_profiles
 from kqueue.base.clock import Clock, OffsetClock, SystemClock
 from kqueue.base.errors import SettingError, StorageFailed
 from kqueue.base.jobs import IoJob
 from kqueue.base.promise import Promise
 from kqueue.base.settings import LONG_MAX, Config
 from kqueue.broker.broker import Broker, node_id
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.snapshots import Snapshot, take
-from kqueue.broker.waiting import Wait
 from kqueue.config import plugins
 from kqueue.config.listeners import ListenerConfig, parse_listeners
 from kqueue.log.manager import LogManager, OfflineFolder
@@ -175,7 +175,9 @@ class Server:
         """What `promise` comes to. Raises: the error that it fails with."""
         if not promise.done:
             settled = asyncio.get_running_loop().create_future()
-            self.broker.waiting.add(Wait((promise,), None, lambda expired: promise.done or None), settled.set_result)
+            self.broker.purgatory.add(
+                DelayedOperation((promise,), None, lambda expired: promise.done or None), settled.set_result
+            )
             await settled
         return promise.result()
 
@@ -247,7 +249,7 @@ class Server:
         self._open_listeners(plans, limits, cleanup)
         self.broker.endpoints = self.endpoint
         self.broker.start()
-        self.ticker = LoopDriver(loop, self.clock, self.broker.timers, self.broker.waiting, self.hub.flush)
+        self.ticker = LoopDriver(loop, self.clock, self.broker.timers, self.broker.purgatory, self.hub.flush)
         cleanup.callback(self.ticker.stop)
         self._watchdog = Watchdog(loop, config["kqueue.watchdog.ms"], plugins.sources)
         cleanup.callback(self._watchdog.stop)
@@ -267,9 +269,9 @@ class Server:
             client_log,
             Dispatcher(
                 broker,
-                broker.waiting,
+                broker.purgatory,
                 client_log,
-                personas.lookup_of(self.config["kqueue.as.version"]),
+                version_profiles.lookup_of(self.config["kqueue.as.version"]),
                 plain_bytes_max=self.config["kqueue.request.max.bytes"],
                 items_max=self.config["kqueue.request.max.items"],
                 hooks=self._hooks,

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kqueue.api.call import Call
 from kqueue.api.errors import code_of, message_of
+from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import Work as SlicedWork
 from kqueue.base.errors import (
     AnswerNotExpected,
@@ -21,10 +21,10 @@ from kqueue.base.errors import (
     TooManyOpenFiles,
 )
 from kqueue.base.promise import Promise
+from kqueue.broker.append_path import appender_for
 from kqueue.broker.partition import Partition
-from kqueue.broker.producing import intake_of
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
-from kqueue.broker.waiting import Wait
 from kqueue.log.log import AppendResult
 from kqueue.records.batch import BATCH_OVERHEAD
 from kqueue.wire.error_codes import ErrorCode
@@ -73,7 +73,7 @@ class Work:
 
     __slots__ = ("call", "late", "now_ms", "pending", "response", "short_of_files", "wait", "waits")
 
-    def __init__(self, call: Call, *, waits: bool) -> None:
+    def __init__(self, call: RequestContext, *, waits: bool) -> None:
         self.call = call
         self.waits = waits
         self.now_ms = call.broker.clock.wall_ms()
@@ -134,7 +134,7 @@ class Work:
     def _append(self, topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
         try:
             partition = topic.partition(data.index)
-            appended = intake_of(topic.config).append(
+            appended = appender_for(topic.config).append(
                 partition, data.records, now_ms=self.now_ms, produce_version=self.call.api_version
             )
         except NotLeader as error:
@@ -174,13 +174,13 @@ class Work:
                 if answer.error_code != ErrorCode.NONE:
                     raise AnswerNotExpected(f"a request with acks=0 failed: {answer.error_message}")
 
-    def wait_until(self, timeout_ms: int) -> Wait[ProduceResponse]:
-        """Wait for what is late, and from the end of that on for `timeout_ms` at most for what is
+    def wait_until(self, timeout_ms: int) -> DelayedOperation[ProduceResponse]:
+        """DelayedOperation for what is late, and from the end of that on for `timeout_ms` at most for what is
         pending.
         """
         promises, partitions = [one.promise for one in self.late], [one.partition for one in self.late]
         keys = (*promises, *partitions, *(one.partition for one in self.pending))
-        self.wait = Wait(keys, None, lambda expired: self._retry_late(expired, timeout_ms))
+        self.wait = DelayedOperation(keys, None, lambda expired: self._retry_late(expired, timeout_ms))
         return self.wait
 
     def _retry_late(self, expired: bool, timeout_ms: int) -> ProduceResponse | None:

@@ -1,7 +1,7 @@
 """Long work on the owner thread in slices: other connections are served between them.
 
 A handler whose work grows with its request is written as a generator that yields after each item
-and returns the response (or a `Wait`):
+and returns the response (or a `DelayedOperation`):
 
     def handle(request, call):
         return in_slices(call, _work(request, call))
@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, TypeVar
 
-from kqueue.api.call import Call
-from kqueue.broker.waiting import Wait
+from kqueue.api.request_context import RequestContext
+from kqueue.broker.purgatory import DelayedOperation
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -25,7 +25,7 @@ R = TypeVar("R")
 Work = Generator[Any, None, R]
 
 NO_ANSWER: Any = object()
-"""Returned by work of a request that is not answered, once it is done: from a `Wait`, None would
+"""Returned by work of a request that is not answered, once it is done: from a `DelayedOperation`, None would
 mean to go on waiting.
 """
 SLICE_ITEMS = 1000
@@ -35,9 +35,9 @@ SLICE_MS = 10
 
 
 def in_slices(
-    call: Call, work: Generator[Any, None, R | Wait[R]], keep: Callable[[], bool] | None = None
-) -> R | Wait[R]:
-    """What `work` returns, if that takes no more than a slice; else a `Wait` that goes on with it.
+    call: RequestContext, work: Generator[Any, None, R | DelayedOperation[R]], keep: Callable[[], bool] | None = None
+) -> R | DelayedOperation[R]:
+    """What `work` returns, if that takes no more than a slice; else a `DelayedOperation` that goes on with it.
 
     Args: keep: called once if one slice does not suffice, to copy what `work` still needs of the
     request's buffer. Requests of the connection then begin in order. If it returns False, all is
@@ -48,7 +48,7 @@ def in_slices(
     response = slices.go_on(False)
     if response is None and keep is not None and not keep():
         response = run_to_end(work)
-    return Wait((slices,), None, slices.go_on, in_order=keep is not None) if response is None else response
+    return DelayedOperation((slices,), None, slices.go_on, in_order=keep is not None) if response is None else response
 
 
 def collect(function: Callable[[T], U], items: Iterable[T]) -> Work[list[U]]:
@@ -77,11 +77,11 @@ class _Slices(Generic[R]):
 
     __slots__ = ("_call", "_work")
 
-    def __init__(self, call: Call, work: Generator[None, None, R | Wait[R]]) -> None:
+    def __init__(self, call: RequestContext, work: Generator[None, None, R | DelayedOperation[R]]) -> None:
         self._call = call
         self._work = work
 
-    def go_on(self, expired: bool) -> R | Wait[R] | None:
+    def go_on(self, expired: bool) -> R | DelayedOperation[R] | None:
         """Do one slice; None: there is more to do, in a later turn. `expired`: do all that is left."""
         clock, work = self._call.broker.clock, self._work
         if expired:
@@ -95,9 +95,9 @@ class _Slices(Generic[R]):
             else:
                 pause_ms = next(work)
         except StopIteration as done:
-            response: R | Wait[R] = done.value
+            response: R | DelayedOperation[R] = done.value
             return response
-        waiting = self._call.broker.waiting
+        waiting = self._call.broker.purgatory
         if pause_ms is None:
             waiting.wake_in_later_turn(self)
         else:

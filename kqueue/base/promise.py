@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 class Promise(Generic[T]):
     """Empty until `resolve` or `fail`, once. The promise itself is the key that is woken (see
-    `broker.waiting`).
+    `broker.purgatory`).
     """
 
     __slots__ = ("_value", "done", "error")

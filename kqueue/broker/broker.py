@@ -19,18 +19,18 @@ from kqueue.base.promise import Promise
 from kqueue.base.settings import Config
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.timers import Timers
-from kqueue.broker import adoption
-from kqueue.broker.cleaning import Cleaning
+from kqueue.broker import folder_import
+from kqueue.broker.append_queue import LongWork
+from kqueue.broker.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
-from kqueue.broker.deleting import RecordDeletion
 from kqueue.broker.fetch_sessions import FetchSessions
-from kqueue.broker.group_log import OffsetsTopicLog
-from kqueue.broker.long_work import LongWork
-from kqueue.broker.metadata import Metadata
+from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.broker.offsets_topic import OffsetsTopicLog
 from kqueue.broker.partition import Partition
 from kqueue.broker.producer_ids import ProducerIds
+from kqueue.broker.purgatory import Purgatory
+from kqueue.broker.record_deletion import RecordDeletion
 from kqueue.broker.topics import Topic, Topics
-from kqueue.broker.waiting import Waiting
 from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
@@ -65,8 +65,8 @@ class Broker:
         self.jobs = jobs
         self.logs = logs
         self.timers = timers or Timers(clock)
-        self.waiting = Waiting(self.timers, clock)
-        self.long_work = LongWork(self.waiting, jobs, clock)
+        self.purgatory = Purgatory(self.timers, clock)
+        self.long_work = LongWork(self.purgatory, jobs, clock)
         self.node_id = node_id(config)
         self.rack: str | None = config["broker.rack"]
         self.leader_epoch = 0
@@ -77,7 +77,7 @@ class Broker:
         self.verify_reads = bool(config["kqueue.verify.reads"])
         self.endpoints: Endpoints = _no_endpoints
         self._reported: set[str] = set()  # settings without an effect that a topic was created with
-        self.metadata = Metadata(store, jobs, self.waiting, logs.make_room)
+        self.metadata = MetadataCache(store, jobs, self.purgatory, logs.make_room)
         self._stopping = False
         self._slices = SliceQueue(self.timers, clock)
         self._leaving: dict[str, list[Topic]] = {}  # deleted topics, by name, until all of their partitions are let go
@@ -85,12 +85,14 @@ class Broker:
         self.producer_ids = ProducerIds(self.metadata)
         self.kept_record_bytes = 0  # of produce requests that are appended over several turns
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
-        self._group_log = OffsetsTopicLog(config, self.topics, self.waiting, clock)
+        self._group_log = OffsetsTopicLog(config, self.topics, self.purgatory, clock)
         self.groups = GroupCoordinator(config, clock, self.timers, rng, self._group_log, self._wake)
         self._deleted_topics = DeletedTopics(self.metadata, logs)
         logs.on_removed = self._forget_deleted_topics
-        self.cleaning = Cleaning(config, self.topics, logs, self.groups.offsets, self.waiting, jobs, self.timers, clock)
-        self.deletion = RecordDeletion(logs, self.waiting, self.cleaning.drop_below_start)
+        self.cleanup = CleanupScheduler(
+            config, self.topics, logs, self.groups.offsets, self.purgatory, jobs, self.timers, clock
+        )
+        self.deletion = RecordDeletion(logs, self.purgatory, self.cleanup.drop_below_start)
 
     @property
     def cluster_id(self) -> str:
@@ -102,10 +104,10 @@ class Broker:
         served. Raises StorageFailed: no metadata.
         """
         self.metadata.load()
-        adoption.adopt(self.metadata, self.logs, self.config)
+        folder_import.import_folders(self.metadata, self.logs, self.config)
         self._begin_epoch()
         self.topics.load()
-        adoption.set_strays_aside(self.topics, self.logs, deleted_topics(self.metadata))
+        folder_import.rename_stray_partitions(self.topics, self.logs, deleted_topics(self.metadata))
         self._forget_deleted_topics()
         if self.logs.was_unclean:
             self._recover()
@@ -116,7 +118,7 @@ class Broker:
         self._every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
         self.timers.every(self.config["replica.high.watermark.checkpoint.interval.ms"], self.logs.check_locks)
         self.timers.every(self.config["replica.high.watermark.checkpoint.interval.ms"], self.logs.check_space)
-        self.cleaning.start()
+        self.cleanup.start()
 
     def prepare_stop(self) -> None:
         """Finish what is done in slices; call it before the last jobs are waited for.
@@ -238,10 +240,10 @@ class Broker:
         if not partition.deleted:
             partition.mark_deleted()
             self.logs.delete(partition.topic, partition.index)
-            self.cleaning.forget(partition)
+            self.cleanup.forget(partition)
 
     def _wake(self, promise: Promise[object]) -> None:
-        self.waiting.wake(promise)
+        self.purgatory.wake(promise)
 
     def _every(self, setting: str, steps: Callable[[], Iterator[object]]) -> None:
         """Do upkeep of all logs in slices. What is not over when it is due again is not begun

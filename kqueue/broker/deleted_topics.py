@@ -8,7 +8,7 @@ and does not set them aside as strays.
 from __future__ import annotations
 
 from kqueue.base.names import parse_uuid, uuid_text
-from kqueue.broker.metadata import Metadata
+from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.log.manager import LogManager
 
 PREFIX = "/deleted_topics/"
@@ -19,7 +19,7 @@ def key_of(topic_id: bytes) -> str:
     return PREFIX + uuid_text(topic_id)
 
 
-def deleted_topics(metadata: Metadata) -> dict[bytes, str]:
+def deleted_topics(metadata: MetadataCache) -> dict[bytes, str]:
     """Names by id of the topics that were deleted and whose folders were not known to be gone at
     the last commit.
     """
@@ -29,7 +29,7 @@ def deleted_topics(metadata: Metadata) -> dict[bytes, str]:
 class DeletedTopics:
     """Forgets the notes once nothing is left to remove. Belongs to the owner thread."""
 
-    def __init__(self, metadata: Metadata, logs: LogManager) -> None:
+    def __init__(self, metadata: MetadataCache, logs: LogManager) -> None:
         self._metadata = metadata
         self._logs = logs
         self._committing = False

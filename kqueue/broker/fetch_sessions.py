@@ -38,7 +38,7 @@ Key = tuple[str | bytes, int]
 
 
 @dataclass(slots=True)
-class Wanted:
+class PartitionFetch:
     """One partition of a fetch. `topic` is a name, or a 16-byte id; epochs are -1 where the client
     names none.
 
@@ -61,7 +61,7 @@ class Wanted:
         return self.topic, self.index
 
 
-def _is_impossible(wanted: Wanted) -> bool:
+def _is_impossible(wanted: PartitionFetch) -> bool:
     """Whether the name is longer than that of any topic: sessions remember none of up to 32 KB,
     which a client could fill them with.
     """
@@ -69,7 +69,7 @@ def _is_impossible(wanted: Wanted) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class Session:
+class FetchSession:
     """What one client is known to fetch, in the order in which its partitions take turns."""
 
     id: int
@@ -77,7 +77,7 @@ class Session:
     created_ms: float
     used_ms: float
     epoch: int = 1
-    partitions: dict[Key, Wanted] = field(default_factory=dict)
+    partitions: dict[Key, PartitionFetch] = field(default_factory=dict)
     counted: int = 0
     """Partitions that the cache counts for it; stays at the last count while a request changes
     them.
@@ -89,7 +89,7 @@ class FetchContext:
     which to read them.
     """
 
-    def __init__(self, wanted: list[Wanted]) -> None:
+    def __init__(self, wanted: list[PartitionFetch]) -> None:
         self.wanted = wanted
 
     def check(self) -> None:
@@ -98,7 +98,7 @@ class FetchContext:
         """
 
     def tells(
-        self, wanted: Wanted, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
+        self, wanted: PartitionFetch, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
     ) -> bool:
         """Whether the answer includes this partition, given what there is to say of it; called once
         for each of `wanted`.
@@ -115,13 +115,13 @@ class FetchContext:
 class FullContext(FetchContext):
     """A full fetch that asks for a session, which comes to be with the answer."""
 
-    def __init__(self, sessions: FetchSessions, wanted: list[Wanted], by_id: bool) -> None:
+    def __init__(self, sessions: FetchSessions, wanted: list[PartitionFetch], by_id: bool) -> None:
         super().__init__(wanted)
         self._sessions = sessions
         self._by_id = by_id
 
     def tells(
-        self, wanted: Wanted, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
+        self, wanted: PartitionFetch, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
     ) -> bool:
         wanted.high_watermark = -1 if always else high_watermark
         wanted.log_start_offset = log_start_offset
@@ -134,7 +134,7 @@ class FullContext(FetchContext):
 class IncrementalContext(FetchContext):
     """A fetch within a session: only what changed since the last answer is told."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: FetchSession) -> None:
         super().__init__(list(session.partitions.values()))
         self._session = session
         self._epoch = session.epoch
@@ -144,7 +144,7 @@ class IncrementalContext(FetchContext):
             raise InvalidFetchSessionEpoch(f"fetch session {self._session.id} went on while this request waited")
 
     def tells(
-        self, wanted: Wanted, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
+        self, wanted: PartitionFetch, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
     ) -> bool:
         changed = has_records or wanted.high_watermark != high_watermark or wanted.log_start_offset != log_start_offset
         wanted.high_watermark = -1 if always else high_watermark
@@ -167,7 +167,7 @@ class FetchSessions:
         self._slots = slots
         self._clock = clock
         self._rng = rng
-        self._sessions: dict[int, Session] = {}  # the longest unused first
+        self._sessions: dict[int, FetchSession] = {}  # the longest unused first
         self._partition_count = 0
 
     def __len__(self) -> int:
@@ -178,7 +178,7 @@ class FetchSessions:
         """Partitions that all sessions together remember."""
         return self._partition_count
 
-    def remembered(self, session_id: int) -> list[Key]:
+    def partitions_of(self, session_id: int) -> list[Key]:
         """What the session's client fetches besides what its next request names; nothing if there
         is no such session.
         """
@@ -186,7 +186,13 @@ class FetchSessions:
         return [] if session is None else list(session.partitions)
 
     def open(
-        self, session_id: int, epoch: int, wanted: Iterable[Wanted], forgotten: Iterable[Key] = (), *, by_id: bool
+        self,
+        session_id: int,
+        epoch: int,
+        wanted: Iterable[PartitionFetch],
+        forgotten: Iterable[Key] = (),
+        *,
+        by_id: bool,
     ) -> FetchContext:
         """What to read for this request. `by_id`: its topics are ids.
 
@@ -208,7 +214,7 @@ class FetchSessions:
             )
         return self._go_on(session, wanted, forgotten)
 
-    def _go_on(self, session: Session, wanted: Iterable[Wanted], forgotten: Iterable[Key]) -> FetchContext:
+    def _go_on(self, session: FetchSession, wanted: Iterable[PartitionFetch], forgotten: Iterable[Key]) -> FetchContext:
         partitions, impossible = session.partitions, False
         for one in wanted:
             there = partitions.get(one.key)
@@ -230,7 +236,7 @@ class FetchSessions:
         self._sessions[session.id] = self._sessions.pop(session.id)
         return IncrementalContext(session)
 
-    def _create(self, wanted: list[Wanted], by_id: bool) -> int:
+    def _create(self, wanted: list[PartitionFetch], by_id: bool) -> int:
         now = self._clock.monotonic_ms()
         if not wanted or any(map(_is_impossible, wanted)):
             return NO_SESSION
@@ -241,7 +247,7 @@ class FetchSessions:
         while id in self._sessions:
             id = self._rng.randrange(1, EPOCH_MAX)
         partitions = {one.key: one for one in wanted}
-        self._sessions[id] = Session(id, by_id, now, now, 1, partitions, len(partitions))
+        self._sessions[id] = FetchSession(id, by_id, now, now, 1, partitions, len(partitions))
         self._partition_count += len(partitions)
         return id
 

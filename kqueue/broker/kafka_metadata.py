@@ -117,7 +117,7 @@ def _id(value: bytes, pos: int) -> bytes:
     return value[pos : pos + _UUID_BYTES]
 
 
-def mark_of(storage: Storage, folder: str) -> str:
+def log_fingerprint(storage: Storage, folder: str) -> str:
     """What tells this state of the log from any later one: Kafka appends to it as long as it runs.
     Raises StorageFailed.
     """

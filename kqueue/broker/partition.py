@@ -24,7 +24,7 @@ from kqueue.base.errors import (
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timer
-from kqueue.broker.long_work import InOrder, LongWork
+from kqueue.broker.append_queue import AppendQueue, LongWork
 from kqueue.log.log import AppendResult, Log, ReadResult
 from kqueue.log.recovery.read_verification import VerificationTask
 from kqueue.records.batch import BatchHeader
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kqueue.base.clock import Clock
     from kqueue.base.jobs import Jobs
     from kqueue.base.timers import Timers
-    from kqueue.broker.waiting import Waiting
+    from kqueue.broker.purgatory import Purgatory
 
 
 FLUSH_NEVER_MS = 2**63 - 1
@@ -41,12 +41,12 @@ FLUSH_AGAIN_MS = 100
 """A flush that could not open its files is tried again after this time, or with the next append."""
 
 
-class Host(Protocol):
+class PartitionHost(Protocol):
     """What a partition needs of its broker."""
 
     clock: Clock
     timers: Timers
-    waiting: Waiting
+    purgatory: Purgatory
     jobs: Jobs
     long_work: LongWork
     node_id: int
@@ -70,7 +70,7 @@ class PartitionRead(NamedTuple):
 
 
 class Partition:
-    """One partition that this broker leads. Its own identity is the key of `broker.waiting`: woken
+    """One partition that this broker leads. Its own identity is the key of `broker.purgatory`: woken
     when the high watermark moves, when the log fails, and when the partition is deleted.
     """
 
@@ -79,7 +79,7 @@ class Partition:
         "index",
     )  # fmt: skip
 
-    def __init__(self, topic: str, index: int, host: Host) -> None:
+    def __init__(self, topic: str, index: int, host: PartitionHost) -> None:
         self._topic = topic
         self.index = index
         self.deleted = False
@@ -91,7 +91,7 @@ class Partition:
         self._after_flush: tuple[
             tuple[int, Callable[[], None]], ...
         ] = ()  # nearly always empty: no list for each partition
-        self.appends: InOrder | None = (
+        self.appends: AppendQueue | None = (
             None  # appends whose batches take long to check; what comes later waits behind them
         )
 
@@ -199,7 +199,7 @@ class Partition:
         """
         self._host.long_work.reserve(size)
         if self.appends is None:
-            self.appends = InOrder(self._host.long_work, self._no_appends_left)
+            self.appends = AppendQueue(self._host.long_work, self._no_appends_left)
         return self.appends.add(steps, size)
 
     def _no_appends_left(self) -> None:
@@ -286,8 +286,8 @@ class Partition:
             self.flush()
 
     def _call_after_flush(self) -> None:
-        waiting, self._after_flush = self._after_flush, ()
-        for offset, call in waiting:
+        purgatory, self._after_flush = self._after_flush, ()
+        for offset, call in purgatory:
             self.after_flush(offset, call)
 
     def mark_deleted(self) -> Log | None:
@@ -298,17 +298,17 @@ class Partition:
         log, self._log = self._log, None
         if self._flush_timer is not None:
             self._flush_timer.cancel()
-        waiting, self._after_flush = self._after_flush, ()
-        for _, call in waiting:
+        purgatory, self._after_flush = self._after_flush, ()
+        for _, call in purgatory:
             call()
-        self._host.waiting.wake(self)
+        self._host.purgatory.wake(self)
         return log
 
     def _flush_soon(self) -> None:
         # at the end of the turn, so that one fsync serves all requests that came in with it
         if not self._flush_due:
             self._flush_due = True
-            self._host.waiting.defer(self.flush)
+            self._host.purgatory.defer(self.flush)
 
     def _flush_by_policy(self, log: Log) -> None:
         config = log.config
@@ -335,7 +335,7 @@ class Partition:
             self._flush_later(FLUSH_AGAIN_MS)
             return
         if log.offline is not None:
-            self._host.waiting.wake(self)
+            self._host.purgatory.wake(self)
         if self._host.flush_before_visible:
             self._advance(log.flushed_offset)  # first: what waits for the flush may move the log start up to it
             if log.needs_flush:
@@ -351,4 +351,4 @@ class Partition:
     def _advance(self, offset: int) -> None:
         if offset > self._high_watermark:
             self._high_watermark = offset
-            self._host.waiting.wake(self)
+            self._host.purgatory.wake(self)

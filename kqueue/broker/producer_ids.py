@@ -11,7 +11,7 @@ from collections import deque
 
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
-from kqueue.broker.metadata import Metadata
+from kqueue.broker.metadata_cache import MetadataCache
 
 KEY = "/producer_ids"
 BLOCK_COUNT = 1000
@@ -20,7 +20,7 @@ BLOCK_COUNT = 1000
 class ProducerIds:
     """Gives every idempotent producer a number that nobody else on this cluster has or had."""
 
-    def __init__(self, metadata: Metadata) -> None:
+    def __init__(self, metadata: MetadataCache) -> None:
         self._metadata = metadata
         self._next = self._end = 0
         self._asking: deque[Promise[int]] = deque()

@@ -28,8 +28,8 @@ from kqueue.base.names import INTERNAL_TOPICS, check_topic, collision_key, parse
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config, TopicConfig, format_value
 from kqueue.broker import deleted_topics
-from kqueue.broker.metadata import Metadata
-from kqueue.broker.partition import Host, Partition
+from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.broker.partition import Partition, PartitionHost
 from kqueue.log.config import LogConfig
 from kqueue.records.partitioners import PARTITIONERS
 
@@ -93,8 +93,8 @@ class Topics:
     def __init__(
         self,
         config: Config,
-        metadata: Metadata,
-        host: Host,
+        metadata: MetadataCache,
+        host: PartitionHost,
         rng: random.Random,
         *,
         made: Callable[[Topic, Sequence[Partition]], None],

@@ -5,7 +5,7 @@ All limits are finite by default: what comes from outside must not be able to ex
 
 from __future__ import annotations
 
-from kqueue.api import personas
+from kqueue.api import version_profiles
 from kqueue.base.settings import (
     ANY,
     INT_MAX,
@@ -225,7 +225,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "kqueue.as.version",
         SettingType.STRING,
         None,
-        one_of(*personas.VERSIONS),
+        one_of(*version_profiles.VERSIONS),
         Scope.BROKER,
         "Serve the API versions of this Kafka and no others, to try clients against it; unset: all that kqueue has.",
     ),

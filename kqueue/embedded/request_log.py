@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from kqueue.api.naming import Named, find_api, name_of, named_in
+from kqueue.api.request_topics import RequestTopic, find_api, topic_name_of, topics_in_request
 from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError
 from kqueue.base.settings import KiB, MiB
@@ -106,7 +106,7 @@ class RecordedRequest(RequestObserver):
         return reader(self._api.request_class, self.version)(frame, position)[0]
 
     @property
-    def named(self) -> list[Named]:
+    def named(self) -> list[RequestTopic]:
         """Topics with their partitions, as the request names them; empty where it names none, or
         its body is not there.
         """
@@ -115,7 +115,10 @@ class RecordedRequest(RequestObserver):
         except KqueueError:
             return []
         broker = self._log.broker()
-        return [Named(name_of(one.topic, broker) if broker else one.topic, one.partitions) for one in named_in(body)]
+        return [
+            RequestTopic(topic_name_of(one.topic, broker) if broker else one.topic, one.partitions)
+            for one in topics_in_request(body)
+        ]
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -280,7 +283,7 @@ def listing(head: str, items: Sequence[object]) -> str:
     return "\n".join([head, *([f"({left_out} before these)"] if left_out > 0 else []), *map(str, items[-LINES_SHOWN:])])
 
 
-def _told(one: Named) -> str:
+def _told(one: RequestTopic) -> str:
     topic = legible(one.topic) if isinstance(one.topic, str) else one.topic.hex()
     numbers = [str(number) for number in one.partitions[:PARTITIONS_SHOWN]]
     if len(one.partitions) > PARTITIONS_SHOWN:

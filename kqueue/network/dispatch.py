@@ -7,9 +7,9 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kqueue.api import table
-from kqueue.api.call import Call
+from kqueue.api import handler_table
 from kqueue.api.errors import code_of
+from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import NO_ANSWER
 from kqueue.base.errors import (
     KqueueError,
@@ -20,7 +20,7 @@ from kqueue.base.errors import (
     UnencodableMessage,
 )
 from kqueue.base.settings import MiB
-from kqueue.broker.waiting import Wait, Waiting
+from kqueue.broker.purgatory import DelayedOperation, Purgatory
 from kqueue.network.connection_quotas import ClientLog
 from kqueue.network.interception import BrokerHooks, InterceptedRequest, RequestObserver
 from kqueue.network.responses import Chunks, Connection, DeferredResponse
@@ -50,12 +50,12 @@ ITEMS_MAX_DEFAULT = 200_000
 class Route(NamedTuple):
     """All that one API needs at one version, found once. `overlaps` is that of `DeferredResponse`."""
 
-    served: table.Served
+    served: handler_table.ApiHandler
     version: int
     header_tail: bytes
     read_header: Callable[[memoryview, int], tuple[RequestHeader, int]]
     read: Callable[[memoryview, int], tuple[Any, int]]
-    handle: Callable[[Any, Call], Any]
+    handle: Callable[[Any, RequestContext], Any]
     write: Callable[[Any, list[Any]], None]
     overlaps: bool
     items_max: int
@@ -85,9 +85,9 @@ class Dispatcher:
     def __init__(
         self,
         broker: Broker,
-        waiting: Waiting,
+        waiting: Purgatory,
         client_log: ClientLog,
-        lookup: Callable[[int, int], table.Served] = table.lookup,
+        lookup: Callable[[int, int], handler_table.ApiHandler] = handler_table.lookup,
         *,
         plain_bytes_max: int = PLAIN_BYTES_MAX_DEFAULT,
         items_max: int = ITEMS_MAX_DEFAULT,
@@ -134,7 +134,9 @@ class Dispatcher:
             return self._refuse_items(route, header.correlation_id, error, connection)
         call = connection.call
         if call is None or call.api_version != version or call.client_id != client_id:
-            call = Call(self._broker, version, client_id, connection.client_host, connection.listener, connection)
+            call = RequestContext(
+                self._broker, version, client_id, connection.client_host, connection.listener, connection
+            )
             if client_id is None or len(client_id) <= CLIENT_ID_KEPT_MAX:
                 connection.call = call
         if hooks is not None and hooks.requests:
@@ -145,7 +147,7 @@ class Dispatcher:
             result = self._refuse(route, request, error, connection)
         if result is None:
             return None
-        if isinstance(result, Wait):
+        if isinstance(result, DelayedOperation):
             return self._wait(route, header.correlation_id, request, result, connection, note)
         return self._encode(route, header.correlation_id, request, result, connection, note)
 
@@ -201,7 +203,7 @@ class Dispatcher:
         route: Route,
         correlation_id: int,
         request: Any,
-        wait: Wait[Any],
+        wait: DelayedOperation[Any],
         connection: Connection,
         note: RequestObserver | None,
     ) -> DeferredResponse:
@@ -296,7 +298,7 @@ class Dispatcher:
             result = self._refuse(route, request, error, connection)
         if result is None:
             return None
-        if isinstance(result, Wait):
+        if isinstance(result, DelayedOperation):
             return self._wait(route, asked.correlation_id, request, result, connection, asked)
         return self._encode(route, asked.correlation_id, request, result, connection, asked)
 

@@ -17,7 +17,7 @@ from kqueue.storage.fault_injection import StorageHook, StorageHooks
 from kqueue.wire.headers import RequestHeader
 
 if TYPE_CHECKING:
-    from kqueue.api.call import Call
+    from kqueue.api.request_context import RequestContext
     from kqueue.network.dispatch import Route
 
 Change: TypeAlias = Callable[[Any], Any]
@@ -59,7 +59,7 @@ class InterceptedRequest(RequestObserver):
         route: Route,
         correlation_id: int,
         request: Any,
-        call: Call,
+        call: RequestContext,
         connection: Connection,
         note: RequestObserver | None,
     ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from kqueue.base.clock import Clock
 from kqueue.base.timers import Timers
-from kqueue.broker.waiting import Waiting
+from kqueue.broker.purgatory import Purgatory
 from kqueue.workers.loop_pass import PASS_S
 
 logger = logging.getLogger("kqueue.server")
@@ -32,7 +32,7 @@ class LoopDriver:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         timers: Timers,
-        waiting: Waiting,
+        waiting: Purgatory,
         after: Callable[[], None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:

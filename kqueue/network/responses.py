@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from kqueue.api.call import Call
-from kqueue.broker.waiting import Wait, Waiter, Waiting
+from kqueue.api.request_context import RequestContext
+from kqueue.broker.purgatory import DelayedOperation, Purgatory, WatchedOperation
 from kqueue.schema import Chunk
 
 Chunks: TypeAlias = list[Chunk]
@@ -19,7 +19,7 @@ class Connection(Protocol):
     address: str
     client_host: str
     listener: str
-    call: Call | None
+    call: RequestContext | None
 
     def answered(self) -> None:
         """An answer that was not there yet has come."""
@@ -64,9 +64,9 @@ class DeferredResponse:
         self.overlaps = overlaps
         self._done = done
         self._failed = failed
-        self._waiter: Waiter | None = None
+        self._waiter: WatchedOperation | None = None
 
-    def hold(self, waiting: Waiting, wait: Wait[Any]) -> None:
+    def hold(self, waiting: Purgatory, wait: DelayedOperation[Any]) -> None:
         self._waiter = waiting.add(wait, self._done, self._failed)
 
     def finish(self, chunks: Chunks) -> None:
@@ -98,7 +98,7 @@ class DeferredResponse:
         waiter.cancel()
         try:
             response = waiter.wait.retry(True)
-            while isinstance(response, Wait):
+            while isinstance(response, DelayedOperation):
                 response = response.retry(True)
         except Exception as error:
             self._failed(error)

@@ -20,7 +20,7 @@ import select
 import socket
 from collections import deque
 
-from kqueue.api.call import Call
+from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
 from kqueue.base.settings import KiB
 from kqueue.network.connections import ConnectionRegistry
@@ -89,7 +89,7 @@ class Session:
         self.address = f"{host}:{port}"
         self.client_host = f"/{host}"
         self.listener = listener
-        self.call: Call | None = None
+        self.call: RequestContext | None = None
         self._pump = SendQueue(sock, hub.loop, hub.jobs, failed=self._lost, drained=self._resume)
         self._intake = ReceiveBuffer(hub.received, hub.buffers, hub.budget, self, hub.bounds.request_bytes)
         self._answers: deque[Chunks | DeferredResponse] = deque()

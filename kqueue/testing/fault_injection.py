@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from kqueue.api.naming import NAMING, find_api, wanted_by
+from kqueue.api.request_topics import APIS_WITH_TOPICS, accessed_topics, find_api
 from kqueue.embedded import Broker
 from kqueue.embedded.request_log import TOPICS_SHOWN, legible, listing
 from kqueue.network.interception import InterceptedRequest
@@ -279,7 +279,7 @@ class Faults:
         probability: float,
     ) -> FaultFilter:
         name = api if api == ANY_API else find_api(api).name
-        if (topic is not None or partition is not None) and name not in (ANY_API, *NAMING):
+        if (topic is not None or partition is not None) and name not in (ANY_API, *APIS_WITH_TOPICS):
             raise ValueError(f"{name} requests name no topics: leave out topic and partition")
         return FaultFilter(name, topic, partition, client_id, times, after, probability)
 
@@ -307,7 +307,7 @@ class Faults:
     def _note(self, fault: Fault, asked: InterceptedRequest) -> None:
         broker = asked.call.broker
         time = datetime.fromtimestamp(broker.clock.wall_ms() / 1000, UTC)
-        named = wanted_by(asked.request, asked.api, broker)
+        named = accessed_topics(asked.request, asked.api, broker)
         topics = tuple(dict.fromkeys(one.topic if isinstance(one.topic, str) else one.topic.hex() for one in named))
         self._fired.append(
             Fired(time, fault.what, asked.api, asked.version, asked.call.client_id, asked.connection.address, topics)

@@ -18,7 +18,7 @@ import copy
 from typing import Any, NamedTuple
 
 from kqueue.api.errors import CodedError
-from kqueue.api.naming import Named, name_of, partition_index, topic_key, wanted_by
+from kqueue.api.request_topics import RequestTopic, accessed_topics, partition_index, topic_key, topic_name_of
 from kqueue.network.interception import InterceptedRequest
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -53,7 +53,7 @@ class PartitionFilter(NamedTuple):
     def has(self, topic: str | bytes, partition: int) -> bool:
         return self.has_topic(topic) and (self.partition is None or self.partition == partition)
 
-    def is_named(self, named: list[Named]) -> bool:
+    def is_named(self, named: list[RequestTopic]) -> bool:
         """Whether a request that names these is meant; one that names a topic without partitions
         means all of them.
         """
@@ -121,7 +121,7 @@ def _split(
     meant: list[Any] = []
     rest: list[Any] = []
     for topic in topics:
-        name = name_of(topic_key(topic), asked.call.broker)
+        name = topic_name_of(topic_key(topic), asked.call.broker)
         partitions = getattr(topic, shape.partitions)
         for part, wanted in ((meant, True), (rest, False)):
             chosen = [one for one in partitions if choice.has(name, partition_index(one)) is wanted]
@@ -151,7 +151,7 @@ def _refuse_metadata(asked: InterceptedRequest, code: ErrorCode, choice: Partiti
     taken: list[tuple[Any, str | bytes]] = []
     asks_all = _asks_all(asked)
     if request.topics is not None and choice.partition is None:
-        asked_for = [(one, name_of(topic_key(one), asked.call.broker)) for one in request.topics]
+        asked_for = [(one, topic_name_of(topic_key(one), asked.call.broker)) for one in request.topics]
         taken = [(one, name) for one, name in asked_for if choice.has_topic(name)]
         request.topics = [one for one, name in asked_for if not choice.has_topic(name)]
     entries = [
@@ -195,7 +195,7 @@ def _fail_topic(topic: MetadataResponseTopic, code: ErrorCode, choice: Partition
 def _refuse_fetch(asked: InterceptedRequest, error: CodedError, choice: PartitionFilter) -> None:
     request, broker = asked.request, asked.call.broker
     keys = _fetched(asked)
-    meant = {(topic, index) for topic, index in keys if choice.has(name_of(topic, broker), index)}
+    meant = {(topic, index) for topic, index in keys if choice.has(topic_name_of(topic, broker), index)}
     if not meant:
         if choice.is_all:
             asked.refuse(error)
@@ -209,7 +209,7 @@ def _fetched(asked: InterceptedRequest) -> list[tuple[str | bytes, int]]:
     forgotten = {(topic_key(one), index) for one in request.forgotten_topics_data for index in one.partitions}
     named = {(topic_key(one), each.partition): None for one in request.topics for each in one.partitions}
     if request.session_epoch > 0:
-        remembered = asked.call.broker.fetch_sessions.remembered(request.session_id)
+        remembered = asked.call.broker.fetch_sessions.partitions_of(request.session_id)
         named.update(dict.fromkeys(key for key in remembered if key not in forgotten))
     return list(named)
 
@@ -242,7 +242,9 @@ def is_meant(asked: InterceptedRequest, choice: PartitionFilter) -> bool:
         return True
     if asked.api == "Fetch":
         broker = asked.call.broker
-        return choice.is_named([Named(name_of(topic, broker), (index,)) for topic, index in _fetched(asked)])
+        return choice.is_named(
+            [RequestTopic(topic_name_of(topic, broker), (index,)) for topic, index in _fetched(asked)]
+        )
     if asked.api == "Metadata" and _asks_all(asked):
         return choice.topic is None or asked.call.broker.topics.find(choice.topic) is not None
-    return choice.is_named(wanted_by(asked.request, asked.api, asked.call.broker))
+    return choice.is_named(accessed_topics(asked.request, asked.api, asked.call.broker))

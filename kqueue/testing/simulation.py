@@ -13,8 +13,8 @@ from kqueue.base.settings import Catalog, Config
 from kqueue.base.virtual_time import steps
 from kqueue.broker import config as broker_config
 from kqueue.broker.broker import Broker, node_id
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import NewTopic, Topic
-from kqueue.broker.waiting import Wait
 from kqueue.log.manager import LogManager
 from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.store import MetadataStore
@@ -66,7 +66,7 @@ class Simulation:
 
     def settle(self) -> None:
         """Run jobs and ready waits until nothing is left to do at this moment."""
-        while self.jobs.run_all() or self.broker.waiting.run_ready():
+        while self.jobs.run_all() or self.broker.purgatory.run_ready():
             pass
 
     def advance(self, ms: float) -> None:
@@ -88,14 +88,14 @@ class Simulation:
         dotted = {key.replace("_", "."): value for key, value in configs.items()}
         return self.result(self.broker.topics.create(NewTopic(name, partitions, configs=dotted)))
 
-    def answer(self, outcome: Wait[T] | T) -> T:
+    def answer(self, outcome: DelayedOperation[T] | T) -> T:
         """The response of a handler that may have left a wait: time passes until it is answered, up
         to its deadline.
         """
-        if not isinstance(outcome, Wait):
+        if not isinstance(outcome, DelayedOperation):
             return outcome
         answers: list[Any] = []
-        waiter = self.broker.waiting.add(outcome, answers.append)
+        waiter = self.broker.purgatory.add(outcome, answers.append)
         self.settle()
         while not answers:
             deadline = self.broker.timers.next_deadline_ms()

@@ -133,7 +133,7 @@ def test_requests_under_way_are_answered_before_a_stop(tmp_path: Path) -> None:
             for number in range(5):
                 send_produce(producer, "orders", b"%d" % number, correlation_id=number)
             partition = server.broker.topics.get("orders").partition(0)
-            await until(lambda: partition.log_end_offset == 5 and len(server.broker.waiting) > 0)
+            await until(lambda: partition.log_end_offset == 5 and len(server.broker.purgatory) > 0)
             stopping = asyncio.ensure_future(server.stop())
             for number in range(5):
                 correlation_id, response = await producer.receive("Produce", 8)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kqueue.base.names import did_you_mean
-from kqueue.broker.visibility import AppendedEnds
-from kqueue.broker.waiting import Wait
+from kqueue.broker.high_watermark import UncommittedEnds
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.embedded.event_loops import check_may_block
 
 if TYPE_CHECKING:
@@ -47,10 +47,12 @@ async def appended_visible(server: Server, partitions: Iterable[Partition]) -> N
     Returns at once where nothing waits for a flush, or never will be flushed. Thread: the broker's
     own.
     """
-    ends = AppendedEnds(partitions)
-    if not ends.are_visible():
+    ends = UncommittedEnds(partitions)
+    if not ends.all_committed():
         visible = asyncio.get_running_loop().create_future()
-        server.broker.waiting.add(Wait(ends.keys, None, lambda expired: ends.are_visible() or None), visible.set_result)
+        server.broker.purgatory.add(
+            DelayedOperation(ends.keys, None, lambda expired: ends.all_committed() or None), visible.set_result
+        )
         await visible
 
 

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kqueue.base.errors import InvalidTopic
-from kqueue.broker.producing import PRODUCE_VERSION_BATCHES, intake_of
-from kqueue.broker.waiting import Wait
+from kqueue.broker.append_path import PRODUCE_VERSION_BATCHES, appender_for
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.embedded.inspection.records import Record
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.partitioners import Partitioner, make_partitioner
@@ -124,7 +124,7 @@ def _append_to(
 ) -> list[_Appended]:
     """As few batches as `BATCH_BYTES` allow."""
     appended: list[_Appended] = []
-    intake = intake_of(topic.config)
+    intake = appender_for(topic.config)
     builder, held = BatchBuilder(), list[int]()
 
     def write() -> None:
@@ -164,5 +164,5 @@ async def _committed(server: Server, appended: list[_Appended]) -> None:
 
     if not are_committed():
         keys = tuple({one.partition for one in appended})
-        server.broker.waiting.add(Wait(keys, None, lambda expired: are_committed() or None), done, failed)
+        server.broker.purgatory.add(DelayedOperation(keys, None, lambda expired: are_committed() or None), done, failed)
         await settled

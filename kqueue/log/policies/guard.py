@@ -1,5 +1,5 @@
 """What a cleanup policy of a plugin must have; what it does wrong later is seen to where policies
-are asked (`broker.cleaning`).
+are asked (`broker.cleanup`).
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kqueue.api import table
-from kqueue.api.call import Call
+from kqueue.api import handler_table
+from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import TransactionsNotServed
-from kqueue.broker.waiting import Wait
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.records.any_format import encode_set
 from kqueue.records.batch import Record, iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
@@ -42,11 +42,11 @@ class Asker:
     def start(self, request: Any, version: int, **call: Any) -> Started:
         """Begin a request; what is due now is not run yet."""
         api = BY_MODULE[type(request).__module__.rpartition(".")[2]]
-        served = table.lookup(api.key, version)
+        served = handler_table.lookup(api.key, version)
         started = Started(bytearray(encode(request, version)))
         received = decode(api.request_class, version, started.frame)
         try:
-            outcome = served.handle(received, Call(self.sim.broker, version, "tester", "/127.0.0.1", **call))
+            outcome = served.handle(received, RequestContext(self.sim.broker, version, "tester", "/127.0.0.1", **call))
         except TransactionsNotServed as error:  # as the dispatcher does
             outcome = served.error_response(received, version, error)
 
@@ -59,8 +59,8 @@ class Asker:
             raw = b"".join(chunk.read() if getattr(chunk, "is_region", False) else bytes(chunk) for chunk in chunks)
             started.response = decode(api.response_class, version, raw)
 
-        if isinstance(outcome, Wait):
-            self.sim.broker.waiting.add(outcome, done)
+        if isinstance(outcome, DelayedOperation):
+            self.sim.broker.purgatory.add(outcome, done)
         elif outcome is not None:
             done(outcome)
         return started
@@ -138,7 +138,7 @@ def values(asker: Asker, topic: str = "t", partition: int = 0) -> list[bytes | N
 
 def versions_of(module: str) -> Iterable[int]:
     """All versions that a module serves."""
-    low, high = table.served(module).versions
+    low, high = handler_table.load(module).versions
     return range(low, high + 1)
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kqueue.api import table
+from kqueue.api import handler_table
 from kqueue.base.errors import AnswerNotExpected, KqueueError
 from kqueue.schema import encode
 from kqueue.schema.field_types import ArrayType, FieldType, FixedSizeType, StructType, record_data
@@ -90,10 +90,10 @@ def world() -> Asker:
 IDS = [topic.id for topic in world().sim.broker.topics]  # one seed, the same ids
 
 
-@pytest.mark.parametrize("row", table.advertised(), ids=lambda row: row.api.name)
+@pytest.mark.parametrize("row", handler_table.all_handlers(), ids=lambda row: row.api.name)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_any_request_is_answered(row: table.Served, data: st.DataObject) -> None:
+def test_any_request_is_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:
     asker = world()
     for _ in range(2):
         version = data.draw(st.integers(*row.versions), label="version")
@@ -102,7 +102,7 @@ def test_any_request_is_answered(row: table.Served, data: st.DataObject) -> None
             asker.ask(request, version)
         except KqueueError as error:  # what a handler may leave to the table, as the server does
             try:
-                encode(table.error_response(request, version, error), version)
+                encode(handler_table.error_response(request, version, error), version)
             except AnswerNotExpected:
                 assert request.acks == 0
         asker.sim.advance(50)

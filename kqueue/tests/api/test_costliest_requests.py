@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from kqueue.api import fetch, produce, slices, table
-from kqueue.api.call import Call
+from kqueue.api import handler_table, slices
+from kqueue.api.handlers import fetch, produce
+from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
-from kqueue.broker.waiting import Wait
 from kqueue.schema import counted_reader, writer
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import Asker, batch
@@ -29,7 +30,9 @@ SLICE_ITEMS = 20
 CALLS_MAX = 12_000
 """Of Python functions in one turn. Unsliced, the handlers took 5 to 60 for each item."""
 SIZE = 1 << 20
-SERVED = [(row, version) for row in table.advertised() for version in range(row.versions[0], row.versions[1] + 1)]
+SERVED = [
+    (row, version) for row in handler_table.all_handlers() for version in range(row.versions[0], row.versions[1] + 1)
+]
 
 
 class CallCounter:
@@ -62,17 +65,17 @@ def world() -> tuple[Asker, Topic]:
     return asker, topic
 
 
-def longest_turn(asker: Asker, row: table.Served, version: int, body: bytes, items_max: int) -> int:
+def longest_turn(asker: Asker, row: handler_table.ApiHandler, version: int, body: bytes, items_max: int) -> int:
     """Calls in the turn that took most, from the decoded request to the response."""
     request, _ = counted_reader(row.api.request_class, version)(memoryview(bytearray(body)), 0, items_max)
-    waiting, answers, turn = asker.sim.broker.waiting, list[Any](), CallCounter()
+    waiting, answers, turn = asker.sim.broker.purgatory, list[Any](), CallCounter()
     with turn:
         try:
-            outcome = row.handle(request, Call(asker.sim.broker, version, "tester", "/127.0.0.1"))
+            outcome = row.handle(request, RequestContext(asker.sim.broker, version, "tester", "/127.0.0.1"))
         except KqueueError as error:  # the dispatcher asks the table for a response then
             outcome = row.error_response(request, version, error)
     longest = turn.count
-    if isinstance(outcome, Wait):
+    if isinstance(outcome, DelayedOperation):
         waiting.add(outcome, answers.append, lambda error: answers.append(row.error_response(request, version, error)))
     elif outcome is not None:
         answers.append(outcome)
@@ -86,11 +89,11 @@ def longest_turn(asker: Asker, row: table.Served, version: int, body: bytes, ite
 
 
 def name_of(value: Any) -> str:
-    return value.api.name if isinstance(value, table.Served) else str(value)
+    return value.api.name if isinstance(value, handler_table.ApiHandler) else str(value)
 
 
 @pytest.mark.parametrize(("row", "version"), SERVED, ids=name_of)
-def test_no_turn_is_long(row: table.Served, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_turn_is_long(row: handler_table.ApiHandler, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "SLICE_ITEMS", SLICE_ITEMS)
     monkeypatch.setattr(fetch, "SLICE_ITEMS", SLICE_ITEMS)
     monkeypatch.setattr(produce, "SLICE_ITEMS", SLICE_ITEMS)
@@ -119,8 +122,8 @@ def test_a_small_request_for_everything_is_answered_in_slices(
     monkeypatch.setattr(slices, "SLICE_ITEMS", SLICE_ITEMS)
     asker = Asker({"kqueue.max.partitions": 10_000})
     make(asker)
-    row = table.served(name)
+    row = handler_table.load(name)
     request = row.api.request_class(topics=None)
-    outcome = row.handle(request, Call(asker.sim.broker, version, "tester", "/127.0.0.1"))
-    assert isinstance(outcome, Wait)
+    outcome = row.handle(request, RequestContext(asker.sim.broker, version, "tester", "/127.0.0.1"))
+    assert isinstance(outcome, DelayedOperation)
     assert sum(len(topic.partitions) for topic in getattr(asker.sim.answer(outcome), "topics", [])) in (0, 2000)

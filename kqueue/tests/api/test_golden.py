@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kqueue.api import table
+from kqueue.api import handler_table
 from kqueue.broker.topics import NewTopic
 from kqueue.records.batch import read_header
 from kqueue.schema import decode
@@ -62,7 +62,7 @@ def world(**settings: Any) -> Asker:
 
 
 def test_kqueue_serves_every_version_of_its_apis_that_the_clients_sent() -> None:
-    served = {row.api.name: row.versions for row in table.advertised()}
+    served = {row.api.name: row.versions for row in handler_table.all_handlers()}
     for exchange in ALL:
         if exchange.name in served:
             low, high = served[exchange.name]

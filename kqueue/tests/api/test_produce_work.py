@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kqueue.api import table
+from kqueue.api import handler_table
 from kqueue.api.produce_work import PAUSE_MS, PAUSES_MAX
 from kqueue.api.slices import SLICE_ITEMS
 from kqueue.base.errors import AnswerNotExpected, NotLeader, StorageFailed
@@ -49,10 +49,10 @@ def test_an_error_with_acks_0_ends_the_connection(asker: Asker) -> None:
     with pytest.raises(AnswerNotExpected, match="nobody") as caught:
         asker.start(request, 9)
     with pytest.raises(AnswerNotExpected) as again:
-        table.error_response(request, 9, caught.value)
+        handler_table.error_response(request, 9, caught.value)
     assert again.value is caught.value
     with pytest.raises(AnswerNotExpected):
-        table.error_response(request, 9, ZeroDivisionError())
+        handler_table.error_response(request, 9, ZeroDivisionError())
 
 
 def test_acks_all_waits_for_the_flush_and_acks_1_does_not() -> None:
@@ -126,7 +126,7 @@ def test_a_topic_deleted_under_a_waiting_request_is_told() -> None:
     asker.sim.broker.topics.delete("t")
     while asker.sim.jobs.pending and started.response is None:
         asker.sim.jobs.step()
-        asker.sim.broker.waiting.run_ready()
+        asker.sim.broker.purgatory.run_ready()
     assert started.response.responses[0].partition_responses[0].error_code in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
@@ -204,7 +204,7 @@ def test_a_long_batch_with_acks_0_is_appended(asker: Asker) -> None:
 def test_a_client_that_is_gone_leaves_its_long_batch_and_those_behind_it(asker: Asker) -> None:
     topic = asker.sim.topic("c", cleanup_policy="compact")
     asker.start(produce_request(asker, "c", long_batch()), 9)
-    for waiters in list(asker.sim.broker.waiting._by_key.values()):
+    for waiters in list(asker.sim.broker.purgatory._by_key.values()):
         for waiter in list(waiters):
             waiter.cancel()
     assert asker.produce("c", batch(b"after")).base_offset == 1001

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from kqueue.api.call import Call
+from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import SLICE_ITEMS, SLICE_MS, Work, collect, in_slices
 from kqueue.base.errors import InvalidRequest
-from kqueue.broker.waiting import Wait
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.testing.simulation import Simulation
 
 
@@ -16,8 +16,8 @@ def sim() -> Simulation:
     return Simulation({"kqueue.storage": "memory"})
 
 
-def call(sim: Simulation) -> Call:
-    return Call(sim.broker, 0)
+def call(sim: Simulation) -> RequestContext:
+    return RequestContext(sim.broker, 0)
 
 
 def counted(count: int, done: list[int]) -> Work[str]:
@@ -35,14 +35,14 @@ def test_more_work_is_done_slice_by_slice_in_turns(sim: Simulation) -> None:
     first, second, answers = list[int](), list[int](), list[str]()
     for done in (first, second):
         wait = in_slices(call(sim), counted(3 * SLICE_ITEMS - 1, done))
-        assert isinstance(wait, Wait)
+        assert isinstance(wait, DelayedOperation)
         assert len(done) == SLICE_ITEMS
-        sim.broker.waiting.add(wait, answers.append)
+        sim.broker.purgatory.add(wait, answers.append)
     for slices in ((2, 1), (2, 2), (3, 2), (3, 3)):
-        sim.broker.waiting.run_ready()
+        sim.broker.purgatory.run_ready()
         assert (len(first), len(second)) == tuple(min(3 * SLICE_ITEMS - 1, count * SLICE_ITEMS) for count in slices)
     assert answers == ["done", "done"]
-    assert not sim.broker.waiting.ready
+    assert not sim.broker.purgatory.ready
 
 
 def test_a_slice_ends_when_its_time_is_over(sim: Simulation) -> None:
@@ -58,7 +58,7 @@ def test_a_slice_ends_when_its_time_is_over(sim: Simulation) -> None:
         yield from slow()
         return "done"
 
-    assert isinstance(in_slices(call(sim), work()), Wait)
+    assert isinstance(in_slices(call(sim), work()), DelayedOperation)
     assert len(done) <= 9
 
 
@@ -72,14 +72,14 @@ def test_work_that_pauses_goes_on_after_that_time(sim: Simulation) -> None:
         return "done"
 
     wait = in_slices(call(sim), work())
-    assert isinstance(wait, Wait)
-    sim.broker.waiting.add(wait, answers.append)
+    assert isinstance(wait, DelayedOperation)
+    sim.broker.purgatory.add(wait, answers.append)
     for count in (1, 2, 3):
-        sim.broker.waiting.run_ready()
+        sim.broker.purgatory.run_ready()
         assert done == list(range(count)), "nothing is done before its time"
         sim.clock.advance(50)
         sim.broker.timers.run_due(sim.clock.monotonic_ms())
-    sim.broker.waiting.run_ready()
+    sim.broker.purgatory.run_ready()
     assert answers == ["done"]
 
 
@@ -89,26 +89,26 @@ def test_work_that_fails_fails_its_wait_and_work_that_is_not_awaited_goes_no_fur
         raise InvalidRequest("no")
 
     failures = list[Exception]()
-    sim.broker.waiting.add(in_slices(call(sim), failing()), pytest.fail, failures.append)  # type: ignore[arg-type]
+    sim.broker.purgatory.add(in_slices(call(sim), failing()), pytest.fail, failures.append)  # type: ignore[arg-type]
     done = list[int]()
     wait = in_slices(call(sim), counted(9 * SLICE_ITEMS, done))
-    assert isinstance(wait, Wait)
-    sim.broker.waiting.add(wait, pytest.fail).cancel()
+    assert isinstance(wait, DelayedOperation)
+    sim.broker.purgatory.add(wait, pytest.fail).cancel()
     sim.settle()
     assert [str(error) for error in failures] == ["no"]
     assert len(done) == SLICE_ITEMS
 
 
 def test_work_may_end_with_a_wait(sim: Simulation) -> None:
-    def work() -> Work[str | Wait[str]]:
+    def work() -> Work[str | DelayedOperation[str]]:
         yield from counted(SLICE_ITEMS, [])
-        return Wait(("key",), None, lambda expired: "woken")
+        return DelayedOperation(("key",), None, lambda expired: "woken")
 
     answers = list[str]()
-    sim.broker.waiting.add(in_slices(call(sim), work()), answers.append)  # type: ignore[arg-type]
+    sim.broker.purgatory.add(in_slices(call(sim), work()), answers.append)  # type: ignore[arg-type]
     sim.settle()
     assert answers == []
-    sim.broker.waiting.wake("key")
+    sim.broker.purgatory.wake("key")
     sim.settle()
     assert answers == ["woken"]
 

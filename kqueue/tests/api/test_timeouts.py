@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kqueue.api import table
-from kqueue.api.call import CHANGE_WAIT_MS_MIN
+from kqueue.api import handler_table
+from kqueue.api.request_context import CHANGE_WAIT_MS_MIN
 from kqueue.schema.structs import message_schema_of, schema_of
 from kqueue.testing.simulation import Simulation
-from kqueue.tests.api.grouping import join_request
+from kqueue.tests.api.group_client import join_request
 from kqueue.tests.api.harness import Asker, batch, produce_request
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -82,7 +82,7 @@ REFUSED_BY_KAFKA = {"session_timeout_ms"}
 """Checked against the broker's bounds."""
 
 
-def times(row: table.Served, version: int) -> Iterator[str]:
+def times(row: handler_table.ApiHandler, version: int) -> Iterator[str]:
     for each in message_schema_of(row.api.request_class).fields_at(version):
         if (
             each.name.endswith("_ms")
@@ -94,7 +94,7 @@ def times(row: table.Served, version: int) -> Iterator[str]:
 
 CASES = [
     (row, version, name)
-    for row in table.advertised()
+    for row in handler_table.all_handlers()
     for version in range(row.versions[0], row.versions[1] + 1)
     for name in times(row, version)
 ]
@@ -115,7 +115,9 @@ def codes(part: Any) -> Iterator[int]:
 @pytest.mark.parametrize(
     ("row", "version", "field"), CASES, ids=lambda value: getattr(getattr(value, "api", None), "name", str(value))
 )
-def test_a_request_without_time_is_served(row: table.Served, version: int, field: str, time_ms: int) -> None:
+def test_a_request_without_time_is_served(
+    row: handler_table.ApiHandler, version: int, field: str, time_ms: int
+) -> None:
     asker = Asker(sim=Simulation({"group.initial.rebalance.delay.ms": 0}))
     asker.sim.topic("t")
     asker.produce("t", batch(b"a", b"b"))

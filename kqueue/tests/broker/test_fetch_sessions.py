@@ -13,12 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kqueue.base.errors import FetchSessionNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 from kqueue.broker import fetch_sessions
-from kqueue.broker.fetch_sessions import EPOCH_MAX, EVICTABLE_AFTER_MS, FetchContext, FetchSessions, Wanted
+from kqueue.broker.fetch_sessions import EPOCH_MAX, EVICTABLE_AFTER_MS, FetchContext, FetchSessions, PartitionFetch
 from kqueue.testing.manual_clock import ManualClock
 
 
-def want(index: int, offset: int = 0, topic: str | bytes = "t") -> Wanted:
-    return Wanted(topic, index, offset, 1000)
+def want(index: int, offset: int = 0, topic: str | bytes = "t") -> PartitionFetch:
+    return PartitionFetch(topic, index, offset, 1000)
 
 
 def make(slots: int = 10) -> tuple[FetchSessions, ManualClock]:
@@ -96,7 +96,7 @@ def test_a_partition_that_gave_records_goes_to_the_end_of_the_line() -> None:
 def test_requests_change_add_and_forget_partitions() -> None:
     sessions, _ = make()
     id = begin(sessions, 3)
-    changed = Wanted("t", 1, 77, 9, leader_epoch=4, last_fetched_epoch=3)
+    changed = PartitionFetch("t", 1, 77, 9, leader_epoch=4, last_fetched_epoch=3)
     context = sessions.open(id, 1, [changed, want(9)], [("t", 0), ("t", 55)], by_id=False)
     assert [wanted.key for wanted in context.wanted] == [("t", 1), ("t", 2), ("t", 9)]
     one = context.wanted[0]
@@ -220,10 +220,10 @@ def test_stale_sessions_give_room_for_the_partitions_of_new_ones(monkeypatch: py
 
 def test_names_that_no_topic_can_have_are_not_remembered() -> None:
     sessions, _ = make()
-    context = sessions.open(0, 0, [Wanted("n" * 250, 0, 0, 100)], by_id=False)
+    context = sessions.open(0, 0, [PartitionFetch("n" * 250, 0, 0, 100)], by_id=False)
     assert context.finish() == 0
     id = begin(sessions, 1)
-    context = sessions.open(id, 1, [Wanted("n" * 250, 0, 0, 100)], by_id=False)
+    context = sessions.open(id, 1, [PartitionFetch("n" * 250, 0, 0, 100)], by_id=False)
     assert len(context.wanted) == 2, "it is answered, as the last of its session"
     assert context.finish() == 0
     assert sessions.partition_count == 0

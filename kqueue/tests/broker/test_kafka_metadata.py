@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.broker.kafka_metadata import KafkaTopics, mark_of, read_topics
+from kqueue.broker.kafka_metadata import KafkaTopics, log_fingerprint, read_topics
 from kqueue.records.builder import BatchBuilder
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
 from kqueue.tests import golden
@@ -149,9 +149,9 @@ def test_the_mark_changes_with_every_record_and_every_segment() -> None:
     marks = []
     for path in (LOG, LOG, f"{FOLDER}/{9:020d}.log"):
         write(storage, [topic("a")], path)
-        marks.append(mark_of(storage, FOLDER))
+        marks.append(log_fingerprint(storage, FOLDER))
     assert len(set(marks)) == 3
-    assert mark_of(storage, FOLDER) == marks[-1]
+    assert log_fingerprint(storage, FOLDER) == marks[-1]
 
 
 def test_kafkas_own_metadata_is_read() -> None:

@@ -10,7 +10,7 @@ from kqueue.base.errors import (
     UnknownTopicOrPartition,
 )
 from kqueue.broker.partition import Partition
-from kqueue.broker.waiting import Wait
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.records.batch import Record, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
 from kqueue.testing.faulty_storage import FaultyStorage
@@ -55,15 +55,15 @@ def test_one_fsync_serves_all_that_came_in_with_a_turn_and_the_next_all_that_cam
     partition = sim.topic("orders").partition(0)
     for number in range(5):
         append(partition, b"%d" % number)
-    sim.broker.waiting.run_ready()
+    sim.broker.purgatory.run_ready()
     assert len(sim.jobs.pending) == 1
     for number in range(5, 9):
         append(partition, b"%d" % number)
-    sim.broker.waiting.run_ready()
+    sim.broker.purgatory.run_ready()
     assert len(sim.jobs.pending) == 1, "one fsync at a time"
     sim.jobs.step()
     assert partition.high_watermark == 5
-    sim.broker.waiting.run_ready()
+    sim.broker.purgatory.run_ready()
     assert len(sim.jobs.pending) == 1
     sim.jobs.step()
     assert partition.high_watermark == 9
@@ -83,7 +83,7 @@ def test_memory_is_never_flushed() -> None:
     partition = sim.topic("orders").partition(0)
     for _ in range(3):
         append(partition, b"a" * 100)
-    sim.broker.waiting.run_ready()
+    sim.broker.purgatory.run_ready()
     assert not sim.jobs.pending
 
 
@@ -128,10 +128,11 @@ def test_who_waits_at_the_partition_is_woken_when_the_high_watermark_moves() -> 
     partition = sim.topic("orders").partition(0)
     end = append(partition, b"a")
     answers = list[str]()
-    sim.broker.waiting.add(
-        Wait((partition,), None, lambda expired: "seen" if partition.is_committed(end) else None), answers.append
+    sim.broker.purgatory.add(
+        DelayedOperation((partition,), None, lambda expired: "seen" if partition.is_committed(end) else None),
+        answers.append,
     )
-    sim.broker.waiting.run_ready()
+    sim.broker.purgatory.run_ready()
     assert answers == []
     sim.settle()
     assert answers == ["seen"]
@@ -158,7 +159,7 @@ def test_a_failed_fsync_makes_the_log_read_only_and_tells_who_waits(monkeypatch:
         except StorageFailed as error:
             return str(error)
 
-    sim.broker.waiting.add(Wait((partition,), None, retry), answers.append)
+    sim.broker.purgatory.add(DelayedOperation((partition,), None, retry), answers.append)
     sim.settle()
     assert len(answers) == 1
     assert "I/O error on fsync" in answers[0]
@@ -218,10 +219,10 @@ def test_a_deleted_partition_says_so_and_wakes_who_waits() -> None:
         except UnknownTopicOrPartition:
             return "deleted"
 
-    sim.broker.waiting.add(Wait((partition,), None, retry), answers.append)
+    sim.broker.purgatory.add(DelayedOperation((partition,), None, retry), answers.append)
     sim.broker.topics.delete("orders")
     assert sim.jobs.step(), "the commit, before the flush was even asked for"
-    sim.broker.waiting.run_ready()
+    sim.broker.purgatory.run_ready()
     assert answers == ["deleted"]
     sim.settle()
 
@@ -243,7 +244,7 @@ def test_kafka_mode_flushes_a_segment_that_was_ended_while_another_was_flushed()
     append(partition, b"w" * 200)
     sim.settle()
     append(partition, b"x" * 200)  # a second segment
-    sim.broker.waiting.run_ready()
+    sim.broker.purgatory.run_ready()
     assert sim.jobs.pending
     job = sim.jobs.pending.popleft()
     job.run()  # type: ignore[union-attr]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import kqueue
-from kqueue.api import personas
+from kqueue.api import version_profiles
 from kqueue.base.errors import CorruptBatch
 from kqueue.client import (
     EARLIEST,
@@ -29,7 +29,9 @@ HIGHEST = {"2.8": [9, 12, 6, 11, 3, 8, 7], "3.9": [11, 17, 9, 12, 6, 9, 9], "4.3
 THREE = [TopicPartition("three", index) for index in range(3)]
 
 
-@pytest.fixture(scope="module", params=[None, *personas.VERSIONS], ids=lambda version: f"as-{version or 'itself'}")
+@pytest.fixture(
+    scope="module", params=[None, *version_profiles.VERSIONS], ids=lambda version: f"as-{version or 'itself'}"
+)
 def broker(request: pytest.FixtureRequest) -> Iterator[kqueue.Broker]:
     with kqueue.Broker(as_version=request.param, broker_rack="r1") as broker:
         broker.create_topic("orders", compression_type="producer")

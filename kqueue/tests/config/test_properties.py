@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.api.configs import broker_rows
+from kqueue.api.config_entries import broker_config_entries
 from kqueue.base.errors import SettingError
 from kqueue.base.settings import Catalog, Config, Scope, Setting, SettingType, at_least, is_secret
 from kqueue.config.catalog import CATALOG
@@ -254,7 +254,7 @@ def test_the_value_of_a_declared_secret_is_in_no_message_and_in_no_response() ->
         with pytest.raises(SettingError, match="my.password: expected a 32-bit number, at least 1") as caught:
             row.parse(value)
         assert "4711" not in str(caught.value)
-    (told,) = broker_rows(Config(Catalog([row]), {"my.password": 4711}))
+    (told,) = broker_config_entries(Config(Catalog([row]), {"my.password": 4711}))
     assert told.is_sensitive
     assert told.value is None
     assert {one.value for one in told.synonyms} == {None}

@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import IncompatibleBrokerVersion
 
 import kqueue
-from kqueue.api import personas
+from kqueue.api import version_profiles
 from kqueue.base.errors import SettingError
 from kqueue.schema import decode, encode
 from kqueue.tests.embedded.test_broker import ask
@@ -40,13 +40,13 @@ def plain(name: str, version: int) -> bytes:
     return request_header(api.key, version, 1, "t") + encode(api.request_class(), version)
 
 
-@pytest.mark.parametrize("version", personas.VERSIONS)
+@pytest.mark.parametrize("version", version_profiles.VERSIONS)
 def test_it_tells_clients_of_the_table(version: str) -> None:
     with kqueue.Broker(as_version=version) as broker:
         for number in range(4):
             answer = ask(broker.bootstrap, "ApiVersions", number, **(NAMED if number >= 3 else {}))
             told = [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys]
-            assert told == [tuple(row) for row in personas.Persona(version).advertised]
+            assert told == [tuple(row) for row in version_profiles.VersionProfile(version).advertised]
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def produce_and_consume(bootstrap: str) -> tuple[int, ...]:
     return found
 
 
-@pytest.mark.parametrize("version", personas.VERSIONS)
+@pytest.mark.parametrize("version", version_profiles.VERSIONS)
 def test_kafka_python_takes_it_for_that_kafka(version: str) -> None:
     with kqueue.Broker(as_version=version) as broker:
         assert produce_and_consume(broker.bootstrap) == DETECTED[version]
         assert broker.groups["g"].offsets == {"orders": {0: 1}}
 
 
-@pytest.mark.parametrize("version", personas.VERSIONS)
+@pytest.mark.parametrize("version", version_profiles.VERSIONS)
 def test_aiokafka_works_with_it(version: str) -> None:
     async def through(bootstrap: str) -> bytes | None:
         async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:

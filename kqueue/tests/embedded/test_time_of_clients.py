@@ -47,7 +47,7 @@ def sessions(client: Clients) -> set[Session]:
 
 def fetches_waiting(client: Clients) -> int:
     async def ask() -> int:
-        return len(client.broker._server.broker.waiting)
+        return len(client.broker._server.broker.purgatory)
 
     return client.broker._call(ask)
 

@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from kqueue.api.table import Served
+from kqueue.api.handler_table import ApiHandler
 from kqueue.app import Server
 from kqueue.base.errors import UnsupportedVersion
 from kqueue.base.timers import Timers
-from kqueue.broker.waiting import Waiting
+from kqueue.broker.purgatory import Purgatory
 from kqueue.config.properties import SourcedValue, keyword_name, make_config
 from kqueue.network.connection_quotas import ClientLog, RequestBudget
 from kqueue.network.connections import ConnectionRegistry, SessionLimits
@@ -120,9 +120,9 @@ class Harness:
         loop = asyncio.get_running_loop()
         self.clock = ManualClock()
         self.timers = Timers(self.clock)
-        self.waiting = Waiting(self.timers, self.clock)
+        self.waiting = Purgatory(self.timers, self.clock)
         self.jobs = JobExecutor(loop, 2)
-        self.served: dict[int, Served] = {}
+        self.served: dict[int, ApiHandler] = {}
         self.gone: list[str] = []
         self.budget = RequestBudget(budget_bytes)
         client_log = ClientLog(logging.getLogger("kqueue.server"), self.clock)
@@ -147,7 +147,7 @@ class Harness:
     def serve(self, name: str, handle: Callable[[Any, Any], Any], versions: tuple[int, int] | None = None) -> None:
         """Let `handle` serve the API of this name."""
         api = API[name]
-        self.served[api.key] = Served(api, versions or api.versions, handle, None)
+        self.served[api.key] = ApiHandler(api, versions or api.versions, handle, None)
 
     async def connect(
         self, *, receive_bytes: int | None = None, send_bytes: int | None = None
@@ -187,7 +187,7 @@ class Harness:
         await self.jobs.drain()
         self.jobs.stop()
 
-    def _lookup(self, api_key: int, version: int) -> Served:
+    def _lookup(self, api_key: int, version: int) -> ApiHandler:
         found = self.served.get(api_key)
         if found is None or (not found.versions[0] <= version <= found.versions[1] and api_key != 18):
             raise UnsupportedVersion(f"no API with key {api_key} is served at version {version}")

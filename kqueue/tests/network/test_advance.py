@@ -12,7 +12,7 @@ import pytest
 from kqueue.base.clock import OffsetClock, SystemClock
 from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.base.timers import Timers
-from kqueue.broker.waiting import Wait, Waiting
+from kqueue.broker.purgatory import DelayedOperation, Purgatory
 from kqueue.network import advance as push_module
 from kqueue.network.advance import push
 from kqueue.network.loop_driver import LoopDriver
@@ -29,7 +29,7 @@ class Room:
         loop = asyncio.get_running_loop()
         self.clock = OffsetClock()
         self.timers = Timers(self.clock)
-        self.waiting = Waiting(self.timers, self.clock)
+        self.waiting = Purgatory(self.timers, self.clock)
         self.jobs = JobExecutor(loop, 2)
         self.start_ms = self.clock.monotonic_ms()
         self.ran: list[tuple[str, int]] = []
@@ -112,7 +112,7 @@ def test_waits_end_at_their_deadlines() -> None:
         def retry(expired: bool) -> tuple[bool, int] | None:
             return (expired, round(room.clock.monotonic_ms() - room.start_ms)) if expired else None
 
-        room.waiting.add(Wait(("key",), room.start_ms + 500, retry), answers.append)
+        room.waiting.add(DelayedOperation(("key",), room.start_ms + 500, retry), answers.append)
         room.push(499 - (room.clock.monotonic_ms() - room.start_ms))
         assert answers == []
         room.push(DAY_MS)

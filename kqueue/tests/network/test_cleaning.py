@@ -66,7 +66,7 @@ def test_segments_of_an_earlier_start_are_compacted(tmp_path: Path) -> None:
         async with serving(tmp_path, **SETTINGS) as server:
             partition = server.broker.topics.partition("t", 0)
             partition.log  # noqa: B018  only open logs are compacted
-            cleaner = server.broker.cleaning.cleaner
+            cleaner = server.broker.cleanup.cleaner
             await until(
                 lambda: (server.broker.logs.cleaner_offset(("t", 0)) or 0) > 80 and not cleaner.is_busy(("t", 0))
             )
@@ -90,7 +90,7 @@ def test_segments_go_and_keys_keep_their_last_values_beside_a_reader(tmp_path: P
             await until(lambda: kept.high_watermark == compacted.high_watermark == 100)
             under_way = compacted.read_now(0, 1 << 20)
             before = under_way.read()
-            cleaner = server.broker.cleaning.cleaner
+            cleaner = server.broker.cleanup.cleaner
             await until(
                 lambda: (
                     (server.broker.logs.cleaner_offset(("compacted", 0)) or 0) > 80
@@ -250,6 +250,6 @@ def test_codecs_that_settings_bring_go_to_the_process(tmp_path: Path) -> None:
                 half_empty = next(iter_batches(partition.read_now(0, 100).read()))[1]
                 assert half_empty.record_count == 1
                 assert mark in partition.read_now(0, 100).read()
-            assert server.broker.cleaning.cleaner.uncleanable == {}
+            assert server.broker.cleanup.cleaner.uncleanable == {}
 
     asyncio.run(test())

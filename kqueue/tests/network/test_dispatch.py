@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.api.table import Served
+from kqueue.api.handler_table import ApiHandler
 from kqueue.base.clock import SystemClock
 from kqueue.base.errors import MalformedMessage, StorageFailed, UnsupportedVersion
 from kqueue.base.timers import Timers
-from kqueue.broker.waiting import Wait, Waiting
+from kqueue.broker.purgatory import DelayedOperation, Purgatory
 from kqueue.network.connection_quotas import ClientLog
 from kqueue.network.dispatch import Dispatcher
 from kqueue.network.responses import DeferredResponse
@@ -42,10 +42,10 @@ class Caller:
 
 class Desk:
     def __init__(self, handle: Any, api: str = "Heartbeat") -> None:
-        self.waiting = Waiting(Timers(), SystemClock())
-        served = Served(API[api], (0, 4), handle, None)
+        self.waiting = Purgatory(Timers(), SystemClock())
+        served = ApiHandler(API[api], (0, 4), handle, None)
 
-        def lookup(api_key: int, version: int) -> Served:
+        def lookup(api_key: int, version: int) -> ApiHandler:
             if api_key != API[api].key or not 0 <= version <= 4:
                 raise UnsupportedVersion(f"nobody serves {api_key}")
             return served
@@ -94,7 +94,7 @@ def test_a_handler_without_an_answer_gives_none() -> None:
 
 
 def test_a_wait_is_answered_later() -> None:
-    desk = Desk(lambda request, call: Wait(("k",), None, lambda expired: HeartbeatResponse(error_code=9)))
+    desk = Desk(lambda request, call: DelayedOperation(("k",), None, lambda expired: HeartbeatResponse(error_code=9)))
     later = desk.start(version=0)
     assert isinstance(later, DeferredResponse)
     assert later.chunks is None
@@ -105,7 +105,7 @@ def test_a_wait_is_answered_later() -> None:
 
 
 def test_a_cancelled_wait_is_never_answered() -> None:
-    desk = Desk(lambda request, call: Wait(("k",), None, lambda expired: HeartbeatResponse()))
+    desk = Desk(lambda request, call: DelayedOperation(("k",), None, lambda expired: HeartbeatResponse()))
     desk.start().cancel()
     desk.waiting.wake("k")
     desk.waiting.run_ready()
@@ -116,7 +116,7 @@ def test_a_cancelled_wait_is_never_answered() -> None:
 @pytest.mark.parametrize("deadline_ms", [None, 1e18])
 def test_only_a_wait_with_a_deadline_can_be_expired(deadline_ms: float | None) -> None:
     desk = Desk(
-        lambda request, call: Wait(
+        lambda request, call: DelayedOperation(
             ("k",), deadline_ms, lambda expired: HeartbeatResponse(error_code=7 if expired else 0)
         )
     )
@@ -132,7 +132,7 @@ def test_a_wait_that_fails_as_it_expires_is_answered_with_its_error() -> None:
     def fail(expired: bool) -> HeartbeatResponse:
         raise UnsupportedVersion("no")
 
-    desk = Desk(lambda request, call: Wait(("k",), 1e18, fail))
+    desk = Desk(lambda request, call: DelayedOperation(("k",), 1e18, fail))
     later = desk.start(version=0)
     later.expire()
     assert join(later.chunks).endswith(b"\0\x23")
@@ -156,8 +156,8 @@ def test_a_response_that_can_not_be_written_becomes_an_error_response(caplog: py
 
 
 def test_a_late_response_that_can_not_be_written_at_all_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk(lambda request, call: Wait(("k",), None, lambda expired: object()))
-    monkeypatch.setattr(Served, "error_response", lambda *arguments: object())
+    desk = Desk(lambda request, call: DelayedOperation(("k",), None, lambda expired: object()))
+    monkeypatch.setattr(ApiHandler, "error_response", lambda *arguments: object())
     desk.start()
     desk.waiting.wake("k")
     desk.waiting.run_ready()
@@ -245,10 +245,10 @@ def test_nothing_of_a_request_is_kept_after_its_answer(end: str) -> None:
     class Body:
         """Stands for what the handler makes of the request."""
 
-    def handle(request: Any, call: Any) -> Wait[Any]:
+    def handle(request: Any, call: Any) -> DelayedOperation[Any]:
         body = Body()
         requests.append(weakref.ref(body))
-        return Wait(("key",), None, lambda expired: HeartbeatResponse() if body else None)
+        return DelayedOperation(("key",), None, lambda expired: HeartbeatResponse() if body else None)
 
     desk = Desk(handle)
     gc.disable()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.call import Call
+from kqueue.api.request_context import Call
 from kqueue.network.fair_scheduler import TURN_S, UNKNOWN_TURN_S, FairScheduler
 from kqueue.tests.network.harness import API, Harness, network_harness, request_bytes, until
 from kqueue.tests.network.test_session import run

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kqueue.api.table import advertised
+from kqueue.api.handler_table import advertised
 from kqueue.app import Server
 from kqueue.tests.golden import FOLDER
 from kqueue.tests.network.harness import Client, connect, framed, serving, until

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import InvalidRequest
-from kqueue.broker.waiting import Wait
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.network.interception import BrokerHooks, HeldRequest, InterceptedRequest
 from kqueue.network.session import Session
 from kqueue.storage.region import Region
@@ -172,7 +172,9 @@ async def test_a_dropped_reply_waits_for_its_handler() -> None:
 
     async with network_harness() as harness:
         hooked(harness, lambda asked: asked.drop_reply())
-        harness.serve("Heartbeat", lambda request, call: Wait((), harness.clock.monotonic_ms() + 100, retry))
+        harness.serve(
+            "Heartbeat", lambda request, call: DelayedOperation((), harness.clock.monotonic_ms() + 100, retry)
+        )
         client, session = await harness.connect()
         client.send("Heartbeat", 4, group_id="a")
         await until(lambda: not session.quiet)

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kqueue.api import produce as produce_api
 from kqueue.api import slices
+from kqueue.api.handlers import produce as produce_api
 from kqueue.app import Server
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests.api.harness import batch
@@ -93,7 +93,7 @@ def test_without_acks_there_is_no_answer_and_a_failure_closes_the_connection(mon
 def test_a_client_that_goes_away_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(server: Server, client: Client) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(server.broker.waiting, "wake_in_later_turn", lambda key: None)
+            patch.setattr(server.broker.purgatory, "wake_in_later_turn", lambda key: None)
             client.send("Produce", 9, 1, acks=1, timeout_ms=1000, topic_data=data("a"))
             await until(lambda: server.broker.kept_record_bytes > 0)
         await client.close()

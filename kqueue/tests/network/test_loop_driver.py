@@ -9,7 +9,7 @@ import pytest
 
 from kqueue.base.clock import SystemClock
 from kqueue.base.timers import Timers
-from kqueue.broker.waiting import Wait, Waiting
+from kqueue.broker.purgatory import DelayedOperation, Purgatory
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.network.harness import until
@@ -20,7 +20,7 @@ class Room:
     def __init__(self, clock: ManualClock | SystemClock) -> None:
         self.clock = clock
         self.timers = Timers()
-        self.waiting = Waiting(self.timers, clock)
+        self.waiting = Purgatory(self.timers, clock)
         self.flushes = 0
         self.ticker = LoopDriver(asyncio.get_running_loop(), clock, self.timers, self.waiting, self._flush)
 
@@ -104,7 +104,7 @@ def test_ready_waits_run_once_for_all_wakes_of_a_turn() -> None:
             retries.append(expired)
             return 7
 
-        room.waiting.add(Wait(("a", "b"), None, retry), answers.append)
+        room.waiting.add(DelayedOperation(("a", "b"), None, retry), answers.append)
         room.waiting.wake("a")
         room.waiting.wake("b")
         assert answers == []
@@ -157,7 +157,7 @@ def test_what_is_due_before_the_ticker_comes_is_not_forgotten() -> None:
     async def test() -> None:
         clock = SystemClock()
         timers = Timers()
-        waiting = Waiting(timers, clock)
+        waiting = Purgatory(timers, clock)
         ran: list[str] = []
         timers.at(clock.monotonic_ms(), lambda: ran.append("timer"))
         waiting.defer(lambda: ran.append("deferred"))

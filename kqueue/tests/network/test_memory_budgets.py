@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kqueue.broker.waiting import Wait
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.network.memory_budgets import (
     MemoryHolding,
     ResponseBudget,
@@ -284,7 +284,9 @@ def test_a_sender_that_waits_for_room_itself_is_not_slow() -> None:
 def test_a_request_that_waits_counts_as_memory_and_gives_way_after_a_while() -> None:
     async def test() -> None:
         async with network_harness(budget_bytes=200 * KiB) as harness:
-            harness.serve("Heartbeat", lambda request, call: Wait((1,), None, lambda expired: HeartbeatResponse()))
+            harness.serve(
+                "Heartbeat", lambda request, call: DelayedOperation((1,), None, lambda expired: HeartbeatResponse())
+            )
             client, session = await harness.connect()
             client.send_raw(request_bytes(API["Heartbeat"], 4, HeartbeatRequest(group_id="g" * 20_000)))
             await until(lambda: harness.budget.used > 60_000)

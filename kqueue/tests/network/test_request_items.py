@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kqueue.api import table
+from kqueue.api import handler_table
 from kqueue.base.clock import SystemClock
 from kqueue.base.errors import TooManyItems
 from kqueue.base.timers import Timers
-from kqueue.broker.waiting import Waiting
+from kqueue.broker.purgatory import Purgatory
 from kqueue.network.connection_quotas import ClientLog
 from kqueue.network.dispatch import Dispatcher
 from kqueue.schema import decode
@@ -26,36 +26,38 @@ from kqueue.wire.headers import has_error_code, read_response_header, request_he
 
 ITEMS = 1000
 SIZE = 128 * 1024
-SERVED = [(row, version) for row in table.advertised() for version in range(row.versions[0], row.versions[1] + 1)]
+SERVED = [
+    (row, version) for row in handler_table.all_handlers() for version in range(row.versions[0], row.versions[1] + 1)
+]
 
 
 def name_of(value: Any) -> str:
-    return value.api.name if isinstance(value, table.Served) else str(value)
+    return value.api.name if isinstance(value, handler_table.ApiHandler) else str(value)
 
 
 def dispatcher(handle: Any) -> Dispatcher:
-    def lookup(api_key: int, version: int) -> table.Served:
-        row = table.lookup(api_key, version)
-        return table.Served(row.api, row.versions, handle, row.refuse)
+    def lookup(api_key: int, version: int) -> handler_table.ApiHandler:
+        row = handler_table.lookup(api_key, version)
+        return handler_table.ApiHandler(row.api, row.versions, handle, row.refuse)
 
     client_log = ClientLog(logging.getLogger("kqueue.server"), SystemClock())
-    waiting = Waiting(Timers(), SystemClock())
+    waiting = Purgatory(Timers(), SystemClock())
     return Dispatcher("the broker", waiting, client_log, lookup, items_max=ITEMS)  # type: ignore[arg-type]
 
 
-def frame(row: table.Served, version: int, case: Case, items: int | None) -> memoryview:
+def frame(row: handler_table.ApiHandler, version: int, case: Case, items: int | None) -> memoryview:
     body = Body(row.api.request_class, version, case, size_max=SIZE, items_max=items, topic_id=bytes(range(16)))
     return memoryview(bytearray(request_header(row.api.key, version, 7, "me") + body.bytes()))
 
 
-def many(row: table.Served, version: int) -> Iterator[Case]:
+def many(row: handler_table.ApiHandler, version: int) -> Iterator[Case]:
     """The cases whose entries are small enough for more than `ITEMS` of them."""
     return (case for case in cases(row.api.request_class, version) if case.mode != "long")
 
 
 @pytest.mark.parametrize(("row", "version"), SERVED, ids=name_of)
 def test_more_items_than_allowed_never_reach_the_handler(
-    row: table.Served, version: int, caplog: pytest.LogCaptureFixture
+    row: handler_table.ApiHandler, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     def handle(request: Any, call: Any) -> Any:
         raise AssertionError(f"{case} was handled")
@@ -76,7 +78,7 @@ def test_more_items_than_allowed_never_reach_the_handler(
 
 
 @pytest.mark.parametrize(("row", "version"), SERVED, ids=name_of)
-def test_as_many_items_as_allowed_are_handled(row: table.Served, version: int) -> None:
+def test_as_many_items_as_allowed_are_handled(row: handler_table.ApiHandler, version: int) -> None:
     handled = []
     asked = dispatcher(lambda request, call: handled.append(request))
     expected = 0
@@ -87,7 +89,7 @@ def test_as_many_items_as_allowed_are_handled(row: table.Served, version: int) -
 
 
 @pytest.mark.parametrize(("row", "version"), SERVED, ids=name_of)
-def test_no_item_is_without_bytes(row: table.Served, version: int) -> None:
+def test_no_item_is_without_bytes(row: handler_table.ApiHandler, version: int) -> None:
     """Else a few bytes could hold a billion of them; and a request could hold more items than
     bytes, which is not counted.
     """
@@ -105,10 +107,10 @@ def test_no_item_is_without_bytes(row: table.Served, version: int) -> None:
 
 
 def test_an_api_whose_items_cost_more_may_have_fewer() -> None:
-    row = table.served("list_offsets")
-    heavy = table.Served(row.api, row.versions, lambda request, call: None, row.refuse, item_weight=10)
+    row = handler_table.load("list_offsets")
+    heavy = handler_table.ApiHandler(row.api, row.versions, lambda request, call: None, row.refuse, item_weight=10)
     client_log = ClientLog(logging.getLogger("kqueue.server"), SystemClock())
-    asked = Dispatcher("the broker", Waiting(Timers(), SystemClock()), client_log, lambda *_: heavy, items_max=ITEMS)  # type: ignore[arg-type]
+    asked = Dispatcher("the broker", Purgatory(Timers(), SystemClock()), client_log, lambda *_: heavy, items_max=ITEMS)  # type: ignore[arg-type]
     case = Case(("topics", "partitions"), "same")
     assert asked.start(frame(row, 7, case, 99), Caller()) is None  # type: ignore[arg-type]
     with pytest.raises(TooManyItems, match="each entry of ListOffsets counts 10"):
@@ -116,7 +118,7 @@ def test_an_api_whose_items_cost_more_may_have_fewer() -> None:
 
 
 def test_tagged_fields_of_the_header_count() -> None:
-    row = table.served("heartbeat")
+    row = handler_table.load("heartbeat")
     header = request_header(row.api.key, 4, 7, "me")[:-1] + b"\xd0\x0f" + b"\x7f\0" * 2000
     with pytest.raises(TooManyItems):
         dispatcher(None).start(memoryview(bytearray(header)), Caller())  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.api import table
+from kqueue.api import handler_table
 from kqueue.base.settings import MiB
 from kqueue.client import Client, NewTopic
 from kqueue.network.dispatch import ITEMS_MAX_DEFAULT, PRODUCE_KEY
@@ -77,7 +77,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
             os.kill(process.pid, signal.SIGTERM)
 
 
-def costliest(row: table.Served, version: int) -> Iterator[tuple[Case, int | None]]:
+def costliest(row: handler_table.ApiHandler, version: int) -> Iterator[tuple[Case, int | None]]:
     """For each list, with the limit of its entries: those that cost most, as many as are allowed;
     and as many as a request has bytes.
     """
@@ -90,8 +90,8 @@ def costliest(row: table.Served, version: int) -> Iterator[tuple[Case, int | Non
         yield Case(path, SAME), None
 
 
-@pytest.mark.parametrize("row", table.advertised(), ids=lambda row: row.api.name)
-def test_resident_memory_grows_within_its_bound(broker: Broker, row: table.Served) -> None:
+@pytest.mark.parametrize("row", handler_table.all_handlers(), ids=lambda row: row.api.name)
+def test_resident_memory_grows_within_its_bound(broker: Broker, row: handler_table.ApiHandler) -> None:
     version = row.versions[1]
     size = (100 if row.api.key == PRODUCE_KEY else 16) * MiB - 1024
     header = request_header(row.api.key, version, 1, "costly")

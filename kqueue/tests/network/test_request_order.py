@@ -22,7 +22,7 @@ from kqueue.base.settings import Config
 from kqueue.config.properties import SourcedValue, make_config
 from kqueue.metadata.memory import MemoryStore
 from kqueue.network.interception import BrokerHooks
-from kqueue.tests.api.grouping import RANGE
+from kqueue.tests.api.group_client import RANGE
 from kqueue.tests.api.harness import batch
 from kqueue.tests.network.harness import API, FREE_PORT, Client, request_bytes
 from kqueue.wire.messages.create_partitions import CreatePartitionsTopic

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kqueue.base.timers import Timers
-from kqueue.broker.waiting import Wait, Waiting
+from kqueue.broker.purgatory import DelayedOperation, Purgatory
 from kqueue.network.responses import DeferredResponse
 from kqueue.testing.manual_clock import ManualClock
 
@@ -16,7 +16,7 @@ class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.timers = Timers(self.clock)
-        self.waiting = Waiting(self.timers, self.clock)
+        self.waiting = Purgatory(self.timers, self.clock)
         self.told: list[Any] = []
         self.later = DeferredResponse(self.told.append, self.told.append)
 
@@ -26,7 +26,7 @@ class World:
                 raise answer
             return "late" if expired else answer
 
-        self.later.hold(self.waiting, Wait(("key",), deadline_ms, retry))
+        self.later.hold(self.waiting, DelayedOperation(("key",), deadline_ms, retry))
 
     def wake(self) -> None:
         self.waiting.wake("key")

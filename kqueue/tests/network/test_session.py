@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.call import Call
+from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import CoordinatorNotAvailable
-from kqueue.broker.waiting import Wait
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.network.receive_buffer import RECEIVE_BYTES
 from kqueue.tests.network.harness import (
     API,
@@ -32,20 +32,22 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(test())  # type: ignore[arg-type]
 
 
-def heartbeat(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
+def heartbeat(request: HeartbeatRequest, call: RequestContext) -> HeartbeatResponse:
     """Answers with the generation as throttle time, so that answers can be told apart."""
     return HeartbeatResponse(throttle_time_ms=request.generation_id)
 
 
-def waits(harness: Harness) -> Callable[[HeartbeatRequest, Call], Any]:
+def waits(harness: Harness) -> Callable[[HeartbeatRequest, RequestContext], Any]:
     """A handler that waits for its group's name as a key; at its deadline it answers with error 1."""
 
-    def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse | Wait[HeartbeatResponse]:
+    def handle(
+        request: HeartbeatRequest, call: RequestContext
+    ) -> HeartbeatResponse | DelayedOperation[HeartbeatResponse]:
         if not request.group_id:
             return heartbeat(request, call)
         woken = HeartbeatResponse(throttle_time_ms=request.generation_id)
         deadline_ms = None if request.member_id == "no deadline" else harness.clock.monotonic_ms() + 500
-        return Wait(
+        return DelayedOperation(
             (request.group_id,), deadline_ms, lambda expired: HeartbeatResponse(error_code=1) if expired else woken
         )
 
@@ -59,13 +61,13 @@ def produce_waits(harness: Harness, started: list[int] | None = None) -> None:
     A key with a "!" has no deadline.
     """
 
-    def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Wait[ProduceResponse]:
+    def handle(request: ProduceRequest, call: RequestContext) -> ProduceResponse | DelayedOperation[ProduceResponse]:
         if started is not None:
             started.append(request.timeout_ms)
         key = request.topic_data[0].name
         response = ProduceResponse(throttle_time_ms=request.timeout_ms)
         deadline_ms = None if key.startswith("!") else harness.clock.monotonic_ms() + 500
-        return Wait((key,), deadline_ms, lambda expired: response) if key else response
+        return DelayedOperation((key,), deadline_ms, lambda expired: response) if key else response
 
     harness.serve("Produce", handle)
 
@@ -167,7 +169,7 @@ def test_a_handler_may_write_into_the_records_of_its_request() -> None:
         async with network_harness() as harness:
             seen = []
 
-            def produce(request: ProduceRequest, call: Call) -> ProduceResponse:
+            def produce(request: ProduceRequest, call: RequestContext) -> ProduceResponse:
                 records = request.topic_data[0].partition_data[0].records
                 records[:3] = b"abc"
                 seen.append(bytes(records))
@@ -301,7 +303,10 @@ def test_of_a_large_request_that_may_not_begin_yet_no_more_is_read_than_one_rece
 def test_a_client_that_left_behind_a_held_back_request_does_not_stay_for_as_long_as_the_first_one_waits() -> None:
     async def test() -> None:
         async with network_harness() as harness:
-            harness.serve("Heartbeat", lambda request, call: Wait((1,), 1e12, lambda expired: heartbeat(request, call)))
+            harness.serve(
+                "Heartbeat",
+                lambda request, call: DelayedOperation((1,), 1e12, lambda expired: heartbeat(request, call)),
+            )
             client, session = await harness.connect()
             client.send("Heartbeat", 4, 1)
             await until(lambda: not session.quiet)
@@ -465,7 +470,7 @@ def test_an_error_that_a_handler_did_not_catch_is_told_to_the_client() -> None:
     async def test() -> None:
         async with network_harness() as harness:
 
-            def refuse(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
+            def refuse(request: HeartbeatRequest, call: RequestContext) -> HeartbeatResponse:
                 raise CoordinatorNotAvailable("try again")
 
             harness.serve("Heartbeat", refuse)
@@ -485,7 +490,7 @@ def test_an_unexpected_error_is_logged_once_with_its_traceback_and_the_client_is
             def bug(*_: object) -> HeartbeatResponse:
                 raise ZeroDivisionError("a bug")
 
-            harness.serve("Heartbeat", (lambda request, call: Wait(("k",), None, bug)) if late else bug)
+            harness.serve("Heartbeat", (lambda request, call: DelayedOperation(("k",), None, bug)) if late else bug)
             client, _ = await harness.connect()
             client.send("Heartbeat", 4)
             await asyncio.sleep(0)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.call import Call
-from kqueue.broker.waiting import Wait
+from kqueue.api.request_context import RequestContext
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.tests.network.harness import API, BOUNDS, Harness, MiB, network_harness, request_bytes, until
 from kqueue.tests.network.test_session import heartbeat, produce_request, run, send_produce, settle, waits
 from kqueue.wire.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
@@ -21,7 +21,7 @@ def big_answers(harness: Harness, size: int) -> list[int]:
     """
     started: list[int] = []
 
-    def handle(request: Any, call: Call) -> DescribeGroupsResponse:
+    def handle(request: Any, call: RequestContext) -> DescribeGroupsResponse:
         started.append(len(started))
         return DescribeGroupsResponse(groups=[DescribedGroup(group_id="g" * 1000)] * (size // 1000))
 
@@ -75,10 +75,10 @@ def big_produce_answers(harness: Harness, size: int) -> list[int]:
     started: list[int] = []
     response = ProduceResponse(responses=[TopicProduceResponse(name="t" * 1000)] * (size // 1000))
 
-    def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Wait[ProduceResponse]:
+    def handle(request: ProduceRequest, call: RequestContext) -> ProduceResponse | DelayedOperation[ProduceResponse]:
         started.append(len(started))
         key = request.topic_data[0].name
-        return Wait((key,), None, lambda expired: response) if key else response
+        return DelayedOperation((key,), None, lambda expired: response) if key else response
 
     harness.serve("Produce", handle)
     return started

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kqueue
-from kqueue.api import table
+from kqueue.api import handler_table
 from kqueue.schema import schema_of
 from kqueue.testing import faults
 from kqueue.testing.fault_injection import Faults
@@ -200,12 +200,12 @@ def test_other_requests_fail_as_a_whole(made: Faults, raw: Raw) -> None:
     assert raw.ask("Heartbeat", 4, group_id="g").error_code != ErrorCode.REBALANCE_IN_PROGRESS
 
 
-@pytest.mark.parametrize("module", table.MODULES)
+@pytest.mark.parametrize("module", handler_table.MODULES)
 def test_every_api_can_fail_at_every_version(module: str, made: Faults, raw: Raw) -> None:
     """Requests that ask for nothing; the error stands at the top, where the response has such a
     place.
     """
-    served = table.served(module)
+    served = handler_table.load(module)
     made.fail(served.api.name, "UNKNOWN_SERVER_ERROR", times=None)
     low, high = served.versions
     for version in range(low, high + 1):

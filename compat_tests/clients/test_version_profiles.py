@@ -1,0 +1,36 @@
+"""A client finds its way with each Kafka that kqueue can serve as: it sees that Kafka's API
+versions and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import kqueue
+from compat_tests.clients import protocol_client
+from compat_tests.clients.brokers import SETTINGS
+from compat_tests.clients.scenario_helpers import collect
+from kqueue.api import version_profiles
+
+
+@pytest.fixture(params=version_profiles.VERSIONS)
+def persona(request: pytest.FixtureRequest) -> Iterator[kqueue.Broker]:
+    if request.config.getoption("bootstrap"):
+        pytest.skip("what another broker serves is its own affair")
+    with kqueue.Broker(as_version=request.param, settings=SETTINGS) as broker:
+        yield broker
+
+
+def test_records_and_offsets_go_through(persona: kqueue.Broker, connect: Any, name: Callable[[str], str]) -> None:
+    topic, group = name("topic"), name("group")
+    protocol_client.create_topic(persona.bootstrap, topic, 1, {})
+    producer = connect.producer(persona.bootstrap)
+    for number in range(5):
+        producer.send(topic, b"%d" % number, key=b"k").result()
+    consumer = connect.consumer(persona.bootstrap, topic, group=group)
+    assert [record.value for record in collect(consumer, 5)] == [b"%d" % number for number in range(5)]
+    consumer.commit()
+    assert persona.groups[group].offsets == {topic: {0: 5}}

@@ -1,0 +1,83 @@
+"""CreatePartitions: raise topics' numbers of partitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.request_context import RequestContext, error_of, wait_for_all
+from kqueue.api.slices import Work, collect, in_slices
+from kqueue.base.errors import InvalidRequest, KqueueError
+from kqueue.base.promise import Promise
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.topics import Topic
+from kqueue.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+VERSIONS = (0, 3)
+LATE = "the partitions were not stored in time; they may still come to be"
+
+Outcome = Promise[Topic] | CreatePartitionsTopicResult
+
+
+def handle(
+    request: CreatePartitionsRequest, call: RequestContext
+) -> CreatePartitionsResponse | DelayedOperation[CreatePartitionsResponse]:
+    """Answered when all are stored, or when `timeout_ms` is over: what is then still under way may
+    yet come to be.
+    """
+    return in_slices(call, _work(request, call))
+
+
+def refuse(request: CreatePartitionsRequest, version: int, error: BaseException) -> CreatePartitionsResponse:
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreatePartitionsResponse(results=[_result(name, error) for name in names])
+
+
+def _work(
+    request: CreatePartitionsRequest, call: RequestContext
+) -> Work[CreatePartitionsResponse | DelayedOperation[CreatePartitionsResponse]]:
+    counts = Counter(topic.name for topic in request.topics)
+    outcomes: dict[str, Outcome] = {}
+    for name, topic in {topic.name: topic for topic in request.topics}.items():
+        outcomes[name] = (
+            _grow(topic, call, validate_only=request.validate_only) if counts[name] == 1 else _repeated(name)
+        )
+        yield
+    promises = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Promise))
+    return wait_for_all(
+        promises, lambda: in_slices(call, _respond(outcomes)), call.change_deadline_ms(request.timeout_ms)
+    )
+
+
+def _grow(asked: CreatePartitionsTopic, call: RequestContext, *, validate_only: bool) -> Outcome:
+    assignments = None if asked.assignments is None else [one.broker_ids for one in asked.assignments]
+    try:
+        if validate_only:
+            call.broker.topics.check_growth(asked.name, asked.count, assignments)
+            return _result(asked.name, None)
+        return call.broker.topics.add_partitions(asked.name, asked.count, assignments)
+    except KqueueError as error:
+        return _result(asked.name, error)
+
+
+def _repeated(name: str) -> CreatePartitionsTopicResult:
+    return _result(name, InvalidRequest(f"topic {name!r} stands twice in the request"))
+
+
+def _respond(outcomes: dict[str, Outcome]) -> Work[CreatePartitionsResponse]:
+    results = yield from collect(_settled, outcomes.items())
+    return CreatePartitionsResponse(results=results)
+
+
+def _settled(named: tuple[str, Outcome]) -> CreatePartitionsTopicResult:
+    name, outcome = named
+    return _result(name, error_of(outcome, LATE)) if isinstance(outcome, Promise) else outcome
+
+
+def _result(name: str, error: BaseException | None) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=code_of(error), error_message=message_of(error))

@@ -1,0 +1,146 @@
+"""CreateTopics: each topic of the request succeeds or fails for itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kqueue.api.config_entries import ConfigEntry, TopicConfigEntries
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.request_context import RequestContext, error_of, wait_for_all
+from kqueue.api.slices import Work, collect, in_slices
+from kqueue.base.errors import InvalidReplicaAssignment, InvalidRequest, KqueueError
+from kqueue.base.names import UUID_ZERO
+from kqueue.base.promise import Promise
+from kqueue.base.settings import TopicConfig
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.topics import NewTopic, Topic
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+VERSIONS = (0, 7)
+VERSION_CONFIGS = 5
+ITEM_WEIGHT = 4
+ROWS_MAX = 100_000
+"""Settings in one answer: topics past it are answered without theirs."""
+REPLICATION_FACTOR = 1
+
+Outcome = Promise[Topic] | CreatableTopicResult
+
+
+def handle(
+    request: CreateTopicsRequest, call: RequestContext
+) -> CreateTopicsResponse | DelayedOperation[CreateTopicsResponse]:
+    """Answered when all are stored, or when `timeout_ms` is over: what is then still under way may
+    yet come to be.
+    """
+    return in_slices(call, _work(request, call))
+
+
+def refuse(request: CreateTopicsRequest, version: int, error: BaseException) -> CreateTopicsResponse:
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreateTopicsResponse(topics=[_refused(name, error) for name in names])
+
+
+def _work(
+    request: CreateTopicsRequest, call: RequestContext
+) -> Work[CreateTopicsResponse | DelayedOperation[CreateTopicsResponse]]:
+    counts = Counter(topic.name for topic in request.topics)
+    topics = {topic.name: topic for topic in request.topics}
+    configs = _Configs(call)
+    outcomes: dict[str, Outcome] = {}
+    for name, topic in topics.items():
+        if counts[name] > 1:
+            outcomes[name] = _repeated(name)
+        else:
+            outcomes[name] = _create(topic, call, configs if request.validate_only else None)
+        yield
+    promises = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Promise))
+    return wait_for_all(
+        promises, lambda: in_slices(call, _respond(outcomes, configs)), call.change_deadline_ms(request.timeout_ms)
+    )
+
+
+def _create(asked: CreatableTopic, call: RequestContext, validated: _Configs | None) -> Outcome:
+    """The promise of a topic that is being created; its result, where it was refused or only
+    `validated`.
+    """
+    topics = call.broker.topics
+    try:
+        new = _new_topic(asked)
+        if validated is not None:
+            return validated.created(asked.name, UUID_ZERO, topics.count_of(new), topics.check_new(new))
+        return topics.create(new)
+    except KqueueError as error:
+        return _refused(asked.name, error)
+
+
+def _new_topic(asked: CreatableTopic) -> NewTopic:
+    assignments = {one.partition_index: one.broker_ids for one in asked.assignments}
+    if len(assignments) != len(asked.assignments):
+        raise InvalidReplicaAssignment(f"topic {asked.name!r}: a partition is assigned twice")
+    configs = {config.name: config.value for config in asked.configs}
+    return NewTopic(asked.name, asked.num_partitions, asked.replication_factor, assignments, configs)
+
+
+def _respond(outcomes: dict[str, Outcome], configs: _Configs) -> Work[CreateTopicsResponse]:
+    results = yield from collect(lambda outcome: _result(*outcome, configs), outcomes.items())
+    return CreateTopicsResponse(topics=results)
+
+
+def _result(name: str, outcome: Outcome, configs: _Configs) -> CreatableTopicResult:
+    if not isinstance(outcome, Promise):
+        return outcome
+    error = error_of(outcome, "the topic was not stored in time; it may still come to be")
+    if error is not None:
+        return _refused(name, error)
+    topic = outcome.result()
+    return configs.created(name, topic.id, len(topic.partitions), topic.config)
+
+
+class _Configs:
+    """The settings of the topics of one answer. What several have in common is built once."""
+
+    def __init__(self, call: RequestContext) -> None:
+        self._told = call.api_version >= VERSION_CONFIGS
+        self._rows = TopicConfigEntries(call.broker.config) if self._told else None
+        self._shared: dict[int, tuple[ConfigEntry, CreatableTopicConfigs]] = {}
+        self._rows_left = ROWS_MAX
+
+    def created(self, name: str, id: bytes, count: int, config: TopicConfig) -> CreatableTopicResult:
+        """The result of a topic that was created, or could be."""
+        result = CreatableTopicResult(
+            name=name, topic_id=id, error_message=None, num_partitions=count, replication_factor=REPLICATION_FACTOR
+        )
+        if self._rows is None:
+            return result
+        rows = self._rows.of(config)
+        self._rows_left -= len(rows)
+        if self._rows_left >= 0:
+            result.configs = [self._config(row) for row in rows]
+        else:
+            # clients take this for a topic that was created, with settings that can't be told
+            result.configs, result.topic_config_error_code = None, ErrorCode.INVALID_REQUEST
+        return result
+
+    def _config(self, row: ConfigEntry) -> CreatableTopicConfigs:
+        found = self._shared.get(id(row))
+        if found is None:
+            config = CreatableTopicConfigs(
+                name=row.setting.name, value=row.value, config_source=row.source.value, is_sensitive=row.is_sensitive
+            )
+            found = self._shared[id(row)] = row, config
+        return found[1]
+
+
+def _repeated(name: str) -> CreatableTopicResult:
+    return _refused(name, InvalidRequest(f"topic {name!r} stands twice in the request"))
+
+
+def _refused(name: str, error: BaseException) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=code_of(error), error_message=message_of(error))

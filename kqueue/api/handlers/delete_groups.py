@@ -1,0 +1,65 @@
+"""DeleteGroups: groups without members go, and their offsets with them; answered when that is in
+the log.
+"""
+
+from __future__ import annotations
+
+from kqueue.api.errors import code_of
+from kqueue.api.request_context import RequestContext, wait_for_all
+from kqueue.api.slices import Work, collect, in_slices
+from kqueue.base.errors import KqueueError
+from kqueue.base.promise import Promise
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+
+VERSIONS = (0, 2)
+ITEM_WEIGHT = 4
+Answer = Promise[None] | ErrorCode
+
+
+def handle(
+    request: DeleteGroupsRequest, call: RequestContext
+) -> DeleteGroupsResponse | DelayedOperation[DeleteGroupsResponse]:
+    return in_slices(call, _work(request, call))
+
+
+def refuse(request: DeleteGroupsRequest, version: int, error: BaseException) -> DeleteGroupsResponse:
+    """The error in place of each group's result."""
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=group_id, error_code=code_of(error)) for group_id in request.groups_names
+        ]
+    )
+
+
+def _work(
+    request: DeleteGroupsRequest, call: RequestContext
+) -> Work[DeleteGroupsResponse | DelayedOperation[DeleteGroupsResponse]]:
+    answers: dict[str, Answer] = {}
+    for group_id in dict.fromkeys(request.groups_names):
+        answers[group_id] = _delete(group_id, call)
+        yield
+    promises = tuple(answer for answer in answers.values() if isinstance(answer, Promise))
+    deadline_ms = call.deadline_ms(call.broker.groups.config.commit_timeout_ms)
+    return wait_for_all(promises, lambda: in_slices(call, _respond(answers)), deadline_ms)
+
+
+def _delete(group_id: str, call: RequestContext) -> Answer:
+    try:
+        return call.broker.groups.delete(group_id)
+    except KqueueError as error:
+        return code_of(error)
+
+
+def _respond(answers: dict[str, Answer]) -> Work[DeleteGroupsResponse]:
+    results = yield from collect(
+        lambda one: DeletableGroupResult(group_id=one[0], error_code=_code(one[1])), answers.items()
+    )
+    return DeleteGroupsResponse(results=results)
+
+
+def _code(answer: Answer) -> ErrorCode:
+    if isinstance(answer, ErrorCode):
+        return answer
+    return code_of(answer.error) if answer.done else ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,0 +1,94 @@
+"""DeleteRecords: partitions begin later from now on; each partition of the request succeeds or
+fails for itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kqueue.api.errors import code_of
+from kqueue.api.request_context import RequestContext, error_of, wait_for_all
+from kqueue.api.slices import Work, in_slices
+from kqueue.base.errors import KqueueError
+from kqueue.base.promise import Promise
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.wire.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+VERSIONS = (0, 2)
+UNKNOWN = -1
+LATE = "the deletion was not stored in time; it may still happen"
+
+
+class Deletion(NamedTuple):
+    """A deletion that was begun: where its result goes, and the promise of its low watermark."""
+
+    result: DeleteRecordsPartitionResult
+    promise: Promise[int]
+
+
+def handle(
+    request: DeleteRecordsRequest, call: RequestContext
+) -> DeleteRecordsResponse | DelayedOperation[DeleteRecordsResponse]:
+    """Answered when all is stored, or when `timeout_ms` is over: what is then still under way may
+    yet be deleted.
+    """
+    return in_slices(call, _work(request, call))
+
+
+def refuse(request: DeleteRecordsRequest, version: int, error: BaseException) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name, partitions=[_result(one.partition_index, UNKNOWN, error) for one in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _work(
+    request: DeleteRecordsRequest, call: RequestContext
+) -> Work[DeleteRecordsResponse | DelayedOperation[DeleteRecordsResponse]]:
+    topics: dict[str, DeleteRecordsTopicResult] = {}
+    deletions: list[Deletion] = []
+    for asked in request.topics:
+        topic = topics.setdefault(asked.name, DeleteRecordsTopicResult(name=asked.name))
+        for one in asked.partitions:
+            topic.partitions.append(_delete(asked.name, one.partition_index, one.offset, call, deletions))
+            yield
+        yield
+    response = DeleteRecordsResponse(topics=list(topics.values()))
+    promises = tuple(deletion.promise for deletion in deletions)
+    return wait_for_all(
+        promises, lambda: in_slices(call, _respond(response, deletions)), call.change_deadline_ms(request.timeout_ms)
+    )
+
+
+def _delete(
+    name: str, index: int, offset: int, call: RequestContext, deletions: list[Deletion]
+) -> DeleteRecordsPartitionResult:
+    try:
+        promise = call.broker.deletion.delete_before(call.broker.topics.get(name), index, offset)
+    except KqueueError as error:
+        return _result(index, UNKNOWN, error)
+    result = _result(index, UNKNOWN, None)
+    deletions.append(Deletion(result, promise))
+    return result
+
+
+def _respond(response: DeleteRecordsResponse, deletions: list[Deletion]) -> Work[DeleteRecordsResponse]:
+    for result, promise in deletions:
+        error = error_of(promise, LATE)
+        result.error_code = code_of(error)
+        result.low_watermark = UNKNOWN if error is not None else promise.result()
+        yield
+    return response
+
+
+def _result(index: int, low_watermark: int, error: BaseException | None) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark, error_code=code_of(error))

@@ -1,0 +1,98 @@
+"""DeleteTopics: each topic of the request succeeds or fails for itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.request_context import RequestContext, error_of, wait_for_all
+from kqueue.api.slices import Work, collect, in_slices
+from kqueue.base.errors import InvalidRequest, KqueueError, TopicDeletionDisabled
+from kqueue.base.names import UUID_ZERO
+from kqueue.base.promise import Promise
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+VERSIONS = (0, 6)
+VERSION_IDS = 6
+VERSION_DELETION_DISABLED = 3  # older clients do not know the code
+LATE = "the deletion was not stored in time; it may still happen"
+
+
+class TopicReference(NamedTuple):
+    """A topic as the request names it: by name, by id (then `name` is None until it is found), or
+    wrongly by both or neither.
+    """
+
+    name: str | None
+    id: bytes
+
+
+Outcome = tuple[TopicReference, Promise[None]] | DeletableTopicResult
+"""What was begun, or why not. Errors are not kept: each holds its traceback, and with it the frames
+of the request.
+"""
+
+
+def handle(
+    request: DeleteTopicsRequest, call: RequestContext
+) -> DeleteTopicsResponse | DelayedOperation[DeleteTopicsResponse]:
+    """Answered when all deletions are stored, or when `timeout_ms` is over: what is then still
+    under way may yet be deleted.
+    """
+    return in_slices(call, _work(request, call))
+
+
+def refuse(request: DeleteTopicsRequest, version: int, error: BaseException) -> DeleteTopicsResponse:
+    return DeleteTopicsResponse(responses=[_result(named, error) for named in dict.fromkeys(_asked(request, version))])
+
+
+def _work(
+    request: DeleteTopicsRequest, call: RequestContext
+) -> Work[DeleteTopicsResponse | DelayedOperation[DeleteTopicsResponse]]:
+    counts = Counter(_asked(request, call.api_version))
+    outcomes = yield from collect(lambda one: _delete(one, call, once=counts[one] == 1), list(counts))
+    promises = tuple(one[1] for one in outcomes if isinstance(one, tuple))
+    return wait_for_all(
+        promises, lambda: in_slices(call, _respond(outcomes)), call.change_deadline_ms(request.timeout_ms)
+    )
+
+
+def _asked(request: DeleteTopicsRequest, version: int) -> list[TopicReference]:
+    states = request.topics if version >= VERSION_IDS else [DeleteTopicState(name=name) for name in request.topic_names]
+    return [TopicReference(state.name, state.topic_id) for state in states]
+
+
+def _delete(named: TopicReference, call: RequestContext, *, once: bool) -> Outcome:
+    topics = call.broker.topics
+    try:
+        if not once:
+            raise InvalidRequest("the topic stands twice in the request")
+        if (named.name is None) == (named.id == UUID_ZERO):
+            raise InvalidRequest("a topic is named by its name or by its id, not by both or neither")
+        topic = topics.get(named.name) if named.name is not None else topics.by_id(named.id)
+        named = TopicReference(topic.name, topic.id)
+        return named, topics.delete(topic.name)
+    except TopicDeletionDisabled as error:
+        return _result(named, error if call.api_version >= VERSION_DELETION_DISABLED else InvalidRequest(str(error)))
+    except KqueueError as error:
+        return _result(named, error)
+
+
+def _respond(outcomes: list[Outcome]) -> Work[DeleteTopicsResponse]:
+    results = yield from collect(
+        lambda one: _result(one[0], error_of(one[1], LATE)) if isinstance(one, tuple) else one, outcomes
+    )
+    return DeleteTopicsResponse(responses=results)
+
+
+def _result(named: TopicReference, error: BaseException | None) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=named.name, topic_id=named.id, error_code=code_of(error), error_message=message_of(error)
+    )

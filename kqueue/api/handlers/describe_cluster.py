@@ -1,0 +1,33 @@
+"""DescribeCluster: the cluster's id, controller and brokers."""
+
+from __future__ import annotations
+
+from kqueue.api.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+from kqueue.api.request_context import RequestContext
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+
+VERSIONS = (0, 2)
+ENDPOINT_BROKERS = 1
+ENDPOINT_CONTROLLERS = 2
+
+
+def handle(request: DescribeClusterRequest, call: RequestContext) -> DescribeClusterResponse:
+    if request.endpoint_type == ENDPOINT_CONTROLLERS:
+        return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's endpoint, not a controller's")
+    if request.endpoint_type != ENDPOINT_BROKERS:
+        return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {request.endpoint_type} is unknown")
+    broker = call.broker
+    host, port = call.endpoint()
+    return DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port, rack=broker.rack)],
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else NOT_REQUESTED,
+    )
+
+
+def _refused(code: ErrorCode, words: str) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=code, error_message=words)

@@ -1,0 +1,75 @@
+"""DescribeGroups: state and members of groups."""
+
+from __future__ import annotations
+
+from kqueue.api.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.request_context import RequestContext
+from kqueue.api.slices import Work, collect, in_slices
+from kqueue.base.errors import GroupIdNotFound
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.groups.classic_state import ClassicGroupState
+from kqueue.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+VERSIONS = (0, 6)
+ITEM_WEIGHT = 4
+VERSION_NOT_FOUND = 6
+
+
+def handle(
+    request: DescribeGroupsRequest, call: RequestContext
+) -> DescribeGroupsResponse | DelayedOperation[DescribeGroupsResponse]:
+    """Each group once, so that a small request can't ask for a large group ever so often."""
+    return in_slices(call, _work(request, call))
+
+
+def _work(request: DescribeGroupsRequest, call: RequestContext) -> Work[DescribeGroupsResponse]:
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
+    groups = yield from collect(lambda group_id: _describe(group_id, call, operations), dict.fromkeys(request.groups))
+    return DescribeGroupsResponse(groups=groups)
+
+
+def refuse(request: DescribeGroupsRequest, version: int, error: BaseException) -> DescribeGroupsResponse:
+    """The error in place of each group."""
+    return DescribeGroupsResponse(groups=[_refused(group_id, version, error) for group_id in request.groups])
+
+
+def _describe(group_id: str, call: RequestContext, operations: int) -> DescribedGroup:
+    try:
+        group = call.broker.groups.describe(group_id)
+    except GroupIdNotFound as error:
+        if call.api_version < VERSION_NOT_FOUND:  # older clients take a dead group for one that isn't there
+            return DescribedGroup(
+                group_id=group_id, group_state=ClassicGroupState.DEAD.value, authorized_operations=operations
+            )
+        return _refused(group_id, call.api_version, error)
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol_name,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in group.members
+        ],
+        authorized_operations=operations,
+    )
+
+
+def _refused(group_id: str, version: int, error: BaseException) -> DescribedGroup:
+    words = message_of(error) if version >= VERSION_NOT_FOUND else None
+    return DescribedGroup(
+        error_code=code_of(error), error_message=words, group_id=group_id, group_state=ClassicGroupState.DEAD.value
+    )

@@ -1,0 +1,68 @@
+"""FindCoordinator: which broker coordinates a group; here there is only one. Transactional ids are
+refused: transactions are not served.
+
+The refusal is here and not in InitProducerId alone, because this response carries an error message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.request_context import RequestContext
+from kqueue.api.slices import Work, collect, in_slices
+from kqueue.base.errors import InvalidRequest, TransactionsNotServed
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+VERSIONS = (0, 6)
+ITEM_WEIGHT = 4
+VERSION_BATCHES = 4
+VERSION_OF_LIBRDKAFKA = 2
+"""librdkafka ends at once, and prints the error message, only for an authorization code; it retries
+all others for two minutes.
+"""
+GROUP = 0
+TRANSACTION = 1
+NOBODY = -1
+
+
+def handle(
+    request: FindCoordinatorRequest, call: RequestContext
+) -> FindCoordinatorResponse | DelayedOperation[FindCoordinatorResponse]:
+    """This broker, for every group. Raises TransactionsNotServed."""
+    if request.key_type == TRANSACTION:
+        raise TransactionsNotServed(", ".join(request.coordinator_keys or [request.key]))
+    if request.key_type != GROUP:
+        return refuse(
+            request, call.api_version, InvalidRequest(f"keys of type {request.key_type} have no coordinator here")
+        )
+    node_id, (host, port) = call.broker.node_id, call.endpoint()
+    if call.api_version < VERSION_BATCHES:
+        return FindCoordinatorResponse(node_id=node_id, host=host, port=port)
+    return in_slices(
+        call, _coordinators(dict.fromkeys(request.coordinator_keys), Coordinator(node_id=node_id, host=host, port=port))
+    )
+
+
+def _coordinators(keys: Iterable[str], here: Coordinator) -> Work[FindCoordinatorResponse]:
+    coordinators = yield from collect(
+        lambda key: Coordinator(key=key, node_id=here.node_id, host=here.host, port=here.port), keys
+    )
+    return FindCoordinatorResponse(coordinators=coordinators)
+
+
+def refuse(request: FindCoordinatorRequest, version: int, error: BaseException) -> FindCoordinatorResponse:
+    """The error in place of each key's coordinator."""
+    code, words = code_of(error), message_of(error)
+    if isinstance(error, TransactionsNotServed) and version == VERSION_OF_LIBRDKAFKA:
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if version < VERSION_BATCHES:
+        return FindCoordinatorResponse(error_code=code, error_message=words, node_id=NOBODY, port=NOBODY)
+    return FindCoordinatorResponse(
+        coordinators=[
+            Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_code=code, error_message=words)
+            for key in request.coordinator_keys
+        ]
+    )

@@ -1,0 +1,20 @@
+"""Heartbeat: a member is alive, and learns whether it has to join again."""
+
+from __future__ import annotations
+
+from kqueue.api.errors import code_of
+from kqueue.api.request_context import RequestContext
+from kqueue.base.errors import KqueueError
+from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+VERSIONS = (0, 4)
+
+
+def handle(request: HeartbeatRequest, call: RequestContext) -> HeartbeatResponse:
+    try:
+        call.broker.groups.heartbeat(
+            request.group_id, request.generation_id, request.member_id, request.group_instance_id
+        )
+    except KqueueError as error:
+        return HeartbeatResponse(error_code=code_of(error))
+    return HeartbeatResponse()

@@ -1,0 +1,66 @@
+"""OffsetForLeaderEpoch: where an epoch ended, for clients that check whether their position
+survived a change of leader (KIP-320).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kqueue.api.errors import code_of
+from kqueue.api.request_context import RequestContext
+from kqueue.api.slices import Work, collect, in_slices
+from kqueue.base.errors import KqueueError
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+VERSIONS = (0, 4)
+
+
+def handle(
+    request: OffsetForLeaderEpochRequest, call: RequestContext
+) -> OffsetForLeaderEpochResponse | DelayedOperation[OffsetForLeaderEpochResponse]:
+    return in_slices(call, _work(request, call))
+
+
+def _work(request: OffsetForLeaderEpochRequest, call: RequestContext) -> Work[OffsetForLeaderEpochResponse]:
+    topics = []
+    for topic in request.topics:
+        partitions = yield from collect(partial(_end, topic.topic, call), topic.partitions)
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+        yield
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def refuse(request: OffsetForLeaderEpochRequest, version: int, error: BaseException) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[
+                    EpochEndOffset(error_code=code_of(error), partition=one.partition) for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end(topic: str, call: RequestContext, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = call.broker.topics.partition(topic, asked.partition)
+        partition.check_leader_epoch(asked.current_leader_epoch)
+        if asked.leader_epoch == partition.leader_epoch:
+            # also where nothing was written in this epoch yet, so that the log does not know of it
+            return EpochEndOffset(
+                partition=asked.partition, leader_epoch=asked.leader_epoch, end_offset=partition.log_end_offset
+            )
+        epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
+        return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
+    except KqueueError as error:
+        return EpochEndOffset(error_code=code_of(error), partition=asked.partition)

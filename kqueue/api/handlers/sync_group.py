@@ -1,0 +1,45 @@
+"""SyncGroup: a member gets its assignment, its leader brings everybody's; answered when they are in
+the log.
+"""
+
+from __future__ import annotations
+
+from kqueue.api.errors import code_of
+from kqueue.api.request_context import RequestContext, wait_for
+from kqueue.base.errors import InconsistentGroupProtocol, KqueueError
+from kqueue.base.promise import Promise
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.groups.classic_member import SyncResult
+from kqueue.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+VERSIONS = (0, 5)
+ITEM_WEIGHT = 10
+VERSION_PROTOCOL = 5
+
+
+def handle(request: SyncGroupRequest, call: RequestContext) -> SyncGroupResponse | DelayedOperation[SyncGroupResponse]:
+    try:
+        if call.api_version >= VERSION_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
+            raise InconsistentGroupProtocol("the member has to say which protocol it thinks the group has chosen")
+        promise = call.broker.groups.sync(
+            request.group_id,
+            request.generation_id,
+            request.member_id,
+            request.group_instance_id,
+            {one.member_id: one.assignment for one in request.assignments},
+            request.protocol_type,
+            request.protocol_name,
+        )
+    except KqueueError as error:
+        return SyncGroupResponse(error_code=code_of(error))
+    return wait_for(promise, _respond)
+
+
+def _respond(promise: Promise[SyncResult]) -> SyncGroupResponse:
+    try:
+        synced = promise.result()
+    except KqueueError as error:
+        return SyncGroupResponse(error_code=code_of(error))
+    return SyncGroupResponse(
+        protocol_type=synced.protocol_type, protocol_name=synced.protocol_name, assignment=synced.assignment
+    )

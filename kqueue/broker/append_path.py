@@ -1,0 +1,207 @@
+"""What a producer sends, on its way into a partition: converted if it is old, checked by the
+topic's rules, appended.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+from weakref import WeakKeyDictionary
+
+from kqueue.base.errors import CorruptBatch, DecompressedTooLarge, InvalidRecord, TransactionsNotServed
+from kqueue.base.promise import Promise
+from kqueue.base.settings import TopicConfig
+from kqueue.base.sliced_task import SlicedWork, run_to_end
+from kqueue.broker.partition import Partition
+from kqueue.log.log import AppendResult
+from kqueue.records.any_format import up_convert_steps
+from kqueue.records.batch import TRANSACTIONAL, BatchHeader, decompressed, read_header
+from kqueue.records.batch_validation import (
+    ValidationLevel,
+    ValidationRules,
+    needs_record_validation,
+    unreadable,
+    validate_header,
+)
+from kqueue.records.builder import BatchBuilder
+from kqueue.records.codecs import CODECS
+from kqueue.records.record import decode_records
+from kqueue.records.record_validation import RecordValidator
+
+RECORDS_AT_ONCE_MAX = 1000
+BYTES_AT_ONCE_MAX = 64 * 1024
+ROOM_AT_ONCE = 1024 * 1024
+"""A batch of no more records, bytes and decompressed bytes has its records read while its request
+is handled, in a few ms. Others are read in later turns of the event loop.
+"""
+RECORDS_PER_STEP = 100
+BYTES_PER_RECORD = 10_000  # on average; larger records make smaller steps
+PRODUCE_VERSION_BATCHES = 3
+"""From here on each partition gets exactly one batch of magic 2; before, message sets of any
+format.
+"""
+CODEC_OF_PRODUCER = "producer"
+
+Checked = tuple[memoryview, BatchHeader]
+
+
+class ProduceAppender:
+    """How a topic of one configuration takes records. Made once for each, by `appender_for`."""
+
+    def __init__(self, config: TopicConfig) -> None:
+        codec = {"uncompressed": "none"}.get(config["compression.type"], config["compression.type"])
+        self._codec = None if codec == CODEC_OF_PRODUCER else CODECS.get(codec)
+        level = f"compression.{codec}.level"
+        self._level: int | None = config[level] if level in config.broker.catalog.topic else None
+        self.rules = ValidationRules(
+            level=ValidationLevel(config["kqueue.records.validation"]),
+            max_batch_bytes=config["max.message.bytes"],
+            keys_required="compact" in config["cleanup.policy"],
+            log_append_time=config["message.timestamp.type"] == "LogAppendTime",
+            before_max_ms=config["message.timestamp.before.max.ms"],
+            after_max_ms=config["message.timestamp.after.max.ms"],
+            limit_bytes=config.broker["kqueue.max.decompressed.bytes"],
+        )
+        self._is_plain = self._codec is None and not self.rules.every_record
+
+    def append(
+        self, partition: Partition, records: memoryview | None, *, now_ms: int, produce_version: int
+    ) -> AppendResult | Promise[AppendResult]:
+        """Append what one Produce request brought for one partition; offsets are written into
+        `records`.
+
+        Returns: for a message set of several batches, the first's base offset with the last's end.
+        A promise where the records take long to be read, or such records are before them: they are
+        copied, and appended in later turns of the event loop. Raises: RequestTimedOut: too much is
+        waiting so already. What `validate_header`, `validate_records`, `up_convert` and
+        `Partition.append` raise. Nothing was appended if a check failed.
+        """
+        if records is None or not len(records):
+            raise InvalidRecord("expected records for the partition, found none")
+        if partition.appends is not None:
+            return self._append_later(partition, records, now_ms, produce_version)
+        if produce_version < PRODUCE_VERSION_BATCHES:
+            if len(records) > BYTES_AT_ONCE_MAX:
+                return self._append_later(partition, records, now_ms, produce_version)
+            return run_to_end(self._steps(partition, records, now_ms, produce_version))
+        header = self._check_header(records, produce_version)
+        # nearly every batch is appended as it is: `_reads_records` without its calls
+        plain = (
+            self._is_plain and 0 <= header.base_timestamp <= header.max_timestamp <= now_ms + self.rules.after_max_ms
+        )
+        if plain or not self._reads_records(header, now_ms):
+            return partition.append(records, header)
+        if header.record_count <= RECORDS_AT_ONCE_MAX and len(records) <= BYTES_AT_ONCE_MAX:
+            try:
+                return partition.append(
+                    *run_to_end(self._read_records(records, header, now_ms, min(self.rules.limit_bytes, ROOM_AT_ONCE)))
+                )
+            except DecompressedTooLarge as error:
+                if self.rules.limit_bytes <= ROOM_AT_ONCE:
+                    raise unreadable(error) from None
+        return self._append_later(partition, records, now_ms, produce_version)
+
+    def append_now(
+        self, partition: Partition, records: memoryview, *, now_ms: int, produce_version: int
+    ) -> AppendResult:
+        """`append`, however long it takes."""
+        return run_to_end(self._steps(partition, records, now_ms, produce_version))
+
+    def _append_later(
+        self, partition: Partition, records: memoryview, now_ms: int, produce_version: int
+    ) -> Promise[AppendResult]:
+        # the buffer is another request's once this one was handled
+        copy = memoryview(bytearray(records))
+        return partition.append_later(self._steps(partition, copy, now_ms, produce_version), len(copy))
+
+    def _steps(
+        self, partition: Partition, records: memoryview, now_ms: int, produce_version: int
+    ) -> SlicedWork[AppendResult]:
+        if produce_version >= PRODUCE_VERSION_BATCHES:
+            return partition.append(*(yield from self._check(records, now_ms, produce_version)))
+        rules = self.rules
+        batches = yield from up_convert_steps(
+            records, max_batch_bytes=rules.max_batch_bytes, limit_bytes=rules.limit_bytes
+        )
+        checked: list[Checked] = []
+        for batch in batches:
+            checked += [(yield from self._check(memoryview(batch), now_ms, produce_version))]
+        appended = [partition.append(batch, header) for batch, header in checked]
+        return appended[-1]._replace(base_offset=appended[0].base_offset)
+
+    def _check(self, batch: memoryview, now_ms: int, produce_version: int) -> SlicedWork[Checked]:
+        header = self._check_header(batch, produce_version)
+        if not self._reads_records(header, now_ms):
+            return batch, header
+        try:
+            return (yield from self._read_records(batch, header, now_ms, self.rules.limit_bytes))
+        except DecompressedTooLarge as error:
+            raise unreadable(error) from None
+
+    def _check_header(self, batch: memoryview, produce_version: int) -> BatchHeader:
+        header = validate_header(batch, self.rules, produce_version)
+        if header.attributes & TRANSACTIONAL:
+            raise TransactionsNotServed("")
+        return header
+
+    def _reads_records(self, header: BatchHeader, now_ms: int) -> bool:
+        return needs_record_validation(header, self.rules, now_ms) or (
+            self._codec is not None and header.codec_id != self._codec.id
+        )
+
+    def _read_records(
+        self, batch: memoryview, header: BatchHeader, now_ms: int, limit_bytes: int
+    ) -> SlicedWork[Checked]:
+        """Check each record, and put the batch under the topic's own codec where it has another
+        one.
+
+        Raises: DecompressedTooLarge: above `limit_bytes`. What `validate_records` raises.
+        """
+        checker = (
+            RecordValidator(header, self.rules, now_ms) if needs_record_validation(header, self.rules, now_ms) else None
+        )
+        builder = self._builder(header) if self._codec is not None and header.codec_id != self._codec.id else None
+        try:
+            data: bytes = yield partial(decompressed, batch, 0, header, limit_bytes)
+            records = decode_records(data, header)
+            step = max(
+                min(RECORDS_PER_STEP, RECORDS_PER_STEP * header.record_count * BYTES_PER_RECORD // (len(data) + 1)), 1
+            )
+            while some := list(islice(records, step)):
+                if checker is not None:
+                    checker.take(some)
+                if builder is not None:
+                    for record in some:
+                        builder.append(record.timestamp, record.key, record.value, record.headers)
+                yield None
+        except DecompressedTooLarge:
+            raise
+        except CorruptBatch as error:
+            raise unreadable(error) from None
+        header = checker.finish(batch) if checker is not None else header
+        if builder is None:
+            return batch, header
+        made = memoryview((yield builder.build))
+        return made, read_header(made)
+
+    def _builder(self, header: BatchHeader) -> BatchBuilder:
+        assert self._codec is not None, "there is nothing to recompress with"
+        return BatchBuilder(
+            self._codec.name,
+            self._level,
+            producer_id=header.producer_id,
+            epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            transactional=header.is_transactional,
+        )
+
+
+def appender_for(config: TopicConfig) -> ProduceAppender:
+    """The intake of topics with this configuration, which is never changed in place."""
+    intake = _APPENDERS.get(config)
+    if intake is None:
+        intake = _APPENDERS[config] = ProduceAppender(config)
+    return intake
+
+
+_APPENDERS: WeakKeyDictionary[TopicConfig, ProduceAppender] = WeakKeyDictionary()

@@ -1,0 +1,295 @@
+"""CleanupScheduler: at their times, every topic's cleanup policies are asked what may go, and what they say
+is carried out within bounds.
+
+No policy can drop or rewrite the active segment, a part of a segment, or anything at or above the
+high watermark; one that raises is logged once, and its log left alone. Segments below the log start
+go under every policy. What a policy wants done before segments go is in `handover`. Crash: see
+`log.dropping`, `log.cleaner`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import KqueueError, PluginError
+from kqueue.base.jobs import Jobs
+from kqueue.base.settings import LONG_MAX, Config
+from kqueue.base.slice_queue import SliceQueue
+from kqueue.base.timers import Timers
+from kqueue.broker.partition import Partition
+from kqueue.broker.pre_delete import PreDeleteTasks
+from kqueue.broker.purgatory import Purgatory
+from kqueue.broker.topics import Topic, Topics
+from kqueue.groups.records import CommittedOffset
+from kqueue.log.cleaner import CompactionCandidate, LogCleaner
+from kqueue.log.deletion import AsyncDeleter
+from kqueue.log.log import Log, LogState
+from kqueue.log.manager import LogManager
+from kqueue.log.policies import POLICIES, Compact, Drop, LogView
+from kqueue.log.policies.compact import find_log_to_clean
+
+logger = logging.getLogger("kqueue.broker")
+FIRST_CHECK_MS = 30_000  # after the start, as Kafka's; then at the set interval
+AT_A_TIME = 50  # partitions that are looked at before others have a turn
+DROPPING_ONLY = frozenset({"delete", "consumed"})
+Key = tuple[str, int]
+Plan = TypeVar("Plan", Drop, Compact)
+Offsets = Callable[[str], Mapping[str, Mapping[int, CommittedOffset]]]
+
+
+def _nothing() -> None:
+    pass
+
+
+class CommittedOffsets:
+    """`policies.CommittedOffsets` as the group coordinator has it."""
+
+    def __init__(self, offsets: Offsets) -> None:
+        self._offsets = offsets
+
+    def committed(self, group: str, topic: str, partition: int) -> int | None:
+        found = self._offsets(group).get(topic, {}).get(partition)
+        return None if found is None else found.offset
+
+
+class CleanupScheduler:
+    """Of all partitions of one broker. Belongs to the owner thread."""
+
+    def __init__(
+        self,
+        config: Config,
+        topics: Topics,
+        logs: LogManager,
+        offsets: Offsets,
+        waiting: Purgatory,
+        jobs: Jobs,
+        timers: Timers,
+        clock: Clock,
+    ) -> None:
+        """`offsets(group)`: what the group has committed, by topic and partition."""
+        self._config = config
+        self._topics = topics
+        self._logs = logs
+        self._progress = CommittedOffsets(offsets)
+        self._purgatory = waiting
+        self._timers = timers
+        self._clock = clock
+        self._disposal = AsyncDeleter(jobs, timers, clock, logs.save_log_starts)
+        self._told: dict[Key, set[str]] = {}
+        self._round: deque[Partition] = deque()
+        self._slices = SliceQueue(timers, clock)
+        self._on_disk = config["kqueue.storage"] != "memory"
+        self.cleaner = LogCleaner(config, logs, jobs, self._disposal, clock)
+        self.pre_delete_tasks = PreDeleteTasks(config, jobs, clock, self._drop, self.retain)
+
+    def start(self) -> None:
+        """Begin to look, after a while."""
+        check_ms = self._config["log.retention.check.interval.ms"]
+        self._timers.every(check_ms, self._begin_round, first_after_ms=min(FIRST_CHECK_MS, check_ms))
+        if self._config["log.cleaner.enable"]:
+            self.cleaner.on_idle = self._compact
+            self._timers.every(self._config["log.cleaner.backoff.ms"], self._compact)
+
+    def forget(self, partition: Partition) -> None:
+        """The partition is gone."""
+        key = (partition.topic, partition.index)
+        self.cleaner.forget(key)
+        self.pre_delete_tasks.forget(key)
+        self._told.pop(key, None)
+
+    # --- dropping
+
+    def _begin_round(self) -> None:
+        if not self._round:  # else the last one is not over yet
+            self._round = deque(partition for topic in self._topics for partition in topic.partitions)
+            self._go_round()
+
+    def _go_round(self) -> None:
+        """Look at some partitions; opening a log ends the turn, because it may wait for the disk."""
+        for _ in range(min(AT_A_TIME, len(self._round))):
+            partition = self._round.popleft()
+            was_open = partition.is_open
+            self.retain(partition)
+            if partition.is_open != was_open:
+                break
+        if self._round:
+            self._timers.at(self._clock.monotonic_ms(), self._go_round)  # at once, but in another turn of the loop
+
+    def retain(self, partition: Partition) -> None:
+        """Drop what the partition's policies let go now; a log that is being compacted waits for
+        the next time.
+        """
+        key = (partition.topic, partition.index)
+        topic = self._topics.find(partition.topic)
+        if topic is None or partition.deleted or self.cleaner.is_busy(key):
+            return
+        if not partition.is_open and not self._logs.may_have_batches(*key):
+            return  # there is nothing to drop, so the log is not opened for it
+        try:
+            log = partition.log
+            if log.state is LogState.OFFLINE:
+                return
+            self.drop_below_start(partition, topic)
+            for policy, drop in self._plans(partition, topic, Drop):
+                if drop.before_delete is None:
+                    self._drop(partition, topic, drop)
+                else:
+                    self.pre_delete_tasks.begin(partition, topic, policy, drop)
+        except (KqueueError, FileNotFoundError) as error:  # the latter where somebody removes our files
+            self._tell_once(key, f"can't be cleaned: {error}")
+
+    def drop_below_start(self, partition: Partition, topic: Topic) -> None:
+        """Let go of the segments that lie wholly below the log start; those of a log that is being
+        compacted wait for the next time.
+        """
+        self._drop(partition, topic, Drop(partition.log.start_offset, "below the log start"))
+
+    def _drop(self, partition: Partition, topic: Topic, drop: Drop, done: Callable[[], None] = _nothing) -> None:
+        """The log start is on the disk before anybody sees it, so that it never goes back. `done`:
+        the drop was made, or given up.
+        """
+        key, log, high = (topic.name, partition.index), partition.log, partition.readable_end
+        if drop.roll_active and log.offline is None and log.end_offset <= min(drop.before_offset, high):
+            partition.roll()
+        start = log.start_after_deletion(min(drop.before_offset, high))
+        if start is None:
+            done()
+            return
+
+        def saved(error: BaseException | None) -> None:
+            # what could not be written was told of where it failed; the next round tries again
+            if error is None and not partition.deleted and not self.cleaner.is_busy(key):
+                self._drop_now(partition, topic, drop, start)
+            done()
+
+        def save() -> None:
+            if log.state is not LogState.OFFLINE and start <= log.readable_end:
+                log.announce_start(start)
+                self._logs.save_log_starts(key, saved)
+            else:
+                done()
+
+        partition.after_flush(start, save)
+
+    def _drop_now(self, partition: Partition, topic: Topic, drop: Drop, start: int) -> None:
+        dropped = partition.log.delete_before(start, high_watermark=partition.high_watermark, why=drop.why)
+        if dropped is not None:
+            logger.info(
+                "%s-%d: dropped %d segments, offsets %d to %d, %d bytes: %s",
+                topic.name, partition.index, dropped.count, dropped.base_offset, dropped.end_offset - 1, dropped.size, drop.why,
+            )  # fmt: skip
+            self._disposal.delete_segments((topic.name, partition.index), dropped, topic.config["file.delete.delay.ms"])
+            self._purgatory.wake(partition)
+
+    # --- compacting
+
+    def _compact(self) -> None:
+        if self.cleaner.room > 0:
+            self._slices.add_once("compact", self._compact_most_urgent())
+
+    def _compact_most_urgent(self) -> Iterator[None]:
+        found: list[CompactionCandidate] = []
+        for candidate in self._candidates():
+            if candidate is not None:
+                found.append(candidate)
+            yield
+        # meanwhile other work may have begun on some of the logs
+        self.cleaner.begin(one for one in found if not self.pre_delete_tasks.is_busy(one.key))
+
+    def _candidates(self) -> Iterator[CompactionCandidate | None]:
+        """The logs that could be compacted, and None for each open one that can't."""
+        for topic in self._topics:
+            if DROPPING_ONLY.issuperset(topic.config["cleanup.policy"]):
+                continue
+            for partition in topic.partitions:
+                key = (topic.name, partition.index)
+                is_busy = self.cleaner.is_busy(key) or self.pre_delete_tasks.is_busy(key)
+                if partition.is_open and partition.log.offline is None and not is_busy:
+                    try:
+                        yield from self._candidates_of(partition, topic)
+                        yield None
+                    except (KqueueError, FileNotFoundError) as error:
+                        self._tell_once(key, f"can't be cleaned: {error}")
+
+    def _candidates_of(self, partition: Partition, topic: Topic) -> Iterator[CompactionCandidate]:
+        log = partition.log
+        for _, plan in self._plans(partition, topic, Compact):
+            view = self._view(partition, topic, log)
+            log_to_clean = find_log_to_clean(view, topic.config, self._clock.wall_ms())
+            # beyond the recovery point a start after a crash would take what compaction leaves out
+            # for a loss
+            bounds = [view.high_watermark, view.stable_offset, log.flushed_offset if self._on_disk else log.end_offset]
+            if plan.upto_offset is not None:
+                bounds.append(plan.upto_offset)
+            yield CompactionCandidate(
+                key=(topic.name, partition.index),
+                log=log,
+                upto=min(bounds),
+                first_dirty=view.first_dirty,
+                log_to_clean=log_to_clean,
+                config=topic.config,
+                keep=plan.keep,
+                owns_offset=plan.keep is None or "compact" not in topic.config["cleanup.policy"],
+                why=plan.why,
+            )
+            return
+
+    # --- asking
+
+    def _plans(self, partition: Partition, topic: Topic, kind: type[Plan]) -> list[tuple[str, Plan]]:
+        """What the topic's policies want, of one kind, after the policy's name for people.
+
+        Raises StorageFailed, CorruptData: the segments can't be read.
+        """
+        view = self._view(partition, topic, partition.log)
+        plans: list[tuple[str, Plan]] = []
+        for name in topic.config["cleanup.policy"]:
+            title = f"cleanup policy {name!r}"
+            try:
+                entry = POLICIES.entry(name)
+                title = entry.title("cleanup policy")
+                plan = entry.value.plan(view, self._progress, topic.config, self._clock.wall_ms())
+                _check(plan)
+            except Exception as error:  # a plugin may fail in any way
+                self._tell_once((topic.name, partition.index), f"{title} failed, the log is left alone: {error!r}")
+                return []
+            if isinstance(plan, kind):
+                plans.append((title, plan))
+        return plans
+
+    def _view(self, partition: Partition, topic: Topic, log: Log) -> LogView:
+        first_dirty = self._logs.cleaner_offset((topic.name, partition.index))
+        if first_dirty is None or not log.start_offset <= first_dirty <= log.end_offset:
+            first_dirty = log.start_offset  # never compacted, or from another life of the log
+        return LogView(
+            topic=topic.name,
+            partition=partition.index,
+            segments=log.segment_views(first_dirty if topic.config["max.compaction.lag.ms"] < LONG_MAX else None),
+            start_offset=log.start_offset,
+            high_watermark=partition.high_watermark,
+            stable_offset=partition.last_stable_offset,
+            first_dirty=first_dirty,
+        )
+
+    def _tell_once(self, key: Key, what: str) -> None:
+        told = self._told.setdefault(key, set())
+        if what not in told:
+            told.add(what)
+            logger.error("%s-%d: %s", *key, what)
+
+
+def _check(plan: object) -> None:
+    """Raises PluginError: what a policy returned is no plan."""
+    is_plan = (
+        plan is None or isinstance(plan, Compact) or (isinstance(plan, Drop) and isinstance(plan.before_offset, int))
+    )
+    if not is_plan:
+        raise PluginError(f"expected Drop, Compact or None, found {plan!r}")
+    if isinstance(plan, Compact) and not isinstance(plan.upto_offset, (int, type(None))):
+        raise PluginError(f"expected an offset or None as upto_offset, found {plan.upto_offset!r}")
+    if isinstance(plan, Drop) and not (plan.before_delete is None or callable(plan.before_delete)):
+        raise PluginError(f"expected a function or None as before_delete, found {plan.before_delete!r}")

@@ -1,0 +1,103 @@
+"""The broker's view of its metadata store: read whole at start, kept in memory, changed by guarded
+commits in a job.
+
+A commit is guarded by the version of each key that it touches, so that with several writers (a
+cluster, later) the second one hears of it instead of overwriting. `done` comes back on the owner
+thread; memory follows the store, never the other way round. Crash: a commit is all there or not at
+all, and nobody was told of it before it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from kqueue.base.errors import DiskFull, KqueueError, StorageFailed
+from kqueue.base.jobs import IoJob, Jobs
+from kqueue.base.promise import Promise
+from kqueue.broker.purgatory import Purgatory
+from kqueue.metadata.store import MetadataStore
+
+T = TypeVar("T")
+
+
+class MetadataCache:
+    """Keys and values of one store, as of the last commit or load."""
+
+    def __init__(
+        self, store: MetadataStore, jobs: Jobs, waiting: Purgatory, make_room: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`make_room`: called in the job where the disk is full; True: there is more room now, and
+        the commit is repeated.
+        """
+        self._store = store
+        self._make_room = make_room
+        self._jobs = jobs
+        self._purgatory = waiting
+        self._values: dict[str, bytes] = {}
+        self._versions: dict[str, int] = {}
+
+    def load(self) -> None:
+        """Read everything. Blocks; called once, before anyone is served. Raises StorageFailed."""
+        snapshot = self._store.read("/")
+        self._values = {key: entry.value for key, entry in snapshot.items()}
+        self._versions = {key: entry.version for key, entry in snapshot.items()}
+
+    def get(self, key: str) -> bytes | None:
+        return self._values.get(key)
+
+    def under(self, prefix: str) -> dict[str, bytes]:
+        """All values whose key starts with `prefix`, by the rest of the key."""
+        return {key.removeprefix(prefix): value for key, value in self._values.items() if key.startswith(prefix)}
+
+    def commit(self, what: str, puts: Mapping[str, bytes | None], done: Callable[[KqueueError | None], None]) -> None:
+        """Store `puts` together (None deletes), then call `done`: with None, or with Conflict or
+        StorageFailed and nothing changed.
+        """
+        guards = {key: self._versions.get(key) for key in puts}
+        values = {key: value for key, value in puts.items() if value is not None}
+        deletes = [key for key, value in puts.items() if value is None]
+
+        def finish(versions: Mapping[str, int] | None, error: BaseException | None) -> None:
+            if versions is None:
+                assert error is not None
+                done(error if isinstance(error, KqueueError) else StorageFailed(f"could not {what}: {error}"))
+                return
+            self._apply(values, deletes, versions)
+            done(None)
+
+        self._jobs.submit(IoJob(what, lambda: self._commit(guards, values, deletes), finish, "metadata"))
+
+    def commit_now(self, puts: Mapping[str, bytes | None]) -> None:
+        """Store at once (None deletes), blocking; for start-up, before anyone is served. Raises
+        Conflict, StorageFailed.
+        """
+        values = {key: value for key, value in puts.items() if value is not None}
+        deletes = [key for key, value in puts.items() if value is None]
+        versions = self._commit({key: self._versions.get(key) for key in puts}, values, deletes)
+        self._apply(values, deletes, versions)
+
+    def _commit(
+        self, guards: Mapping[str, int | None], values: Mapping[str, bytes], deletes: list[str]
+    ) -> Mapping[str, int]:
+        try:
+            return self._store.commit(guards, values, deletes)
+        except DiskFull:
+            if not self._make_room():
+                raise
+            return self._store.commit(guards, values, deletes)
+
+    def resolve(self, promise: Promise[T], value: T) -> None:
+        promise.resolve(value)
+        self._purgatory.wake(promise)
+
+    def fail(self, promise: Promise[T], error: KqueueError) -> None:
+        promise.fail(error)
+        self._purgatory.wake(promise)
+
+    def _apply(self, values: Mapping[str, bytes], deletes: list[str], versions: Mapping[str, int]) -> None:
+        self._values.update(values)
+        self._versions.update(versions)
+        for key in deletes:
+            self._values.pop(key, None)
+            self._versions.pop(key, None)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.api import handler_table
+from kqueue.api.request_context import RequestContext
+from kqueue.schema import decode, encode
+from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+
+def request(name: str = "kqueue-test", version: str = "1.0") -> ApiVersionsRequest:
+    return ApiVersionsRequest(client_software_name=name, client_software_version=version)
+
+
+@pytest.mark.parametrize("version", versions_of("api_versions"))
+def test_tells_exactly_what_the_table_serves(version: int) -> None:
+    response = Asker().ask(request(), version)
+    assert response.error_code == ErrorCode.NONE
+    told = [(row.api_key, row.min_version, row.max_version) for row in response.api_keys]
+    assert told == [(row.api.key, *row.versions) for row in handler_table.all_handlers()]
+    assert (0, 0, 13) in told  # produce from version 0 on: librdkafka turns compression off otherwise
+
+
+@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+def test_an_unknown_version_is_told_the_known_range_of_this_api_alone(version: int) -> None:
+    served = handler_table.lookup(18, version)
+    response = served.handle(ApiVersionsRequest(), RequestContext(Asker().sim.broker, version))
+    response = decode(ApiVersionsResponse, 0, encode(response, 0))
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(row.api_key, row.min_version, row.max_version) for row in response.api_keys] == [(18, 0, 4)]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "fine"),
+    [
+        ("apache-kafka-java", "4.3.0", True),
+        ("a", "1", True),
+        ("a.b-c", "1.0-rc.1", True),
+        ("", "1", False),
+        ("a", "", False),
+        ("-a", "1", False),
+        ("a-", "1", False),
+        ("a b", "1", False),
+        ("a", "1.", False),
+        ("a\n", "1", False),
+        ("ä", "1", False),
+    ],
+)
+def test_software_names_follow_kafkas_pattern_from_version_3_on(name: str, version: str, fine: bool) -> None:
+    for api_version in (3, 4):
+        response = Asker().ask(request(name, version), api_version)
+        assert response.error_code == (ErrorCode.NONE if fine else ErrorCode.INVALID_REQUEST)
+        assert bool(response.api_keys) is fine
+    assert Asker().ask(request(name, version), 2).error_code == ErrorCode.NONE

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kqueue.base.errors import StorageFailed
+from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+)
+
+
+def topic(
+    name: str, partitions: int = -1, replicas: int = -1, placed: Any = (), **configs: str | None
+) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=brokers) for index, brokers in placed
+        ],
+        configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+    )
+
+
+def create(asker: Asker, *topics: CreatableTopic, version: int = 7, **fields: Any) -> dict[str, CreatableTopicResult]:
+    response = asker.ask(CreateTopicsRequest(topics=list(topics), **fields), version)
+    assert len({result.name for result in response.topics}) == len(response.topics)
+    return {result.name: result for result in response.topics}
+
+
+@pytest.mark.parametrize("version", versions_of("create_topics"))
+def test_creates_topics(version: int) -> None:
+    asker = Asker({"num.partitions": 5})
+    results = create(asker, topic("a", 3, 1, retention_ms="77"), topic("b"), version=version)
+    assert {name: result.error_code for name, result in results.items()} == {"a": 0, "b": 0}
+    a, b = asker.sim.broker.topics.get("a"), asker.sim.broker.topics.get("b")
+    assert (len(a.partitions), a.config["retention.ms"], len(b.partitions)) == (3, 77, 5)
+    told = results["a"]
+    assert not told.error_message
+    assert told.topic_id == (a.id if version >= 7 else bytes(16))
+    assert (told.num_partitions, told.replication_factor) == ((3, 1) if version >= 5 else (-1, -1))
+    configs = {
+        config.name: (config.value, config.config_source, config.read_only, config.is_sensitive)
+        for config in told.configs or ()
+    }
+    if version >= 5:
+        assert configs["retention.ms"] == ("77", 1, False, False)
+        assert configs["cleanup.policy"] == ("delete", 5, False, False)
+        assert set(configs) == set(a.config)
+    else:
+        assert configs == {}
+
+
+def test_an_unknown_setting_is_refused_in_kafkas_words() -> None:
+    (result,) = create(Asker(), topic("a", retention_msec="77")).values()
+    assert result.error_code == ErrorCode.INVALID_CONFIG
+    assert result.error_message == "Unknown topic config name: retention.msec; did you mean 'retention.ms'?"
+
+
+def test_waits_until_the_topic_is_stored() -> None:
+    asker = Asker()
+    started = asker.start(CreateTopicsRequest(topics=[topic("a")]), 7)
+    assert started.response is None
+    asker.sim.jobs.step()
+    asker.sim.broker.purgatory.run_ready()
+    assert started.response.topics[0].error_code == 0
+    assert "/topics/a" in asker.sim.store.read("/topics/")
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (topic(""), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (topic("a b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (topic(".."), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (topic("x" * 250), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (topic("old_one"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (topic("old.one"), ErrorCode.TOPIC_ALREADY_EXISTS),
+        (topic("n", 0), ErrorCode.INVALID_PARTITIONS),
+        (topic("n", -2), ErrorCode.INVALID_PARTITIONS),
+        (topic("n", 1, 2), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (topic("n", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (topic("n", 51), ErrorCode.POLICY_VIOLATION),
+        (topic("n", 3, placed=[(0, [1])]), ErrorCode.INVALID_REQUEST),
+        (topic("n", placed=[(0, [9])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (topic("n", placed=[(1, [1])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (topic("n", placed=[(0, [1, 1])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (topic("n", placed=[(0, [])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (topic("n", placed=[(0, [1]), (0, [1])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (topic("n", nope="1"), ErrorCode.INVALID_CONFIG),
+        (topic("n", retention_ms="x"), ErrorCode.INVALID_CONFIG),
+        (topic("n", retention_ms=None), ErrorCode.INVALID_CONFIG),
+    ],
+)
+@pytest.mark.parametrize("validate_only", [True, False])
+def test_what_can_not_be_is_refused_alone(asked: CreatableTopic, code: ErrorCode, validate_only: bool) -> None:
+    asker = Asker({"kqueue.max.partitions": 50})
+    asker.sim.topic("old.one")
+    results = create(asker, asked, topic("fine"), validate_only=validate_only)
+    refused = results[asked.name]
+    assert refused.error_code == code
+    assert refused.error_message
+    assert (refused.topic_id, refused.num_partitions) == (bytes(16), -1)
+    assert results["fine"].error_code == 0
+    assert (asker.sim.broker.topics.find("fine") is not None) is not validate_only
+    assert asker.sim.broker.topics.find("n") is None
+
+
+def test_partitions_may_be_assigned_by_hand() -> None:
+    asker = Asker()
+    assert create(asker, topic("a", placed=[(1, [1]), (0, [1])]))["a"].num_partitions == 2
+    assert len(asker.sim.broker.topics.get("a").partitions) == 2
+
+
+def test_a_topic_that_stands_twice_is_refused_once() -> None:
+    asker = Asker()
+    results = create(asker, topic("twice"), topic("once"), topic("twice", 3))
+    assert {name: result.error_code for name, result in results.items()} == {
+        "twice": ErrorCode.INVALID_REQUEST,
+        "once": 0,
+    }
+    assert asker.sim.broker.topics.names() == ["once"]
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_validate_only_tells_what_would_be(version: int) -> None:
+    asker = Asker()
+    told = create(asker, topic("a", 4), validate_only=True, version=version)["a"]
+    assert (told.error_code, told.topic_id) == (0, bytes(16))
+    assert told.num_partitions == (4 if version >= 5 else -1)
+    assert asker.sim.broker.topics.names() == []
+    assert len(asker.sim.store.read("/topics/")) == 0
+
+
+def test_what_is_not_stored_in_time_is_told() -> None:
+    asker = Asker()
+    asker.sim.jobs.submit = lambda job: None
+    started = asker.start(CreateTopicsRequest(topics=[topic("slow"), topic("")], timeout_ms=1500), 7)
+    asker.sim.advance(1499)
+    assert started.response is None
+    asker.sim.advance(1)
+    assert [result.error_code for result in started.response.topics] == [
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ]
+
+
+def test_a_store_that_fails_is_told() -> None:
+    asker = Asker()
+
+    def fail(*_: object) -> None:
+        raise StorageFailed("no")
+
+    asker.sim.store.commit = fail
+    assert create(asker, topic("a"))["a"].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert asker.sim.broker.topics.names() == []

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.api.handlers import delete_groups
+from kqueue.base.errors import CoordinatorNotAvailable
+from kqueue.tests.api.group_client import commit, committed, leave, stable, world
+from kqueue.tests.api.harness import versions_of
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
+from kqueue.wire.messages.leave_group import MemberIdentity
+
+VERSIONS = versions_of("delete_groups")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_groups_without_members_go(version: int) -> None:
+    asker = world()
+    commit(asker, {("t", 0): 1}, group_id="a")
+    commit(asker, {("t", 0): 1}, group_id="b")
+    stable(asker)
+    response = asker.ask(DeleteGroupsRequest(groups_names=["a", "nobody", "g", "a", "", "b"]), version)
+    assert response.results == [
+        DeletableGroupResult(group_id="a"),
+        DeletableGroupResult(group_id="nobody", error_code=ErrorCode.GROUP_ID_NOT_FOUND),
+        DeletableGroupResult(group_id="g", error_code=ErrorCode.NON_EMPTY_GROUP),
+        DeletableGroupResult(group_id="", error_code=ErrorCode.GROUP_ID_NOT_FOUND),
+        DeletableGroupResult(group_id="b"),
+    ]
+    assert [group.group_id for group in asker.sim.broker.groups.groups()] == ["g"]
+    assert committed(asker, "a") == {}
+
+
+def test_a_group_whose_members_have_left_can_go() -> None:
+    asker = world()
+    joined = stable(asker)
+    leave(asker, MemberIdentity(member_id=joined.member_id))
+    assert asker.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results == [DeletableGroupResult(group_id="g")]
+
+
+def test_nothing_to_delete_is_no_error() -> None:
+    assert world().ask(DeleteGroupsRequest(), 2).results == []
+
+
+def test_the_answer_comes_when_it_is_on_disk() -> None:
+    asker = world(kqueue_storage="local")
+    commit(asker, {("t", 0): 1})
+    started = asker.start(DeleteGroupsRequest(groups_names=["g"]), 2)
+    assert started.response is None
+    asker.sim.settle()
+    assert started.response.results == [DeletableGroupResult(group_id="g")]
+    asker.sim.stop()
+    assert asker.sim.restarted().broker.groups.groups() == []
+
+
+def test_what_is_not_on_disk_in_time_is_told() -> None:
+    asker = world(kqueue_storage="local")
+    commit(asker, {("t", 0): 1})
+    started = asker.start(DeleteGroupsRequest(groups_names=["g", "nobody"]), 2)
+    asker.sim.clock.advance(5_000)
+    asker.sim.broker.timers.run_due(5_000)
+    assert [one.error_code for one in started.response.results] == [
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_error_is_told_for_every_group(version: int) -> None:
+    response = delete_groups.refuse(
+        DeleteGroupsRequest(groups_names=["a", "b"]), version, CoordinatorNotAvailable("later")
+    )
+    assert [(one.group_id, one.error_code) for one in response.results] == [("a", 15), ("b", 15)]

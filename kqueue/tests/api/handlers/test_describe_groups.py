@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.api.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
+from kqueue.api.handlers import describe_groups
+from kqueue.base.errors import CoordinatorNotAvailable
+from kqueue.tests.api.group_client import RANGE, commit, join, stable, world
+from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
+
+VERSIONS = versions_of("describe_groups")
+
+
+def describe(asker: Asker, version: int, *groups: str, operations: bool = False) -> list[DescribedGroup]:
+    request = DescribeGroupsRequest(groups=list(groups), include_authorized_operations=operations)
+    found: list[DescribedGroup] = asker.ask(request, version).groups
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_stable_group_shows_everything(version: int) -> None:
+    asker = world()
+    joined = stable(asker)
+    member = DescribedGroupMember(
+        member_id=joined.member_id,
+        client_id="tester",
+        client_host="/127.0.0.1",
+        member_metadata=RANGE,
+        member_assignment=b"mine",
+    )
+    assert describe(asker, version, "g") == [
+        DescribedGroup(
+            group_id="g", group_state="Stable", protocol_type="consumer", protocol_data="range", members=[member]
+        )
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_group_whose_assignment_is_awaited_keeps_it_to_itself(version: int) -> None:
+    asker = world()
+    joined = join(asker, group_instance_id="i")
+    [group] = describe(asker, version, "g")
+    assert (group.group_state, group.protocol_data) == ("CompletingRebalance", "")
+    assert [(member.member_metadata, member.member_assignment) for member in group.members] == [(b"", b"")]
+    assert [(member.member_id, member.group_instance_id) for member in group.members] == [
+        (joined.member_id, "i" if version >= 4 else None)
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_groups_come_in_the_order_asked_for(version: int) -> None:
+    asker = world()
+    commit(asker, {("t", 0): 1}, group_id="simple")
+    stable(asker)
+    found = describe(asker, version, "simple", "nobody", "g", "")
+    assert [group.group_id for group in found] == ["simple", "nobody", "g", ""]
+    assert [group.group_state for group in found] == ["Empty", "Dead", "Stable", "Dead"]
+
+
+def test_a_group_that_is_named_twice_is_described_once() -> None:
+    asker = world()
+    stable(asker)
+    assert [group.group_id for group in describe(asker, 6, "g", "nobody", "g", "nobody")] == ["g", "nobody"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_group_that_is_not_there_is_dead_and_from_version_6_on_an_error(version: int) -> None:
+    [group] = describe(world(), version, "nobody", operations=version >= 3)
+    if version >= 6:
+        assert (group.error_code, group.authorized_operations) == (ErrorCode.GROUP_ID_NOT_FOUND, NOT_REQUESTED)
+        assert "nobody" in (group.error_message or "")
+    else:
+        assert group.error_code == ErrorCode.NONE
+    assert group.group_state == "Dead"
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 3])
+def test_operations_are_told_to_who_asks(version: int) -> None:
+    asker = world()
+    stable(asker)
+    assert describe(asker, version, "g", operations=True)[0].authorized_operations == GROUP_OPERATIONS
+    assert describe(asker, version, "g")[0].authorized_operations == NOT_REQUESTED
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_error_is_told_for_every_group(version: int) -> None:
+    response = describe_groups.refuse(
+        DescribeGroupsRequest(groups=["a", "b"]), version, CoordinatorNotAvailable("later")
+    )
+    assert [(group.group_id, group.error_code) for group in response.groups] == [
+        ("a", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        ("b", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ]

@@ -1,0 +1,80 @@
+"""The table: what the modules say is what is served, and nothing else."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kqueue.api import handler_table, handlers
+from kqueue.base.errors import InvalidRequest, UnsupportedVersion
+from kqueue.schema import decode, encode
+from kqueue.wire.apis import BY_KEY, BY_MODULE
+from kqueue.wire.error_codes import ErrorCode
+
+ROWS = handler_table.all_handlers()
+
+
+def test_every_module_of_the_folder_that_is_named_like_an_api_is_in_the_table() -> None:
+    folder = Path(inspect.getfile(handlers)).parent
+    assert sorted(path.stem for path in folder.glob("*.py") if path.stem in BY_MODULE) == sorted(handler_table.MODULES)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.api.name)
+def test_what_is_advertised_begins_at_0_and_is_stable(row: handler_table.ApiHandler) -> None:
+    last = row.api.versions[1] - 1 if row.api.unstable else row.api.versions[1]
+    assert row.versions == (0, last)
+
+
+def test_rows_stand_in_order_of_their_keys() -> None:
+    keys = [row.api.key for row in ROWS]
+    assert keys == sorted(set(keys))
+    assert {0, 1, 2, 3, 18, 19, 20, 22, 23, 32, 37, 60} <= set(keys)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.api.name)
+def test_lookup_finds_each_served_version_and_no_other(row: handler_table.ApiHandler) -> None:
+    low, high = row.versions
+    for version in range(low, high + 1):
+        assert handler_table.lookup(row.api.key, version) is row
+    if row.api.name != "ApiVersions":
+        for version in (low - 1, high + 1, 32767):
+            with pytest.raises(UnsupportedVersion, match=row.api.name):
+                handler_table.lookup(row.api.key, version)
+
+
+def test_unknown_and_unserved_keys_are_refused() -> None:
+    unserved = [key for key in BY_KEY if key not in {row.api.key for row in ROWS}]
+    assert unserved
+    for key in (*unserved, -1, 999):
+        with pytest.raises(UnsupportedVersion):
+            handler_table.lookup(key, 0)
+
+
+def test_api_versions_is_found_at_any_version_without_remembering_it() -> None:
+    before = len(handler_table._FOUND)
+    for version in (-5, 99, 32767):
+        assert handler_table.lookup(18, version).api.name == "ApiVersions"
+    assert len(handler_table._FOUND) == before
+
+
+@pytest.mark.parametrize(("row", "version"), [(row, version) for row in ROWS for version in range(row.versions[1] + 1)])
+def test_every_api_can_say_that_a_request_failed_at_every_version(row: handler_table.ApiHandler, version: int) -> None:
+    request = row.api.request_class()
+    if row.api.name == "Produce":
+        request.acks = 1
+    response = handler_table.error_response(request, version, InvalidRequest("it failed"))
+    assert response == row.error_response(request, version, InvalidRequest("it failed"))
+    decode(row.api.response_class, version, encode(response, version))
+    if row.refuse is None:
+        assert response.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_looking_one_up_imports_no_other() -> None:
+    code = "import sys; from kqueue.api import handler_table; handler_table.lookup(12, 0); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "kqueue.api.handlers.heartbeat" in loaded
+    assert "kqueue.api.handlers.fetch" not in loaded

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.api import handler_table, version_profiles
+from kqueue.api.request_context import RequestContext
+from kqueue.api.version_profiles import KAFKA, VERSIONS, MissingVersions, VersionProfile
+from kqueue.base.errors import SettingError, UnsupportedVersion
+from kqueue.tests.api.harness import Asker
+from kqueue.wire.apis import ALL, BY_KEY
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.api_versions import ApiVersionsRequest
+
+NAMED = ApiVersionsRequest(client_software_name="t", client_software_version="1")
+
+
+def ranges(version: str) -> dict[str, tuple[int, int]]:
+    return {BY_KEY[row.key].name: (row.low, row.high) for row in VersionProfile(version).advertised}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_it_tells_of_what_both_have_and_of_nothing_else(version: str) -> None:
+    column = VERSIONS.index(version)
+    ours = {row.api.name: row.versions for row in handler_table.all_handlers()}
+    told = ranges(version)
+    for name, (low, high) in told.items():
+        theirs = KAFKA[name][column]
+        assert theirs is not None
+        assert (low, high) == (max(theirs[0], ours[name][0]), min(theirs[1], ours[name][1]))
+    unused = {name for name in ours if name not in told}
+    assert all(KAFKA[name][column] is None for name in unused)
+    keys = [row.key for row in VersionProfile(version).advertised]
+    assert keys == sorted(keys)
+
+
+def test_what_each_kafka_is_known_for() -> None:
+    """Facts from the release notes, apart from the table: topic ids, KIP-896, flexible Produce."""
+    assert ranges("2.8")["Fetch"] == (0, 12)
+    assert ranges("3.9")["Fetch"][1] >= 13
+    assert ranges("4.3")["Fetch"][0] == 4
+    assert ranges("2.8")["Produce"] == (0, 9)
+    assert ranges("4.3")["Produce"] == (0, 13)
+    assert "DescribeQuorum" not in ranges("3.9")  # not served at all, so not told
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_lookup_finds_what_is_told_and_refuses_the_rest(version: str) -> None:
+    persona = VersionProfile(version)
+    for row in persona.advertised:
+        for number in range(row.low, row.high + 1):
+            if (version, BY_KEY[row.key].name) in version_profiles.ACCEPTED_FROM and number < 3:
+                continue
+            found = persona.lookup(row.key, number)
+            assert found.api is BY_KEY[row.key]
+            assert found.versions[0] <= number <= found.versions[1]
+            assert persona.lookup(row.key, number) is found
+        if BY_KEY[row.key].name != "ApiVersions":
+            for number in {row.low - 1, row.high + 1, 32767}:
+                with pytest.raises(
+                    UnsupportedVersion, match=f"{BY_KEY[row.key].name} is served from version .* as version {version}"
+                ):
+                    persona.lookup(row.key, number)
+    told = {row.key for row in persona.advertised}
+    for key in (*(api.key for api in ALL if api.key not in told), 999, -1):
+        with pytest.raises(UnsupportedVersion, match="not served"):
+            persona.lookup(key, 0)
+
+
+def test_4_tells_of_produce_from_0_and_takes_it_from_3() -> None:
+    persona = VersionProfile("4.3")
+    for number in range(3):
+        with pytest.raises(UnsupportedVersion):
+            persona.lookup(0, number)
+    assert persona.lookup(0, 3).versions == (3, 13)
+    assert VersionProfile("3.9").lookup(0, 0).versions == (0, 11)
+
+
+@pytest.mark.parametrize(("version", "high"), [("2.8", 3), ("3.9", 4), ("4.3", 4)])
+def test_a_newer_api_versions_is_told_that_kafkas_range(version: str, high: int) -> None:
+    persona = VersionProfile(version)
+    broker = Asker().sim.broker
+    answer = persona.lookup(18, high + 1).handle(ApiVersionsRequest(), RequestContext(broker, high + 1))
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(18, 0, high)]
+    answer = persona.lookup(18, high).handle(NAMED, RequestContext(broker, high))
+    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [
+        tuple(row) for row in persona.advertised
+    ]
+
+
+def test_an_unknown_version_is_named_with_those_that_there_are() -> None:
+    for make in (VersionProfile, version_profiles.missing, version_profiles.lookup_of):
+        with pytest.raises(SettingError, match=r"version '2\.7'; there are: 2\.8, 3\.9, 4\.3"):
+            make("2.7")
+    assert version_profiles.lookup_of(None) is handler_table.lookup
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_told_and_missing_together_are_that_kafka(version: str) -> None:
+    whole = {
+        name: set(range(found[0], found[1] + 1))
+        for name, row in KAFKA.items()
+        if (found := row[VERSIONS.index(version)])
+    }
+    told = {name: set(range(low, high + 1)) for name, (low, high) in ranges(version).items()}
+    missing = version_profiles.missing(version)
+    assert MissingVersions("EndTxn", *KAFKA["EndTxn"][VERSIONS.index(version)]) in missing  # type: ignore[misc]
+    for one in missing:
+        numbers = set(range(one.low, one.high + 1))
+        assert numbers
+        assert not numbers & told.get(one.api, set())
+        told.setdefault(one.api, set()).update(numbers)
+    assert told == whole
+
+
+def test_only_the_missing_versions_of_an_api_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KAFKA, "Metadata", ((0, 99), (0, 12), None))
+    top = handler_table.load("metadata").versions[1]
+    assert MissingVersions("Metadata", top + 1, 99) in version_profiles.missing("2.8")
+    assert "Metadata" not in {one.api for one in version_profiles.missing("3.9")}
+    assert "Metadata" not in {one.api for one in version_profiles.missing("4.3")}
+
+
+def test_the_table_names_apis_as_the_protocol_does() -> None:
+    between_brokers = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
+    share_state = {name for name in KAFKA if "ShareGroupState" in name}
+    assert set(KAFKA) - {api.name for api in ALL} == between_brokers | share_state
+    for columns in KAFKA.values():
+        assert any(columns)
+        assert all(found is None or 0 <= found[0] <= found[1] for found in columns)

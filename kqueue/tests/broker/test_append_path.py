@@ -1,0 +1,115 @@
+"""How a topic takes records; the API's tests show the rest."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from kqueue.base.errors import InvalidRecord, TransactionsNotServed
+from kqueue.broker import append_path
+from kqueue.broker.append_path import appender_for
+from kqueue.broker.topics import Topic
+from kqueue.log.log import AppendResult
+from kqueue.records.batch_validation import ValidationLevel, ValidationRules
+from kqueue.records.builder import BatchBuilder
+from kqueue.testing.simulation import Simulation
+
+NOW_MS = 1_700_000_000_000
+
+
+def raw(*values: bytes, **settings: object) -> memoryview:
+    builder = BatchBuilder(**settings)  # type: ignore[arg-type]
+    for value in values:
+        builder.append(NOW_MS, b"k", value)
+    return memoryview(builder.build())
+
+
+def append(topic: Topic, records: memoryview | None, version: int = 9) -> AppendResult:
+    appended = appender_for(topic.config).append(topic.partition(0), records, now_ms=NOW_MS, produce_version=version)
+    assert isinstance(appended, AppendResult), "what is small is appended at once"
+    return appended
+
+
+def test_the_rules_are_the_topics_settings() -> None:
+    sim = Simulation()
+    topic = sim.topic(
+        "t",
+        max_message_bytes="77",
+        cleanup_policy="compact,delete",
+        message_timestamp_type="LogAppendTime",
+        message_timestamp_before_max_ms="5",
+        message_timestamp_after_max_ms="6",
+    )
+    assert appender_for(topic.config).rules == ValidationRules(
+        level=ValidationLevel.QUICK,
+        max_batch_bytes=77,
+        keys_required=True,
+        log_append_time=True,
+        before_max_ms=5,
+        after_max_ms=6,
+        limit_bytes=32 << 20,
+    )
+
+
+def test_a_bomb_is_refused_where_its_records_have_to_be_looked_at() -> None:
+    sim = Simulation({"kqueue.max.decompressed.bytes": 5000})
+    topic = sim.topic("t", cleanup_policy="compact")
+    append(topic, raw(b"x" * 4000, codec="zstd"))
+    with pytest.raises(InvalidRecord, match="5000"):
+        append(topic, raw(b"x" * 6000, codec="zstd"))
+
+
+def test_an_intake_is_made_once_for_a_configuration_and_goes_with_it() -> None:
+    sim = Simulation()
+    gc.collect()
+    before = len(append_path._APPENDERS)
+    config = sim.broker.config.for_topic({})
+    assert appender_for(config) is appender_for(config)
+    assert appender_for(sim.broker.config.for_topic({})) is not appender_for(config)
+    del config
+    gc.collect()
+    assert len(append_path._APPENDERS) == before
+
+
+def test_offsets_are_written_into_what_came() -> None:
+    topic = Simulation().topic("t")
+    append(topic, raw(b"a", b"b"))
+    records = raw(b"c")
+    assert append(topic, records)[:2] == (2, 2)
+    assert int.from_bytes(records[:8], "big") == 2
+
+
+def test_several_batches_of_an_old_client_are_appended_one_after_another() -> None:
+    topic = Simulation().topic("t")
+    both = memoryview(bytearray(bytes(raw(b"a", b"b")) + bytes(raw(b"c"))))
+    appended = append(topic, both, version=2)
+    assert (appended.base_offset, appended.last_offset, appended.next_offset) == (0, 2, 3)
+
+
+@pytest.mark.parametrize("records", [None, memoryview(b"")])
+@pytest.mark.parametrize("version", [2, 9])
+def test_nothing_is_refused(records: memoryview | None, version: int) -> None:
+    with pytest.raises(InvalidRecord):
+        append(Simulation().topic("t"), records, version)
+
+
+@pytest.mark.parametrize("version", [2, 9])
+def test_a_batch_of_a_transaction_is_refused(version: int) -> None:
+    topic = Simulation().topic("t")
+    with pytest.raises(TransactionsNotServed):
+        append(topic, raw(b"a", transactional=True, producer_id=1, epoch=0, base_sequence=0), version)
+    assert topic.partition(0).log_end_offset == 0
+
+
+def test_a_recompressed_batch_keeps_headers_and_its_own_level() -> None:
+    topic = Simulation().topic("t", compression_type="gzip", compression_gzip_level="1")
+    fast = append_size(topic)
+    best = append_size(Simulation().topic("t", compression_type="gzip", compression_gzip_level="9"))
+    assert best < fast
+
+
+def append_size(topic: Topic) -> int:
+    batch = raw(*(b"%d" % (number * number) for number in range(3000)))
+    appender_for(topic.config).append_now(topic.partition(0), batch, now_ms=NOW_MS, produce_version=9)
+    return topic.partition(0).log.size

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kqueue.base.timers import Timers
+from kqueue.broker.purgatory import DelayedOperation, Purgatory
+
+
+class StillClock:
+    """A clock that stands where it is put."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def wall_ms(self) -> int:
+        return int(self.now)
+
+    def monotonic_ms(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def timers() -> Timers:
+    return Timers()
+
+
+@pytest.fixture
+def waiting(timers: Timers) -> Purgatory:
+    return Purgatory(timers, StillClock())
+
+
+def test_a_wait_is_answered_when_its_key_is_woken_and_its_retry_has_an_answer(waiting: Purgatory) -> None:
+    there, answers = list[str](), list[str]()
+    waiting.add(DelayedOperation(("a", "b"), None, lambda expired: there[0] if there else None), answers.append)
+    waiting.wake("b")
+    assert waiting.run_ready() == 1
+    assert answers == []
+    there.append("done")
+    assert waiting.run_ready() == 0, "nothing woke it"
+    waiting.wake("a")
+    waiting.wake("b")
+    assert waiting.run_ready() == 1, "woken twice, retried once"
+    assert answers == ["done"]
+    assert len(waiting) == 0
+
+
+def test_a_deadline_must_answer_and_comes_once(waiting: Purgatory, timers: Timers) -> None:
+    answers = list[str]()
+    waiting.add(DelayedOperation(("a",), 100, lambda expired: "late" if expired else None), answers.append)
+    timers.run_due(99)
+    assert answers == []
+    timers.run_due(100)
+    assert answers == ["late"]
+    waiting.wake("a")
+    assert waiting.run_ready() == 0
+    assert len(waiting) == 0
+
+
+def test_an_answered_wait_has_no_timer_left(waiting: Purgatory, timers: Timers) -> None:
+    waiting.add(DelayedOperation(("a",), 100, lambda expired: "now"), lambda answer: None)
+    waiting.wake("a")
+    waiting.run_ready()
+    assert timers.next_deadline_ms() is None
+
+
+def test_a_cancelled_wait_is_never_answered(waiting: Purgatory, timers: Timers) -> None:
+    answers = list[str]()
+    waiter = waiting.add(DelayedOperation(("a",), 100, lambda expired: "x"), answers.append)
+    waiting.wake("a")
+    waiter.cancel()
+    waiter.cancel()
+    waiting.run_ready()
+    timers.run_due(200)
+    assert answers == []
+    assert len(waiting) == 0
+
+
+def test_a_retry_that_raises_harms_no_other(waiting: Purgatory) -> None:
+    answers, errors = list[str](), list[Exception]()
+
+    def broken(expired: bool) -> str | None:
+        raise RuntimeError("boom")
+
+    waiting.add(DelayedOperation(("a",), None, broken), answers.append, errors.append)
+    waiting.add(DelayedOperation(("a",), None, lambda expired: "fine"), answers.append, errors.append)
+    waiting.wake("a")
+    waiting.run_ready()
+    assert answers == ["fine"]
+    assert [str(error) for error in errors] == ["boom"]
+    assert len(waiting) == 0
+
+
+def test_the_owner_is_told_once_that_something_is_ready(waiting: Purgatory) -> None:
+    calls = list[str]()
+    waiting.on_ready = lambda: calls.append("ready")
+    waiting.add(DelayedOperation(("a",), None, lambda expired: None), lambda answer: None)
+    waiting.wake("nobody")
+    assert calls == []
+    waiting.wake("a")
+    waiting.defer(lambda: None)
+    assert calls == ["ready"]
+    assert waiting.ready
+    waiting.run_ready()
+    waiting.wake("a")
+    assert calls == ["ready", "ready"]
+
+
+def test_what_a_retry_wakes_runs_in_the_same_turn(waiting: Purgatory) -> None:
+    answers = list[str]()
+    done = list[bool]()
+    waiting.add(DelayedOperation(("second",), None, lambda expired: "second" if done else None), answers.append)
+
+    def first(expired: bool) -> str:
+        done.append(True)
+        waiting.wake("second")
+        return "first"
+
+    waiting.add(DelayedOperation(("first",), None, first), answers.append)
+    waiting.wake("first")
+    waiting.run_ready()
+    assert answers == ["first", "second"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=30),
+    st.lists(st.sampled_from("abc"), max_size=5),
+)
+def test_exactly_those_woken_are_answered(plan: list[tuple[str, bool]], woken: list[str]) -> None:
+    waiting, answers = Purgatory(Timers(), StillClock()), list[int]()
+    for index, (key, cancel) in enumerate(plan):
+        waiter = waiting.add(DelayedOperation((key,), None, lambda expired, index=index: index + 1), answers.append)
+        if cancel:
+            waiter.cancel()
+    for key in woken:
+        waiting.wake(key)
+    waiting.run_ready()
+    assert sorted(answers) == [index + 1 for index, (key, cancel) in enumerate(plan) if key in woken and not cancel]
+
+
+def test_keys_for_later_turns_are_woken_one_in_each(waiting: Purgatory) -> None:
+    tried, turns = list[str](), list[int]()
+    waiting.on_ready = lambda: turns.append(1)
+    for key in "ab":
+        waiting.add(DelayedOperation((key,), None, lambda expired, key=key: tried.append(key)), tried.append)  # type: ignore[misc, func-returns-value]
+        waiting.wake_in_later_turn(key)
+    assert len(turns) >= 2, "what drives the turns hears of it"
+    for expected in ("a", "ab"):
+        assert waiting.ready
+        assert waiting.run_ready()
+        assert "".join(tried) == expected
+    assert not waiting.ready
+    assert waiting.run_ready() == 0
+
+
+def test_a_retry_may_leave_another_wait(waiting: Purgatory, timers: Timers) -> None:
+    answers = list[str]()
+    second = DelayedOperation(("b",), 5.0, lambda expired: "late" if expired else "done")
+    waiter = waiting.add(DelayedOperation(("a",), None, lambda expired: second), answers.append)
+    waiting.wake("a")
+    waiting.run_ready()
+    assert waiter.pending
+    assert waiter.wait is second
+    waiting.wake("a")
+    assert waiting.run_ready() == 0, "the first wait's keys are forgotten"
+    timers.run_due(5.0)
+    assert answers == ["late"]
+    assert len(waiting) == 0
